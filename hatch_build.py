@@ -32,7 +32,8 @@ NEEDS = ["mypy==2.4.1", "setuptools>=80", "httptools>=0.6", "msgspec>=0.19"]
 TRAINING = "tests/bench/training.py"
 
 COMPILED = {
-    "collector/calls": "batch beginnings call context correlation coverage duplicates freed in_process_mcp merge model_requests near_misses piece pipeline requested_calls same_call seen_agents session_claim session_ids sessions settled_trace span_tree trace trace_store",
+    "collector/calls": "batch beginnings call confirmation context correlation coverage decided deciding decision_records duplicates freed in_process_mcp merge model_requests near_misses piece pipeline requested_calls same_call seen_agents session_claim session_ids sessions settled_trace span_tree trace trace_store",
+    "collector/decide": "endpoint",
     "collector/decode": "memo native_readers shapes sizes span",
     "collector/decode/json": "fields otlp_json values",
     "collector/decode/protobuf": "anyvalue otlp_proto recurring scan slices",
@@ -40,7 +41,7 @@ COMPILED = {
     "collector/dialects/values": "arguments results",
     "collector/receive": "admission connection_turns connections export listener protocol_detection",
     "collector/receive/grpc": "closed_streams frame_budget frames header_blocks header_fields hpack http2 lifetime reading service streams",
-    "collector/receive/http": "asgi_server connection head_cache responses service",
+    "collector/receive/http": "admitted asgi_server connection head_cache responses service",
     "collector/sinks": "line_limit log",
     "collector/telemetry": "counters log_format",
     "monitor": "decision engine limits records tenants weights",

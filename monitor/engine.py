@@ -440,6 +440,12 @@ class Monitor:
             self._queue(session, now)
         return self._with_news(verdicts) if self._news else verdicts
 
+    def note_source(self, key: SessionKey, session_from: str) -> None:
+        """An attribute names a session that only a client of decisions has named so far."""
+        session = self._table.find(key)
+        if session is not None:
+            session.note_source(session_from)
+
     def _learn(self, session: Session, start_ns: int, named: Named | None) -> None:
         if start_ns < self.started_ns:
             self._news += self._call_judge.join(session)

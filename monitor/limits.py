@@ -26,6 +26,8 @@ class Limits:
 
     window_ns: int = 10 * SECOND
     """A verdict is final this long after its call was received."""
+    confirm_ns: int = 60 * SECOND
+    """A call that was decided, and that nothing confirms, is not final for this long after its decision."""
     idle_ns: int = 30 * 60 * SECOND
     """A session without calls for this long has ended."""
     remember_ns: int = 24 * 60 * 60 * SECOND

@@ -19,6 +19,7 @@ __all__ = [
     "ALARMING",
     "ALSO_ATTRIBUTE",
     "CALL_KINDS",
+    "FROM_DECISION",
     "FROM_TRACE",
     "PROFILES",
     "SESSION_KINDS",
@@ -39,6 +40,9 @@ __all__ = [
 
 FROM_TRACE: Final = "trace"
 """Source of a session's id while no attribute has named it."""
+
+FROM_DECISION: Final = "decide"
+"""Source of a session's id that only a client of decisions has named. Like `FROM_TRACE` it yields to attributes."""
 
 SPEC_ATTRIBUTE: Final = "offrails.spec"
 """A resource attribute of this name names a task outright."""

@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 from urllib.parse import parse_qs, unquote
 
+from collector.api.denied_calls import mark_overruled, prevented
 from collector.api.session_query import whole_number
+from collector.calls.decision_records import DecisionRecords
 from collector.calls.seen_agents import Inventory
 from collector.net.asgi import Receive, Scope, Send, send_json
 from collector.net.health import Health
@@ -30,7 +32,7 @@ class Admin:
 
     `GET /api/v1/sessions` gives `{"sessions": [judgement, ...]}`, most recently active first,
     and takes `limit`, `agent`, `spec` and `namespace`. `GET /api/v1/sessions/{session}` gives all
-    judgements of one session (its id percent-encoded), or 404. `GET /api/v1/seen` gives what was
+    judgements of one session (its id percent-encoded) and its prevented calls, or 404. `GET /api/v1/seen` gives what was
     seen of each service, with or without a spec.
     """
 
@@ -40,8 +42,10 @@ class Admin:
         seen: Inventory,
         health: Health,
         redaction: Redaction | None = None,
+        denied: DecisionRecords | None = None,
     ) -> None:
         self._monitor = monitor
+        self._denied = denied or DecisionRecords()
         self._redaction = redaction or Redaction()
         self._seen = seen
         self._health = health
@@ -86,10 +90,13 @@ class Admin:
         namespace, original = wanted.get("namespace"), self._redaction.original
         if namespace is not None:
             namespace = original(namespace)
-        found = self._monitor.find(original(session), namespace)
-        if found:
-            shown = [self._redaction.shown(each) for each in found]
-            await send_json(send, 200, {"sessions": shown})
+        session_id = original(session)
+        found = self._monitor.find(session_id, namespace)
+        denied = prevented(self._denied, session_id, namespace)
+        if found or denied:
+            mark_overruled(found, self._denied, session_id)
+            shown = self._redaction.shown({"sessions": found, "prevented": denied})
+            await send_json(send, 200, shown)
         else:
             await send_json(send, 404, {"error": "no such session", "session": session})
 

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 
+from collector.calls.decision_records import DeniedCall
 from collector.sinks.event import as_event
 from collector.telemetry.json_text import as_json
 from monitor.records import Raised, Verdict
@@ -19,11 +20,11 @@ HEARTBEAT_SECONDS = 10.0
 
 class _Reader:
     def __init__(self) -> None:
-        self.verdicts: deque[Verdict | Raised] = deque(maxlen=WAITING_MAX)
+        self.verdicts: deque[Verdict | Raised | DeniedCall] = deque(maxlen=WAITING_MAX)
         self.missed = 0
         self.news = asyncio.Event()
 
-    def put(self, verdicts: Sequence[Verdict | Raised]) -> None:
+    def put(self, verdicts: Sequence[Verdict | Raised | DeniedCall]) -> None:
         self.missed += max(0, len(self.verdicts) + len(verdicts) - WAITING_MAX)
         self.verdicts.extend(verdicts)
         self.news.set()
@@ -46,7 +47,7 @@ class VerdictFeed:
         """True while no further reader is taken."""
         return len(self._readers) >= READERS_MAX
 
-    def deliver(self, verdicts: Sequence[Verdict | Raised]) -> None:
+    def deliver(self, verdicts: Sequence[Verdict | Raised | DeniedCall]) -> None:
         for reader in self._readers:
             reader.put(verdicts)
 

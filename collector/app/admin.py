@@ -12,6 +12,7 @@ from collector.api.sessions import Admin
 from collector.api.token_guard import TokenGuard
 from collector.api.verdict_feed import VerdictFeed
 from collector.api.verdict_stream import VerdictStream
+from collector.calls.decision_records import DecisionRecords
 from collector.calls.seen_agents import Inventory
 from collector.config.settings import Settings
 from collector.config.spec_reload import Reloader
@@ -36,6 +37,7 @@ def build_admin(
     reloader: Reloader,
     feed: VerdictFeed,
     addresses: Mapping[str, str],
+    denied: DecisionRecords,
 ) -> Application:
     """The API and the session view, behind tokens where the settings ask for them.
 
@@ -48,9 +50,10 @@ def build_admin(
         reloader: reads the specs again.
         feed: the verdicts as they come.
         addresses: of all listeners, by name; filled when they are bound.
+        denied: calls that were denied before they were made.
     """
     guard = Guard(settings.admin, settings.admin_names)
-    admin = Admin(monitor, seen, health, redaction)
+    admin = Admin(monitor, seen, health, redaction, denied)
     view = SessionView(
         VerdictStream(ReloadEndpoint(admin, reloader), feed),
         monitor,

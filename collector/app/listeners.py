@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
-from collector.config.settings import OFF, Receiver, Settings, Tls
+from collector.config.settings import OFF, Receiver, Settings, Tls, TokenLimits
 from collector.net.asgi import Application
 from collector.net.host_guard import Guard
 from collector.net.watched_files import UnusableError
@@ -42,6 +42,7 @@ __all__ = [
     "certificates_of",
     "metrics_guard",
     "namespace_keys",
+    "rate_limits_of",
     "warn_if_few",
     "warn_if_open",
 ]
@@ -82,7 +83,7 @@ def build_admission(
         settings.max_inflight_requests,
         Tokens(tokens_file) if tokens_file else None,
         settings.body_seconds,
-        _rate_limits(settings, stats),
+        rate_limits_of(settings.auth.bearer.limits, settings.max_request_bytes, stats),
         stats.count,
         memory,
     )
@@ -140,13 +141,18 @@ def build_receivers(
     return receivers
 
 
-def _rate_limits(settings: Receiver, stats: Stats) -> RateLimits | None:
-    limits = settings.auth.bearer.limits
+def rate_limits_of(limits: TokenLimits, request_bytes: int, stats: Stats) -> RateLimits | None:
+    """The limits of each sender; None where there are none.
+
+    Args:
+        limits: as the settings have them.
+        request_bytes: the largest request, which must fit, or its sender would try for ever.
+        stats: counts refusals.
+    """
     rate_limit = RateLimit(
         limits.requests_per_second,
         limits.bytes_per_second,
-        # The largest request must fit, or its sender would try for ever.
-        limits.inflight_bytes and max(limits.inflight_bytes, settings.max_request_bytes),
+        limits.inflight_bytes and max(limits.inflight_bytes, request_bytes),
     )
     return None if rate_limit == RateLimit() else RateLimits(rate_limit, stats.count)
 
@@ -247,6 +253,18 @@ def warn_if_open(settings: Settings, addresses: Mapping[str, str]) -> None:
     )
     for name in ("grpc", "http"):
         _warn(name, addresses, [each for each in missing if missing[each]], consequence)
+    decide = settings.decide
+    tokens = decide.auth.bearer.tokens_file or receiver.auth.bearer.tokens_file
+    unprotected = {
+        "decide.tls": decide.tls.cert is None,
+        "decide.auth or decide.tls.client_ca": tokens is None and decide.tls.client_ca is None,
+    }
+    _warn(
+        "decide",
+        addresses,
+        [each for each in unprotected if unprotected[each]],
+        "who reaches this port can have calls judged that nobody makes, and learn what specs allow",
+    )
     if settings.admin_tls.client_ca is None and not settings.admin_auth.bearer.tokens_file:
         _warn(
             "admin",
@@ -283,7 +301,7 @@ class Capacity(NamedTuple):
     """How many connections fit the process' file descriptors."""
 
     receiver: int
-    """Of each OTLP listener."""
+    """Of each OTLP listener, and of the one for decisions."""
     observer: int
     """Of the metrics and of the admin listener, each."""
     descriptors: int
@@ -298,7 +316,8 @@ def capacity_of(settings: Settings) -> Capacity:
     """
     receiver = settings.receiver
     wanted = receiver.max_connections
-    listeners = sum(address != OFF for address in (receiver.grpc, receiver.http))
+    places = (receiver.grpc, receiver.http, settings.decide.listen)
+    listeners = sum(address != OFF for address in places)
     observed = 2 * OBSERVER_CONNECTIONS
     used = _open_files() + OWN_FILES
     needed = used + listeners * wanted + observed + RESERVED_FILES

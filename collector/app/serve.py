@@ -118,6 +118,7 @@ async def _serve(fit: Fitted, loaded: Loaded, redaction: Redaction) -> int:
 def _ready(addresses: dict[str, str], specs: int) -> str:
     """The line that says where we listen."""
     places = (
-        f"{name}={addresses.get(name, OFF)}" for name in ("grpc", "http", "metrics", "admin")
+        f"{name}={addresses.get(name, OFF)}"
+        for name in ("grpc", "http", "metrics", "admin", "decide")
     )
     return f"offrails ready {' '.join(places)} specs={specs}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collector.api.verdict_feed import VerdictFeed
+from collector.app.decisions import build_decide, decided_calls
 from collector.app.listeners import (
     ConnectionMetrics,
     Server,
@@ -24,10 +25,12 @@ from collector.app.listeners import (
 )
 from collector.app.notices import Notices
 from collector.app.readiness import Readiness
+from collector.calls.decision_records import DeniedCall
 from collector.calls.pipeline import Pipeline
 from collector.config.first_minutes import until
 from collector.config.settings import OFF, Record, Redact, Settings, Telemetry
 from collector.config.spec_reload import Reloader, accepted
+from collector.decide.service import DecideService
 from collector.metrics.memory import MemoryMetrics
 from collector.metrics.service import Families, MetricsApp, Source
 from collector.net.health import Health
@@ -35,6 +38,7 @@ from collector.net.watched_files import UnusableError
 from collector.receive.export import Export
 from collector.receive.export import Limits as ExportLimits
 from collector.receive.memory_guard import MemoryGuard
+from collector.receive.status import Outcome, Refusal
 from collector.sinks.alerts import Alerts, links_of
 from collector.sinks.log import LogSink
 from collector.telemetry.clock import ClockWatch, now_ns, steady_ns
@@ -72,6 +76,7 @@ def limits_of(settings: Settings) -> Limits:
         namespace_label=_namespace_label(settings),
         history_complete=settings.history == "complete",
         keep_arguments=settings.show_arguments,
+        confirm_ns=int(settings.decide.confirm_seconds * SECOND),
     )
 
 
@@ -221,6 +226,8 @@ class App:
             span_keys=settings.sessions.span_attributes_bind,
             arguments_bytes_max=settings.sessions.max_argument_bytes,
             spans_bytes_max=settings.sessions.max_span_bytes,
+            decided=decided_calls(settings),
+            denied=self._denied,
         )
         receiver = settings.receiver
         bounds = ExportLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)
@@ -239,6 +246,16 @@ class App:
         in_use = [judge.spec for judge in self.monitor.binder.judges.values()]
         self.reloader.loaded(len(in_use), accepted(in_use))
         self._pipeline = pipeline
+        self._decisions = DecideService(pipeline, self.monitor, clock)
+        if settings.decide.listen != OFF:
+            self._receivers["decide"] = build_decide(
+                settings,
+                self._decisions,
+                stats,
+                self._fault_of_decision,
+                self._capacity.receiver,
+                memory,
+            )
         self._steady = steady
         self._readiness = Readiness(settings.ready, self._health, stats, self._alerts.queues)
         self._servers = dict(self._receivers)
@@ -248,6 +265,7 @@ class App:
             admission,
             ConnectionMetrics(self._servers),
             self._alerts,
+            self._decisions,
         ]
         if tracer is not None:
             more.append(tracer)
@@ -296,6 +314,7 @@ class App:
                 self.reloader,
                 self._feed,
                 self.addresses,
+                self._pipeline.decision_records,
             )
             found["admin"] = build_observer(
                 "admin", admin, settings, self._capacity.observer, self._stats
@@ -313,6 +332,17 @@ class App:
         raised = self._redaction.named(raised)
         self._each((self._alerts.alarm, self._sink.alarm), raised)
         self._each((self._feed.deliver,), (raised,))
+
+    def _denied(self, denied: DeniedCall) -> None:
+        """The same for calls that are denied before they are made."""
+        denied = self._redaction.named(denied)
+        self._each((self._sink.denied,), denied)
+        self._each((self._feed.deliver,), (denied,))
+
+    def _fault_of_decision(self, error: Exception) -> Refusal:
+        """An error of ours kept a question from being answered."""
+        self._report("a decision could not be made", error)
+        return Refusal(Outcome.INTERNAL, "internal error; see the service's log")
 
     def _each(self, sinks: Iterable[Callable[[Any], None]], what: Any) -> None:
         """Hands something to each sink: one that fails keeps it from no other, and from no sender."""

@@ -103,14 +103,17 @@ class Batch:
 
     def observe(
         self,
-        of: Call,
+        of: Call | None,
         call: ToolCall,
         named: Named | None,
         *,
         doubted: bool,
         proof: Proof | None = None,
     ) -> None:
-        """Has a call judged, as it is known now: see `Monitor.observe`."""
+        """Has a call judged, as it is known now: see `Monitor.observe`.
+
+        `of` are its spans; None for a call that was decided before any span told of it.
+        """
         entry = self._next()
         entry.of, entry.call, entry.named, entry.doubted = of, call, named, doubted
         entry.proof = proof

@@ -51,6 +51,7 @@ class Call:
         "_made",
         "_pieces",
         "agent",
+        "decided",
         "doubled",
         "given_up",
         "judged",
@@ -72,6 +73,8 @@ class Call:
         """True for a judged request that was retracted: it is judged again once it is executed."""
         self.doubled = False
         """True if the spans of another call tell of it: see `in_process_mcp`."""
+        self.decided = False
+        """True once a decided call met it: see `confirmation`."""
         self.given_up = False
         """True once its arguments were freed: its verdict stays, unless a later span has the arguments again."""
         self.agent = ""
@@ -129,6 +132,7 @@ class Call:
         self._pieces = {**self.pieces, **other.pieces}
         self._inner = (self._inner or set()) | (other._inner or set())
         self.doubled = self.doubled and other.doubled
+        self.decided = self.decided or other.decided
         if self.given_up:
             self.given_up = all(each.arguments is None for each in other.pieces.values())
         self._choose()

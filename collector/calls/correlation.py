@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collector.calls.batch import Batch
 from collector.calls.call import Call
+from collector.calls.confirmation import Confirmation
 from collector.calls.context import Context
 from collector.calls.coverage import Coverage
 from collector.calls.in_process_mcp import McpEcho
@@ -50,6 +51,7 @@ class Correlation:
         coverage: counts calls that are not judged for certain.
         stats: counts calls, and spans that were merged.
         monitor: whose specs tell which differences matter.
+        confirmation: decided calls, which spans may tell of.
     """
 
     def __init__(
@@ -62,8 +64,11 @@ class Correlation:
         coverage: Coverage,
         stats: Stats,
         monitor: Monitor,
+        confirmation: Confirmation,
     ) -> None:
         self._ids = ids
+        self._confirmation = confirmation
+        self._decided = confirmation.table
         self._sessions = sessions
         self._requests = requests
         self._batch = batch
@@ -219,6 +224,9 @@ class Correlation:
         elif old.session != key:
             self._batch.retract(old)
             named = None if trace.split else trace.named
+            call.judged = None
+            if self._is_decided(call, new, trace):
+                return
             call.judged = new
             self._batch.observe(call, new, named, doubted=False)
         elif not self._differs(old, new):
@@ -230,6 +238,17 @@ class Correlation:
                 self._withdraw(context, new, judged=True)
             elif old.tool != new.tool:  # only now is it known which request it executes
                 self._withdraw(context, new, judged=False)
+            if self._decided.size and not call.decided:
+                self._confirmation.again(call)
+
+    def _is_decided(self, call: Call, new: ToolCall, trace: Trace) -> bool:
+        """True if the call takes the place of one that was decided, or was decided and not made.
+
+        The monitor has it then, or is not to have it.
+        """
+        if not self._decided.size or call.decided:
+            return False
+        return self._confirmation.first(call, new, trace)
 
     def _move(self, context: Context, call: Call, outer: Node | None, old: ToolCall) -> None:
         """A call without its arguments goes to its session, unless its verdict may need them."""
@@ -245,13 +264,17 @@ class Correlation:
     def _observe(self, context: Context, call: Call, new: ToolCall, switch: str) -> None:
         """The monitor does not know the call yet."""
         trace = context.trace
+        is_decided = self._is_decided(call, new, trace)
+        if is_decided and call.judged is None:
+            return
         self._inventory.record(new, switch, context.now)
         self._count(call, new, trace.sampled, 1)
-        named = None if trace.split else trace.named
-        call.judged = new
-        begun = trace.beginning
-        proof = begun.proof if begun is not None else None
-        self._batch.observe(call, new, named, doubted=trace.doubted, proof=proof)
+        if not is_decided:
+            named = None if trace.split else trace.named
+            call.judged = new
+            begun = trace.beginning
+            proof = begun.proof if begun is not None else None
+            self._batch.observe(call, new, named, doubted=trace.doubted, proof=proof)
         near = self._near_misses.reason(new)
         if near:
             self._coverage.count_call(near, call)

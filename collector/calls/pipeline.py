@@ -24,9 +24,13 @@ from typing import Final
 
 from collector.calls.batch import Batch
 from collector.calls.call import Call
+from collector.calls.confirmation import Confirmation
 from collector.calls.context import Context
 from collector.calls.correlation import Correlation
 from collector.calls.coverage import Coverage
+from collector.calls.decided import Asked, DecidedCall, DecidedCalls, Outcome
+from collector.calls.deciding import Deciding, Made, Settled
+from collector.calls.decision_records import DecisionRecords, DeniedCall
 from collector.calls.duplicates import DuplicateFilter
 from collector.calls.model_requests import Mode, ModelRequests
 from collector.calls.piece import Piece
@@ -42,7 +46,7 @@ from collector.calls.trace_store import (
     TREES_SHARE,
     Traces,
 )
-from collector.decode.span import Rejects, Span, Unjudged
+from collector.decode.span import Rejects, Resource, Span, Unjudged
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plans
 from collector.dialects.doubt import Doubt, doubt_of, is_in_doubt
 from collector.dialects.plan import Plan
@@ -73,6 +77,7 @@ TOGETHER: Final = 64
 """Spans that take the three steps side by side."""
 
 Deliver = Callable[[Sequence[Verdict]], None]
+Denied = Callable[[DeniedCall], None]
 
 
 class Pipeline:
@@ -89,6 +94,8 @@ class Pipeline:
         span_keys: attributes that specs bind on, of which a span's own overrules its resource's.
         arguments_bytes_max: bound on the arguments that are held for further spans of the same calls.
         spans_bytes_max: bound on what is remembered of spans beside these: trees, and ids of judged spans.
+        decided: the table of calls that are decided before they are made; None: one of the usual bounds.
+        denied: receives each call that was denied, and again if it was made anyway.
     """
 
     def __init__(
@@ -104,6 +111,8 @@ class Pipeline:
         span_keys: Sequence[str] = (),
         arguments_bytes_max: int = ARGUMENTS_BYTES_MAX,
         spans_bytes_max: int = SPANS_BYTES_MAX,
+        decided: DecidedCalls | None = None,
+        denied: Denied | None = None,
     ) -> None:
         self.monitor = monitor
         self.inventory = Inventory()
@@ -118,6 +127,12 @@ class Pipeline:
         self._batch = Batch(monitor)
         self._coverage = Coverage(self._batch, stats)
         self._session_ids = SessionIds(session_keys, namespace_keys)
+        self.decided = DecidedCalls() if decided is None else decided
+        self.decision_records = DecisionRecords()
+        self._denied = denied
+        self._confirmation = Confirmation(
+            self.decided, self.decision_records, self._batch, stats
+        )
         self._sessions = Sessions(
             self._session_ids,
             self._batch,
@@ -126,6 +141,7 @@ class Pipeline:
             stats,
             monitor,
             span_keys,
+            self._confirmation,
         )
         self._requests = ModelRequests(requested)
         self._correlation = Correlation(
@@ -137,6 +153,17 @@ class Pipeline:
             self._coverage,
             stats,
             monitor,
+            self._confirmation,
+        )
+        self._deciding = Deciding(
+            self._session_ids,
+            self._sessions,
+            self._traces,
+            self._batch,
+            self._confirmation,
+            stats,
+            monitor,
+            self._prevent,
         )
         self._requested_calls = RequestedCalls(
             self._requests, self._correlation, self._sessions, self._traces, self._coverage
@@ -178,14 +205,70 @@ class Pipeline:
         except Exception as error:  # noqa: BLE001 - it is counted, and what was judged is delivered
             self._leave(error, 0)
         rejects, self._rejects = self._rejects, None
+        try:
+            self._close()
+        finally:
+            if self._errors:
+                self._raise_unjudged(now)
+        return rejects
+
+    def _close(self) -> None:
+        """Delivers the verdicts of a request, at its end."""
         verdicts = self._batch.close()
         try:
             if verdicts:
                 self._deliver(verdicts)
         finally:
-            if self._errors:
-                self._raise_unjudged(now)
-        return rejects
+            if self._confirmation.has_news:
+                for each in self._confirmation.overruled(verdicts):
+                    self._tell_denied(each)
+
+    # --- calls that are decided before they are made --------------------------------------------
+
+    def decide(
+        self,
+        asked: Sequence[Asked],
+        resource: Resource,
+        sender: str | None,
+        now: int,
+        *,
+        commit: bool,
+    ) -> list[Made]:
+        """Decides the calls of a question, received at `now`: see `Deciding.decide`."""
+        self._batch.open(now, quiet=self.quiet, at_once=True)
+        try:
+            return self._deciding.decide(asked, resource, sender, now, commit=commit)
+        finally:
+            self._close()
+
+    def settle(
+        self, decision_id: str, outcome: Outcome, sender: str | None, now: int
+    ) -> Settled:
+        """Takes what a client tells of a decided call, received at `now`: see `Deciding.settle`."""
+        self._batch.open(now, quiet=self.quiet, at_once=True)
+        try:
+            return self._deciding.settle(decision_id, outcome, sender, now)
+        finally:
+            self._close()
+
+    def _expire_decided(self, now: int) -> None:
+        self._batch.open(now, quiet=self.quiet, at_once=True)
+        try:
+            self._deciding.expire(now)
+        finally:
+            self._close()
+
+    def _prevent(self, entry: DecidedCall) -> None:
+        """A call was denied."""
+        denied = DeniedCall.of(entry, self.decided.name(entry.number))
+        self.decision_records.add(denied)
+        self._tell_denied(denied)
+
+    def _tell_denied(self, denied: DeniedCall) -> None:
+        if self._denied is not None:
+            self._denied(denied)
+
+    # --- the spans of a request -------------------------------------------------------------------
 
     def _take_together(self, spans: list[Span], now: int) -> None:
         """Reads, joins and judges some spans, one step after the other: see `batch`."""
@@ -245,6 +328,7 @@ class Pipeline:
             "traces": self._traces.traces_bytes,
             "span_ids": self._duplicates.size(),
             "model_requests": self._requests.held_bytes,
+            "decided_calls": self.decided.held_bytes,
         }
 
     def specs_changed(self) -> None:
@@ -255,6 +339,8 @@ class Pipeline:
     def tick(self, now: int) -> None:
         """Time has passed: frees what was held for spans that do not come."""
         self._traces.expire(now)
+        if len(self.decided):
+            self._expire_decided(now)
         self._end_request(now)
 
     def finish(self) -> None:

@@ -19,21 +19,25 @@ from typing import Final
 from collector.calls.batch import Batch
 from collector.calls.beginnings import Beginnings
 from collector.calls.call import Call
+from collector.calls.confirmation import Confirmation
 from collector.calls.context import Context
 from collector.calls.coverage import Coverage
 from collector.calls.seen_agents import Inventory
 from collector.calls.session_claim import Claim
-from collector.calls.session_ids import SessionIds
+from collector.calls.session_ids import RESOURCE_RUNG, SessionIds
 from collector.calls.span_tree import Node
-from collector.calls.trace import Trace
+from collector.calls.trace import NEVER, Trace
 from collector.decode.sizes import kept
 from collector.decode.span import Span
 from collector.dialects.plan import Plan
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
-from monitor.records import Named, SessionKey
+from monitor.records import FROM_DECISION, Named, SessionKey
 
 __all__ = ["LOOSE_MAX", "Sessions"]
+
+DECIDED_RUNG: Final = RESOURCE_RUNG + 1
+"""Of a session that only a client of decisions names: weaker than every claim of a span."""
 
 LOOSE_MAX: Final = 512
 """Calls of a split trace that are looked at again when more is known; the oldest stays where it is."""
@@ -50,6 +54,7 @@ class Sessions:
         stats: counts traces that could not move, and attributes over a bound.
         monitor: asked when it started, which a clock that is set changes.
         span_keys: attributes that specs bind on, of which a span's own overrules its resource's.
+        confirmation: decided calls of a session that a trace's calls move to.
     """
 
     def __init__(
@@ -61,12 +66,14 @@ class Sessions:
         stats: Stats,
         monitor: Monitor,
         span_keys: Iterable[str],
+        confirmation: Confirmation,
     ) -> None:
         self._ids = ids
         self._batch = batch
         self._inventory = inventory
         self._coverage = coverage
         self._stats = stats
+        self._confirmation = confirmation
         self.span_keys = frozenset(span_keys)
         self._monitor = monitor
         self.beginnings = Beginnings(batch, monitor)
@@ -106,10 +113,14 @@ class Sessions:
             if trace.doubted:
                 self._batch.doubt(trace.key, doubted=False)
                 trace.doubted = False
+            known = trace.first
             before = self._ids.learn(trace, tree, node, claim, start_ns)
+            if known is not None and known.rung == DECIDED_RUNG and known.key == claim.key:
+                trace.session_from = claim.name
+                self._batch.monitor.note_source(claim.key, claim.name)
             if before is not None:
                 try:
-                    self._move(context, before)
+                    self._move(trace, before, context.now)
                 except Exception:
                     trace.unbelong(before)
                     raise
@@ -124,13 +135,30 @@ class Sessions:
             return True
         return claim is not None
 
-    def _move(self, context: Context, before: SessionKey) -> None:
+    def claim_whole(self, trace: Trace, key: SessionKey, now: int) -> None:
+        """Has a trace belong to the session that a client of decisions names, as no span of it names any."""
+        claim = Claim(DECIDED_RUNG, key, FROM_DECISION)
+        trace.set_first(claim, b"", NEVER)
+        before = trace.belong(claim)
+        if before is not None and before != claim.key:
+            try:
+                self._move(trace, before, now)
+            except Exception:
+                trace.unbelong(before)
+                raise
+
+    def _move(self, trace: Trace, before: SessionKey, now: int) -> None:
         """Moves the trace's calls from its former session to the one just claimed."""
-        trace = context.trace
-        if not self._batch.monitor.rekey(before, trace.key, trace.session_from, context.now):
+        nodes = trace.tree.calls() if trace.tree is not None else []
+        decided = self._confirmation.table
+        if decided.size:
+            self._confirmation.moving(nodes, trace, before)
+        if not self._batch.monitor.rekey(before, trace.key, trace.session_from, now):
             self._stats.count("sessions_split")
             return
-        for node in context.tree.calls():
+        if len(decided):
+            self._confirmation.moved(before, trace)
+        for node in nodes:
             call = node.call
             known = call.judged if call is not None else None
             if call is not None and known is not None and known.session == before:

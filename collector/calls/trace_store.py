@@ -156,6 +156,15 @@ class Traces:
         self._near[place] = trace
         return trace
 
+    def find(self, namespace: str, trace_id: bytes) -> Trace | None:
+        """The trace, if it is known. It does not count as seen."""
+        for generation in (self._recent, self._older):
+            traces = generation.get(namespace)
+            known = traces.get(trace_id) if traces is not None else None
+            if known is not None:
+                return known if isinstance(known, Trace) else known.trace(namespace, trace_id)
+        return None
+
     def _renewed(self, namespace: str, trace_id: bytes) -> Trace:
         """A trace that is new, or of the older generation."""
         older = self._older.get(namespace)

@@ -292,6 +292,41 @@ class Receiver(_Section):
     ] = False
 
 
+class Decide(_Section):
+    """The listener that answers before a call is made (docs/before-the-call.md)."""
+
+    listen: Annotated[
+        Address, Field(description="Address for decisions: HOST:PORT, unix:PATH or off.")
+    ] = "127.0.0.1:4320"
+    confirm_seconds: Annotated[
+        Number,
+        Field(
+            gt=0,
+            description="Time for a span, or for the client, to confirm a call that was decided and goes ahead. After it, the call is taken back. Set it above the longest time between a decision and the arrival of the call's span.",
+        ),
+    ] = 60.0
+    max_request_bytes: Annotated[
+        Whole,
+        Field(
+            ge=1024,
+            description="Largest question in bytes. A larger one is refused (413).",
+        ),
+    ] = 1024 * 1024
+    tls: Annotated[Tls, Field(description="Certificates.")] = Tls()
+    auth: Annotated[
+        Auth,
+        Field(
+            description="Who may ask. If `bearer.tokens_file` is not set, the tokens of the receivers are required, if these require any."
+        ),
+    ] = Auth()
+    names: Annotated[
+        Names,
+        Field(
+            description="Host names that clients may use, in addition to IP addresses and loopback names. If empty, a listener that is not on loopback accepts any name."
+        ),
+    ] = ()
+
+
 class Sessions(_Section):
     """What a session is, and how long it lives."""
 
@@ -728,6 +763,7 @@ class Settings(_Section):
     ] = "refuse"
     reload: Reload = Reload()
     receiver: Receiver = Receiver()
+    decide: Annotated[Decide, Field(description="Decisions before calls are made.")] = Decide()
     metrics: Annotated[
         Address, Field(description="Address of /metrics and health: HOST:PORT or off.")
     ] = "127.0.0.1:9464"
@@ -838,6 +874,7 @@ class Settings(_Section):
             "receiver.http": self.receiver.http,
             "metrics": self.metrics,
             "admin": self.admin,
+            "decide.listen": self.decide.listen,
         }
         taken: dict[str, str] = {}
         for key, address in given.items():
@@ -873,8 +910,9 @@ ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     **{PREFIX + "_".join(leaf.path).upper(): leaf.path for leaf in leaves(Settings)},
     f"{PREFIX}GRPC": ("receiver", "grpc"),
     f"{PREFIX}HTTP": ("receiver", "http"),
+    f"{PREFIX}DECIDE": ("decide", "listen"),
 }
-"""Variable -> setting. The two OTLP listeners also have short names, like their options."""
+"""Variable -> setting. Some listeners also have short names, like their options."""
 
 
 _CONFIG = f"{PREFIX}CONFIG"
@@ -893,7 +931,10 @@ _SERVICE = re.compile(
 _ALIKE = 0.75
 """Least similarity, from 0 to 1, at which an unknown variable counts as a misspelt one."""
 
-_OPTIONS: Mapping[tuple[str, ...], str] = {("record", "folder"): "--record"}
+_OPTIONS: Mapping[tuple[str, ...], str] = {
+    ("record", "folder"): "--record",
+    ("decide", "listen"): "--decide",
+}
 """Setting -> its option, where the option is not named after the last part of the key."""
 
 
@@ -950,7 +991,12 @@ def standby(
     _override(data, environ, options)
     if data.get("specs_on_error") != "start":
         return None
-    off = {"receiver": {"grpc": OFF, "http": OFF}, "admin": OFF, "specs_on_error": "start"}
+    off = {
+        "receiver": {"grpc": OFF, "http": OFF},
+        "decide": {"listen": OFF},
+        "admin": OFF,
+        "specs_on_error": "start",
+    }
     for key in _STANDBY:
         if key in data and validated(Settings, {**off, key: data[key]})[0] is not None:
             off[key] = data[key]

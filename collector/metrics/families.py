@@ -186,6 +186,37 @@ OWN: Final[Mapping[str, Described]] = {
     "span_lag_seconds": Described(
         "histogram", (), "From the end of a tool call's span to its receipt."
     ),
+    # Decisions before calls.
+    "decisions": Described(
+        "counter",
+        ("decision", "spec"),
+        "Calls that were decided before they were made, by what their client was to do and the spec that says the worst (empty: no spec judges the call). would_deny: allowed, though a spec advises to deny it.",
+    ),
+    "decision_seconds": Described(
+        "histogram",
+        (),
+        "From the receipt of a question to its answer, for answers with status 200.",
+    ),
+    "decision_requests": Described(
+        "counter", ("code",), "Answered requests of the listener for decisions, by HTTP status."
+    ),
+    "decisions_unconfirmed": Described(
+        "counter",
+        (),
+        "Decided calls that were taken back, as neither a span nor their client confirmed them in time (`decide.confirm_seconds`).",
+    ),
+    "decisions_overruled": Described(
+        "counter", (), "Calls that were denied, made anyway, and harmful."
+    ),
+    "decided_calls": Described(
+        "gauge", (), "Decided calls that are remembered, to meet their spans."
+    ),
+    "decided_calls_capacity": Described(
+        "gauge", (), "Greatest number of decided calls that are remembered."
+    ),
+    "decided_calls_overflowed": Described(
+        "counter", (), "Decided calls that were forgotten before their time, at a bound."
+    ),
     # Alerts that leave this process.
     "alerts_sent": Described(
         "counter",

@@ -49,6 +49,9 @@ RESULTS: Final = ("accepted", "rejected")
 CLOSED: Final = ("crowded", "no_descriptor", "refused", "slow", "stalled")
 """Why connections are closed by us."""
 
+TOLD: Final = (Evidence.EXECUTED, Evidence.PENDING, Evidence.REQUESTED)
+"""What spans tell of calls. A decided call counts once they do."""
+
 COUNTED: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
     "client_disconnects": ("client_disconnects", [(name,) for name in TRANSPORTS]),
     "connections_closed": ("connections_closed", [(cause,) for cause in CLOSED]),
@@ -63,7 +66,9 @@ COUNTED: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
     "unread_messages": ("unread_messages", [("grpc",)]),
     "spans_merged": ("spans_merged", [()]),
     "sessions_split": ("sessions_split", [()]),
-    "calls": ("tool_calls", [(evidence.value,) for evidence in Evidence]),
+    "calls": ("tool_calls", [(evidence.value,) for evidence in TOLD]),
+    "decisions_unconfirmed": ("decisions_unconfirmed", [()]),
+    "decisions_overruled": ("decisions_overruled", [()]),
     "coverage": ("coverage", [(reason,) for reason in COVERAGE]),
     "arguments_unreadable": ("arguments_unreadable", []),
     "internal_errors": ("internal_errors", []),

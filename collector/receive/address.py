@@ -63,15 +63,19 @@ def parse_address(text: str) -> Address:
     return Address(host=match["six"] or match["host"] or "", port=port)
 
 
-def bind(address: Address) -> socket.socket:
+def bind(address: Address, mode: int | None = None) -> socket.socket:
     """A bound socket that does not listen yet.
+
+    Args:
+        address: where.
+        mode: permissions of a Unix socket; None: as the process's mask has it.
 
     Raises:
         AddressInUse: another process listens there.
         OSError: the address is not ours, not allowed, or does not resolve.
     """
     try:
-        return _bind_unix(address) if address.path else _bind_tcp(address)
+        return _bind_unix(address, mode) if address.path else _bind_tcp(address)
     except AddressInUse:
         raise
     except OSError as error:
@@ -104,11 +108,13 @@ def _bind_tcp(address: Address) -> socket.socket:
     return bound
 
 
-def _bind_unix(address: Address) -> socket.socket:
+def _bind_unix(address: Address, mode: int | None) -> socket.socket:
     claim_path(address)
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         bound.bind(address.path)
+        if mode is not None:  # nobody can connect before the socket listens
+            Path(address.path).chmod(mode)
     except BaseException:
         bound.close()
         raise

@@ -50,6 +50,7 @@ class Listener:
         bounds: on connections.
         stats: counts connections that are not served.
         name: of the listener in the log; "": its protocol.
+        socket_mode: permissions of a Unix socket; None: as the process's mask has it.
     """
 
     protocols: Sequence[str] = ("http/1.1",)
@@ -64,7 +65,9 @@ class Listener:
         bounds: Bounds | None = None,
         stats: Stats | None = None,
         name: str = "",
+        socket_mode: int | None = None,
     ) -> None:
+        self._socket_mode = socket_mode
         self._connect_one = connect
         self._address = parse_address(address)
         self._certificates = certificates
@@ -96,7 +99,7 @@ class Listener:
             OSError: the address cannot be bound, or the certificates cannot be used.
         """
         self._tls = self._certificates.context(self.protocols) if self._certificates else None
-        self._socket = bind(self._address)
+        self._socket = bind(self._address, self._socket_mode)
         if not self._address.path:
             host, port = self._socket.getsockname()[:2]
             self._address = Address(host=host, port=port)

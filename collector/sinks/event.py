@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from collector.calls.decision_records import DeniedCall
 from collector.config.settings import Joined
 from collector.sinks.alert import stamp
 from monitor.records import ALARMING, Raised, Verdict
@@ -14,9 +15,37 @@ from monitor.records import ALARMING, Raised, Verdict
 __all__ = ["as_event", "is_news", "is_shown_possible", "possibility"]
 
 
-def as_event(news: Verdict | Raised) -> dict[str, Any]:
-    """All that a verdict or an alarm says; ids in hexadecimal digits."""
+def as_event(news: Verdict | Raised | DeniedCall) -> dict[str, Any]:
+    """All that a verdict, an alarm or a denied call says; ids in hexadecimal digits."""
+    if isinstance(news, DeniedCall):
+        return _denied(news)
     return _alarm(news) if isinstance(news, Raised) else _verdict(news)
+
+
+def _denied(denied: DeniedCall) -> dict[str, Any]:
+    found = denied.found
+    return {
+        "session": denied.session.id,
+        "namespace": denied.session.namespace,
+        "agent": denied.agent,
+        "spec": found.spec,
+        "spec_version": found.spec_version,
+        "mode": found.mode,
+        "tool": denied.tool,
+        "symbol": found.symbol,
+        "kind": "overruled" if denied.is_overruled else "prevented",
+        "reason": found.reason.value if found.reason else None,
+        "constraint": found.constraint,
+        "severity": found.severity,
+        "state_before": found.state,
+        "skipped": list(found.skipped),
+        "allowed": list(found.allowed),
+        "decision_id": denied.decision_id,
+        "denied_at": stamp(denied.at_ns),
+        "call_id": denied.call_id,
+        "trace_id": denied.trace_id.hex(),
+        "span_id": denied.span_id.hex(),
+    }
 
 
 def _alarm(alarm: Raised) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Log events: harmful calls, verdicts on sessions, alarms, revisions of them, ends of sessions, new agents.
+"""Log events: harmful and denied calls, verdicts on sessions, alarms, revisions of them, ends of sessions, new agents.
 
 Of arguments they hold what a verdict's `detail` says. Lines of one agent under one spec are limited (`line_limit`): what is left out
 is counted, and logged by an event of its own.
@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from collector.calls.decision_records import DeniedCall
 from collector.calls.seen_agents import AgentRecord
 from collector.config.settings import Joined, LogLines
 from collector.sinks.event import as_event, is_news, is_shown_possible, possibility
@@ -132,6 +133,15 @@ class LogSink:
         fields = as_event(raised)
         fields["alarm_level"] = fields.pop("level")  # a line has one of its own
         self._logger.log_fields(level, event, fields)
+
+    def denied(self, denied: DeniedCall) -> None:
+        """A call that was denied before it was made; or that was made anyway."""
+        namespace = denied.session.namespace
+        if self._verdicts.allows(namespace, denied.agent, denied.found.spec, self._clock()):
+            fields = as_event(denied)
+            event = f"call_{fields.pop('kind')}"
+            level = logging.WARNING if denied.is_overruled else logging.INFO
+            self._logger.log_fields(level, event, fields)
 
     def finished(self, events: Iterable[SessionFinished]) -> None:
         """Sessions that have ended."""

@@ -31,7 +31,7 @@ from monitor.alphabet.explanation import Show, explain_mismatch
 from monitor.judging.accounting import Accounting
 from monitor.judging.sender_clocks import SenderClocks
 from monitor.limits import Limits
-from monitor.records import ToolCall, Verdict, built
+from monitor.records import Evidence, ToolCall, Verdict, built
 from monitor.session.judge import CONTROL_TOKEN, HARMFUL, Judge
 from monitor.session.judgement import Judgement
 from monitor.session.log.rows import Texts, origin_of
@@ -496,10 +496,13 @@ class CallJudge:
         if self._limits.keep_arguments or judgement.sampled:
             self._keep(judgement, call)
         before, origin = judgement.before(token), None
-        code = judgement.append(call, tool, token, at, now)
+        # A call that was decided is final once something has confirmed it.
+        is_decided = call.evidence is Evidence.DECIDED
+        receipt = now + self._limits.confirm_ns if is_decided else now
+        code = judgement.append(call, tool, token, at, receipt)
         if code is None:
             origin = origin_of(call, now)
-            changes = self._insert(judgement, call, tool, token, at, now, origin)
+            changes = self._insert(judgement, call, tool, token, at, receipt, origin)
         elif quiet and code < HARMFUL:
             self._accounting.count_plain(judgement, code)
             changes = ()
@@ -548,13 +551,13 @@ class CallJudge:
         tool: int,
         token: int,
         at: int,
-        now: int,
+        receipt: int,
         origin: Exemplar | None,
     ) -> Sequence[Change]:
         """Inserts a call among later ones, whose verdicts it may revise."""
         self.out_of_order += 1
         late = judgement.late
-        changes = judgement.insert(call, tool, token, at, now)
+        changes = judgement.insert(call, tool, token, at, receipt)
         self._accounting.count(judgement, changes, origin)
         if judgement.pair is not None:
             judgement.pair.late += judgement.late - late
@@ -679,7 +682,8 @@ class CallJudge:
         if found is not None:
             judgement, place = found
             if token is not None and judgement.part == part:
-                return self._read_anew(session, judgement, place, call, token, now)
+                receipt = now if old.evidence is Evidence.DECIDED else None
+                return self._read_anew(session, judgement, place, call, token, now, receipt)
             verdicts = self._take_out(session, judgement, place)
         elif self._came_late(session, judge, old, now):
             return []
@@ -703,11 +707,13 @@ class CallJudge:
         call: ToolCall,
         token: int,
         now: int,
+        receipt: int | None,
     ) -> list[Verdict]:
         late, judge = judgement.late, judgement.judge
         tool = self._names.number(call.tool, call.session.namespace)
         self._accounting.alarms.amended(session, judgement, place, token)
-        changes = judgement.amend(place, call, tool, token, self.at(judge, call, now))
+        at = self.at(judge, call, now)
+        changes = judgement.amend(place, call, tool, token, at, receipt)
         self._keep(judgement, call)
         if token == judge.mismatch:
             self._annotate(judgement, call)

@@ -307,10 +307,23 @@ class Judgement:
         self.judge.skewed += placed.moved
         return self._replay(placed.first)
 
-    def amend(self, place: int, call: ToolCall, tool: int, token: int, at: int) -> list[Change]:
-        """Judges the step at `place` again, from a fuller span of the same call."""
+    def amend(
+        self,
+        place: int,
+        call: ToolCall,
+        tool: int,
+        token: int,
+        at: int,
+        receipt: int | None = None,
+    ) -> list[Change]:
+        """Judges the step at `place` again, from a fuller span of the same call.
+
+        `receipt` is that of the step from now on; None: it stays as it was.
+        """
         log = self.log
-        receipt, mark = log.receipt(place), log.mark(place)
+        mark = log.mark(place)
+        if receipt is None:
+            receipt = log.receipt(place)
         if self.base is not None and at < self.base.at:
             at = self._late_again(place)
         log.remove(place)

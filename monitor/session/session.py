@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from mypy_extensions import mypyc_attr
 
-from monitor.records import FROM_TRACE, Named, Proof, SessionKey, ToolCall
+from monitor.records import FROM_DECISION, FROM_TRACE, Named, Proof, SessionKey, ToolCall
 from monitor.session.judge import Judge
 from monitor.session.judgement import Judgement
 from monitor.session.spec_binding import SpecBinder
@@ -19,6 +19,9 @@ __all__ = ["ATTRIBUTES_MAX", "UNKNOWN_AGENT", "Chain", "Ended", "Session"]
 Ended = Literal["idle", "explicit", "evicted", "input_end"]
 
 UNKNOWN_AGENT: Final = "unknown"
+
+_NO_ATTRIBUTE: Final = ("", FROM_TRACE, FROM_DECISION)
+"""Sources of a session's id before an attribute tells it."""
 
 ATTRIBUTES_MAX: Final = 8
 """Sets of attributes that are remembered of one session; services of one are fewer."""
@@ -317,8 +320,8 @@ class Session:
         """Notes the source of the id. Of several sources, the choice does not depend on their order."""
         if session_from and session_from != self.session_from:
             known = self.session_from
-            better = known in ("", FROM_TRACE) or session_from < known
-            if better and session_from != FROM_TRACE:
+            better = known in _NO_ATTRIBUTE or session_from < known
+            if better and session_from not in _NO_ATTRIBUTE:
                 self.session_from = session_from
 
     def name(self, named: Named) -> bool:
@@ -374,8 +377,11 @@ class Session:
 
     def absorb(self, other: Session) -> None:
         """Takes over the state of a session whose calls move here."""
-        self.started_ns = min(self.started_ns, other.started_ns)
-        self.last_ns = max(self.last_ns, other.last_ns)
+        if not self.seen:  # its calls were withdrawn
+            self.started_ns, self.last_ns = other.started_ns, other.last_ns
+        elif other.seen:
+            self.started_ns = min(self.started_ns, other.started_ns)
+            self.last_ns = max(self.last_ns, other.last_ns)
         self.touched_ns = max(self.touched_ns, other.touched_ns)
         if other._outside is not None:
             self._outside = self._outside or Outside()

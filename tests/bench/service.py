@@ -144,7 +144,7 @@ def service(
     for listener in ("grpc", "http", "metrics"):
         command += [f"--{listener}", "127.0.0.1:0"]
     environment = {**os.environ, **(PLAIN_PATH if plain else {})}
-    command += ["--admin", "off", "--history", "complete", *arguments]
+    command += ["--admin", "off", "--decide", "off", "--history", "complete", *arguments]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

@@ -40,8 +40,9 @@ LINE_SECONDS = 2
 DIRECT = build_opener(ProxyHandler({}))
 """The service is next door, whatever proxy leads to the world."""
 
+LISTENERS = ("GRPC", "HTTP", "METRICS", "ADMIN", "DECIDE")
 SETTINGS = {
-    **{f"OFFRAILS_{name}": "127.0.0.1:0" for name in ("GRPC", "HTTP", "METRICS", "ADMIN")},
+    **{f"OFFRAILS_{name}": "127.0.0.1:0" for name in LISTENERS},
     "OFFRAILS_SPECS": str(ROOT / "dfa_specs"),
     # Each session is seen from its first call: without this, a session that begins in the middle
     # of its task is taken for one that was running before us, and gets the benefit of the doubt.

@@ -38,6 +38,7 @@ __all__ = [
 ROOT = Path(__file__).parents[2]
 SPECS = ROOT / "dfa_specs"
 FREE = "127.0.0.1:0"
+LISTENERS = ("GRPC", "HTTP", "METRICS", "ADMIN", "DECIDE")
 OFFRAILS = (
     (os.environ["OFFRAILS_PROGRAM"],)
     if "OFFRAILS_PROGRAM" in os.environ
@@ -153,7 +154,7 @@ class Service:
         stdout: int = subprocess.PIPE,
         stderr: int = subprocess.PIPE,
     ) -> None:
-        places = {f"OFFRAILS_{name}": FREE for name in ("GRPC", "HTTP", "METRICS", "ADMIN")}
+        places = {f"OFFRAILS_{name}": FREE for name in LISTENERS}
         if arguments is None:
             arguments = ("--specs", str(SPECS))
         self.process = subprocess.Popen(
@@ -187,7 +188,7 @@ class Service:
         """Waits for the line that says where the service listens."""
         line = eventually(self._ready_line, READY_SECONDS)
         assert line.startswith("offrails ready "), (line, self.err)
-        self.addresses = dict(re.findall(r"(grpc|http|metrics|admin)=(\S+)", line))
+        self.addresses = dict(re.findall(r"(grpc|http|metrics|admin|decide)=(\S+)", line))
         return self
 
     def _ready_line(self) -> str:

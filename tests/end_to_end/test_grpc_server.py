@@ -81,6 +81,7 @@ def test_an_address_in_use(serve: Serve) -> None:
         free = "127.0.0.1:0"
         ended = run(
             *("serve", "--grpc", place, "--http", free, "--metrics", free, "--admin", free),
+            *("--decide", free),
             OFFRAILS_RECEIVER_GRPC_SERVER=server,
         )
         assert ended.returncode == 1

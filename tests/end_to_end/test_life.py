@@ -150,12 +150,13 @@ def test_every_option_is_a_variable_too(serve: Serve, tmp_path: Path) -> None:
         OFFRAILS_ADMIN=f"unix:{admin}",
         OFFRAILS_GRPC="off",
         OFFRAILS_METRICS="",
+        OFFRAILS_DECIDE="off",
     )
     session = Rover("s").call("unlock_safety", {"n": 1})
     send(service, session.spans)
 
     assert service.out[0] == (
-        f"offrails ready grpc=off http=unix:{http} metrics=off admin=unix:{admin} specs=1"
+        f"offrails ready grpc=off http=unix:{http} metrics=off admin=unix:{admin} decide=off specs=1"
     )
     assert service.judgement("s")["steps"][0]["arguments"] == {"n": 1}
 

@@ -24,6 +24,21 @@ class State(NamedTuple):
     events: list[Verdict]
     counters: dict[tuple[str, ...], Any]
 
+    def without_times(self) -> State:
+        """The same but for when sessions were last seen, their places of calls then, and sessions without calls."""
+        objects = [
+            {key: value for key, value in each.items() if key != "updated_ns"}
+            for each in self.objects
+            if each["calls"] or each["steps"]
+        ]
+        return self._replace(
+            objects=objects, events=[each._replace(step=0) for each in self.events]
+        )
+
+    def objects_alone(self) -> State:
+        """Judgements as they are in the end."""
+        return State(self.without_times().objects, [], {})
+
 
 class Service:
     """A pipeline and its monitor, with the clock and the wire replaced."""
@@ -42,6 +57,11 @@ class Service:
     def send(self, spans: Sequence[Span], now: int) -> None:
         """One request, received at `now`."""
         self.pipeline.consume(spans, now, "simulated")
+
+    def tick(self, now: int) -> None:
+        """Time has come to `now`."""
+        self.pipeline.tick(now)
+        self.monitor.tick(now)
 
     def state(self) -> State:
         """The state to compare."""

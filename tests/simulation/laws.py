@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from random import Random
 from typing import Any
@@ -12,12 +14,21 @@ from monitor import Limits
 from monitor.limits import SECOND
 from monitor.records import Reason
 from monitor.spec.spec import Spec
+from tests.simulation.asking import CONFIRM_NS, Question, questions
 from tests.simulation.ends import WINDOW_NS, Service, State
 from tests.simulation.exporter import Request, Road, deliver
 from tests.simulation.naive import judge
 from tests.simulation.world import GOOD_HABITS, SPECS, START, Habits, World
 
-__all__ = ["ROUNDS", "Broken", "any_arrival", "beyond_the_window", "restart", "sampled"]
+__all__ = [
+    "ROUNDS",
+    "Broken",
+    "any_arrival",
+    "asked",
+    "beyond_the_window",
+    "restart",
+    "sampled",
+]
 
 TICK_NS = SECOND
 
@@ -65,6 +76,75 @@ def beyond_the_window(seed: int) -> int:
         if not found["late_calls"]:
             _equal_object(ordered[key], found)
     return late
+
+
+def asked(seed: int) -> int:
+    """Clients that ask before calls, and commit them, change nothing of what is judged in the end.
+
+    They give some of the calls' ids, tell some outcomes, and ask about calls that nobody makes; the spans come
+    as in `any_arrival`. Returns the number of questions.
+    """
+    chance = Random(seed)
+    road = Road(lost=chance.choice((0, 0, 0.1)))
+    world, spans, names = World(chance, Habits(helped=0.0)), list[Span](), dict[bytes, str]()
+    for number in range(chance.randint(1, 4)):
+        made = world.session(f"s{number}", START + chance.randrange(8 * SECOND))
+        spans += made.spans
+        for span in made.spans:
+            if "gen_ai.conversation.id" in span.shape:
+                names[span.trace_id] = made.name
+    # The senders' clocks are ahead of the receiver's, or behind.
+    skew = chance.choice((0, 0, chance.randint(-SECOND, SECOND)))
+    # By skewed clocks, a denied call that fails may seem to have been refused.
+    blocks = not skew and chance.random() < 0.5
+    specs = [replace(spec, enforce="block" if blocks else "advise") for spec in SPECS]
+    requests = [each._replace(now=each.now - skew) for each in deliver(spans, road, chance)]
+    # Who gives a session that no span tells has the trace belong to it: see docs/before-the-call.md.
+    come = [span for request in requests for span in request.spans]
+    told = {span.trace_id for span in come if "gen_ai.conversation.id" in span.shape}
+    asks = questions(
+        spans,
+        {trace: name for trace, name in names.items() if trace in told},
+        chance,
+        is_lossy=bool(road.lost),
+    )
+    asks = [each.earlier(skew) for each in asks]
+    if road.lost or any(each.outcome is None for each in asks if each.is_phantom):
+        # What nobody confirms is taken back after the window: final counters may have counted on it.
+        compared = State.objects_alone
+    else:
+        compared = State.without_times
+    end = max([START, *(each.now for each in requests), *(each.told_ns for each in asks)])
+    plain = _asked_run(requests, (), specs, end)
+    _equal(compared(plain), compared(_asked_run(requests, asks, specs, end)))
+    return len(asks)
+
+
+def _asked_run(
+    requests: Sequence[Request], asks: Sequence[Question], specs: Sequence[Spec], end: int
+) -> State:
+    """Requests and questions as they come, until all that nobody confirmed was taken back."""
+    service, ticked = Service(specs), 0
+    due: list[tuple[int, int, Callable[[], None]]] = []
+    for request in requests:
+        due.append((request.now, len(due), partial(service.send, request.spans, request.now)))
+    for each in asks:
+        ids: list[str] = []
+        due.append((each.now, len(due), partial(_ask, each, service, ids)))
+        if each.outcome is not None:
+            due.append((each.told_ns, len(due), partial(each.tell, service, ids)))
+    for now, _, act in sorted(due, key=lambda item: item[:2]):
+        if now - ticked >= TICK_NS:
+            ticked = now
+            service.tick(ticked)
+        act()
+    for later in range(0, CONFIRM_NS + 2 * WINDOW_NS, WINDOW_NS):
+        service.tick(end + later)
+    return service.state()
+
+
+def _ask(question: Question, service: Service, ids: list[str]) -> None:
+    ids += question.ask(service)
 
 
 def restart(seed: int, sessions: int = 6) -> tuple[int, int]:
@@ -277,6 +357,7 @@ def _equal_naive(requests: Sequence[Request], live: State) -> None:
 ROUNDS: dict[str, Callable[[int], object]] = {
     "any arrival": any_arrival,
     "beyond the window": beyond_the_window,
+    "asked": asked,
     "restart": restart,
     "sampled": sampled,
 }

@@ -11,7 +11,7 @@ import pytest
 
 from monitor import load_spec
 from tests.simulation.exporter import Road, deliver
-from tests.simulation.laws import any_arrival, beyond_the_window, restart, sampled
+from tests.simulation.laws import any_arrival, asked, beyond_the_window, restart, sampled
 from tests.simulation.price import SPEC, measure
 from tests.simulation.world import START, World
 
@@ -22,6 +22,12 @@ ROOT = Path(__file__).parents[2]
 def test_any_arrival_ends_in_one_truth(seed: int) -> None:
     """Overtaking, repeated and lost batches with skewed clocks give the naive result."""
     any_arrival(seed)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_asking_before_calls_changes_no_result(seed: int) -> None:
+    """Decided calls, committed or not, confirmed or not, end in the judgements of their spans alone."""
+    asked(seed)
 
 
 @pytest.mark.parametrize("seed", range(20))

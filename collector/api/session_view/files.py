@@ -22,7 +22,17 @@ _SCRIPT: Final = b"\n".join(
     (_FOLDER / "script" / f"{name}.js").read_bytes()
     for name in (
         *("text", "copy", "ask", "words", "glossary", "address", "filters", "list", "setup"),
-        *("session", "scores", "automaton", "tree", "plot", "calls", "why", "live"),
+        *(
+            "session",
+            "scores",
+            "automaton",
+            "tree",
+            "plot",
+            "calls",
+            "prevented",
+            "why",
+            "live",
+        ),
     )
 )
 _FRAME: Final = (_FOLDER / "index.html").read_bytes().replace(b"/* page.css */", _STYLE)

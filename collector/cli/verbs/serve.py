@@ -47,6 +47,11 @@ def add(group: Any) -> None:
         help="address of the API and the session view (default: 127.0.0.1:4319)",
     )
     serve.add_argument(
+        "--decide",
+        metavar=place,
+        help="address for decisions before calls are made (default: 127.0.0.1:4320)",
+    )
+    serve.add_argument(
         "--record",
         type=to_path,
         metavar="DIR",
@@ -79,6 +84,7 @@ def run(options: argparse.Namespace) -> int:
         ("receiver", "http"): options.http,
         ("metrics",): options.metrics,
         ("admin",): options.admin,
+        ("decide", "listen"): options.decide,
         ("record", "folder"): options.record,
         ("history",): options.history,
         ("show_arguments",): options.show_arguments,

@@ -14,7 +14,7 @@ import pytest
 
 from collector.app import service as app_module
 from collector.app.service import App, instance_of, limits_of
-from collector.config.settings import Alerts, Receiver, Record, Sessions, Settings
+from collector.config.settings import Alerts, Decide, Receiver, Record, Sessions, Settings
 from collector.net.watched_files import UnusableError
 from collector.receive.address import AddressInUse
 from collector.telemetry.clock import ClockWatch
@@ -44,6 +44,7 @@ def settings(**changes: Any) -> Settings:
         "receiver": Receiver(grpc="off", http=FREE),
         "metrics": FREE,
         "admin": FREE,
+        "decide": Decide(listen=FREE),
         "history": "complete",
         **changes,
     }
@@ -233,8 +234,11 @@ def test_listeners_that_are_off() -> None:
     async def use(app: App, _: Clock) -> dict[str, str]:
         return app.addresses
 
-    assert set(running(use, metrics="off")) == {"http", "admin"}
-    assert set(running(use, receiver=Receiver(grpc="off", http="off"))) == {"metrics", "admin"}
+    off = Decide(listen="off")
+    assert set(running(use, metrics="off")) == {"http", "admin", "decide"}
+    assert set(running(use, metrics="off", decide=off)) == {"http", "admin"}
+    none = Receiver(grpc="off", http="off")
+    assert set(running(use, receiver=none)) == {"metrics", "admin", "decide"}
 
 
 def test_a_failed_start_leaves_nothing_open() -> None:
@@ -249,7 +253,7 @@ def test_a_failed_start_leaves_nothing_open() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         bound = asyncio.run(start(f"127.0.0.1:{other.getsockname()[1]}"))
 
-    assert set(bound) == {"http", "metrics"}
+    assert set(bound) == {"http", "decide", "metrics"}
     for address in bound.values():
         host, port = address.split(":")
         with pytest.raises(ConnectionRefusedError):

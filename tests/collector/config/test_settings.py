@@ -173,6 +173,17 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_SESSIONS_MAX_SPAN_BYTES": "100000000",
         "OFFRAILS_ALERTS_JOINED": "silent",
         "OFFRAILS_ADMIN": "off",
+        "OFFRAILS_DECIDE_LISTEN": "off",
+        "OFFRAILS_DECIDE_CONFIRM_SECONDS": "7",
+        "OFFRAILS_DECIDE_MAX_REQUEST_BYTES": "2000",
+        "OFFRAILS_DECIDE_NAMES": "ours.example",
+        "OFFRAILS_DECIDE_TLS_CERT": "cert",
+        "OFFRAILS_DECIDE_TLS_KEY": "key",
+        "OFFRAILS_DECIDE_TLS_CLIENT_CA": "client_ca",
+        "OFFRAILS_DECIDE_AUTH_BEARER_TOKENS_FILE": "tokens",
+        "OFFRAILS_DECIDE_AUTH_BEARER_LIMITS_REQUESTS_PER_SECOND": "1",
+        "OFFRAILS_DECIDE_AUTH_BEARER_LIMITS_BYTES_PER_SECOND": "1",
+        "OFFRAILS_DECIDE_AUTH_BEARER_LIMITS_INFLIGHT_BYTES": "2000",
         "OFFRAILS_SESSIONS_MAX": "7",
         "OFFRAILS_SESSIONS_REMEMBER_SECONDS": "60",
         "OFFRAILS_SESSIONS_IDLE_SECONDS": "7.5",
@@ -255,7 +266,7 @@ def test_every_setting_has_a_variable() -> None:
             values[f"{here}_USERNAME"], values[f"{here}_PASSWORD_FILE"] = "rover", "password"
     settings = load(None, values, {})
     assert settings.alerts.webhook_http.headers == {"x-tenant": "farm", "x-other": "a=b"}
-    left_out = {"OFFRAILS_GRPC", "OFFRAILS_HTTP"}
+    left_out = {"OFFRAILS_GRPC", "OFFRAILS_HTTP", "OFFRAILS_DECIDE"}
     for sink, names in (
         ("ALERTMANAGER", ("BEARER_TOKEN_FILE",)),
         ("WEBHOOK", ("BEARER_TOKEN_FILE",)),

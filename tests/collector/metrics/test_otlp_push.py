@@ -17,8 +17,8 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 
 from collector import __version__
 from collector.app.service import App
+from collector.config.settings import Decide, Settings, Telemetry
 from collector.config.settings import Receiver as ReceiverSettings
-from collector.config.settings import Settings, Telemetry
 from collector.metrics import otlp_client
 from collector.metrics.families import TABLE
 from collector.metrics.otlp_push import OtlpPush
@@ -234,7 +234,13 @@ def test_our_own_receiver_takes_them() -> None:
 def _settings(telemetry: Telemetry) -> Settings:
     free = "127.0.0.1:0"
     receiver = ReceiverSettings(grpc="off", http=free)
-    return Settings(receiver=receiver, metrics=free, admin="off", telemetry=telemetry)
+    return Settings(
+        receiver=receiver,
+        metrics=free,
+        admin="off",
+        decide=Decide(listen="off"),
+        telemetry=telemetry,
+    )
 
 
 def test_nothing_is_loaded_until_it_is_on() -> None:

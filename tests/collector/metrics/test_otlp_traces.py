@@ -16,7 +16,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from pydantic import ValidationError
 
 from collector.app.service import App
-from collector.config.settings import Alerts, Settings, Telemetry
+from collector.config.settings import Alerts, Decide, Settings, Telemetry
 from collector.config.settings import Receiver as ReceiverSettings
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.telemetry.logs import captured
@@ -48,7 +48,15 @@ def setting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def settings(telemetry: Telemetry, http: str = FREE, **more: Any) -> Settings:
     receiver = ReceiverSettings(grpc="off", http=http)
-    return Settings(receiver=receiver, metrics=FREE, admin="off", telemetry=telemetry, **more)
+    off = Decide(listen="off")
+    return Settings(
+        receiver=receiver,
+        metrics=FREE,
+        admin="off",
+        decide=off,
+        telemetry=telemetry,
+        **more,
+    )
 
 
 def traces(url: str, ratio: float = 1, per_second: float = 1000) -> Telemetry:

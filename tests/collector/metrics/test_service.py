@@ -13,8 +13,10 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families as plain_families
 
 from collector.app.listeners import ConnectionMetrics
+from collector.calls.pipeline import Pipeline
 from collector.config.settings import Alerts as AlertSettings
 from collector.config.settings import Telemetry
+from collector.decide.service import DecideService
 from collector.metrics.created import LOSSES
 from collector.metrics.families import TABLE
 from collector.metrics.gzip_parts import accepts_gzip
@@ -50,6 +52,7 @@ def scrape(
 ) -> tuple[int, dict[bytes, bytes], str]:
     alerts = Alerts(AlertSettings(), Links(), 0, now_ns)
     monitor = Monitor(started_ns=started_ns)
+    pipeline = Pipeline(monitor, Stats(), lambda _: None)
     held, tracer = MemoryMetrics(monitor.memory), Tracer(lambda _: None, 1, 1, now_ns)
     more: list[Source] = [
         held,
@@ -57,6 +60,7 @@ def scrape(
         ConnectionMetrics({}),
         alerts,
         tracer,
+        DecideService(pipeline, monitor, now_ns),
     ]
     families = Families(monitor, stats or Stats(), None, more)
     pushed = Telemetry(otlp_endpoint="http://127.0.0.1:1")

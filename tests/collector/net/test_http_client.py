@@ -444,6 +444,7 @@ def test_files_that_cannot_be_used_are_said_at_the_start(
         [
             *(sys.executable, "-m", "collector", "serve", "--grpc", "off"),
             *("--http", "127.0.0.1:0", "--metrics", "off", "--admin", "off"),
+            *("--decide", "off"),
         ],
         env={
             **os.environ,

@@ -62,7 +62,7 @@ function callRow(step, judgement, whole, isNew, departure) {
     el('span', { class: 'index', text: String(step.index) }),
     el('span', { class: 'tool' }, el('span', { text: step.tool }), el('span', { class: 'given', text: given(step) })),
     kindOf(step, judgement, departure),
-    el('span', { class: 'to', text: led(step) + (step.kind === 'self_loop' ? '' : failed) }),
+    el('span', { class: 'to', text: led(step) + (step.kind === 'self_loop' ? '' : failed) + (step.overruled ? ' \u00b7 was denied' : '') }),
     bars(step, others, whole),
     el('span', { class: 'time', text: `+${span((step.start_ns - whole.begin) / 1e6)}`, title: new Date(step.start_ns / 1e6).toISOString() }),
     copyButton(`copy-trace-${step.index}`, step.trace_id, `the trace id of call ${step.index}`));

@@ -10,7 +10,7 @@ async function loadSession() {
     const specs = [...new Set(found.sessions.map((each) => each.spec).filter(Boolean))];
     await Promise.all(specs.map((id) => loadSpec(id, found.sessions.find((each) => each.spec === id))));
     if (state.chosen !== wanted) return;
-    showSession(found.sessions, trails.trails);
+    showSession(found.sessions, trails.trails, found.prevented);
     untilFinal(found.sessions);
   } catch (problem) {
     if (noAnswer(problem) === 404 && state.chosen === wanted) showGone(wanted);
@@ -28,7 +28,7 @@ async function loadSpec(id, judgement) {
   }
 }
 
-function showSession(judgements, trails) {
+function showSession(judgements, trails, prevented) {
   const shown = judgements.find((each) => tabKey(each) === state.tab)
     ?? judgements.find((each) => each.spec_kind === 'task' && each.harmful) ?? judgements.find((each) => each.harmful)
     ?? judgements.find((each) => each.spec_kind === 'task') ?? judgements[0];
@@ -40,10 +40,10 @@ function showSession(judgements, trails) {
   const main = $('session');
   const top = main.scrollTop;
   const focused = main.contains(document.activeElement) ? document.activeElement.id : '';
-  const redraw = () => showSession(judgements, trails);
+  const redraw = () => showSession(judgements, trails, prevented);
   main.replaceChildren(...[
     header(shown), tabs(judgements, key, redraw), verdict(shown, spec), notes(shown),
-    callsCard(shown, key, departuresOf(shown, tree), redraw), tiles(shown),
+    callsCard(shown, key, departuresOf(shown, tree), redraw), preventedCard(prevented), tiles(shown),
     shown.spec_kind === 'reference' ? treeCard(shown, tree) : machineCard(shown, spec),
     scoresCard(shown, trail), riskCard(shown, tree),
   ].filter((each) => each !== null));

@@ -1,0 +1,454 @@
+"""Calls that were decided before they were made, until they are settled.
+
+Idea: a decided call that goes ahead enters its session at once, with the time of the decision. It stands there for what
+is to come: as soon as a span tells of the same call, the span's call takes its place (`meet`), as if there had never
+been another one. So nothing of a decided call is left in a session once telemetry has it, and the judgement at the end is
+that of the telemetry. If nothing tells of the call, its client may (`settle`); if nobody does, it is taken back.
+
+Which span is of which decided call (`_rank`), the best first:
+
+1. The span has the id that the client gave for it.
+2. Both have the same call id.
+3. Tool and arguments agree, one of them has no call id, and the decision is near: inside the span's time, or at most
+   `confirm_ns` from its start. Of several the nearest counts.
+
+They must be of one trace, or else of one session. Each decided call is met by one call at most, so that identical parallel
+calls meet one each.
+
+Invariant: an entry is in the indexes as long as a span may still meet it; `known` is True exactly while the monitor has
+its call. All is bounded in number and bytes, and what is over a bound is of the tenant that holds most.
+
+Example: `pay(5)` is decided at 10:00:00 and goes ahead: the session has it. Its span arrives at 10:00:05: it began at
+10:00:00.1 and ended at 10:00:04, and takes the place of the decided call. The session never had two.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any, Final, Literal, NamedTuple
+
+from collector.calls.call import Call
+from collector.calls.piece import Piece
+from collector.calls.same_call import agree
+from monitor.decision import Decision
+from monitor.records import FROM_DECISION, Evidence, SessionKey, ToolCall
+from monitor.tenants import Holdings
+from monitor.weights import arguments_bytes
+
+__all__ = [
+    "CONFIRM_NS",
+    "OUTCOMES",
+    "Asked",
+    "DecidedCall",
+    "DecidedCalls",
+    "Outcome",
+    "State",
+]
+
+Outcome = Literal["ran", "failed", "skipped"]
+
+OUTCOMES: Final[tuple[Outcome, ...]] = ("ran", "failed", "skipped")
+"""What a client may tell of a decided call: it was made, it was made and failed, it was not made."""
+
+SECOND: Final = 1_000_000_000
+CONFIRM_NS: Final = 60 * SECOND
+"""Time after which a decided call is taken back that nothing has confirmed."""
+
+REMEMBER_NS: Final = 600 * SECOND
+"""Time for which a decided call is remembered after that: as long as ids of spans are (`duplicates`)."""
+
+ENTRIES_MAX: Final = 65_536
+"""Decided calls that are remembered."""
+
+BYTES_MAX: Final = 64 << 20
+"""What they take in all, about."""
+
+ENTRY_BYTES: Final = 1_536
+"""What one takes without its arguments, about: the call, its piece, its decision, and its places in the indexes."""
+
+DIGITS_MAX: Final = 16
+"""Hexadecimal digits of a decision's number."""
+
+ALIKE_MAX: Final = 64
+"""Calls of one tool in one session, or in one trace, that a span may meet; the oldest is settled at the bound."""
+
+
+class Asked(NamedTuple):
+    """A call that a client asks about. Ids are raw bytes; "" and b"" where there is none."""
+
+    session: str
+    agent: str
+    tool: str
+    arguments: Mapping[str, Any] | None
+    """None where they are not known."""
+    call_id: str
+    trace_id: bytes
+    span_id: bytes
+    parent_span_id: bytes
+
+
+class State(StrEnum):
+    """What is known of a decided call."""
+
+    OPEN = "open"
+    """It goes ahead; nothing has confirmed it yet."""
+    RAN = "ran"
+    """Its client says that it was made."""
+    FAILED = "failed"
+    """Its client says that it was made, and failed."""
+    SKIPPED = "skipped"
+    """Its client says that it was not made."""
+    DENIED = "denied"
+    """It was denied, and nothing shows that it was made."""
+    EXPIRED = "expired"
+    """Nothing confirmed it in time."""
+    CONFIRMED = "confirmed"
+    """A span has told of it."""
+
+
+class DecidedCall:
+    """One decided call."""
+
+    __slots__ = (
+        "asked",
+        "call",
+        "decision",
+        "expires_ns",
+        "is_denied",
+        "known",
+        "number",
+        "piece",
+        "sender",
+        "size",
+        "state",
+        "tenant",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        asked: Asked,
+        call: ToolCall,
+        decision: Decision,
+        sender: str | None,
+        *,
+        is_denied: bool,
+        expires_ns: int,
+    ) -> None:
+        self.number = number
+        self.asked = asked
+        self.call = call
+        """As the monitor has it, or would have it."""
+        self.decision = decision
+        self.sender = sender
+        """The name of the client's token; None if no token is required."""
+        self.is_denied = is_denied
+        self.expires_ns = expires_ns
+        self.known = False
+        """True while the monitor has the call."""
+        self.state = State.DENIED if is_denied else State.OPEN
+        self.tenant = ""
+        """Under which name it is held."""
+        self.piece = Piece(
+            call.span_id,
+            call.parent_span_id,
+            call.tool,
+            call.arguments,
+            None,
+            call.call_id,
+            "",
+            "",
+            False,
+            False,
+            call.start_ns,
+            call.end_ns,
+            Evidence.DECIDED,
+            SOURCE,
+            call.attributes,
+            None,
+            "",
+        )
+        """What it tells, for the comparison with spans."""
+        self.size = ENTRY_BYTES + (arguments_bytes(call.arguments) if call.arguments else 0)
+
+    def free(self) -> int:
+        """Frees its arguments, and keeps a digest; returns the bytes that they took, about."""
+        if self.call.arguments is None:
+            return 0
+        freed = self.size - ENTRY_BYTES
+        self.piece.give_up()
+        self.call = self.call._replace(arguments=None)
+        self.asked = self.asked._replace(arguments=None)
+        self.size = ENTRY_BYTES
+        return freed
+
+
+SOURCE: Final = FROM_DECISION
+"""The source of decided calls, as a span's is its dialect."""
+
+_Index = dict[Any, dict[str, list[DecidedCall]]]
+
+
+class DecidedCalls:
+    """All decided calls that are remembered, in the order of their decisions.
+
+    Args:
+        confirm_ns: time for a span or the client to confirm a call.
+        seed: begins the ids of this process's decisions, so that another process's are unknown here.
+        entries_max: bound on their number.
+        bytes_max: bound on what they take.
+    """
+
+    def __init__(
+        self,
+        confirm_ns: int = CONFIRM_NS,
+        seed: bytes = b"",
+        entries_max: int = ENTRIES_MAX,
+        bytes_max: int = BYTES_MAX,
+    ) -> None:
+        self.confirm_ns = confirm_ns
+        self.seed = seed
+        self._prefix = seed.hex()
+        self.size = 0
+        """Calls that a span may meet."""
+        self.overflowed = 0
+        """Calls that were forgotten before their time, at a bound."""
+        self._entries_max = entries_max
+        self._bytes_max = bytes_max
+        self._by_number: dict[int, DecidedCall] = {}
+        self._by_tenant: dict[str, OrderedDict[int, DecidedCall]] = {}
+        self._counts = Holdings()
+        self._bytes = Holdings()
+        self._open: OrderedDict[int, DecidedCall] = OrderedDict()
+        """Calls that nothing has confirmed yet, in the order in which they expire."""
+        self._by_trace: _Index = {}
+        """(namespace, trace id) -> tool -> calls."""
+        self._by_session: _Index = {}
+        """Session -> tool -> calls."""
+
+    def __len__(self) -> int:
+        return len(self._by_number)
+
+    def __iter__(self) -> Iterator[DecidedCall]:
+        return iter(self._by_number.values())
+
+    @property
+    def held_bytes(self) -> int:
+        """What they take, about."""
+        return self._bytes.total
+
+    @property
+    def entries_max(self) -> int:
+        """Greatest number of them."""
+        return self._entries_max
+
+    def name(self, number: int) -> str:
+        """The id of a decision."""
+        return f"{self._prefix}-{number:x}"
+
+    def named(self, decision_id: str) -> DecidedCall | None:
+        """The call of a decision, by its id."""
+        prefix = f"{self._prefix}-"
+        digits = decision_id[len(prefix) :]
+        if not decision_id.startswith(prefix) or not 0 < len(digits) <= DIGITS_MAX:
+            return None
+        try:
+            entry = self._by_number.get(int(digits, 16))
+        except ValueError:
+            return None
+        return entry if entry is not None and self.name(entry.number) == decision_id else None
+
+    def add(self, entry: DecidedCall) -> list[DecidedCall]:
+        """Remembers a decided call.
+
+        Returns:
+            Calls that are forgotten for it and that the monitor has unconfirmed: they are to be taken back.
+        """
+        entry.tenant = self._counts.name(entry.call.session.namespace)
+        self._by_number[entry.number] = entry
+        self._by_tenant.setdefault(entry.tenant, OrderedDict())[entry.number] = entry
+        self._counts.add(entry.tenant, 1)
+        self._bytes.add(entry.tenant, entry.size)
+        if entry.state is State.OPEN:
+            self._open[entry.number] = entry
+        gone = self._index(entry)
+        while len(self._by_number) > self._entries_max:
+            gone += self._give_way(self._counts)
+        while self._bytes.total > self._bytes_max and len(self._by_number) > 1:
+            gone += self._give_way(self._bytes)
+        return gone
+
+    def asked_before(self, asked: Asked, key: SessionKey) -> DecidedCall | None:
+        """The open or denied call that a client asks about once more, by the ids that it gave.
+
+        A client that did not get the answer asks again. Its call must not be judged as one that was made before.
+        """
+        if not (asked.call_id or asked.span_id):
+            return None
+        for entry in self._alike(key, asked.trace_id, asked.tool):
+            known = entry.asked
+            if (
+                entry.state in (State.OPEN, State.DENIED)
+                and (known.call_id, known.span_id, known.trace_id)
+                == (asked.call_id, asked.span_id, asked.trace_id)
+                and known.arguments == asked.arguments
+            ):
+                return entry
+        return None
+
+    # --- telemetry --------------------------------------------------------------------------------
+
+    def meet(self, call: Call, told: ToolCall) -> DecidedCall | None:
+        """The decided call that spans tell of, if any: its state is the caller's to change (`settled`).
+
+        Args:
+            call: the spans of the call.
+            told: what they tell of it.
+        """
+        best: DecidedCall | None = None
+        rank: tuple[int, ...] = ()
+        for entry in self._alike(told.session, told.trace_id, told.tool):
+            found = self._rank(entry, call, told)
+            if found is not None and (best is None or found < rank):
+                best, rank = entry, found
+        return best
+
+    def _alike(self, key: SessionKey, trace_id: bytes, tool: str) -> list[DecidedCall]:
+        """Calls of the tool in the trace, and those in the session that are of no other trace."""
+        by_trace = self._by_trace.get((key.namespace, trace_id)) if trace_id else None
+        by_session = self._by_session.get(key)
+        found = list(by_trace.get(tool, ())) if by_trace is not None else []
+        for entry in by_session.get(tool, ()) if by_session is not None else ():
+            if not (trace_id and entry.asked.trace_id):
+                found.append(entry)
+        return found
+
+    def _rank(self, entry: DecidedCall, call: Call, told: ToolCall) -> tuple[int, ...] | None:
+        """How well an entry fits: the least fits best; None if it does not."""
+        piece, made = entry.piece, entry.call
+        near = _distance(made.start_ns, told)
+        later = int(not entry.known)
+        if entry.asked.span_id and entry.asked.span_id in call.pieces:
+            return 0, later, 0, near, entry.number
+        agrees = all(agree(piece, each) for each in call.pieces.values())
+        if made.call_id and told.call_id:
+            if made.call_id != told.call_id:
+                return None
+            return 1, later, int(not agrees), near, entry.number
+        if not agrees or near > self.confirm_ns:
+            return None
+        is_inside = told.start_ns <= made.start_ns <= told.end_ns
+        if entry.state is State.SKIPPED and not is_inside:
+            return None  # it is another call, which was made after this one was not
+        if entry.state is State.DENIED and told.end_ns < made.start_ns:
+            return None
+        differs = piece.arguments is None or piece.arguments != told.arguments
+        return 2, later, int(differs), near, entry.number
+
+    def settled(self, entry: DecidedCall, state: State) -> None:
+        """Something is known of the call by now."""
+        entry.state = state
+        self._open.pop(entry.number, None)
+        if state is State.CONFIRMED:
+            self._unindex(entry)
+        self._bytes.add(entry.tenant, -entry.free())
+
+    def met(self, entry: DecidedCall) -> None:
+        """A span told of a call that was not made: no other span is to meet it."""
+        self.settled(entry, State.SKIPPED)
+        self._unindex(entry)
+
+    def rename(self, old: SessionKey, new: SessionKey, session_from: str) -> None:
+        """The calls of one session belong to another one from now on."""
+        tools = self._by_session.pop(old, None)
+        for entries in tools.values() if tools is not None else ():
+            for entry in entries:
+                entry.call = entry.call._replace(session=new, session_from=session_from)
+                self._by_session.setdefault(new, {}).setdefault(entry.call.tool, []).append(
+                    entry
+                )
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def expired(self, now: int) -> list[DecidedCall]:
+        """Calls whose time is over: each is returned once, and is to be taken back."""
+        found: list[DecidedCall] = []
+        while self._open:
+            entry = next(iter(self._open.values()))
+            if entry.expires_ns > now:
+                break
+            del self._open[entry.number]
+            entry.state = State.EXPIRED
+            found.append(entry)
+        while self._by_number:
+            entry = next(iter(self._by_number.values()))
+            if entry.expires_ns + REMEMBER_NS > now:
+                break
+            self._forget(entry)
+        return found
+
+    # --- places -----------------------------------------------------------------------------------
+
+    def _index(self, entry: DecidedCall) -> list[DecidedCall]:
+        """Makes a call one that spans may meet; returns what goes for it, as `add` does."""
+        call, gone = entry.call, list[DecidedCall]()
+        self.size += 1
+        for index, key in self._places(entry):
+            alike = index.setdefault(key, {}).setdefault(call.tool, [])
+            alike.append(entry)
+            if len(alike) > ALIKE_MAX:
+                oldest = alike[0]
+                self.overflowed += 1
+                gone += self._lost(oldest)
+        return gone
+
+    def _unindex(self, entry: DecidedCall) -> None:
+        found = False
+        for index, key in self._places(entry):
+            tools = index.get(key)
+            alike = tools.get(entry.call.tool) if tools is not None else None
+            if tools is None or alike is None or entry not in alike:
+                continue
+            found = True
+            alike.remove(entry)
+            if not alike:
+                del tools[entry.call.tool]
+                if not tools:
+                    del index[key]
+        self.size -= found
+
+    def _places(self, entry: DecidedCall) -> Iterator[tuple[_Index, Any]]:
+        call = entry.call
+        yield self._by_session, call.session
+        if entry.asked.trace_id:
+            yield self._by_trace, (call.session.namespace, call.trace_id)
+
+    def _give_way(self, held: Holdings) -> list[DecidedCall]:
+        """The tenant that holds most loses its oldest call."""
+        self.overflowed += 1
+        entries = self._by_tenant[held.most()]
+        return self._lost(next(iter(entries.values())))
+
+    def _lost(self, entry: DecidedCall) -> list[DecidedCall]:
+        self._forget(entry)
+        return [entry] if entry.known and entry.state is State.OPEN else []
+
+    def _forget(self, entry: DecidedCall) -> None:
+        self._open.pop(entry.number, None)
+        self._unindex(entry)
+        del self._by_number[entry.number]
+        entries = self._by_tenant[entry.tenant]
+        del entries[entry.number]
+        if not entries:
+            del self._by_tenant[entry.tenant]
+        self._counts.add(entry.tenant, -1)
+        self._bytes.add(entry.tenant, -entry.size)
+
+
+def _distance(decided_ns: int, told: ToolCall) -> int:
+    """Nanoseconds between a decision and a call: 0 inside its time, else to its start."""
+    if told.start_ns <= decided_ns <= told.end_ns:
+        return 0
+    return abs(told.start_ns - decided_ns)

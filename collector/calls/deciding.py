@@ -1,0 +1,385 @@
+"""Decides calls before they are made, and has those that go ahead judged at once.
+
+Idea: the calls of a question become tool calls as spans would tell them, in their trace and session, at the time of the
+question. The monitor says what they would be (`Monitor.decide`). Those that are not denied then enter their session with
+the evidence `decided`, and wait in the table of decided calls for a span, or for what their client tells of them.
+
+Invariant: a question that commits nothing changes nothing. Of one that commits, nothing is left once its calls are
+settled otherwise: telemetry takes their places, or they are taken back.
+
+Example: `pay` is asked about while `approve` is missing. The spec says `enforce: block`: the answer is deny, the call
+is remembered as prevented, and no session has it. Under `advise` it goes ahead, and is judged as harmful at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from collector.calls.batch import Batch
+from collector.calls.confirmation import Confirmation
+from collector.calls.decided import SOURCE, Asked, DecidedCall, Outcome, State
+from collector.calls.session_ids import SessionIds, id_of
+from collector.calls.sessions import Sessions
+from collector.calls.trace import NEVER, Trace
+from collector.calls.trace_store import Traces
+from collector.decode.span import Resource
+from collector.telemetry.counters import Stats
+from monitor.decision import Answer, Decision, SpecDecision
+from monitor.engine import Monitor
+from monitor.records import (
+    FROM_DECISION,
+    FROM_TRACE,
+    Evidence,
+    Named,
+    Proof,
+    SessionKey,
+    ToolCall,
+)
+
+__all__ = ["Deciding", "Made", "Settled", "enforced"]
+
+NO_TRACE: Final = bytes(16)
+"""The trace id of a call whose client gives none: OpenTelemetry's invalid one."""
+
+TOGETHER_NS: Final = 1
+"""Parallel calls begin at once, and end so much later: they overlap."""
+
+CLOCK_BACK_NS: Final = 1_000_000_000
+"""A clock that is set back by less is waited for: later questions get later times."""
+
+_BADNESS: Final = {Answer.ALLOW: 0, Answer.UNKNOWN: 1, Answer.DENY: 2}
+
+
+class Made(NamedTuple):
+    """One decision."""
+
+    number: int
+    """0 for a question that commits nothing."""
+    decision: Decision
+    answer: Answer
+    """What the client is to do, by what the specs enforce."""
+    would_deny: bool
+    """True where a spec only advises to deny it."""
+    committed: bool
+    session: str
+    tool: str
+
+
+class Settled(NamedTuple):
+    """What becomes of what a client tells."""
+
+    entry: DecidedCall | None
+    """None where the decision is not known."""
+    agrees: bool = True
+    """False where the call was settled otherwise before."""
+
+
+def enforced(found: SpecDecision) -> tuple[Answer, bool]:
+    """What one spec has the client do, and whether it only advises to deny."""
+    if found.answer is not Answer.DENY or found.enforce == "block":
+        return found.answer, False
+    return Answer.ALLOW, found.enforce == "advise"
+
+
+def worst_of(decision: Decision) -> tuple[Answer, bool]:
+    """The same for all specs: the worst of what they have the client do."""
+    answer, would_deny = Answer.ALLOW, False
+    for each in decision.specs:
+        own, would = enforced(each)
+        would_deny = would_deny or would
+        if _BADNESS[own] > _BADNESS[answer]:
+            answer = own
+    return answer, would_deny
+
+
+class Deciding:
+    """Decides calls and settles them.
+
+    Args:
+        ids: reads the namespace of a client.
+        sessions: whose session a trace is.
+        traces: what is known of the calls' traces.
+        batch: leads to the monitor.
+        confirmation: the table of decided calls, and the spans that they meet.
+        stats: counts calls that nothing confirmed.
+        monitor: decides.
+        prevented: is handed each call that is denied.
+    """
+
+    def __init__(
+        self,
+        ids: SessionIds,
+        sessions: Sessions,
+        traces: Traces,
+        batch: Batch,
+        confirmation: Confirmation,
+        stats: Stats,
+        monitor: Monitor,
+        prevented: Callable[[DecidedCall], None],
+    ) -> None:
+        self._ids = ids
+        self._sessions = sessions
+        self._traces = traces
+        self._batch = batch
+        self._confirmation = confirmation
+        self._table = confirmation.table
+        self._stats = stats
+        self._monitor = monitor
+        self._prevented = prevented
+        self._number = 0
+        self._last_ns = 0
+
+    def decide(
+        self,
+        asked: Sequence[Asked],
+        resource: Resource,
+        sender: str | None,
+        now: int,
+        *,
+        commit: bool,
+    ) -> list[Made]:
+        """Decides the calls of one question.
+
+        Args:
+            asked: at least one; of one session and one trace.
+            resource: of the client: what specs bind on, and what its namespace is read from.
+            sender: the name of the client's token; None if no token is required.
+            now: time of the question, Unix nanoseconds.
+            commit: whether the calls that are not denied go ahead.
+        """
+        namespace = self._ids.owner(resource).namespace
+        first = asked[0]
+        trace = self._traces.find(namespace, first.trace_id) if first.trace_id else None
+        if trace is None and first.trace_id and commit:
+            trace = self._traces.of(namespace, first.trace_id)
+        key, source = self._session(first, namespace, trace)
+        start_ns = self._time(now, commit=commit)
+        before = [self._table.asked_before(each, key) if commit else None for each in asked]
+        new = [each for each, known in zip(asked, before, strict=True) if known is None]
+        calls = [
+            self._call(each, place, key, source, resource, trace, start_ns, len(new))
+            for place, each in enumerate(new)
+        ]
+        decisions = self._decisions(calls, trace, now)
+        made = [
+            self._made(each, call, decision, trace, sender, now, commit=commit)
+            for each, call, decision in zip(new, calls, decisions, strict=True)
+        ]
+        made.reverse()
+        return [made.pop() if known is None else _again(known) for known in before]
+
+    def settle(
+        self, decision_id: str, outcome: Outcome, sender: str | None, now: int
+    ) -> Settled:
+        """Takes what a client tells of a decided call."""
+        entry = self._table.named(decision_id)
+        if entry is None or entry.sender != sender:
+            return Settled(None)
+        state = entry.state
+        if state is State.CONFIRMED:
+            return Settled(entry, outcome != "skipped")
+        if state in (State.RAN, State.FAILED, State.SKIPPED):
+            return Settled(entry, state.value == outcome)
+        if outcome == "skipped":
+            self._take_back(entry)
+            self._table.settled(entry, State.SKIPPED)
+            return Settled(entry)
+        self._ran(entry, now, failed=outcome == "failed")
+        return Settled(entry)
+
+    def expire(self, now: int) -> None:
+        """Takes back the calls that nothing has confirmed in time."""
+        for entry in self._table.expired(now):
+            if self._take_back(entry):
+                self._stats.count("decisions_unconfirmed")
+
+    # --- the calls of a question ----------------------------------------------------------------
+
+    def _session(
+        self, asked: Asked, namespace: str, trace: Trace | None
+    ) -> tuple[SessionKey, str]:
+        """The session of a question's calls, and where its id comes from."""
+        name = id_of(asked.session)
+        if name:
+            return SessionKey(namespace, name), FROM_DECISION
+        if trace is not None:
+            return trace.key, trace.session_from
+        return SessionKey(namespace, asked.trace_id.hex()), FROM_TRACE
+
+    def _time(self, now: int, *, commit: bool) -> int:
+        """The time of a question: later than that of the committed one before."""
+        if now <= self._last_ns and self._last_ns - now < CLOCK_BACK_NS:
+            now = self._last_ns + 1
+        if commit:
+            self._last_ns = now
+        return now
+
+    def _call(
+        self,
+        asked: Asked,
+        place: int,
+        key: SessionKey,
+        source: str,
+        resource: Resource,
+        trace: Trace | None,
+        start_ns: int,
+        count: int,
+    ) -> ToolCall:
+        """A call as its span will tell it. It has no end yet; parallel calls overlap."""
+        attributes = resource.attributes
+        if trace is not None:
+            attributes = trace.attributes(attributes, self._sessions.span_keys)
+        return ToolCall(
+            key,
+            asked.agent,
+            asked.tool,
+            asked.arguments,
+            False,
+            start_ns,
+            start_ns + (TOGETHER_NS if count > 1 else 0),
+            asked.trace_id or NO_TRACE,
+            self._span_id(place),
+            asked.parent_span_id,
+            asked.call_id,
+            Evidence.DECIDED,
+            attributes,
+            False,
+            SOURCE,
+            source,
+            trace is not None and trace.sampled,
+        )
+
+    def _span_id(self, place: int) -> bytes:
+        """The id of a call that will be committed as one of the next.
+
+        Never that of its span, even if the client gives it: two calls of a session must not have one id.
+        """
+        number = (self._number + 1 + place).to_bytes(8)
+        return blake2b(self._table.seed + number, digest_size=8).digest()
+
+    def _decisions(
+        self, calls: list[ToolCall], trace: Trace | None, now: int
+    ) -> list[Decision]:
+        monitor = self._monitor
+        if len(calls) != 1:
+            return monitor.decide_together(calls, now)
+        named = _named(calls[0], trace)
+        if trace is None:
+            return [monitor.decide(calls[0], now, named=named)]
+        proof = _proof(trace)
+        return [monitor.decide(calls[0], now, named=named, doubted=trace.doubted, proof=proof)]
+
+    def _made(
+        self,
+        asked: Asked,
+        call: ToolCall,
+        decision: Decision,
+        trace: Trace | None,
+        sender: str | None,
+        now: int,
+        *,
+        commit: bool,
+    ) -> Made:
+        answer, would_deny = worst_of(decision)
+        session = call.session.id
+        if not commit:
+            return Made(0, decision, answer, would_deny, False, session, call.tool)
+        is_denied = answer is Answer.DENY
+        self._number += 1
+        entry = DecidedCall(
+            self._number,
+            asked,
+            call,
+            decision,
+            sender,
+            is_denied=is_denied,
+            expires_ns=now + self._table.confirm_ns,
+        )
+        if not is_denied:
+            self._commit(entry, trace, now)
+        for gone in self._table.add(entry):
+            if self._take_back(gone):
+                self._stats.count("decisions_unconfirmed")
+        if is_denied:
+            self._prevented(entry)
+        return Made(
+            entry.number, decision, answer, would_deny, not is_denied, session, call.tool
+        )
+
+    def _commit(self, entry: DecidedCall, trace: Trace | None, now: int) -> None:
+        """The call goes ahead: its session has it from now on.
+
+        Raises:
+            Exception: an error of ours; the session does not have it then.
+        """
+        call = entry.call
+        if trace is not None and call.session_from == FROM_DECISION and trace.first is None:
+            self._sessions.claim_whole(trace, call.session, now)
+        self._observe(call, trace)
+        entry.known = True
+
+    def _observe(self, call: ToolCall, trace: Trace | None) -> None:
+        batch = self._batch
+        named = _named(call, trace)
+        if trace is None:
+            batch.observe(None, call, named, doubted=False)
+        else:
+            batch.observe(None, call, named, doubted=trace.doubted, proof=_proof(trace))
+        batch.flush()
+        if batch.failed:
+            failed, batch.failed = batch.failed, []
+            raise failed[0].error
+
+    # --- what becomes of them -------------------------------------------------------------------
+
+    def _ran(self, entry: DecidedCall, now: int, *, failed: bool) -> None:
+        """The client made the call: it has ended by now."""
+        old = entry.call
+        new = old._replace(
+            evidence=Evidence.EXECUTED, end_ns=max(now, old.start_ns), error=failed
+        )
+        if entry.known:
+            self._batch.amend(old, new, None)
+        else:
+            self._observe(new, None)
+            if entry.is_denied:
+                self._confirmation.made_anyway(entry, new)
+        entry.call, entry.known = new, True
+        self._table.settled(entry, State.FAILED if failed else State.RAN)
+
+    def _take_back(self, entry: DecidedCall) -> bool:
+        """Takes a call out of its session; False if the session does not have it."""
+        if not entry.known:
+            return False
+        entry.known = False
+        self._batch.retract(entry.call)
+        return True
+
+
+def _named(call: ToolCall, trace: Trace | None) -> Named | None:
+    """Who names the session's agent: a span of the trace; else the client, over which any span counts."""
+    named = trace.named if trace is not None and not trace.split else None
+    if named is None and call.agent:
+        return Named(NEVER, call.span_id, call.agent)
+    return named
+
+
+def _proof(trace: Trace) -> Proof | None:
+    begun = trace.beginning
+    return begun.proof if begun is not None else None
+
+
+def _again(entry: DecidedCall) -> Made:
+    """The decision on a call that its client asks about once more."""
+    answer, would_deny = worst_of(entry.decision)
+    return Made(
+        entry.number,
+        entry.decision,
+        answer,
+        would_deny,
+        not entry.is_denied,
+        entry.call.session.id,
+        entry.call.tool,
+    )

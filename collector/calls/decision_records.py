@@ -1,0 +1,113 @@
+"""What is shown of denied calls: those that were prevented, and those that were made anyway, by session.
+
+No session of the monitor has a prevented call: it is in no score. So it is remembered here, within bounds: the latest of
+a session, and of the sessions those that were denied a call last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from collector.calls.decided import DecidedCall
+from monitor.decision import SpecDecision
+from monitor.records import SessionKey
+from monitor.tenants import Shared
+
+__all__ = ["DecisionRecords", "DeniedCall"]
+
+SESSIONS_MAX: Final = 10_000
+"""Sessions with denied calls that are remembered."""
+
+CALLS_MAX: Final = 32
+"""Denied calls of one session that are remembered: the latest."""
+
+
+class DeniedCall(NamedTuple):
+    """A call that was denied."""
+
+    number: int
+    decision_id: str
+    session: SessionKey
+    agent: str
+    at_ns: int
+    """When it was denied, Unix nanoseconds."""
+    tool: str
+    call_id: str
+    trace_id: bytes
+    """b"" where its client gave none."""
+    found: SpecDecision
+    """What the spec said that denied it."""
+    span_id: bytes = b""
+    """Of the call, if it was made anyway."""
+
+    @property
+    def is_overruled(self) -> bool:
+        """True if it was made anyway."""
+        return bool(self.span_id)
+
+    @staticmethod
+    def of(entry: DecidedCall, decision_id: str) -> DeniedCall:
+        """What is shown of a decided call that was denied."""
+        call, worst = entry.call, entry.decision.worst
+        assert worst is not None
+        return DeniedCall(
+            entry.number,
+            decision_id,
+            call.session,
+            call.agent,
+            call.start_ns,
+            call.tool,
+            call.call_id,
+            entry.asked.trace_id,
+            worst,
+        )
+
+
+class DecisionRecords:
+    """Denied calls by session."""
+
+    def __init__(self) -> None:
+        self._sessions: Shared[tuple[DeniedCall, ...]] = Shared(SESSIONS_MAX)
+
+    def add(self, denied: DeniedCall) -> None:
+        """A call was denied."""
+        self._put(denied.session, [*self.of(denied.session), denied])
+
+    def overrule(self, denied: DeniedCall, span_id: bytes, session: SessionKey) -> DeniedCall:
+        """A call that was denied was made anyway, in this session and with this span."""
+        made = denied._replace(span_id=span_id, session=session)
+        others = [each for each in self.of(denied.session) if each.number != denied.number]
+        if session != denied.session:
+            self._put(denied.session, others)
+            others = list(self.of(session))
+        self._put(session, [*others, made])
+        return made
+
+    def of(self, key: SessionKey) -> tuple[DeniedCall, ...]:
+        """The denied calls of a session, the earliest first."""
+        return self._sessions.get(key) or ()
+
+    def named(self, session: str, namespace: str | None) -> list[DeniedCall]:
+        """The denied calls of the sessions with this id, in one namespace or in any."""
+        if namespace is not None:
+            return list(self.of(SessionKey(namespace, session)))
+        return [
+            each
+            for calls in self._sessions.values()
+            for each in calls
+            if each.session.id == session
+        ]
+
+    def rename(self, old: SessionKey, new: SessionKey) -> None:
+        """One session turned out to be another one."""
+        moved = self._sessions.pop(old)
+        if moved:
+            self._put(new, [*self.of(new), *[each._replace(session=new) for each in moved]])
+
+    def _put(self, key: SessionKey, calls: Iterable[DeniedCall]) -> None:
+        kept = tuple(calls)[-CALLS_MAX:]
+        if kept:
+            self._sessions.put(key, kept)
+        else:
+            self._sessions.pop(key)

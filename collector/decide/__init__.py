@@ -1,0 +1,1 @@
+"""The answer before the call: decisions over HTTP."""

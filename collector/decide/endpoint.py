@@ -1,0 +1,138 @@
+"""The listener of decisions: `POST /api/v1/decide`, `POST /api/v1/outcome` and `GET /-/healthy`, in JSON.
+
+Each request is answered where its last byte arrives, without a task: a decision takes microseconds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+from urllib.parse import unquote
+
+import httptools
+
+from collector.decide.service import DecideService
+from collector.net.host_guard import Guard
+from collector.receive.admission import Admission
+from collector.receive.http.admitted import AdmittedExchange, Reply, Service, refusal_headers
+from collector.receive.http.connection import Connection, Exchange
+from collector.receive.status import Outcome, Refusal
+from collector.telemetry.counters import Stats
+
+__all__ = ["DecideApp"]
+
+Path = Literal["decide", "outcome", "healthy"]
+
+PATHS: Final[Mapping[bytes, Path]] = {
+    b"/api/v1/decide": "decide",
+    b"/api/v1/outcome": "outcome",
+    b"/-/healthy": "healthy",
+}
+JSON: Final = b"application/json"
+TEXT: Final = b"text/plain; charset=utf-8"
+HEALTHY: Final = Reply(200, b"ok\n")
+
+
+class DecideApp(Service):
+    """Serves decisions.
+
+    Args:
+        decisions: answers.
+        stats: counts requests of clients that have gone.
+        fault: counts and logs an error of ours.
+        max_body: bytes of one request.
+        admission: who is let in.
+        guard: by which names it is reached.
+    """
+
+    def __init__(
+        self,
+        decisions: DecideService,
+        stats: Stats,
+        fault: Callable[[Exception], Refusal],
+        max_body: int,
+        admission: Admission,
+        guard: Guard,
+    ) -> None:
+        super().__init__(stats, max_body, admission, (), guard)
+        self.decisions = decisions
+        self._fault = fault
+
+    def start(self, connection: Connection) -> Exchange:
+        return _Exchange(connection, self)
+
+    def fault(self, error: Exception) -> Refusal:
+        return self._fault(error)
+
+
+class _Exchange(AdmittedExchange):
+    """One request."""
+
+    _path: Path | None = None
+
+    def __init__(self, connection: Connection, app: DecideApp) -> None:
+        super().__init__(connection, app)
+        self._app = app
+
+    def route(self) -> None:
+        self._path = PATHS.get(self.url)
+        if self._path is None:
+            target: Any = httptools.parse_url(self.url)  # whose parts may be None
+            path: bytes = target.path or b""
+            self._path = PATHS.get(unquote(path.decode("ascii")).encode())
+        self._foreign = self._refuses()
+
+    def again(self) -> Exchange | None:
+        if self._foreign is not None or self._path == "healthy":
+            return None
+        other = _Exchange(self.connection, self._app)
+        other.method, other.url = self.method, self.url
+        other._found, other._path = self._found, self._path
+        return other
+
+    def _check(self) -> None:
+        if self._path is None:
+            paths = ", ".join(path.decode() for path in PATHS)
+            raise Refusal(Outcome.NOT_FOUND, f"no such path; there are {paths}")
+        wanted = (b"GET", b"HEAD") if self._path == "healthy" else (b"POST",)
+        if self.method not in wanted:
+            method = self.method.decode("latin-1")[:20]
+            use = wanted[0].decode()
+            raise Refusal(Outcome.METHOD_NOT_ALLOWED, f"{method} is not allowed; use {use}")
+        if self._foreign is not None:
+            raise Refusal(Outcome.PERMISSION_DENIED, self._foreign)
+        if self._path == "healthy":
+            self._answer(HEALTHY)
+            return
+        media_type = self._found.get(b"content-type", b"")
+        if media_type != JSON and media_type.split(b";", 1)[0].strip().lower() != JSON:
+            raise Refusal(Outcome.UNSUPPORTED_MEDIA, "expected Content-Type: application/json")
+        if self._found.get(b"content-encoding", b"identity").lower() != b"identity":
+            raise Refusal(Outcome.UNSUPPORTED_MEDIA, "expected a body without Content-Encoding")
+
+    def _take(self) -> None:
+        decisions, body = self._app.decisions, self._body()
+        if self._path == "decide":
+            status, answer = decisions.decide(body, self._sender)
+        else:
+            status, answer = decisions.settle(body, self._sender)
+        self._answer(Reply(status, answer))
+
+    def _refused(self, refusal: Refusal) -> Reply:
+        headers = refusal_headers(refusal)
+        if refusal.outcome is Outcome.METHOD_NOT_ALLOWED and self._path == "healthy":
+            headers = [(b"allow", b"GET, HEAD")]
+        body = json.dumps({"error": refusal.message}).encode()
+        return Reply(refusal.outcome.value.http, body, headers)
+
+    def _content_type(self) -> bytes:
+        is_text = self._path == "healthy" and self.method in (b"GET", b"HEAD")
+        return TEXT if is_text else JSON
+
+    def _count(self, code: str) -> None:
+        if self._path != "healthy":
+            self._app.decisions.requests.add(1, code)
+
+    def _count_lost(self) -> None:
+        self._app.stats.count("client_disconnects", "decide")

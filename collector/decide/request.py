@@ -1,0 +1,219 @@
+"""Reads what a client asks: one call, or the calls that a model wants to make in parallel.
+
+Reading is strict. Whatever cannot be taken is a `BadRequest`, which says where: an unknown key, a text where a number is
+expected, an id that is no id. A client whose question is read wrongly would get the answer to another question.
+
+Arguments are read as the arguments of spans are (`dialects/values/arguments`), so that both are equal where the texts are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from collector.calls.decided import OUTCOMES, Asked, Outcome
+from collector.dialects.read import NAME_MAX
+from collector.dialects.values.arguments import parsed
+
+__all__ = ["CALLS_MAX", "BadRequest", "Question", "read_outcome", "read_question"]
+
+CALLS_MAX: Final = 64
+"""Calls of one question: as many as one call may have spans."""
+
+ATTRIBUTES_MAX: Final = 64
+"""Attributes of one question."""
+
+VALUE_MAX: Final = 1_024
+"""Characters of one attribute, and of a session id."""
+
+TRACE_DIGITS: Final = 32
+SPAN_DIGITS: Final = 16
+NO_ARGUMENTS: Final = Raw(b"")
+
+_HEX: Final = re.compile("[0-9a-fA-F]*")
+
+
+class BadRequest(Exception):  # noqa: N818 - an answer, not an error of ours
+    """A question that cannot be read.
+
+    Args:
+        error: a sentence for whoever wrote the client.
+        where: the path of the fault in the body, as `calls[0].tool`; "" for the body as a whole.
+    """
+
+    def __init__(self, error: str, where: str = "") -> None:
+        super().__init__(error)
+        self.error = error
+        self.where = where
+
+
+class Question(msgspec.Struct, frozen=True):
+    """The calls of one question, in order, and whether those that are not denied go ahead."""
+
+    calls: list[Asked]
+    commit: bool
+    is_batch: bool
+    attributes: Mapping[str, Any]
+    """What specs may bind on: resource attributes, as a span's."""
+
+
+class _Call(msgspec.Struct, forbid_unknown_fields=True):
+    tool: str
+    arguments: Raw = NO_ARGUMENTS
+    call_id: str = ""
+    span_id: str = ""
+    parent_span_id: str = ""
+
+
+class _Body(msgspec.Struct, forbid_unknown_fields=True):
+    session: str = ""
+    agent: str = ""
+    service: str = ""
+    tool: str | UnsetType = UNSET
+    arguments: Raw = NO_ARGUMENTS
+    call_id: str = ""
+    trace_id: str = ""
+    span_id: str = ""
+    parent_span_id: str = ""
+    attributes: dict[str, str | int | float | bool] = {}
+    commit: bool = True
+    calls: list[_Call] | UnsetType = UNSET
+
+
+class _Outcome(msgspec.Struct, forbid_unknown_fields=True):
+    decision_id: str
+    outcome: str
+
+
+_body: Final = msgspec.json.Decoder(_Body)
+_outcome: Final = msgspec.json.Decoder(_Outcome)
+
+
+def read_question(body: bytes) -> Question:
+    """The question in a body.
+
+    Raises:
+        BadRequest: it cannot be read.
+    """
+    found = _read(_body, body)
+    if not found.session and not found.trace_id:
+        raise BadRequest("expected a session or a trace_id", "session")
+    if len(found.session) > VALUE_MAX:
+        raise BadRequest(f"expected at most {VALUE_MAX} characters", "session")
+    trace_id = _id(found.trace_id, TRACE_DIGITS, "trace_id")
+    attributes = _attributes(found)
+    if found.calls is UNSET:
+        if found.tool is UNSET:
+            raise BadRequest("expected a tool, or calls", "tool")
+        one = _Call(
+            found.tool, found.arguments, found.call_id, found.span_id, found.parent_span_id
+        )
+        return Question([_asked(found, one, trace_id, "")], found.commit, False, attributes)
+    for name in ("tool", "call_id", "span_id"):
+        if getattr(found, name) not in (UNSET, ""):
+            raise BadRequest("expected it in each of the calls, not beside them", name)
+    if bytes(found.arguments):
+        raise BadRequest("expected them in each of the calls, not beside them", "arguments")
+    if not 1 <= len(found.calls) <= CALLS_MAX:
+        raise BadRequest(f"expected 1 to {CALLS_MAX} calls, found {len(found.calls)}", "calls")
+    calls = [
+        _asked(found, each, trace_id, f"calls[{place}].")
+        for place, each in enumerate(found.calls)
+    ]
+    return Question(calls, found.commit, True, attributes)
+
+
+def read_outcome(body: bytes) -> tuple[str, Outcome]:
+    """The id of a decision, and what became of its call.
+
+    Raises:
+        BadRequest: it cannot be read.
+    """
+    found = _read(_outcome, body)
+    if not found.decision_id:
+        raise BadRequest("expected the id of a decision", "decision_id")
+    for each in OUTCOMES:
+        if each == found.outcome:
+            return found.decision_id, each
+    raise BadRequest(f"expected one of {', '.join(OUTCOMES)}", "outcome")
+
+
+def _read(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        sentence, _, path = str(error).partition(" - at `$")
+        where = path.rstrip("`").lstrip(".")
+        raise BadRequest(sentence[:1].lower() + sentence[1:], where) from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadRequest(str(error)) from None
+    except RecursionError:
+        raise BadRequest("the body nests too deeply") from None
+
+
+def _attributes(found: _Body) -> dict[str, Any]:
+    """The attributes, with the service's name among them."""
+    if len(found.attributes) > ATTRIBUTES_MAX:
+        raise BadRequest(f"expected at most {ATTRIBUTES_MAX} attributes", "attributes")
+    for name, value in found.attributes.items():
+        if len(name) > VALUE_MAX or (isinstance(value, str) and len(value) > VALUE_MAX):
+            raise BadRequest(
+                f"expected at most {VALUE_MAX} characters", f"attributes.{name[:VALUE_MAX]}"
+            )
+    if len(found.service) > VALUE_MAX:
+        raise BadRequest(f"expected at most {VALUE_MAX} characters", "service")
+    if not found.service:
+        return found.attributes
+    known = found.attributes.get("service.name", found.service)
+    if known != found.service:
+        raise BadRequest("it differs from attributes.service.name", "service")
+    return {**found.attributes, "service.name": found.service}
+
+
+def _asked(found: _Body, call: _Call, trace_id: bytes, where: str) -> Asked:
+    if not call.tool:
+        raise BadRequest("expected the name of a tool", f"{where}tool")
+    for name, text in (("tool", call.tool), ("call_id", call.call_id), ("agent", found.agent)):
+        if len(text) > NAME_MAX:
+            place = name if name == "agent" else where + name
+            raise BadRequest(f"expected at most {NAME_MAX} characters", place)
+    parent = call.parent_span_id or found.parent_span_id
+    span_id = _id(call.span_id, SPAN_DIGITS, f"{where}span_id")
+    if span_id and not trace_id:
+        raise BadRequest("a span_id needs a trace_id", f"{where}span_id")
+    return Asked(
+        found.session,
+        found.agent,
+        call.tool,
+        _arguments(call.arguments, f"{where}arguments"),
+        call.call_id,
+        trace_id,
+        span_id,
+        _id(parent, SPAN_DIGITS, f"{where}parent_span_id"),
+    )
+
+
+def _arguments(raw: Raw, where: str) -> dict[str, Any] | None:
+    """The arguments; None where they are not known."""
+    text = bytes(raw)
+    if text in (b"", b"null"):
+        return None
+    found = parsed(text)
+    if type(found) is dict:
+        return found
+    if text.startswith(b"{"):
+        raise BadRequest("the arguments nest too deeply", where)
+    raise BadRequest("expected an object, or null where they are not known", where)
+
+
+def _id(text: str, digits: int, where: str) -> bytes:
+    """An id of OpenTelemetry; b"" where there is none."""
+    if not text:
+        return b""
+    if len(text) != digits or _HEX.fullmatch(text) is None or not text.strip("0"):
+        raise BadRequest(f"expected {digits} hexadecimal digits, not all zero", where)
+    return bytes.fromhex(text)

@@ -1,0 +1,577 @@
+"""Calls that are decided before they are made: committed, met by their spans, told of, taken back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import pytest
+
+from collector.calls.decided import Asked, DecidedCalls
+from collector.calls.deciding import Made
+from collector.calls.decision_records import DeniedCall
+from collector.decode.span import Resource
+from monitor.records import SessionKey
+from monitor.spec.compiler.compile import compile_text
+from monitor.spec.spec import Spec
+from tests.collector.conftest import BASE, SECOND, Bench, hex_id
+
+TEXT = """
+id: shop
+kind: task
+match: {service.name: svc}
+alphabet: {approve: {tool: approve}, pay: {tool: pay}, look: {tool: look}}
+initial: start
+accepting: [paid]
+transitions: {start: {approve: approved}, approved: {pay: paid}}
+reads: [look]
+"""
+
+
+def spec(enforce: Literal["advise", "block"] = "advise") -> Spec:
+    made, findings = compile_text(TEXT, "shop.yaml")
+    assert made is not None, findings
+    return replace(made, enforce=enforce)
+
+
+class Client:
+    """A client of decisions, and the spans that come."""
+
+    def __init__(
+        self, *, enforce: Literal["advise", "block"] = "advise", **options: Any
+    ) -> None:
+        self.denied: list[DeniedCall] = []
+        self.bench = Bench([spec(enforce)], denied=self.denied.append, **options)
+        self.pipeline = self.bench.pipeline
+        self.resource = Resource({"service.name": "svc"})
+
+    def ask(
+        self,
+        *tools: str,
+        at: float,
+        session: str = "s1",
+        arguments: Any = None,
+        call_id: str = "",
+        trace: str = "",
+        span: str = "",
+        commit: bool = True,
+    ) -> list[Made]:
+        asked = [
+            Asked(
+                session,
+                "",
+                tool,
+                {} if arguments is None else arguments,
+                call_id,
+                bytes.fromhex(hex_id(trace, 16)),
+                bytes.fromhex(hex_id(span, 8)),
+                b"",
+            )
+            for tool in tools
+        ]
+        return self.pipeline.decide(asked, self.resource, None, ns(at), commit=commit)
+
+    def one(self, tool: str, **more: Any) -> str:
+        """Asks about one call; returns what its client is to do."""
+        return self.ask(tool, **more)[0].answer.value
+
+    def tell(self, made: Made, outcome: Any, at: float) -> bool | None:
+        """Tells an outcome; None if the decision is not known, else whether it agrees."""
+        decision_id = self.pipeline.decided.name(made.number)
+        settled = self.pipeline.settle(decision_id, outcome, None, ns(at))
+        return settled.agrees if settled.entry is not None else None
+
+    def tick(self, at: float) -> None:
+        self.pipeline.tick(ns(at))
+        self.bench.monitor.tick(ns(at))
+
+    def steps(self) -> list[tuple[str, str, str]]:
+        """Tool, evidence and kind of each step, by start."""
+        return [(each["tool"], each["evidence"], each["kind"]) for each in self.bench.steps()]
+
+    def count(self, name: str) -> int:
+        return self.bench.stats.counts.get((name,), 0)
+
+
+def ns(at: float) -> int:
+    """Seconds after the fixed moment of the spans, in Unix nanoseconds."""
+    return BASE + int(at * SECOND)
+
+
+NAMED = {"gen_ai.conversation.id": "s1"}
+
+
+# --- asking and committing ----------------------------------------------------------------------
+
+
+def test_a_question_that_commits_nothing_changes_nothing() -> None:
+    """No session, no decided call and no record is left of it."""
+    client = Client(enforce="block")
+
+    assert client.one("pay", at=1, commit=False) == "deny"
+    assert list(client.bench.monitor.judgements()) == []
+    assert (len(client.pipeline.decided), client.denied) == (0, [])
+
+
+def test_a_committed_call_counts_for_later_decisions() -> None:
+    """Once `approve` is told to have run, `pay` is allowed."""
+    client = Client(enforce="block")
+    assert client.one("pay", at=1) == "deny"
+    (made,) = client.ask("approve", at=2)
+    client.tell(made, "ran", at=3)
+
+    assert client.one("pay", at=4) == "allow"
+    assert client.steps()[0] == ("approve", "executed", "progress")
+    assert client.steps()[1] == ("pay", "decided", "progress")
+
+
+def test_a_call_in_flight_leaves_the_next_one_uncertain() -> None:
+    """While `approve` may still run, nobody knows whether `pay` comes after it."""
+    client = Client(enforce="block")
+    client.ask("approve", at=2)
+
+    assert client.one("pay", at=4) == "unknown"
+
+
+def test_a_denied_call_is_in_no_session() -> None:
+    """Under `block` it is not committed; it is handed on and remembered as prevented."""
+    client = Client(enforce="block")
+    (made,) = client.ask("pay", at=1, arguments={"amount": 5})
+
+    assert (made.committed, client.bench.sessions()) == (False, {})
+    assert [(each.tool, each.session.id) for each in client.denied] == [("pay", "s1")]
+    (kept,) = client.pipeline.decision_records.of(SessionKey("", "s1"))
+    assert (kept.tool, kept.found.skipped, kept.is_overruled) == ("pay", ("approve",), False)
+
+
+def test_advice_lets_a_call_go_ahead() -> None:
+    """Under `advise` a call that would be denied is committed, and is harmful at once."""
+    client = Client()
+    (made,) = client.ask("pay", at=1)
+
+    assert (made.answer.value, made.would_deny, made.committed) == ("allow", True, True)
+    assert client.steps() == [("pay", "decided", "harmful")]
+    assert [each.tool for each in client.bench.verdicts] == ["pay"]
+
+
+def test_a_question_that_is_repeated_gets_its_answer_again() -> None:
+    """A client that gave ids and asks once more does not have its call judged as a second one."""
+    client = Client(enforce="block")
+    first = client.ask("approve", at=1, call_id="c1")
+    again = client.ask("approve", at=2, call_id="c1")
+
+    assert again == first
+    assert len(client.steps()) == 1
+    assert client.ask("approve", at=3)[0].number != first[0].number
+
+
+def test_parallel_calls_are_one_group() -> None:
+    """Calls of one question overlap: under a task, `approve` and `pay` may come in either order."""
+    client = Client()
+    made = client.ask("pay", "approve", at=1)
+
+    assert [each.decision.specs[0].kind.value for each in made] == ["progress", "progress"]
+    assert sorted(client.steps()) == [
+        ("approve", "decided", "progress"),
+        ("pay", "decided", "progress"),
+    ]
+
+
+# --- spans that come ----------------------------------------------------------------------------
+
+WAYS: list[dict[str, Any]] = [
+    {"session": "", "trace": "trace", "span": "pay@1"},
+    {"session": "", "trace": "trace", "call_id": "c1"},
+    {"session": "", "trace": "trace"},
+    {"session": "s1", "trace": "trace"},
+    {"session": "s1", "call_id": "c1"},
+    {"session": "s1"},
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["span", "call id", "trace", "both", "id", "session"])
+@pytest.mark.parametrize("late", [False, True], ids=["named", "named late"])
+def test_the_span_takes_the_place_of_its_decided_call(
+    wire: Any, way: dict[str, Any], late: bool
+) -> None:
+    """By span id, call id, or tool and arguments: the session has one call, as its span tells it."""
+    client = Client()
+    client.ask("pay", at=0.9, arguments={"amount": 5}, **way)
+    tool = wire.tool(
+        "pay",
+        id="pay@1",
+        parent="root",
+        start=1,
+        end=2,
+        call_id="c1",
+        arguments={"amount": 5},
+        attributes={} if late else NAMED,
+    )
+    root = wire.span("agent", NAMED, id="root", start=0, end=3)
+    client.bench.send(tool, root, now=3)
+
+    found = client.bench.sessions()
+    assert list(found) == ["s1"]
+    (step,) = found["s1"]
+    assert (step["evidence"], step["start_ns"], step["call_id"]) == ("executed", ns(1), "c1")
+    client.tick(100)
+    assert (len(client.steps()), client.count("decisions_unconfirmed")) == (1, 0)
+
+
+def test_a_pending_span_and_its_end_are_the_same_call(wire: Any) -> None:
+    """A span that is sent when it starts meets the decided call; its end changes the rest."""
+    client = Client()
+    client.ask("approve", at=1, trace="trace", call_id="c")
+    begun = wire.tool("approve", call_id="c", arguments={}, start=1.1, end=0, attributes=NAMED)
+    ended = wire.tool("approve", call_id="c", arguments={}, start=1.1, end=2, attributes=NAMED)
+    client.bench.send(begun, now=1.2)
+    assert client.steps() == [("approve", "pending", "progress")]
+    client.bench.send(ended, now=2.1)
+
+    assert client.steps() == [("approve", "executed", "progress")]
+
+
+def test_parallel_identical_calls_meet_one_span_each(wire: Any) -> None:
+    """Three equal calls without ids and three spans: no call is counted twice or lost."""
+    client = Client()
+    for number in range(3):
+        client.ask("look", at=1 + number / 100, trace="trace")
+    spans = [
+        wire.tool("look", id=f"l{number}", arguments={}, start=1.1, end=2, attributes=NAMED)
+        for number in range(3)
+    ]
+    client.bench.send(*spans, *spans, now=2)
+    client.tick(100)
+
+    assert client.steps() == [("look", "executed", "self_loop")] * 3
+    assert client.count("decisions_unconfirmed") == 0
+
+
+def test_other_arguments_are_another_call(wire: Any) -> None:
+    """A span of the tool with other arguments does not confirm the decided call."""
+    client = Client()
+    client.ask("look", at=1, trace="trace", arguments={"q": "a"})
+    client.bench.send(
+        wire.tool("look", arguments={"q": "b"}, start=1.1, end=2, attributes=NAMED), now=2
+    )
+    assert len(client.steps()) == 2
+    client.tick(62)
+
+    assert client.steps() == [("look", "executed", "self_loop")]
+    assert client.count("decisions_unconfirmed") == 1
+
+
+def test_a_span_of_another_tenant_confirms_nothing(wire: Any) -> None:
+    """Two namespaces with one session id and one trace id are apart."""
+    client = Client()
+    client.ask("look", at=1, trace="trace", call_id="c")
+    other = {"service.name": "svc", "service.namespace": "b"}
+    client.bench.send(
+        wire.tool("look", call_id="c", arguments={}, start=1.1, end=2, resource=other), now=2
+    )
+
+    assert len(client.steps()) == 2
+
+
+def test_later_calls_are_never_judged_without_an_earlier_one(wire: Any) -> None:
+    """While the span of `approve` takes its place, `pay` is never harmful: no verdict comes and goes."""
+    client = Client()
+    client.ask("approve", at=1, trace="trace")
+    client.ask("pay", at=3, trace="trace")
+    client.bench.verdicts.clear()
+    client.bench.send(
+        wire.tool("approve", arguments={}, start=1.1, end=2),
+        wire.tool("pay", arguments={}, start=3.1, end=4),
+        wire.span("agent", NAMED, id="root", start=0, end=5),
+        now=5,
+    )
+
+    assert [each for each in client.bench.verdicts if each.kind == "harmful"] == []
+    assert client.steps() == [
+        ("approve", "executed", "progress"),
+        ("pay", "executed", "progress"),
+    ]
+
+
+def test_a_client_names_the_session_of_a_trace_that_names_none(wire: Any) -> None:
+    """Its spans join the session of the decided call, so that later decisions count on them."""
+    client = Client(enforce="block")
+    client.ask("look", at=1, trace="trace")
+    client.bench.send(wire.tool("approve", arguments={}, start=2, end=3), now=3)
+
+    assert list(client.bench.sessions()) == ["s1"]
+    client.bench.send(wire.tool("look", arguments={}, start=1.1, end=1.5), now=3)
+    assert client.one("pay", at=4) == "allow"
+
+
+# --- outcomes -----------------------------------------------------------------------------------
+
+
+def test_an_outcome_settles_a_call_without_spans() -> None:
+    """A call that ran stays, however long nothing else comes."""
+    client = Client()
+    (made,) = client.ask("approve", at=1)
+    assert client.tell(made, "ran", at=2) is True
+    client.tick(1_000)
+
+    (step,) = client.bench.steps()
+    assert (step["evidence"], step["start_ns"], step["end_ns"]) == ("executed", ns(1), ns(2))
+
+
+def test_a_call_that_failed_says_so() -> None:
+    """A failed call has no effect: `pay` is harmful after it."""
+    client = Client(enforce="block")
+    (made,) = client.ask("approve", at=1)
+    client.tell(made, "failed", at=2)
+
+    assert client.bench.steps()[0]["error"] is True
+    assert client.one("pay", at=3) == "deny"
+
+
+def test_a_skipped_call_is_taken_back_at_once() -> None:
+    """Nothing of it is left in its session."""
+    client = Client(enforce="block")
+    (made,) = client.ask("approve", at=1)
+    client.tell(made, "skipped", at=2)
+
+    assert (client.steps(), client.one("pay", at=3)) == ([], "deny")
+    assert client.count("decisions_unconfirmed") == 0
+
+
+@pytest.mark.parametrize("outcome", ["ran", "failed"])
+@pytest.mark.parametrize("wait", [1, 500])
+def test_a_span_after_the_outcome_counts_no_second_call(
+    wire: Any, outcome: str, wait: float
+) -> None:
+    """The span takes the place of the settled call, also minutes later."""
+    client = Client()
+    (made,) = client.ask("approve", at=1, call_id="c")
+    client.tell(made, outcome, at=2)
+    client.tick(2 + wait)
+    client.bench.send(
+        wire.tool("approve", call_id="c", arguments={}, start=1.1, end=1.9, attributes=NAMED),
+        now=2 + wait,
+    )
+
+    (step,) = client.bench.steps()
+    assert (step["start_ns"], step["error"]) == (ns(1.1), False)
+
+
+def test_outcomes_that_contradict_are_refused() -> None:
+    """The first outcome counts; the same once more agrees; another one does not."""
+    client = Client()
+    (made,) = client.ask("look", at=1)
+
+    assert client.tell(made, "ran", at=2) is True
+    assert client.tell(made, "ran", at=3) is True
+    assert client.tell(made, "skipped", at=4) is False
+    assert client.tell(made._replace(number=99), "ran", at=5) is None
+
+
+def test_a_span_that_came_contradicts_a_skipped_call(wire: Any) -> None:
+    """A call that spans tell of was made, whatever its client says later."""
+    client = Client()
+    (made,) = client.ask("look", at=1, trace="trace")
+    client.bench.send(wire.tool("look", arguments={}, start=1.1, end=2), now=2)
+
+    assert client.tell(made, "ran", at=3) is True
+    assert client.tell(made, "skipped", at=3) is False
+
+
+def test_only_its_own_client_settles_a_call() -> None:
+    """The decision of one sender is unknown to another."""
+    client = Client()
+    (made,) = client.pipeline.decide(
+        [Asked("s1", "", "look", {}, "", b"", b"", b"")],
+        client.resource,
+        "a",
+        ns(1),
+        commit=True,
+    )
+    name = client.pipeline.decided.name(made.number)
+
+    assert client.pipeline.settle(name, "ran", "b", ns(2)).entry is None
+    assert client.pipeline.settle(name, "ran", "a", ns(2)).entry is not None
+
+
+# --- time ---------------------------------------------------------------------------------------
+
+
+def test_what_nobody_confirms_is_taken_back() -> None:
+    """After `confirm_seconds` the session is as if the call had not been decided."""
+    client = Client()
+    client.ask("pay", at=1)
+    client.tick(60.9)
+    assert client.steps() == [("pay", "decided", "harmful")]
+    client.tick(61.1)
+
+    assert (client.steps(), client.count("decisions_unconfirmed")) == ([], 1)
+
+
+def test_an_unconfirmed_call_is_never_counted_as_final() -> None:
+    """Its verdict waits for a confirmation: the final counters do not have it."""
+    client = Client()
+    client.ask("pay", at=1)
+    client.tick(59)
+    client.tick(200)
+
+    pairs = client.bench.monitor.totals.pairs.values()
+    assert [+pair.final for pair in pairs if +pair.final] == []
+
+
+def test_an_outcome_after_the_time_is_taken() -> None:
+    """A tool may run for minutes: its call is judged again, at its time."""
+    client = Client()
+    (made,) = client.ask("approve", at=1)
+    client.tick(62)
+    assert client.steps() == []
+
+    assert client.tell(made, "ran", at=300) is True
+    assert client.steps() == [("approve", "executed", "progress")]
+
+
+def test_a_span_after_the_time_is_a_call_like_any_other(wire: Any) -> None:
+    """The decided call is gone; the span's call is judged once."""
+    client = Client()
+    (made,) = client.ask("approve", at=1, trace="trace")
+    client.tick(62)
+    client.bench.send(wire.tool("approve", arguments={}, start=1.1, end=300), now=301)
+
+    assert client.steps() == [("approve", "executed", "progress")]
+    assert client.tell(made, "ran", at=302) is True
+    assert len(client.steps()) == 1
+
+
+def test_decided_calls_are_forgotten_in_time() -> None:
+    """Ten minutes after its time, nothing of a decided call is held."""
+    client = Client()
+    (made,) = client.ask("look", at=1)
+    client.tell(made, "ran", at=2)
+    client.tick(700)
+
+    decided = client.pipeline.decided
+    assert (len(decided), decided.size, decided.held_bytes) == (0, 0, 0)
+    assert client.tell(made, "ran", at=701) is None
+
+
+# --- calls that were denied ---------------------------------------------------------------------
+
+
+def test_a_denied_call_that_is_made_is_overruled(wire: Any) -> None:
+    """Its span is judged as harmful, counted, and handed on with the span's id."""
+    client = Client(enforce="block")
+    client.ask("pay", at=1, trace="trace", call_id="c")
+    span = wire.tool("pay", call_id="c", arguments={}, start=1.1, end=2, attributes=NAMED)
+    client.bench.send(span, now=2)
+
+    assert client.steps() == [("pay", "executed", "harmful")]
+    assert client.count("decisions_overruled") == 1
+    assert [each.span_id for each in client.denied] == [b"", span.span_id]
+    (kept,) = client.pipeline.decision_records.of(SessionKey("", "s1"))
+    assert kept.is_overruled
+
+
+def test_a_client_may_tell_that_a_denied_call_ran() -> None:
+    """Without spans, an outcome shows that the decision was overruled."""
+    client = Client(enforce="block")
+    (made,) = client.ask("pay", at=1)
+    client.tell(made, "ran", at=2)
+
+    assert client.steps() == [("pay", "executed", "harmful")]
+    assert client.count("decisions_overruled") == 1
+
+
+def test_the_span_of_a_refused_call_is_not_judged(wire: Any) -> None:
+    """The client says that the call was skipped: the span that the framework made of it is no call."""
+    client = Client(enforce="block")
+    (made,) = client.ask("pay", at=1.1, trace="trace", call_id="c")
+    assert client.tell(made, "skipped", at=1.2) is True
+    client.bench.send(wire.tool("pay", call_id="c", arguments={}, start=1, end=1.3), now=2)
+
+    assert (client.steps(), client.count("decisions_overruled")) == ([], 0)
+    assert client.bench.stats.dropped["prevented"] == 1
+
+
+def test_a_denied_call_that_failed_around_the_decision_was_refused(wire: Any) -> None:
+    """A span that encloses the denial and failed is that of the refused call."""
+    client = Client(enforce="block")
+    client.ask("pay", at=1.1, trace="trace", call_id="c")
+    client.bench.send(
+        wire.tool("pay", call_id="c", arguments={}, start=1, end=1.3, status=2), now=2
+    )
+
+    assert (client.steps(), client.count("decisions_overruled")) == ([], 0)
+
+
+def test_a_call_that_is_right_by_now_overrules_nothing(wire: Any) -> None:
+    """`pay` was denied, then `approve` was made, then `pay`: no harm, and nothing is overruled."""
+    client = Client(enforce="block")
+    client.ask("pay", at=1, trace="trace")
+    client.bench.send(
+        wire.tool("approve", arguments={}, start=2, end=3, attributes=NAMED),
+        wire.tool("pay", arguments={}, start=4, end=5, attributes=NAMED),
+        now=6,
+    )
+
+    assert [kind for _, _, kind in client.steps()] == ["progress", "progress"]
+    assert client.count("decisions_overruled") == 0
+
+
+def test_a_models_request_for_a_denied_call_is_not_judged(wire: Any) -> None:
+    """Where tools leave no spans, what a model asked for counts as made, unless it was denied."""
+    client = Client(enforce="block", requested="always")
+    client.ask("pay", at=2, trace="trace", call_id="c1")
+    asked = {
+        "openinference.span.kind": "LLM",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.id": "c1",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "pay",
+        "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": "{}",
+    }
+    client.bench.send(wire.span("model", asked, start=1, end=1.9), now=3)
+
+    assert client.steps() == []
+
+
+# --- bounds -------------------------------------------------------------------------------------
+
+
+def test_one_tenant_cannot_push_out_anothers_calls() -> None:
+    """At the bound the tenant that holds most loses its oldest call, which is taken back and counted."""
+    table = DecidedCalls(entries_max=10)
+    client = Client(decided=table)
+    client.ask("look", at=1, session="mine")
+    flood = Resource({"service.name": "svc", "service.namespace": "flood"})
+    for number in range(50):
+        asked = Asked(f"f{number}", "", "look", {}, "", b"", b"", b"")
+        client.pipeline.decide([asked], flood, None, ns(2 + number / 100), commit=True)
+
+    assert (len(table), table.overflowed) == (10, 41)
+    assert len(client.bench.sessions()["mine"]) == 1
+    assert len(client.steps()) == 10
+    assert client.count("decisions_unconfirmed") == 41
+
+
+def test_arguments_are_bounded_in_bytes_and_freed_when_told() -> None:
+    """What a call was given is held until it is settled, and no more than the bound."""
+    table = DecidedCalls(bytes_max=100_000)
+    client = Client(decided=table)
+    made = [
+        client.ask("look", at=1 + number / 100, arguments={"text": "x" * 20_000})[0]
+        for number in range(8)
+    ]
+
+    assert table.held_bytes <= 100_000
+    assert table.overflowed > 0
+    before = table.held_bytes
+    assert client.tell(made[-1], "ran", at=2) is True
+    assert table.held_bytes < before - 20_000
+
+
+def test_many_equal_calls_of_a_session_stay_bounded() -> None:
+    """What a span is compared with has a bound; calls beyond it are taken back."""
+    client = Client()
+    for number in range(200):
+        client.ask("look", at=1 + number / 1_000)
+
+    assert client.pipeline.decided.size == 64
+    assert len(client.steps()) == 64
