@@ -25,7 +25,15 @@ from collector.net.host_guard import Guard, is_foreign, is_local_name
 from collector.receive.admission import Admission, Place
 from collector.receive.connections import Connections
 from collector.receive.content_coding import ACCEPTED, INLINE_BYTES_MAX, inflate, inflate_beside
-from collector.receive.export import TAKEN, Answer, Encoding, Export, Signal, proto_answer
+from collector.receive.export import (
+    TAKEN,
+    Answer,
+    Encoding,
+    Export,
+    Metadata,
+    Signal,
+    proto_answer,
+)
 from collector.receive.http.connection import Connection, Exchange
 from collector.receive.http.responses import head_of
 from collector.receive.rate_limits import Reservation
@@ -296,8 +304,15 @@ class _Exchange(Exchange):
             return
         transport = TRANSPORTS[self._encoding]
         export = self._app.export
-        answer = export.ingest_now(self._signal, body, self._encoding, transport, self._sender)
+        answer = export.ingest_now(
+            self._signal, body, self._encoding, transport, self._sender, self._metadata()
+        )
         self._answer(self._reply(answer))
+
+    def _metadata(self) -> Metadata:
+        """The headers that go on with the request."""
+        names = self._app.export.header_names
+        return self.headers_of(names) if names else ()
 
     def _body(self) -> bytes:
         pieces, self._pieces = self._pieces, []
@@ -320,7 +335,13 @@ class _Exchange(Exchange):
             elif place is None or place.bytes < len(body):
                 room.hold(len(body))
             answer = await app.export.ingest(
-                self._signal, body, self._encoding, transport, self._sender, room
+                self._signal,
+                body,
+                self._encoding,
+                transport,
+                self._sender,
+                room,
+                self._metadata(),
             )
         except Refusal as refusal:
             reply = _refuse(refusal, self._encoding)

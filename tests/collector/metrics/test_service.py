@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain_fam
 from collector.app.listeners import ConnectionMetrics
 from collector.config.settings import Alerts as AlertSettings
 from collector.config.settings import Telemetry
+from collector.forward.forwarding import Forwarding
 from collector.metrics.created import LOSSES
 from collector.metrics.families import TABLE
 from collector.metrics.gzip_parts import accepts_gzip
@@ -56,6 +57,7 @@ def scrape(
         ConnectionMetrics({}),
         alerts,
         tracer,
+        Forwarding([], Stats()),
     ]
     families = Families(monitor, stats or Stats(), None, more)
     pushed = Telemetry(otlp_endpoint="http://127.0.0.1:1")
