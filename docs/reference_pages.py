@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic import SecretStr
+from pydantic_core import PydanticUndefined
 
-from collector.config.settings import ENVIRONMENT, Settings, leaves
+from collector.config.settings import ENVIRONMENT, HttpClient, Leaf, NextHop, Settings, leaves
 from collector.metrics.families import TABLE
 from collector.metrics.registry import runtime
 
@@ -36,10 +37,31 @@ def settings() -> str:
         "list is comma separated, a list of paths is separated as in `PATH`; empty parts are ignored.\n\n"
         "| key | variable | default | meaning |\n|---|---|---|---|\n"
     )
+    return head + "\n".join(rows) + "\n" + _next_hops()
+
+
+def _next_hops() -> str:
+    """The keys of one entry of `forward`, which no variable sets one by one."""
+    rows = [
+        f"| `forward[].{'.'.join(path)}` | {_shown(default)} | {text} |"
+        for path, default, text in sorted(leaves(NextHop), key=_endpoint_first)
+    ]
+    head = (
+        "\n## Next hops\n\n"
+        "`forward` is a list. An entry is a mapping with these keys, or the endpoint alone.\n\n"
+        "| key | default | meaning |\n|---|---|---|\n"
+    )
     return head + "\n".join(rows) + "\n"
 
 
+def _endpoint_first(leaf: Leaf) -> bool:
+    """Sorts a next hop's own settings before those of every HTTP client."""
+    return leaf.path[0] in HttpClient.model_fields
+
+
 def _shown(default: Any) -> str:
+    if default is PydanticUndefined:
+        return "required"
     if default in ((), "", None, {}, SecretStr("")):
         return ""
     if isinstance(default, bool):

@@ -52,6 +52,7 @@ from monitor.records import Raised, Verdict
 from monitor.spec.spec import Spec
 
 if TYPE_CHECKING:
+    from collector.forward.forwarding import Forwarding
     from collector.metrics.otlp_push import OtlpPush
     from collector.metrics.otlp_traces import OtlpTraces
     from collector.sinks.recorder import Recorder
@@ -134,6 +135,17 @@ def _push_of(
     push = OtlpPush(settings, families, redaction, clock)
     families.add(push)
     return push
+
+
+def _forwarding_of(
+    settings: Settings, stats: Stats, clock: Callable[[], int]
+) -> Forwarding | None:
+    """The next hops that are set up; None without any, and nothing is loaded."""
+    if not settings.forward:
+        return None
+    from collector.forward.forwarding import forwarding_of
+
+    return forwarding_of(settings.forward, stats, clock)
 
 
 def _traces_of(settings: Telemetry, clock: Callable[[], int]) -> OtlpTraces | None:
@@ -236,7 +248,10 @@ class App:
         if self._recorder is not None:
             self._recorder.hide(self._redaction.rules)
         record = self._recorder.record if self._recorder is not None else None
-        export = Export(pipeline.consume, stats, clock, bounds, record, tracer)
+        self._forwarding = _forwarding_of(settings, stats, clock)
+        export = Export(
+            pipeline.consume, stats, clock, bounds, record, tracer, self._forwarding
+        )
         admission = build_admission(settings.receiver, stats, memory)
         self._capacity = capacity_of(settings)
         self._receivers = build_receivers(
@@ -269,6 +284,8 @@ class App:
         ]
         if tracer is not None:
             more.append(tracer)
+        if self._forwarding is not None:
+            more.append(self._forwarding)
         self._metrics_app: MetricsApp | None = None
         families = Families(self.monitor, stats, self.reloader.reloads, more)
         self._push = _push_of(settings.telemetry, families, self._redaction, clock)
@@ -387,14 +404,20 @@ class App:
             _check_lines(self.settings.alerts.jsonl)
             if self._traces is not None:
                 await self._traces.start()
+            if self._forwarding is not None:
+                await self._forwarding.prepare()
             for name, server in self._servers.items():
                 self.addresses[name] = await server.start()
+            if self._forwarding is not None:
+                await asyncio.to_thread(self._refuse_loops)
         except BaseException:
             await self.stop()
             raise
         warn_if_open(self.settings, self.addresses)
         warn_if_few(self.settings.receiver, self._capacity)
         self._alerts.start()
+        if self._forwarding is not None:
+            self._forwarding.start()
         if self._push is not None:
             self._push.start()
         self._ticker = asyncio.create_task(self._tick())
@@ -402,6 +425,11 @@ class App:
             self._watcher = asyncio.create_task(self.reloader.watch())
         self._health.ready = True
         return self.addresses
+
+    def _refuse_loops(self) -> None:
+        from collector.forward.own_listener import refuse_loops
+
+        refuse_loops(self.settings.forward, self.addresses)
 
     async def _tick(self) -> None:
         while True:
@@ -469,7 +497,8 @@ class App:
         if self._recorder is not None:
             await asyncio.to_thread(self._recorder.stop)
         self._feed.close()
-        await self._alerts.stop(grace)
+        forwarded = [self._forwarding.stop(grace)] if self._forwarding is not None else []
+        await asyncio.gather(self._alerts.stop(grace), *forwarded)
         pushed = [self._push.stop(grace)] if self._push is not None else []
         await asyncio.gather(self._last_scrape(), *pushed)
         self._sink.close()

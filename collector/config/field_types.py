@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, Strict
+from pydantic import BeforeValidator, Field, SecretStr, Strict
 from pydantic_core import PydanticKnownError
 
 from collector.receive.address import parse_address
@@ -23,16 +23,20 @@ __all__ = [
     "Address",
     "AlertLink",
     "BoardLink",
+    "Endpoint",
     "Expressions",
     "File",
+    "HeaderNames",
     "Headers",
     "Labels",
     "Names",
+    "NextHops",
     "Number",
     "Paths",
     "Positive",
     "Proxy",
     "SessionLink",
+    "Signals",
     "Switch",
     "TraceLink",
     "Url",
@@ -164,8 +168,52 @@ def _headers(value: Any) -> Any:
     for name, inner in value.items() if isinstance(value, dict) else ():
         if not _HEADER.fullmatch(str(name)) or str(name).lower() in _HEADERS_OF_OURS:
             raise ValueError(f"{name!r} is no name of a header that can be set")
-        if not isinstance(inner, str) or not _HEADER_VALUE.fullmatch(inner):
+        text = inner.get_secret_value() if isinstance(inner, SecretStr) else inner
+        if not isinstance(text, str) or not _HEADER_VALUE.fullmatch(text):
             raise ValueError(f"{name}: expected a value in printable ASCII")
+    return value
+
+
+_HEADERS_OF_HOPS = _HEADERS_OF_OURS | {
+    "content-encoding",
+    "accept-encoding",
+    "te",
+    "trailer",
+    "upgrade",
+    "keep-alive",
+    "user-agent",
+    "expect",
+}
+"""Headers that describe one connection or one body: each hop has its own."""
+
+
+def _header_names(value: Any) -> Any:
+    """Names of headers, in lower case."""
+    value = _several(value)
+    if not isinstance(value, tuple):
+        return value
+    for name in value:
+        if not isinstance(name, str) or not _HEADER.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a header")
+        if name.lower() in _HEADERS_OF_HOPS or name.lower().startswith(("grpc-", "proxy-")):
+            raise ValueError(f"{name}: each hop has its own")
+    return tuple(dict.fromkeys(name.lower() for name in value))
+
+
+def _endpoint(value: Any) -> Any:
+    if isinstance(value, str):
+        parts = urlsplit(value)
+        if not value or parts.query or parts.fragment:
+            raise ValueError("expected a URL without query and fragment")
+    return _url(value)
+
+
+def _next_hops(value: Any) -> Any:
+    """A list of sections; a text stands for one with this endpoint. In a variable, several texts."""
+    if isinstance(value, str):
+        value = _several(value)
+    if isinstance(value, list | tuple):
+        return tuple({"endpoint": each} if isinstance(each, str) else each for each in value)
     return value
 
 
@@ -220,12 +268,21 @@ File = Annotated[Path, Strict(False), BeforeValidator(_file)]
 Paths = Annotated[tuple[File, ...], BeforeValidator(_paths)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_several)]
 Expressions = Annotated[tuple[str, ...], BeforeValidator(_expressions)]
-Headers = Annotated[dict[str, str], BeforeValidator(_headers)]
+_Section = TypeVar("_Section")
+HeaderNames = Annotated[tuple[str, ...], BeforeValidator(_header_names)]
+Headers = Annotated[dict[str, SecretStr], BeforeValidator(_headers)]
 Labels = Annotated[dict[str, str], BeforeValidator(_labels)]
 Address = Annotated[str, BeforeValidator(_address)]
 Proxy = Annotated[str, BeforeValidator(_proxy)]
 Url = Annotated[str, BeforeValidator(_url)]
 Urls = Annotated[tuple[Url, ...], BeforeValidator(_several)]
+Endpoint = Annotated[str, BeforeValidator(_endpoint)]
+NextHops = Annotated[tuple[_Section, ...], BeforeValidator(_next_hops)]
+Signals = Annotated[
+    tuple[Literal["traces", "metrics", "logs"], ...],
+    BeforeValidator(_several),
+    Field(min_length=1),
+]
 SessionLink = Annotated[str, BeforeValidator(_link_with("session", "namespace"))]
 BoardLink = Annotated[str, BeforeValidator(_link_with("agent", "spec"))]
 AlertLink = Annotated[str, BeforeValidator(_link_with("alert"))]

@@ -31,9 +31,9 @@ def masked(settings: Settings) -> dict[str, Any]:
     keys and tokens are named only; what is in them is never read for this.
     """
     data = _urls(settings.model_dump(mode="json"))
-    for client in ("alertmanager_http", "webhook_http", "otlp_http"):
-        headers = data["alerts"][client]["headers"]
-        headers.update(dict.fromkeys(headers, MASK))
+    clients = [data["alerts"][f"{name}_http"] for name in ("alertmanager", "webhook", "otlp")]
+    for client in (*clients, *data["forward"]):
+        client["headers"] = dict.fromkeys(client["headers"], MASK)
     webhook = data["alerts"]["webhook"]
     if webhook["secret"]:
         webhook["secret"] = MASK

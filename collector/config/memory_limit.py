@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from collector.config.settings import Settings
+from collector.config.settings import NextHop, Settings
 
 __all__ = ["IDLE_BYTES", "Fitted", "cgroup_limit", "fitted"]
 
@@ -28,6 +28,9 @@ SHARES: Final = {
     ("sessions", "max_span_bytes"): 1 / 5,
 }
 """Setting -> its share of what the idle process leaves."""
+
+FORWARD_SHARE: Final = 1 / 10
+"""Share of the queues of all next hops together (`forward[].queue_bytes`)."""
 
 _NONE: Final = 1 << 60
 """A cgroup of version 1 without a limit has a number like this."""
@@ -65,7 +68,21 @@ def fitted(settings: Settings, cgroup: int) -> Fitted:
         for name, bounds in changed.items()
     }
     return Fitted(
-        settings.model_copy(update=sections), limit, "setting" if is_set else "cgroup"
+        settings.model_copy(update={**sections, "forward": _hops(settings, free)}),
+        limit,
+        "setting" if is_set else "cgroup",
+    )
+
+
+def _hops(settings: Settings, free: int) -> tuple[NextHop, ...]:
+    """The next hops, with queues that share what there is for them."""
+    hops = settings.forward
+    share = int(free * FORWARD_SHARE / max(len(hops), 1))
+    return tuple(
+        hop
+        if "queue_bytes" in hop.model_fields_set
+        else hop.model_copy(update={"queue_bytes": min(hop.queue_bytes, share)})
+        for hop in hops
     )
 
 

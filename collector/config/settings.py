@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self, get_args
 from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, SecretStr, model_validator
@@ -21,16 +21,20 @@ from collector.config.field_types import (
     Address,
     AlertLink,
     BoardLink,
+    Endpoint,
     Expressions,
     File,
+    HeaderNames,
     Headers,
     Labels,
     Names,
+    NextHops,
     Number,
     Paths,
     Positive,
     Proxy,
     SessionLink,
+    Signals,
     Switch,
     TraceLink,
     Url,
@@ -47,7 +51,9 @@ from monitor.spec.suggestions import closest
 __all__ = [
     "ENVIRONMENT",
     "OFF",
+    "HttpClient",
     "Leaf",
+    "NextHop",
     "Settings",
     "SettingsError",
     "leaves",
@@ -488,6 +494,87 @@ class HttpClient(_Section):
         """True where a user or a token is set."""
         return bool(self.username) or self.bearer_token_file is not None
 
+    @property
+    def plain_headers(self) -> dict[str, str]:
+        """The additional headers, to be sent."""
+        return {name: value.get_secret_value() for name, value in self.headers.items()}
+
+
+class NextHop(HttpClient):
+    """A receiver to which accepted requests go on, unchanged."""
+
+    endpoint: Annotated[
+        Endpoint,
+        Field(
+            description="URL of the next hop, such as `http://tempo:4318`. Over HTTP, `/v1/traces`, `/v1/metrics` and `/v1/logs` are added."
+        ),
+    ]
+    name: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z0-9_.:\[\]-]{0,100}$",
+            description="Name of the next hop in metrics and log. Unset: host and port of `endpoint`.",
+        ),
+    ] = ""
+    protocol: Annotated[
+        Literal["http", "grpc"],
+        Field(
+            description="Protocol of the next hop: OTLP over HTTP, or over gRPC. Over gRPC, requests in JSON are converted to protobuf."
+        ),
+    ] = "http"
+    signals: Annotated[
+        Signals, Field(description="Signals that go on: traces, metrics, logs.")
+    ] = ("traces", "metrics", "logs")
+    headers_from_sender: Annotated[
+        HeaderNames,
+        Field(
+            description="Headers (gRPC: metadata) of the sender's request that go on with it, such as `x-scope-orgid`. The sender's `authorization` goes on only if it is listed."
+        ),
+    ] = ()
+    timeout_seconds: Annotated[
+        Number, Field(gt=0, description="Time for one attempt: connection, request, answer.")
+    ] = 10.0
+    queue_bytes: Annotated[
+        Whole,
+        Field(
+            ge=1024,
+            description="Bytes of the requests that wait for this next hop or are on their way to it. A larger request is taken if the queue is empty. Beyond it, `on_full` decides.",
+        ),
+    ] = 64 * 1024 * 1024
+    on_full: Annotated[
+        Literal["drop", "refuse"],
+        Field(
+            description="What happens if the queue is full. drop: the request does not go to this next hop, and is counted. refuse: the sender is told to retry later (503, UNAVAILABLE). Its spans are judged in both cases."
+        ),
+    ] = "drop"
+    give_up_seconds: Annotated[
+        Positive,
+        Field(
+            description="Age at which a request that could not be delivered is dropped, and counted."
+        ),
+    ] = 3600.0
+
+    @property
+    def label(self) -> str:
+        """The name of the next hop in metrics and log."""
+        return self.name or urlsplit(self.endpoint).netloc.rpartition("@")[2]
+
+    @model_validator(mode="after")
+    def _check_hop(self) -> Self:
+        parts = urlsplit(self.endpoint)
+        if self.protocol == "grpc" and parts.path.strip("/"):
+            raise ValueError("expected an endpoint without a path: gRPC has none")
+        has_user = "@" in parts.netloc
+        if self.has_credentials and has_user:
+            raise ValueError("expected the user in the endpoint or beside it, not both")
+        given = {name.lower() for name in self.headers}
+        if self.has_credentials or has_user:
+            given.add("authorization")
+        twice = sorted(given & set(self.headers_from_sender))
+        if twice:
+            raise ValueError(f"{twice[0]}: expected it in headers or in headers_from_sender")
+        return self
+
 
 class Webhook(_Section):
     """A receiver of pages of specs in `mode: page`, in the format of Alertmanager's webhook."""
@@ -828,6 +915,12 @@ class Settings(_Section):
     record: Annotated[Record, Field(description="Recordings of accepted trace requests.")] = (
         Record()
     )
+    forward: Annotated[
+        NextHops[NextHop],
+        Field(
+            description="Next hops: receivers to which each accepted request goes on, unchanged (docs/forward.md). In a variable: their endpoints, over HTTP."
+        ),
+    ] = ()
     redact: Annotated[
         Redact, Field(description="What is removed before anything leaves the process.")
     ] = Redact()
@@ -883,6 +976,10 @@ class Settings(_Section):
             if address in taken:
                 raise ValueError(f"{taken[address]} and {key} are both {address}")
             taken[address] = key
+        labels = [each.label for each in self.forward]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise ValueError(f"two next hops of forward are {label}: give one a name")
         return self
 
 
@@ -1152,8 +1249,13 @@ def _keys(section: Iterable[str]) -> Iterable[str]:
     """The keys that a section has."""
     model: type[Model] = Settings
     for key in section:
-        inner = model.model_fields[key].annotation
-        assert isinstance(inner, type)
-        assert issubclass(inner, Model)
-        model = inner
+        if not key.isdigit():  # else a place in a list of sections
+            model = _section_of(model.model_fields[key].annotation)
     return model.model_fields
+
+
+def _section_of(kind: Any) -> type[Model]:
+    """The model of a section, or of a list of sections."""
+    found = kind if isinstance(kind, type) and issubclass(kind, Model) else get_args(kind)[0]
+    assert issubclass(found, Model)
+    return found

@@ -100,7 +100,7 @@ OWN: Final[Mapping[str, Described]] = {
         "counter",
         ("reason",),
         "Requests told to try again later, since all places or bytes are taken, or those of their"
-        " connection or sender, or since memory is scarce.",
+        " connection or sender, since memory is scarce, or since a next hop has no room.",
     ),
     "requests_throttled": Described(
         "counter", ("sender", "reason"), "Requests refused because a token's share was used up."
@@ -216,6 +216,42 @@ OWN: Final[Mapping[str, Described]] = {
     ),
     "decided_calls_overflowed": Described(
         "counter", (), "Decided calls that were forgotten before their time, at a bound."
+    ),
+    # Requests that go on to next hops; only where `forward` is set.
+    "forward_requests": Described(
+        "counter",
+        ("destination", "signal", "outcome"),
+        "Requests for a next hop: ok, partial (it left out some items), refused (it never takes them), or dropped.",
+    ),
+    "forward_dropped": Described(
+        "counter",
+        ("destination", "reason"),
+        "Requests that did not reach a next hop: the queue was full, they grew too old, they could not be"
+        " converted, the service stopped, or a fault of this program.",
+    ),
+    "forward_rejected_items": Described(
+        "counter",
+        ("destination", "signal"),
+        "Spans, data points and log records that a next hop left out of requests it took (partial success).",
+    ),
+    "forward_retries": Described(
+        "counter", ("destination",), "Requests that a next hop is to be sent again."
+    ),
+    "forward_queue_bytes": Described(
+        "gauge",
+        ("destination",),
+        "Bytes of requests that wait for a next hop or are on their way to it.",
+    ),
+    "forward_queue_bytes_max": Described(
+        "gauge", ("destination",), "Beyond it, `on_full` decides what becomes of a request."
+    ),
+    "forward_seconds": Described(
+        "histogram", ("destination",), "From the receipt of a request to the next hop's answer."
+    ),
+    "forward_up": Described(
+        "gauge",
+        ("destination",),
+        "0 from an attempt that is to be made again until the next hop answers, else 1.",
     ),
     # Alerts that leave this process.
     "alerts_sent": Described(

@@ -44,9 +44,10 @@ BODY_SECONDS: Final = 60.0
 """From the end of the headers to the end of the body."""
 
 
-REFUSED: Final = ("requests", "bytes", "crowded_out", "memory")
+REFUSED: Final = ("requests", "bytes", "crowded_out", "memory", "next_hop")
 """Why a request is refused: labels of the counter `requests_refused`. `crowded_out`: its body was incomplete,
-and its place was given to a sender with fewer places. `memory`: the process is near its memory limit."""
+and its place was given to a sender with fewer places. `memory`: the process is near its memory limit.
+`next_hop`: a next hop to which it must go has no room for it, or does not take it now."""
 
 
 class Owner(Protocol):

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, Protocol
 
 from google.protobuf.message import DecodeError
 
@@ -38,7 +39,9 @@ __all__ = [
     "Consume",
     "Encoding",
     "Export",
+    "Forward",
     "Limits",
+    "Metadata",
     "Record",
     "Signal",
     "proto_answer",
@@ -53,6 +56,24 @@ Consume = Callable[[list[Span], int, str], Rejects | None]
 It may raise `Refusal` before it has judged any, and `Unjudged` after it has judged all it could."""
 
 Record = Callable[[bytes, Encoding], None]
+
+Metadata = Sequence[tuple[bytes, bytes]]
+"""Headers of a request that go on with it: names in lower case, and values."""
+
+
+class Forward(Protocol):
+    """Takes accepted requests on to next hops."""
+
+    header_names: frozenset[bytes]
+    """Headers of senders that go on, in lower case."""
+
+    def send(self, signal: Signal, body: bytes, encoding: Encoding, metadata: Metadata) -> None:
+        """Takes a request; it must return at once.
+
+        Raises:
+            Refusal: UNAVAILABLE; there is no room for it, and its sender is to send it again.
+        """
+
 
 SECOND_NS: Final = 1_000_000_000
 TURN_SECONDS: Final = 0.001
@@ -110,6 +131,7 @@ class Export:
         limits: bounds on one request.
         record: takes the bodies of accepted trace requests; it must return at once.
         tracer: makes spans of trace requests; None where own traces are off.
+        forward: takes accepted requests on to next hops; None without any.
     """
 
     def __init__(
@@ -120,12 +142,18 @@ class Export:
         limits: Limits | None = None,
         record: Record | None = None,
         tracer: Tracer | None = None,
+        forward: Forward | None = None,
     ) -> None:
         self.stats = stats
         self.limits = limits or Limits()
         self._consume = consume
         self._record = record
         self._tracer = tracer
+        self._forward = forward
+        self.header_names: frozenset[bytes] = (
+            frozenset() if forward is None else forward.header_names
+        )
+        """Headers of requests that go on with them: the transports read them."""
         self._clock = clock
         self._log = log
         self._logged_ns: dict[str, int] = {}
@@ -143,6 +171,7 @@ class Export:
         transport: str,
         sender: str | None = None,
         room: Reservation | None = None,
+        metadata: Metadata = (),
     ) -> Answer:
         """Reads a body of any signal; see `traces`, `metrics` and `logs`.
 
@@ -151,9 +180,17 @@ class Export:
         Raises:
             Refusal: as they do, and UNAVAILABLE where there is no room.
         """
-        if len(body) > LARGE_BYTES:
+        if len(body) <= LARGE_BYTES:
+            return self.ingest_now(signal, body, encoding, transport, sender, metadata)
+        if self._forward is None:
             return await self._ingest_slices(signal, body, encoding, transport, sender, room)
-        return self.ingest_now(signal, body, encoding, transport, sender)
+        try:
+            answer = await self._ingest_slices(signal, body, encoding, transport, sender, room)
+        except Refusal as refusal:
+            self._send_anyway(refusal, signal, body, encoding, metadata)
+            raise
+        self._forward.send(signal, body, encoding, metadata)
+        return answer
 
     def ingest_now(
         self,
@@ -162,12 +199,44 @@ class Export:
         encoding: Encoding,
         transport: str,
         sender: str | None = None,
+        metadata: Metadata = (),
     ) -> Answer:
         """Reads a body that is not large; see `traces`, `metrics` and `logs`.
 
         Raises:
             Refusal: as they do.
         """
+        if self._forward is None:
+            return self._ingest(signal, body, encoding, transport, sender)
+        try:
+            answer = self._ingest(signal, body, encoding, transport, sender)
+        except Refusal as refusal:
+            self._send_anyway(refusal, signal, body, encoding, metadata)
+            raise
+        self._forward.send(signal, body, encoding, metadata)
+        return answer
+
+    def _send_anyway(
+        self,
+        refusal: Refusal,
+        signal: Signal,
+        body: bytes,
+        encoding: Encoding,
+        metadata: Metadata,
+    ) -> None:
+        """A sound request goes on, too, where a fault of ours refuses it: its sender does not send it again."""
+        if self._forward is not None and refusal.outcome is Outcome.INTERNAL:
+            with suppress(Refusal):
+                self._forward.send(signal, body, encoding, metadata)
+
+    def _ingest(
+        self,
+        signal: Signal,
+        body: bytes,
+        encoding: Encoding,
+        transport: str,
+        sender: str | None,
+    ) -> Answer:
         if signal == "traces":
             return self.traces(body, encoding, transport, sender)
         return self._accept(signal, body, encoding, transport)

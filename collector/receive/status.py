@@ -13,7 +13,15 @@ from google.protobuf.message import DecodeError
 
 from collector.decode.protobuf.message_classes import BYTES, INT32, INT64, STRING, build
 
-__all__ = ["GRPC_NAMES", "Code", "Outcome", "Refusal", "status_bytes", "status_message"]
+__all__ = [
+    "GRPC_NAMES",
+    "Code",
+    "Outcome",
+    "Refusal",
+    "retry_seconds",
+    "status_bytes",
+    "status_message",
+]
 
 
 class Code(NamedTuple):
@@ -124,3 +132,15 @@ def status_message(body: bytes) -> str | None:
     except DecodeError:
         return None
     return message
+
+
+def retry_seconds(body: bytes) -> float | None:
+    """The delay of the RetryInfo in a serialised google.rpc.Status, at least 0; None if there is none."""
+    try:
+        for detail in _RPC["Status"].FromString(body).details:
+            if detail.type_url == RETRY_INFO_URL:
+                delay = _RPC["RetryInfo"].FromString(detail.value).retry_delay
+                return max(0.0, float(delay.seconds + delay.nanos / 1e9))
+    except DecodeError:
+        return None
+    return None

@@ -181,7 +181,7 @@ class HttpSender:
             timeout_seconds=self._timeout_seconds,
             proxy=proxy,
             context=context,
-            headers={**headers, **given.headers},
+            headers={**headers, **given.plain_headers},
         )
         anyio.run(anyio.sleep, 0)  # loads what the first request would load on the event loop
         limits = httpx.Limits(max_keepalive_connections=1, keepalive_expiry=KEPT_SECONDS)

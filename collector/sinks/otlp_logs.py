@@ -238,7 +238,7 @@ class OtlpLogs:
             certificate_file=_text(given.ca_file),
             client_certificate_file=_text(given.client_cert_file),
             client_key_file=_text(given.client_key_file),
-            headers={**headers, **given.headers} or None,
+            headers={**headers, **given.plain_headers} or None,
             timeout=self._timeout_seconds,
             session=session,
         )

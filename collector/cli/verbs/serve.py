@@ -58,6 +58,12 @@ def add(group: Any) -> None:
         help="folder in which accepted spans are recorded",
     )
     serve.add_argument(
+        "--forward",
+        action="append",
+        metavar="URL",
+        help="OTLP/HTTP receiver to which accepted requests go on; repeatable",
+    )
+    serve.add_argument(
         "--history",
         choices=("auto", "complete"),
         help="complete: declare that no session began before the service",
@@ -86,6 +92,7 @@ def run(options: argparse.Namespace) -> int:
         ("admin",): options.admin,
         ("decide", "listen"): options.decide,
         ("record", "folder"): options.record,
+        ("forward",): options.forward,
         ("history",): options.history,
         ("show_arguments",): options.show_arguments,
     }

@@ -19,6 +19,7 @@ Four things depend on the core:
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import threading
 from collections import Counter
@@ -42,7 +43,7 @@ from collector.receive.address import Address, AddressInUse, bind, parse_address
 from collector.receive.admission import Admission, Client, Place
 from collector.receive.connections import Bounds
 from collector.receive.content_coding import INLINE_BYTES_MAX, inflate, inflate_beside
-from collector.receive.export import Export, Signal, proto_answer
+from collector.receive.export import Export, Metadata, Signal, proto_answer
 from collector.receive.grpc.http2 import STREAMS_MAX
 from collector.receive.grpc.lifetime import Keepalive
 from collector.receive.grpc.service import (
@@ -274,7 +275,7 @@ class _Call:
                 body, coding = inflate(body, coding, receiver.max_message_bytes), ""
             if not coding and len(body) <= LARGE_BYTES:
                 answer = receiver.export.ingest_now(
-                    self._signal, body, "proto", TRANSPORT, sender
+                    self._signal, body, "proto", TRANSPORT, sender, self._metadata()
                 )
                 self._count(GRPC_OK)
                 return proto_answer(answer)
@@ -294,6 +295,18 @@ class _Call:
             if name == "authorization":
                 return str(value)
         return ""
+
+    def _metadata(self) -> Metadata:
+        """The metadata that goes on with the request; binary values in base64, as on the wire."""
+        names = self._receiver.export.header_names
+        found: dict[bytes, bytes] = {}
+        for key, value in self._context.invocation_metadata() if names else ():
+            name = key.encode()
+            if name in names and name not in found:
+                found[name] = (
+                    base64.b64encode(value) if isinstance(value, bytes) else value.encode()
+                )
+        return list(found.items())
 
     async def _read(self, place: Place) -> bytes:
         """The one message, within the time for it."""
@@ -340,7 +353,7 @@ class _Call:
                 async with receiver.inflating:
                     body = await inflate_beside(body, coding, most, receiver.beside, room.hold)
             answer = await receiver.export.ingest(
-                self._signal, body, "proto", TRANSPORT, sender, room
+                self._signal, body, "proto", TRANSPORT, sender, room, self._metadata()
             )
         finally:
             room.release()

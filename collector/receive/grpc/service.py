@@ -20,7 +20,7 @@ from collector.receive.admission import Admission, Place
 from collector.receive.connection_turns import Turns
 from collector.receive.connections import Bounds, Connections, Data, part
 from collector.receive.content_coding import INLINE_BYTES_MAX, inflate, inflate_beside
-from collector.receive.export import Export, Signal, proto_answer
+from collector.receive.export import Export, Metadata, Signal, proto_answer
 from collector.receive.grpc.hpack import Header, literal
 from collector.receive.grpc.http2 import Http2
 from collector.receive.grpc.lifetime import Keepalive
@@ -85,11 +85,16 @@ SMALL_PIECE_BYTES: Final = 4 << 10
 
 
 class _Head:
-    """The headers we look at."""
+    """The headers we look at.
 
-    __slots__ = ("authorization", "coding", "is_grpc", "path")
+    Args:
+        found: the headers by name; of several, the first.
+        names: of those that go on with the request.
+    """
 
-    def __init__(self, found: dict[bytes, bytes]) -> None:
+    __slots__ = ("authorization", "coding", "is_grpc", "metadata", "path")
+
+    def __init__(self, found: dict[bytes, bytes], names: frozenset[bytes]) -> None:
         content_type = found.get(b"content-type", b"")
         self.path = found.get(b":path", b"")
         self.is_grpc = (
@@ -97,10 +102,9 @@ class _Head:
         )
         self.coding = found.get(b"grpc-encoding", b"")
         self.authorization = found.get(b"authorization", b"").decode("latin-1")
-
-
-def _read_head(headers: list[Header]) -> _Head:
-    return _Head(dict(reversed(headers)))
+        self.metadata: Metadata = (
+            [each for each in found.items() if each[0] in names] if names else ()
+        )
 
 
 class GrpcReceiver(Listener):
@@ -158,12 +162,15 @@ class GrpcReceiver(Listener):
         """The protocol of a new connection."""
         return Http2(
             self._start_call,
-            _read_head,
+            self._read_head,
             connections,
             self._keepalive,
             self._turns,
             self.export.stats,
         )
+
+    def _read_head(self, headers: list[Header]) -> _Head:
+        return _Head(dict(reversed(headers)), self.export.header_names)
 
     def _start_call(self, connection: Http2, number: int) -> Stream:
         return _Call(connection, number, self)
@@ -193,6 +200,7 @@ class _Call(Stream):
     _signal: Signal | None = None
     _sender: str | None = None
     _place: Place | None = None
+    _metadata: Metadata = ()
     _path = b""
     _coding = b""
     _prefix = b""
@@ -213,6 +221,7 @@ class _Call(Stream):
 
     def begin(self, head: _Head) -> None:
         self._path, self._coding = head.path, head.coding
+        self._metadata = head.metadata
         self._is_grpc = head.is_grpc
         self.deadline = self.connection.now() + self._receiver.admission.body_seconds
         if not head.is_grpc:
@@ -348,7 +357,9 @@ class _Call(Stream):
                 self._place.keep()
             self._beside(self._take_long(signal, body, is_packed))
             return
-        answer = receiver.export.ingest_now(signal, body, "proto", TRANSPORT, self._sender)
+        answer = receiver.export.ingest_now(
+            signal, body, "proto", TRANSPORT, self._sender, self._metadata
+        )
         self._finish(proto_answer(answer))
 
     def _message(self) -> bytes:
@@ -372,7 +383,7 @@ class _Call(Stream):
             elif place is None or place.bytes < len(body):
                 room.hold(len(body))
             answer = await receiver.export.ingest(
-                signal, body, "proto", TRANSPORT, self._sender, room
+                signal, body, "proto", TRANSPORT, self._sender, room, self._metadata
             )
         except Refusal as refusal:
             self._refuse(refusal)

@@ -22,7 +22,15 @@ from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.net.host_guard import Guard
 from collector.receive.admission import Admission
 from collector.receive.content_coding import ACCEPTED, INLINE_BYTES_MAX, inflate, inflate_beside
-from collector.receive.export import TAKEN, Answer, Encoding, Export, Signal, proto_answer
+from collector.receive.export import (
+    TAKEN,
+    Answer,
+    Encoding,
+    Export,
+    Metadata,
+    Signal,
+    proto_answer,
+)
 from collector.receive.http.admitted import AdmittedExchange, Reply, Service, refusal_headers
 from collector.receive.http.connection import Connection, Exchange
 from collector.receive.http.responses import head_of
@@ -170,8 +178,15 @@ class _Exchange(AdmittedExchange):
             return
         transport = TRANSPORTS[self._encoding]
         export = self._app.export
-        answer = export.ingest_now(self._signal, body, self._encoding, transport, self._sender)
+        answer = export.ingest_now(
+            self._signal, body, self._encoding, transport, self._sender, self._metadata()
+        )
         self._answer(self._reply(answer))
+
+    def _metadata(self) -> Metadata:
+        """The headers that go on with the request."""
+        names = self._app.export.header_names
+        return self.headers_of(names) if names else ()
 
     async def _take_long(self, body: bytes, coding: str) -> None:
         """The same in slices; a large coded body is inflated beside the loop, one at a time."""
@@ -189,7 +204,13 @@ class _Exchange(AdmittedExchange):
             elif place is None or place.bytes < len(body):
                 room.hold(len(body))
             answer = await app.export.ingest(
-                self._signal, body, self._encoding, transport, self._sender, room
+                self._signal,
+                body,
+                self._encoding,
+                transport,
+                self._sender,
+                room,
+                self._metadata(),
             )
         except Refusal as refusal:
             reply = self._refused(refusal)

@@ -23,6 +23,7 @@ SECRETS = {
     "OFFRAILS_ALERTS_RUNBOOK_URL": "https://r.example/{alert}?tok-14",
     "OFFRAILS_ALERTS_WEBHOOK_HTTP_PROXY": "http://me:pw-16@proxy.example:3128",
     "OFFRAILS_ALERTS_OTLP_HTTP_HEADERS": "authorization=tok-17",
+    "OFFRAILS_FORWARD": "http://me:pw-18@hop.example:4318/api",
 }
 
 
@@ -37,7 +38,7 @@ def test_no_secret_is_printed(
     monkeypatch.setenv("OFFRAILS_RECEIVER_AUTH_BEARER_TOKENS_FILE", str(tokens))
     assert main(["serve", "--print-config"]) == 0
     told = capsys.readouterr().out
-    for number in range(1, 18):
+    for number in range(1, 19):
         for kind in ("pw", "tok", "hmac"):
             assert f"{kind}-{number}" not in told.replace("hmac-sha", "")
     found = yaml.safe_load(told)
@@ -53,6 +54,16 @@ def test_no_secret_is_printed(
         == f"https://{MASK}@t.example/{{trace_id}}?span={{span_id}}&auth={MASK}"
     )
     assert found["receiver"]["auth"]["bearer"]["tokens_file"] == str(tokens)
+
+
+def test_headers_of_next_hops_are_masked(tmp_path: Path) -> None:
+    """Their names are shown, their values are not, neither printed nor as Python shows the settings."""
+    file = tmp_path / "settings.yaml"
+    file.write_text("forward: [{endpoint: http://a:1, headers: {x-key: tok-1}}]\n")
+    settings = load(file, {}, {})
+    (hop,) = yaml.safe_load(as_yaml(settings))["forward"]
+    assert hop["headers"] == {"x-key": MASK}
+    assert "tok-1" not in repr(settings)
 
 
 def test_masked_settings_are_settings(tmp_path: Path) -> None:

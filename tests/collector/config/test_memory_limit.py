@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from collector.config.memory_limit import IDLE_BYTES, SHARES, cgroup_limit, fitted
-from collector.config.settings import Settings, load
+from collector.config.settings import NextHop, Settings, load
 
 MIB = 1 << 20
 
@@ -44,6 +44,17 @@ def test_what_is_set_stays() -> None:
     assert found["max_bytes"] == 99
     assert found["max_argument_bytes"] == 14
     assert found["max_inflight_bytes"] == 11
+
+
+def test_next_hops_share_a_bound() -> None:
+    """The queues of next hops share a tenth of what is free; one that is set stays."""
+    hops = (
+        NextHop(endpoint="http://a:1"),
+        NextHop(endpoint="http://b:1"),
+        NextHop(endpoint="http://c:1", queue_bytes=5 * MIB),
+    )
+    fit = fitted(Settings(memory_limit=380 * MIB, forward=hops), 0)
+    assert [hop.queue_bytes // MIB for hop in fit.settings.forward] == [10, 10, 5]
 
 
 def test_the_cgroup_is_the_default() -> None:

@@ -11,6 +11,7 @@ import pytest
 from collector.config.masking import as_yaml
 from collector.config.settings import (
     ENVIRONMENT,
+    NextHop,
     Settings,
     SettingsError,
     leaves,
@@ -252,6 +253,7 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_PUBLIC_URL": "https://offrails.example",
         "OFFRAILS_LAST_SCRAPE_SECONDS": "20",
         "OFFRAILS_MEMORY_LIMIT": "1000000000",
+        "OFFRAILS_FORWARD": "http://tempo:4318,http://other:4318",
     }
     for sink in ("ALERTMANAGER", "WEBHOOK", "OTLP"):
         here = f"OFFRAILS_ALERTS_{sink}_HTTP"
@@ -265,7 +267,7 @@ def test_every_setting_has_a_variable() -> None:
         else:
             values[f"{here}_USERNAME"], values[f"{here}_PASSWORD_FILE"] = "rover", "password"
     settings = load(None, values, {})
-    assert settings.alerts.webhook_http.headers == {"x-tenant": "farm", "x-other": "a=b"}
+    assert settings.alerts.webhook_http.plain_headers == {"x-tenant": "farm", "x-other": "a=b"}
     left_out = {"OFFRAILS_GRPC", "OFFRAILS_HTTP", "OFFRAILS_DECIDE"}
     for sink, names in (
         ("ALERTMANAGER", ("BEARER_TOKEN_FILE",)),
@@ -285,6 +287,44 @@ def test_every_setting_has_a_variable() -> None:
         assert value != default, path
     assert settings.specs == (Path("a"), Path("b"))
     assert settings.sessions.id_attributes == ("my.id", "session.id")
+
+
+def test_next_hops_are_a_list_of_sections(written: Any) -> None:
+    """A text stands for a section with this endpoint; a fault is at its place in the list."""
+    text = "forward: [http://tempo:4318, {endpoint: https://u:p@b, protocol: grpc}]\n"
+    first, second = load(written(text), {}, {}).forward
+
+    assert first == NextHop(endpoint="http://tempo:4318")
+    assert (second.protocol, second.label) == ("grpc", "b")
+
+
+@pytest.mark.parametrize(
+    ("hop", "said"),
+    [
+        ("{endpont: a}", ":1:12: forward.endpont: there is no such setting; did you mean endpoint?"),
+        ("{name: a}", ":1:11: forward.endpoint: Field required"),
+        ("tempo:4318", ":1:11: forward: expected a URL that begins with http"),
+        ("'http://a/?key=b'", "forward: expected a URL without query"),
+        ("{endpoint: http://a, signals: [tracs]}", "forward.signals: Input should be 'traces',"),
+        ("{endpoint: http://a, signals: []}", "forward.signals: "),
+        ("{endpoint: http://a, headers_from_sender: [host]}", "host: each hop has its own"),
+        ("{endpoint: http://a, headers_from_sender: [a b]}", "'a b' is no name of a header"),
+        ("{endpoint: http://a, queue_bytes: 1}", "forward.queue_bytes: Input should be greater"),
+        (
+            "{endpoint: http://u@a, headers_from_sender: [Authorization]}",
+            "authorization: expected it in headers or in headers_from_sender",
+        ),
+        ("{endpoint: http://a/b, protocol: grpc}", "expected an endpoint without a path"),
+        ("{endpoint: http://u@a, bearer_token_file: t}", "expected the user in the endpoint or"),
+        ("{endpoint: http://a}, http://a", "two next hops of forward are a: give one a name"),
+    ],
+)  # fmt: skip
+def test_bad_next_hops(written: Any, hop: str, said: str) -> None:
+    """Each fault of a next hop is a sentence with its place."""
+    with pytest.raises(SettingsError) as told:
+        load(written(f"forward: [{hop}]\n"), {}, {})
+
+    assert said in str(told.value)
 
 
 def test_an_empty_variable_is_no_setting() -> None:

@@ -17,6 +17,7 @@ from collector.calls.pipeline import Pipeline
 from collector.config.settings import Alerts as AlertSettings
 from collector.config.settings import Telemetry
 from collector.decide.service import DecideService
+from collector.forward.forwarding import Forwarding
 from collector.metrics.created import LOSSES
 from collector.metrics.families import TABLE
 from collector.metrics.gzip_parts import accepts_gzip
@@ -61,6 +62,7 @@ def scrape(
         alerts,
         tracer,
         DecideService(pipeline, monitor, now_ns),
+        Forwarding([], Stats()),
     ]
     families = Families(monitor, stats or Stats(), None, more)
     pushed = Telemetry(otlp_endpoint="http://127.0.0.1:1")

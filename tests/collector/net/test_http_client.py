@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from collector.client.api_client import NoAnswerError, ask
 from collector.client.doctor import run as doctor
@@ -371,7 +372,8 @@ def test_users_tokens_and_headers_of_the_settings_are_sent(tmp_path: Path) -> No
         async with receiver() as heard:
             await posted(heard.url, HttpClient(username="rover", password_file=password))
             await posted(
-                heard.url, HttpClient(bearer_token_file=token, headers={"x-tenant": "farm"})
+                heard.url,
+                HttpClient(bearer_token_file=token, headers={"x-tenant": SecretStr("farm")}),
             )
         sent = [headers["authorization"] for _, headers in heard.heads]
         assert sent == [_basic("rover:s3cret"), "Bearer t0ken"]
@@ -509,7 +511,12 @@ def test_log_events_have_credentials_and_a_proxy(
         async with receiver() as logs, proxy() as way:
             with_user = logs.url.replace("://", "://me:pw@")
             for url, client in (
-                (logs.url, HttpClient(bearer_token_file=token, headers={"x-tenant": "farm"})),
+                (
+                    logs.url,
+                    HttpClient(
+                        bearer_token_file=token, headers={"x-tenant": SecretStr("farm")}
+                    ),
+                ),
                 (with_user, HttpClient(proxy=way.url)),
             ):
                 await OtlpLogs(url, 5, client).send([of_verdict(verdict(), NOW)])

@@ -1,0 +1,1 @@
+"""Accepted requests go on to next hops: queues, retries, senders over HTTP and gRPC, annotations."""

@@ -1,0 +1,202 @@
+"""Posts of OTLP/HTTP to one next hop.
+
+The body is sent as it is, in its own media type. The next hop's status decides (OTLP specification, OTLP/HTTP
+Response): 429, 502, 503 and 504 are to be tried again, after Retry-After where it is given; other errors never are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Final
+
+from collector.config.settings import NextHop
+from collector.forward.answers import json_answer, json_message, proto_answer
+from collector.forward.message import Message, Reply
+from collector.net.http_client import options, proxy_of, reason, tls_context, without_user
+from collector.net.watched_files import UnusableError, Watched
+from collector.receive.export import Encoding
+from collector.receive.status import Outcome, status_message
+from collector.sinks.http_client import authorization_of, files_of
+from collector.telemetry.logs import log
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["HttpForwarder", "outcome_of", "retry_after"]
+
+CONTENT_TYPES: Final[Mapping[Encoding, bytes]] = {
+    "proto": b"application/x-protobuf",
+    "json": b"application/json",
+}
+OUTCOMES: Final[Mapping[int, Outcome]] = {
+    400: Outcome.MALFORMED,
+    401: Outcome.UNAUTHENTICATED,
+    403: Outcome.PERMISSION_DENIED,
+    404: Outcome.NOT_FOUND,
+    405: Outcome.METHOD_NOT_ALLOWED,
+    413: Outcome.TOO_LARGE,
+    415: Outcome.UNSUPPORTED_MEDIA,
+    429: Outcome.THROTTLED,
+    502: Outcome.UNAVAILABLE,
+    503: Outcome.UNAVAILABLE,
+    504: Outcome.UNAVAILABLE,
+}
+CONNECTIONS_MAX: Final = 64
+ANSWER_BYTES_MAX: Final = 64 * 1024
+"""Bytes of an answer that are read."""
+KEPT_SECONDS: Final = 90.0
+"""A connection is kept for this time without a request."""
+SECOND_NS: Final = 1_000_000_000
+
+
+class HttpForwarder:
+    """Sends to one next hop over HTTP.
+
+    Args:
+        hop: its settings.
+        setting: their key, for errors.
+        clock: Unix nanoseconds.
+    """
+
+    encodings: frozenset[Encoding] = frozenset({"proto", "json"})
+
+    def __init__(self, hop: NextHop, setting: str, clock: Callable[[], int]) -> None:
+        self._hop = hop
+        self._setting = setting
+        self._clock = clock
+        url, self._authorization = without_user(hop.endpoint.rstrip("/"))
+        self._urls = {signal: f"{url}/v1/{signal}" for signal in hop.signals}
+        self._url = url
+        self._watched = Watched(*files_of(hop))
+        self._client: httpx.AsyncClient | None = None
+
+    async def prepare(self) -> None:
+        """Makes the client, so that files that cannot be used are noticed at the start.
+
+        Raises:
+            UnusableError: a file that the settings name.
+        """
+        # What the environment says of proxies is no setting: the first attempt says that it is wrong.
+        with contextlib.suppress(ValueError):
+            self._client = await asyncio.to_thread(self._make)
+
+    async def send(self, message: Message) -> Reply:
+        """Makes one attempt. Faults of the network are replies, too: they are to be tried again."""
+        import httpx
+
+        try:
+            async with asyncio.timeout(self._hop.timeout_seconds):
+                await self._renew()
+                return await self._post(message)
+        except TimeoutError:
+            return Reply(Outcome.UNAVAILABLE, "no answer in time")
+        except UnusableError as problem:
+            return Reply(Outcome.UNAVAILABLE, str(problem.strerror))
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as problem:
+            return Reply(Outcome.UNAVAILABLE, reason(problem))
+
+    async def close(self) -> None:
+        """Closes its connections."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.aclose()
+
+    async def _renew(self) -> None:
+        """A new client where there is none, or where files have changed."""
+        if self._client is None:
+            self._client = await asyncio.to_thread(self._make)
+        elif self._watched.changed():
+            try:
+                made = await asyncio.to_thread(self._make)
+            except UnusableError as problem:
+                log.warning("forward_files_not_reloaded", reason=problem.strerror)
+            else:
+                old, self._client = self._client, made
+                if old is not None:
+                    await old.aclose()
+
+    def _make(self) -> httpx.AsyncClient:
+        """The client; in a thread, since files are read and modules are loaded."""
+        import anyio
+        import httpx
+
+        hop = self._hop
+        secure = self._url.startswith("https:")
+        context = None
+        if secure or hop.ca_file or hop.client_cert_file:
+            context = tls_context(
+                hop.ca_file, hop.client_cert_file, hop.client_key_file, self._setting
+            )
+        authorization = authorization_of(hop, self._setting) or self._authorization
+        headers = {"authorization": authorization} if authorization else {}
+        made = options(
+            self._url,
+            timeout_seconds=hop.timeout_seconds,
+            proxy=proxy_of(self._url, hop.proxy),
+            context=context,
+            headers={**headers, **hop.plain_headers},
+        )
+        anyio.run(anyio.sleep, 0)  # loads what the first request would load on the event loop
+        limits = httpx.Limits(
+            max_connections=CONNECTIONS_MAX,
+            max_keepalive_connections=CONNECTIONS_MAX,
+            keepalive_expiry=KEPT_SECONDS,
+        )
+        return httpx.AsyncClient(**made, limits=limits)
+
+    async def _post(self, message: Message) -> Reply:
+        client = self._client
+        assert client is not None
+        headers = [(b"content-type", CONTENT_TYPES[message.encoding]), *message.metadata]
+        async with client.stream(
+            "POST", self._urls[message.signal], content=message.body, headers=headers
+        ) as answer:
+            body = await _read(answer)
+        return self._reply(answer, body)
+
+    def _reply(self, answer: httpx.Response, body: bytes) -> Reply:
+        status = answer.status_code
+        outcome = outcome_of(status)
+        is_json = "json" in answer.headers.get("content-type", "")
+        if outcome is Outcome.OK:
+            rejected, words = json_answer(body) if is_json else proto_answer(body)
+            return Reply(outcome, words, rejected)
+        said = json_message(body) if is_json else status_message(body)
+        words = f"status {status}: {said}" if said else f"status {status}"
+        wait = 0.0
+        if outcome.value.retryable:
+            wait = retry_after(answer.headers.get("retry-after", ""), self._clock())
+        return Reply(outcome, words, wait_seconds=wait)
+
+
+def outcome_of(status: int) -> Outcome:
+    """The outcome that a status of HTTP stands for."""
+    if 200 <= status < 300:
+        return Outcome.OK
+    return OUTCOMES.get(status, Outcome.INTERNAL)
+
+
+def retry_after(value: str, now_ns: int) -> float:
+    """Seconds that a Retry-After header asks for: seconds or a date (RFC 9110 10.2.3); 0 if it is neither."""
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - now_ns / SECOND_NS)
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+async def _read(answer: httpx.Response) -> bytes:
+    """The body, as far as it is of use; a longer one ends its connection."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in answer.aiter_raw():
+        parts.append(part)
+        size += len(part)
+        if size > ANSWER_BYTES_MAX:
+            return b""
+    return b"".join(parts)

@@ -1,0 +1,53 @@
+"""A request on its way to one next hop, and what the next hop makes of it."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from collector.receive.export import Encoding, Metadata, Signal
+from collector.receive.status import Outcome
+
+__all__ = ["MESSAGE_BYTES", "Message", "Reply"]
+
+MESSAGE_BYTES: Final = 1_024
+"""What a message takes beside its body and its metadata."""
+
+
+class Message:
+    """One accepted request for one next hop.
+
+    Args:
+        signal: of the request.
+        body: after decompression.
+        encoding: of the body.
+        metadata: headers of the sender that go on: names in lower case, and values.
+    """
+
+    __slots__ = ("body", "encoding", "metadata", "received", "signal", "size")
+
+    def __init__(
+        self, signal: Signal, body: bytes, encoding: Encoding, metadata: Metadata = ()
+    ) -> None:
+        self.signal: Signal = signal
+        self.body = body
+        self.encoding: Encoding = encoding
+        self.metadata = metadata
+        self.size = (
+            len(body) + MESSAGE_BYTES + sum(len(name) + len(value) for name, value in metadata)
+        )
+        """What it takes of a queue's bytes."""
+        self.received = 0.0
+        """When it was put into the queue, by the event loop's clock."""
+
+
+class Reply(NamedTuple):
+    """What a next hop made of one attempt, or why it made nothing of it."""
+
+    outcome: Outcome
+    """Retryable: the same bytes are to be sent again."""
+    message: str = ""
+    """The next hop's own words or the fault of the connection; "" on full success."""
+    rejected: int = 0
+    """Spans, data points or log records that the next hop left out of a request it took."""
+    wait_seconds: float = 0.0
+    """Shortest time until the next attempt, as the next hop asks for it."""

@@ -1,0 +1,93 @@
+"""The queue of one next hop, bounded in bytes.
+
+Invariant: `bytes` is the sum of the sizes of all reservations: of messages that wait, of those on their way, and
+of those that are about to be put in.
+
+Example: `reserve(size)` says that there is room; `put` lets the message wait; `take` gives the oldest one, which
+is on its way until `settle` frees its bytes, or `put_back` lets it wait again, behind the others.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Protocol
+
+from collector.forward.message import Message
+
+__all__ = ["MemoryQueue", "Queue"]
+
+
+class Queue(Protocol):
+    """What a destination needs of its queue."""
+
+    bytes: int
+    """Of all messages that wait or are on their way."""
+    bytes_max: int
+
+    def __len__(self) -> int:
+        """Messages that wait."""
+
+    def reserve(self, size: int) -> bool:
+        """Holds `size` bytes; False if they are too many. An empty queue has room for any message."""
+
+    def release(self, size: int) -> None:
+        """Frees bytes that `reserve` held."""
+
+    def put(self, message: Message) -> None:
+        """Lets a message wait, whose size is reserved."""
+
+    def take(self) -> Message:
+        """The message that waits longest; it is on its way now."""
+
+    def put_back(self, message: Message) -> None:
+        """A message that was on its way waits again, behind the others."""
+
+    def settle(self, message: Message) -> None:
+        """A message that was on its way is delivered or given up."""
+
+    def drain(self) -> Iterator[Message]:
+        """Takes out and settles all messages that wait."""
+
+
+class MemoryQueue:
+    """A queue in memory, which ends with the process.
+
+    Args:
+        bytes_max: bound on `bytes`.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes = 0
+        self.bytes_max = bytes_max
+        self._waiting: deque[Message] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def reserve(self, size: int) -> bool:
+        if self.bytes and self.bytes + size > self.bytes_max:
+            return False
+        self.bytes += size
+        return True
+
+    def release(self, size: int) -> None:
+        self.bytes -= size
+
+    def put(self, message: Message) -> None:
+        self._waiting.append(message)
+
+    def take(self) -> Message:
+        return self._waiting.popleft()
+
+    def put_back(self, message: Message) -> None:
+        self._waiting.append(message)
+
+    def settle(self, message: Message) -> None:
+        self.bytes -= message.size
+
+    def drain(self) -> Iterator[Message]:
+        while self._waiting:
+            message = self._waiting.popleft()
+            self.bytes -= message.size
+            yield message
