@@ -370,16 +370,16 @@ class Monitor:
         Returns:
             A decision for each call, once all are observed.
         """
-        clocks, found = self._call_judge.clocks, dict[int, Decision]()
-        calls = [
-            clocks.as_corrected(call, now) if clocks.is_ahead(call, now) else call
-            for call in calls
-        ]
+        clocks = self._call_judge.clocks
         places: dict[SessionKey, list[int]] = {}
         for place, call in enumerate(calls):
             places.setdefault(call.session, []).append(place)
+        found: dict[int, Decision] = {}
         for group in places.values():
-            together = overlapping([calls[place] for place in group])
+            together = [
+                clocks.as_corrected(call, now) if clocks.is_ahead(call, now) else call
+                for call in overlapping([calls[place] for place in group])
+            ]
             decided = self._rehearse(together, now, None, None, doubted=False)
             found |= zip(group, decided, strict=True)
         return [found[place] for place in range(len(calls))]

@@ -580,9 +580,10 @@ class Stepper:
             right = none and self._open_world
             return Chances(right, self._failing[token] or not right)
         taken = self._take(position, token)
-        return Chances(
-            all(any(each.right) for each in taken), any(any(each.wrong) for each in taken)
-        )
+        # No area may look at the readings, and the call may be none of them.
+        none = self._may_be_none(token) and not self._open_world
+        wrong = none or any(any(each.wrong) for each in taken)
+        return Chances(all(any(each.right) for each in taken), wrong)
 
 
 def _after(layers: Layers, taken: _Taken, *, refused: bool) -> list[int]:

@@ -250,21 +250,22 @@ def _is_late(judgement: Judgement, at: int) -> bool:
 
 
 def _outcomes(judgement: Judgement, place: int, *, late: bool) -> Outcomes:
-    """What the call at a place may be. Changes the ends of calls in flight in the log.
+    """What the call at a place may be.
 
     Calls in flight may take effect at any later time: they overlap all siblings that began since.
     """
     log, judge = judgement.log, judgement.judge
     if late:
         return outcomes_anywhere(judge, log.token(place))
-    found, at = outcomes_at(judgement, place), log.at(place)
-    begun = [each for each in log.in_flight() if log.at(each) <= at]
-    if (found.right and found.wrong) or begun in ([], [place]):
+    found, flying, end = outcomes_at(judgement, place), log.in_flight(), len(log) - 1
+    alone = not flying or flying == [end] == [place]
+    if alone or (found.right and found.wrong):
         return found
-    for each in begun:
-        if log.row(each).end <= at:
-            log.extend(each, at + 1)
-    wide = outcomes_at(judgement, place)
+    twin, last = judgement.copy(), log.at(end)
+    for each in flying:
+        if log.row(each).end <= last:
+            twin.log.extend(each, last + 1)
+    wide = outcomes_at(twin, place)
     right, wrong = found.right or wide.right, found.wrong or wide.wrong
     return Outcomes(right, wrong, ("calls_in_flight",) if right and wrong else ())
 

@@ -126,15 +126,15 @@ def _before(judgement: Judgement, place: int) -> list[_Before]:
     """Where the session may be before the step at a place, by each reading."""
     replay, runs = judgement.replay_log(), judgement.origins()
     for stretch in replay.stretches(0):
-        if stretch.together and stretch.end > place:
+        if stretch.together and stretch.first <= place < stretch.end:
             if judgement.log.at(stretch.first) < replay.blind_ns:
                 return [_Before([judgement.judge.anywhere], True)]
             return [_amid(judgement, run, stretch, place) for run in runs]
+        if stretch.first >= place:
+            break
         before = stretch._replace(end=min(stretch.end, place))
         for run in runs:
             replay.step(run, before, [])
-        if before.end == place:
-            break
     return [_behind(run) for run in runs]
 
 

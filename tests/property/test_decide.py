@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor import Decision, Limits, Monitor, SessionKey, ToolCall, Verdict
-from monitor.decision import Answer, SpecDecision
+from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.exposition.monitor_families import families_of
+from monitor.judging.decide_calls import overlapping
 from monitor.limits import SECOND
-from monitor.records import CALL_KINDS, Evidence, Kind, Named, Proof
+from monitor.records import Evidence, Named, Proof
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
+from tests.asking import check_decision, check_steps
 
 START = 1_700_000_000 * SECOND
 LETTERS = "abcd"
@@ -185,55 +186,6 @@ def monitor_of(chance: Random, specs: Sequence[Spec]) -> Monitor:
 # --- the laws -------------------------------------------------------------------------------------
 
 
-def verdict_of(verdicts: Sequence[Verdict], call: ToolCall, spec: str) -> Verdict | None:
-    """The verdict on a call under a spec."""
-    found = None
-    for each in verdicts:
-        mine = each.span_id == call.span_id and each.spec == spec and each.kind in CALL_KINDS
-        if mine and each.revised_from is None:
-            found = each
-    return found
-
-
-def fields(verdict: Verdict) -> tuple[Any, ...]:
-    """What a decision has of a verdict."""
-    return (
-        *(verdict.spec, verdict.spec_version, verdict.mode, verdict.kind, verdict.reason),
-        *(verdict.severity, verdict.symbol, verdict.skipped, verdict.allowed),
-        *(verdict.constraint, verdict.state_before, verdict.certain_call),
-    )
-
-
-def fields_of(decision: SpecDecision) -> tuple[Any, ...]:
-    """The same of a decision."""
-    return (
-        *(decision.spec, decision.spec_version, decision.mode, decision.kind, decision.reason),
-        *(decision.severity, decision.symbol, decision.skipped, decision.allowed),
-        *(decision.constraint, decision.state, decision.certain),
-    )
-
-
-def equal(decision: Decision, verdicts: Sequence[Verdict], call: ToolCall) -> None:
-    """The decision has the fields of the verdicts, and is no laxer and no stricter than they are."""
-    found = {each.spec: each for each in decision.specs}
-    given = {each.spec for each in verdicts if each.span_id == call.span_id}
-    assert found.keys() == {spec for spec in given if verdict_of(verdicts, call, spec)}
-    for spec, each in found.items():
-        verdict = verdict_of(verdicts, call, spec)
-        assert verdict is not None
-        assert fields_of(each) == fields(verdict)
-        harmful = verdict.kind is Kind.HARMFUL
-        assert each.answer is not (Answer.ALLOW if harmful else Answer.DENY)
-        if not verdict.certain_call or verdict.possible:
-            assert each.answer is Answer.UNKNOWN
-        assert bool(each.missing) == (each.answer is Answer.UNKNOWN)
-    order = [Answer.DENY, Answer.UNKNOWN, Answer.ALLOW]
-    ranks = [(order.index(each.answer), each.spec) for each in decision.specs]
-    assert ranks == sorted(ranks)
-    assert decision.answer == (decision.specs[0].answer if decision.specs else Answer.ALLOW)
-    assert decision.worst == (decision.specs[0] if decision.specs else None)
-
-
 def state(monitor: Monitor) -> dict[str, Any]:
     """All that can be seen of a monitor."""
     return {
@@ -282,12 +234,24 @@ def history(seed: int, most: int = 12) -> int:
             for monitor in (asked, other)
         ]
         assert verdicts[0] == verdicts[1]
-        equal(decision, verdicts[0], call)
+        check_decision(decision, verdicts[0], call)
         decided += len(decision.specs)
         if chance.random() < 0.1:
             for monitor in (asked, other):
                 monitor.retract(call)
     assert state(asked) == state(other)
+    group = [
+        maker.call(SessionKey("", chance.choice(("s0", "new"))), start) for start in (99, 99)
+    ]
+    group = [one._replace(end_ns=one.start_ns) for one in group]  # by no clock that is ahead
+    decisions = asked.decide_together(group, tick)
+    for one in group:
+        together = [two for two in group if two.session == one.session]
+        called = overlapping(together)[together.index(one)]
+        for monitor in (asked, other):
+            monitor.observe(called, tick)
+    for one, answer in zip(group, decisions, strict=True):
+        check_steps(answer, asked, one)
     end = tick + 60 * SECOND
     assert asked.tick(end) == other.tick(end)
     assert asked.close(end) == other.close(end)

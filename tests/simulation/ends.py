@@ -44,9 +44,14 @@ class Service:
     """A pipeline and its monitor, with the clock and the wire replaced."""
 
     def __init__(
-        self, specs: Iterable[Spec], limits: Limits | None = None, *, started_ns: int = 0
+        self,
+        specs: Iterable[Spec],
+        limits: Limits | None = None,
+        *,
+        started_ns: int = 0,
+        monitor: Monitor | None = None,
     ) -> None:
-        self.monitor = Monitor(
+        self.monitor = monitor or Monitor(
             specs, limits or Limits(history_complete=True), started_ns=started_ns
         )
         self.told: list[Verdict] = []
