@@ -172,7 +172,8 @@ def test_each_listener_can_be_off(serve: Serve, rover: Rovers) -> None:
 
 def test_unix_sockets(serve: Serve, rover: Rovers, tmp_path: Path) -> None:
     """Every listener takes unix:PATH, and the sockets are removed at the end."""
-    paths = {name: tmp_path / name for name in ("grpc", "http", "metrics", "admin")}
+    names = ("grpc", "http", "metrics", "admin", "decide")
+    paths = {name: tmp_path / name for name in names}
     options = [part for name, path in paths.items() for part in (f"--{name}", f"unix:{path}")]
     service = serve("--specs", "dfa_specs", *options, OFFRAILS_HISTORY="complete")
     session = rover().calls("unlock_safety", "water")
