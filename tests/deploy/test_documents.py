@@ -24,7 +24,7 @@ SPAN = re.compile(r"`+[^`]*`+")
 LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", re.MULTILINE)
 HEADING = re.compile(r"^#{1,6} +(.*?) *#*$", re.MULTILINE)
 NAMED = re.compile(
-    r"`((?:collector|monitor|tests|docs|deploy|examples|grafana|dfa_specs)/[\w./-]*)`"
+    r"`((?:collector|guard|monitor|tests|docs|deploy|examples|grafana|dfa_specs)/[\w./-]*)`"
 )
 MODULE = re.compile(r"python -m ([a-z_.]+)")
 VERB = re.compile(r"offrails ([a-z]+)\b([^\n`]*)")
