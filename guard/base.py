@@ -60,6 +60,7 @@ class BaseGuard(ABC):
         *,
         call_id: str = "",
         session: str = "",
+        agent: str = "",
         trace_id: str = "",
         span_id: str = "",
         parent_span_id: str = "",
@@ -72,13 +73,14 @@ class BaseGuard(ABC):
             arguments: None where they are not known, which is not the same as none: `{}`.
             call_id: the model's id of the call.
             session: in place of the guard's own.
+            agent: likewise.
             trace_id: 32 hexadecimal digits; without it, those of the current OpenTelemetry span.
             span_id: of the call's own span, 16 hexadecimal digits.
             parent_span_id: of the span that it will be below.
             commit: False only asks: the call is not counted on by what is asked later.
         """
         call = Call(tool, arguments, call_id, span_id, parent_span_id)
-        return self._decide(self._question([call], session, trace_id, commit=commit))[0]
+        return self._decide(self._question([call], session, agent, trace_id, commit=commit))[0]
 
     async def acheck(
         self,
@@ -87,6 +89,7 @@ class BaseGuard(ABC):
         *,
         call_id: str = "",
         session: str = "",
+        agent: str = "",
         trace_id: str = "",
         span_id: str = "",
         parent_span_id: str = "",
@@ -94,9 +97,9 @@ class BaseGuard(ABC):
     ) -> Decision:
         """As `check`, in an asyncio event loop."""
         call = Call(tool, arguments, call_id, span_id, parent_span_id)
-        return (await self._adecide(self._question([call], session, trace_id, commit=commit)))[
-            0
-        ]
+        return (
+            await self._adecide(self._question([call], session, agent, trace_id, commit=commit))
+        )[0]
 
     # --- a model's parallel calls ----------------------------------------------------------------
 
@@ -105,11 +108,12 @@ class BaseGuard(ABC):
         calls: Iterable[Call],
         *,
         session: str = "",
+        agent: str = "",
         trace_id: str = "",
         commit: bool = True,
     ) -> list[Decision]:
         """Decides on calls that are made side by side, as one group; in their order."""
-        questions = self._batches(calls, session, trace_id, commit=commit)
+        questions = self._batches(calls, session, agent, trace_id, commit=commit)
         return [found for each in questions for found in self._decide(each)]
 
     async def acheck_all(
@@ -117,11 +121,12 @@ class BaseGuard(ABC):
         calls: Iterable[Call],
         *,
         session: str = "",
+        agent: str = "",
         trace_id: str = "",
         commit: bool = True,
     ) -> list[Decision]:
         """As `check_all`, in an asyncio event loop."""
-        questions = self._batches(calls, session, trace_id, commit=commit)
+        questions = self._batches(calls, session, agent, trace_id, commit=commit)
         return [found for each in questions for found in await self._adecide(each)]
 
     # --- what became of it -----------------------------------------------------------------------
@@ -184,12 +189,17 @@ class BaseGuard(ABC):
         """As `_decide`, in an event loop."""
 
     def _batches(
-        self, calls: Iterable[Call], session: str, trace_id: str, *, commit: bool
+        self, calls: Iterable[Call], session: str, agent: str, trace_id: str, *, commit: bool
     ) -> list[Question]:
         found = list(calls)
         return [
             self._question(
-                found[start : start + BATCH_MAX], session, trace_id, commit=commit, batch=True
+                found[start : start + BATCH_MAX],
+                session,
+                agent,
+                trace_id,
+                commit=commit,
+                batch=True,
             )
             for start in range(0, len(found), BATCH_MAX)
         ]
@@ -198,6 +208,7 @@ class BaseGuard(ABC):
         self,
         calls: Sequence[Call],
         session: str,
+        agent: str,
         trace_id: str,
         *,
         commit: bool,
@@ -213,7 +224,7 @@ class BaseGuard(ABC):
             ]
         shared = Shared(
             session or self._current_session(),
-            self.agent,
+            agent or self.agent,
             self.service,
             trace_id,
             self.attributes,

@@ -165,9 +165,11 @@ class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
 
 @contextmanager
-def running(socket_path: Path | None = None, port: int = 0) -> Iterator[Double]:
+def running(
+    socket_path: Path | None = None, port: int = 0, double: Double | None = None
+) -> Iterator[Double]:
     """A double on a free port of the loopback, or on a Unix socket."""
-    double = Double()
+    double = double or Double()
     handler = type("Handler", (_Handler,), {"double": double})
     server: socketserver.BaseServer
     if socket_path is not None:
