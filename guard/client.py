@@ -82,10 +82,9 @@ class Guard(BaseGuard):
         ca: str | None = None,
     ) -> None:
         super().__init__(session=session, agent=agent, service=service, attributes=attributes)
-        try:
-            json.dumps(dict(attributes), allow_nan=False)
-        except TypeError as problem:
-            raise ValueError(f"attributes: {problem}") from problem
+        for key, value in attributes.items():
+            if not isinstance(value, str | int | float | bool):
+                raise ValueError(f"attributes.{key}: expected a text, a number or a boolean")  # noqa: TRY004
         for name, given in (("on_unavailable", on_unavailable), ("on_unknown", on_unknown)):
             if given not in ("allow", "deny"):
                 raise ValueError(f"{name}: expected allow or deny, found {given!r}")

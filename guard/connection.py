@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-import httpx
+import httpcore
 
 __all__ = ["Answer", "Connection", "Failure", "Loop"]
 
@@ -66,12 +66,13 @@ class Connection:
 
     def __init__(self, url: str, token: str | None = None, ca: str | None = None) -> None:
         self._base, self._socket = _address(url)
-        self._headers = {
-            "user-agent": "offrails-guard",
-            "accept-encoding": "identity",
-            "content-type": "application/json",
-            **({"authorization": f"Bearer {token}"} if token else {}),
-        }
+        self._headers = [
+            (b"host", urlsplit(self._base).netloc.rpartition("@")[2].encode()),
+            (b"user-agent", b"offrails-guard"),
+            (b"accept-encoding", b"identity"),
+            (b"content-type", b"application/json"),
+            *([(b"authorization", f"Bearer {token}".encode())] if token else []),
+        ]
         # Reading the system's authorities takes 20 to 60 ms, so it is done now, and for TLS alone.
         with_tls = self._base.startswith("https:")
         self._trust: ssl.SSLContext = (
@@ -102,23 +103,16 @@ class Connection:
     def _loop(self) -> Loop:
         with self._lock:
             if self._running is None:
-                self._running = Loop(self._client)
+                self._running = Loop(self._pool(), self._base, self._headers)
             return self._running
 
-    def _client(self) -> httpx.AsyncClient:
-        limits = httpx.Limits(
-            max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX
-        )
-        transport = httpx.AsyncHTTPTransport(
-            verify=self._trust, limits=limits, uds=self._socket, trust_env=False
-        )
-        # The time is that of the whole request. No proxy: what decides is near.
-        return httpx.AsyncClient(
-            base_url=self._base,
-            headers=self._headers,
-            timeout=None,  # noqa: S113
-            transport=transport,
-            trust_env=False,
+    def _pool(self) -> httpcore.AsyncConnectionPool:
+        # No proxy: what decides is near. No time-outs: the time is that of the whole request.
+        return httpcore.AsyncConnectionPool(
+            ssl_context=self._trust,
+            max_connections=CONNECTIONS_MAX,
+            max_keepalive_connections=CONNECTIONS_MAX,
+            uds=self._socket,
         )
 
     def forget(self) -> None:
@@ -128,13 +122,20 @@ class Connection:
 
 
 class Loop:
-    """The thread, its event loop and its client."""
+    """The thread, its event loop and its connections."""
 
-    def __init__(self, client: Callable[[], httpx.AsyncClient]) -> None:
+    def __init__(
+        self,
+        pool: httpcore.AsyncConnectionPool,
+        base: str,
+        headers: list[tuple[bytes, bytes]],
+    ) -> None:
+        self._pool = pool
+        self._base = base
+        self._headers = headers
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting = 0
         self._lock = threading.Lock()
-        self._client = client()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="offrails-guard", daemon=True)
         self._thread.start()
@@ -177,18 +178,20 @@ class Loop:
         try:
             async with (
                 asyncio.timeout(REQUEST_SECONDS),
-                self._client.stream(method, path, content=body) as answer,
+                self._pool.stream(
+                    method, self._base + path, headers=self._headers, content=body
+                ) as answer,
             ):
                 parts, size = [], 0
-                async for part in answer.aiter_raw():
+                async for part in answer.aiter_stream():
                     size += len(part)
                     if size > ANSWER_BYTES_MAX:
                         raise Failure("unreadable")
                     parts.append(part)
-                return Answer(answer.status_code, b"".join(parts))
+                return Answer(answer.status, b"".join(parts))
         except TimeoutError as problem:
             raise Failure("deadline") from problem
-        except (httpx.HTTPError, OSError) as problem:
+        except (httpcore.NetworkError, httpcore.ProtocolError, OSError) as problem:
             raise Failure("connection") from problem
 
     def close(self, seconds: float) -> None:
@@ -206,7 +209,7 @@ class Loop:
             await asyncio.wait(tasks, timeout=seconds)
         for task in tasks:
             task.cancel()
-        await self._client.aclose()
+        await self._pool.aclose()
 
 
 _CONNECTIONS: weakref.WeakSet[Connection] = weakref.WeakSet()

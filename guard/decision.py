@@ -44,7 +44,7 @@ class Decision:
     would_deny: bool = False
     """True where a spec that only advises takes the call for harmful."""
     message: str = ""
-    """Why, in words for the model: what is wrong and what is allowed now; "" for allow."""
+    """Why, in words for the model: what is wrong and what is allowed now; "" where nothing is wrong."""
     decision_id: str = ""
     """For `outcome`; "" where the call is not held by the monitor."""
     unavailable: str = ""

@@ -34,5 +34,12 @@ class Held:
         with self._lock:
             return self._ids.pop(call, "")
 
+    def take_all(self) -> list[str]:
+        """All of them, which are forgotten then."""
+        with self._lock:
+            found = list(self._ids.values())
+            self._ids.clear()
+            return found
+
     def __len__(self) -> int:
         return len(self._ids)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,13 +31,13 @@ class Framework(NamedTuple):
 
 
 FRAMEWORKS = {
-    "openai-agents": Framework("guard_openai_agents.py", ("openai-agents", "httpx")),
-    "langchain": Framework("guard_langchain.py", ("langchain", "httpx")),
-    "langchain-async": Framework("guard_langchain.py", ("langchain", "httpx"), "async"),
-    "langgraph-node": Framework("guard_langchain.py", ("langchain", "httpx"), "node"),
-    "pydantic-ai": Framework("guard_pydantic_ai.py", ("pydantic-ai-slim", "httpx")),
+    "openai-agents": Framework("guard_openai_agents.py", ("openai-agents", "httpcore")),
+    "langchain": Framework("guard_langchain.py", ("langchain", "httpcore")),
+    "langchain-async": Framework("guard_langchain.py", ("langchain", "httpcore"), "async"),
+    "langgraph-node": Framework("guard_langchain.py", ("langchain", "httpcore"), "node"),
+    "pydantic-ai": Framework("guard_pydantic_ai.py", ("pydantic-ai-slim", "httpcore")),
     "claude-agent-sdk": Framework(
-        "guard_claude.py", ("claude-agent-sdk", "httpx"), "sdk", "mcp__farm__"
+        "guard_claude.py", ("claude-agent-sdk", "httpcore"), "sdk", "mcp__farm__"
     ),
 }
 
@@ -53,6 +54,9 @@ class _Farm(Double):
         self.open: set[str] = set()
 
     def decide(self, asked: dict[str, Any]) -> dict[str, Any]:
+        if "calls" in asked:
+            [call] = asked["calls"]
+            return {"decisions": [self.decide({"session": asked["session"], **call})]}
         tool = asked["tool"].removeprefix("mcp__farm__")
         if tool == "open_valve":
             self.open.add(asked["session"])
@@ -93,6 +97,38 @@ def play(
     assert done.returncode == 0, done.stderr[-4000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+@pytest.mark.parametrize("transport", ["stdio", "handshake", "modern"])
+def test_a_denied_call_to_an_mcp_server_is_prevented(
+    transport: str, python: Python, farm: Double
+) -> None:
+    """The same by the proxy, between the official client and the official server."""
+    framework = Framework("guard_mcp.py", ("mcp>=2",), transport)
+    # Without a handshake there is no session in the protocol.
+    session = "--session s1" if transport == "modern" else ""
+    proxy = f"{sys.executable} -m collector mcp-proxy --url {farm.url} --deadline 20 {session}"
+    played = play(python, framework, "", PROXY=proxy)
+
+    assert played["ran"] == RAN
+    assert [DENIED in each for each in played["told"]] == [n == 2 for n in range(7)]
+    assert all(told.startswith("ok ") for n, told in enumerate(played["told"]) if n != 2)
+    assert len({farm.asked()["session"] for _ in range(7)}) == 1
+    assert [farm.outcome() for _ in RAN] == [(f"d{n}", "ran") for n in (1, 2, 4, 5, 6, 7)]
+
+
+def test_a_denied_call_of_claude_code_is_prevented(python: Python, farm: Double) -> None:
+    """The same by the hook that is a command in Claude Code's settings."""
+    framework = FRAMEWORKS["claude-agent-sdk"]._replace(through="hook")
+    session = str(uuid5(NAMESPACE_URL, "hook"))
+    command = f"{sys.executable} -m collector hook claude-code --url {farm.url} --deadline 20"
+    played = play(python, framework, session, GUARD_URL=farm.url, HOOK=command)
+
+    assert played["ran"] == RAN
+    assert [DENIED in each for each in played["told"]] == [n == 2 for n in range(7)]
+    assert played["answer"] == "Field 3 has been watered."
+    assert {farm.asked()["session"] for _ in range(7)} == {session}
+    assert [farm.outcome() for _ in RAN] == [(f"d{n}", "ran") for n in (1, 2, 4, 5, 6, 7)]
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
