@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from monitor.decision import Answer, Decision, SpecDecision
     from monitor.engine import Monitor
     from monitor.errors import CallError, OffrailsError, SpecError
     from monitor.exposition.collector import MonitorCollector
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     from monitor.spec.spec import Spec
 
 __all__ = [
+    "Answer",
     "CallError",
+    "Decision",
     "Evidence",
     "JudgedCalls",
     "Kind",
@@ -44,6 +47,7 @@ __all__ = [
     "Reason",
     "SessionKey",
     "Spec",
+    "SpecDecision",
     "SpecError",
     "ToolCall",
     "Verdict",
@@ -54,6 +58,9 @@ __all__ = [
 ]
 
 _HOME = {
+    "Answer": "monitor.decision",
+    "Decision": "monitor.decision",
+    "SpecDecision": "monitor.decision",
     "CallError": "monitor.errors",
     "Evidence": "monitor.records",
     "JudgedCalls": "monitor.plain_calls",

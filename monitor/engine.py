@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from monitor.aggregate.totals import SessionFinished, Totals
+from monitor.decision import Decision
 from monitor.judging.accounting import Accounting
 from monitor.judging.deadline_timer import DeadlineTimer
+from monitor.judging.decide_calls import CallDecider, Rehearsal, overlapping
 from monitor.judging.due_queue import DueQueue
 from monitor.judging.judge_calls import CallJudge
 from monitor.limits import SECOND, Limits
@@ -114,6 +116,7 @@ class Monitor:
         self._call_judge = CallJudge(
             self.binder, self._accounting, self._names, self.limits, started_ns
         )
+        self._decider = CallDecider(self._call_judge, self._names, self.limits)
         self._due = DueQueue()
         self._quiet: Shared[_Mention] = Shared(QUIET_MAX)
         """Sessions that were mentioned and have made no call."""
@@ -315,6 +318,85 @@ class Monitor:
         """The session is looked at again when its verdicts may be final."""
         session.queued = True
         self._due.put(now + self.limits.window_ns, session.key)
+
+    # --- before a call ----------------------------------------------------------------------
+
+    def decide(
+        self,
+        call: ToolCall,
+        now: int,
+        *,
+        named: Named | None = None,
+        doubted: bool = False,
+        proof: Proof | None = None,
+    ) -> Decision:
+        """What `observe` with the same arguments would say next of a call. Changes nothing.
+
+        The fields of each spec are those of the verdict to come. The answer is stricter: `deny` only
+        if the call is harmful in every possible world, `allow` only if it is harmless in every one.
+
+        Raises:
+            Exception: an error of ours.
+        """
+        clocks = self._call_judge.clocks
+        if clocks.is_ahead(call, now):
+            call = clocks.as_corrected(call, now)
+        session = self._table.live(call.session)
+        if session is not None:
+            decided = self._decider.at_once(session, call, now, named, proof, doubted=doubted)
+            if decided is not None:
+                return decided
+        [decided] = self._rehearse([call], now, named, proof, doubted=doubted)
+        return decided
+
+    def decide_together(self, calls: Sequence[ToolCall], now: int) -> list[Decision]:
+        """What `observe` would say of calls that a model makes in parallel, in one session or several.
+
+        They are judged as overlapping calls are: each is taken to end after the last one has begun.
+
+        Returns:
+            A decision for each call, once all are observed.
+        """
+        clocks, found = self._call_judge.clocks, dict[int, Decision]()
+        calls = [
+            clocks.as_corrected(call, now) if clocks.is_ahead(call, now) else call
+            for call in calls
+        ]
+        places: dict[SessionKey, list[int]] = {}
+        for place, call in enumerate(calls):
+            places.setdefault(call.session, []).append(place)
+        for group in places.values():
+            together = overlapping([calls[place] for place in group])
+            decided = self._rehearse(together, now, None, None, doubted=False)
+            found |= zip(group, decided, strict=True)
+        return [found[place] for place in range(len(calls))]
+
+    def _rehearse(
+        self,
+        calls: Sequence[ToolCall],
+        now: int,
+        named: Named | None,
+        proof: Proof | None,
+        *,
+        doubted: bool,
+    ) -> list[Decision]:
+        """Decides calls of one session on a copy of it, or on a new one."""
+        call = calls[0]
+        known = self._table.kept(call.session)
+        session = Session(call.session, call, now) if known is None else known.copy(call)
+        rehearsal = Rehearsal(session, self._call_judge, self._names)
+        try:
+            if known is None:
+                session.forgotten = self._table.was_known(call.session)
+                mention = self._quiet.get(call.session)
+                if mention is not None:
+                    start_ns, attributes = mention.start_ns, mention.attributes
+                    rehearsal.mention(start_ns, mention.named, attributes, now)
+            for each in calls:
+                rehearsal.observe(each, now, named, proof, doubted=doubted)
+            return [rehearsal.decide(each, now) for each in calls]
+        finally:
+            rehearsal.restore()
 
     # --- what becomes known late ----------------------------------------------------------
 

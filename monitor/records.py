@@ -97,11 +97,15 @@ class Obstacle(StrEnum):
 
 
 class Evidence(StrEnum):
-    """How a call is known: it ended, it began, or a model asked for it."""
+    """How a call is known: it ended, it began, a model asked for it, or its agent asked whether to make it.
+
+    A pending call has not ended, as far as is known, nor has a decided one. Both are in flight.
+    """
 
     EXECUTED = "executed"
     PENDING = "pending"
     REQUESTED = "requested"
+    DECIDED = "decided"
 
 
 class SessionKey(NamedTuple):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 from collector.cli.arguments import add_token_file, to_path
@@ -13,16 +11,16 @@ from collector.cli.inputs import quit_with
 if TYPE_CHECKING:
     from guard.client import Guard
 
-__all__ = ["add_guard", "guard_of", "say"]
+__all__ = ["add_guard", "guard_of"]
 
 
 def add_guard(verb: Any, *, deadline_seconds: float) -> None:
     """Adds the options of a guard."""
     verb.add_argument(
         "--url",
-        default=os.environ.get("OFFRAILS_GUARD_URL", ""),
+        default="",
         help="service that decides: http://HOST:PORT, https://HOST:PORT or unix:PATH "
-        "(default: $OFFRAILS_GUARD_URL, or http://127.0.0.1:4320)",
+        "(default: http://127.0.0.1:4320)",
     )
     verb.add_argument(
         "--on-unavailable",
@@ -74,11 +72,6 @@ def guard_of(options: argparse.Namespace, session: str = "") -> Guard:
         )
     except (OSError, ValueError) as problem:
         quit_with(str(problem))
-
-
-def say(line: str) -> None:
-    """One line to standard error."""
-    print(line, file=sys.stderr, flush=True)
 
 
 def _seconds(text: str) -> float:

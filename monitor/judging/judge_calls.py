@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
 from monitor.aggregate.consistency_sample import CALLS_MAX, hashed
@@ -41,7 +42,7 @@ from monitor.spec.spec import Spec
 from monitor.tenants import Holdings
 from monitor.weights import call_bytes
 
-__all__ = ["HELD_ALL_MAX", "HELD_MAX", "CallJudge"]
+__all__ = ["HELD_ALL_MAX", "HELD_MAX", "CallJudge", "part_of"]
 
 HELD_MAX: Final = 256
 """Limit of the calls that one session holds, with their arguments, for a late binding."""
@@ -66,6 +67,7 @@ class CallJudge:
         names: Names,
         limits: Limits,
         started_ns: int,
+        unbound: Judge | None = None,
     ) -> None:
         self.binder = binder
         self.folded_young = 0
@@ -82,7 +84,7 @@ class CallJudge:
         self._young_since = started_ns
         """Start of the process, corrected for jumps of the clock of receipts."""
         self.clocks = SenderClocks()
-        self._unbound = Judge(Spec.observer())
+        self._unbound = unbound or Judge(Spec.observer())
         self._held = 0
         self._held_bytes = Holdings()
         """Tenant -> bytes of the calls that its sessions hold."""
@@ -106,6 +108,26 @@ class CallJudge:
         """How often overlapping calls were judged by only some of their possible orders."""
         judges = self.binder.judges.values()
         return self._left_out_before + sum(judge.left_out for judge in judges)
+
+    def twin(self, accounting: Accounting, names: Names) -> CallJudge:
+        """A judge of calls that judges alike. It never folds, and counts for itself but in `Judge`s."""
+        limits = replace(self._limits, fold=False)
+        twin = CallJudge(
+            self.binder, accounting, names, limits, self._started_ns, self._unbound
+        )
+        twin._young_since, twin._held = self._young_since, self._held
+        twin.clocks.ahead_max_ns = self.clocks.ahead_max_ns
+        return twin
+
+    def judges(self, session: Session) -> set[Judge]:
+        """The judges that judging calls of a session may step."""
+        bound = (session.binder or self.binder).judges.values()
+        return {self._unbound, *bound, *self.binder.judges.values(), *session.judges}
+
+    @property
+    def started_ns(self) -> int:
+        """Start of the process, corrected for jumps of the clock back; as `Monitor.started_ns`."""
+        return self._started_ns
 
     def use(self, binder: SpecBinder) -> None:
         """Sets the binder of sessions that begin from now on."""
@@ -442,15 +464,15 @@ class CallJudge:
         self, session: Session, judge: Judge, call: ToolCall, now: int, *, quiet: bool
     ) -> Sequence[Verdict] | None:
         """The verdicts under one spec; None if it is a policy that does not name the call."""
-        token = self._token(judge, call)
+        token = self.token(judge, call)
         if token is None:
             return None
-        part = _part(judge, call) if judge.parted else ""
+        part = part_of(judge, call) if judge.parted else ""
         judgement = session.judgement(judge, part)
         if judgement is None:
             judgement = self._open(session, judge, part)
         tool = self._tool(judge, call, token)
-        at = self._at(judge, call, now)
+        at = self.at(judge, call, now)
         if self._limits.keep_arguments or judgement.sampled:
             self._keep(judgement, call)
         before, origin = judgement.before(token), None
@@ -525,7 +547,7 @@ class CallJudge:
             found = judge.numbers[token] = self._names.number(call.tool, call.session.namespace)
         return found
 
-    def _token(self, judge: Judge, call: ToolCall) -> int | None:
+    def token(self, judge: Judge, call: ToolCall) -> int | None:
         """The call's token; None if the spec is a policy that does not name the call."""
         if judge.comparison is not None:
             return judge.comparison.token(call.tool, call.arguments, call.error)
@@ -584,7 +606,7 @@ class CallJudge:
         self.folded_young += count
         judgement.fold_first(count)
 
-    def _at(self, judge: Judge, call: ToolCall, now: int) -> int:
+    def at(self, judge: Judge, call: ToolCall, now: int) -> int:
         """The call's time in the order: its start, or its end if the spec says so.
 
         The time of receipt counts if the call's times cannot be right: no start, end before start, or
@@ -623,7 +645,7 @@ class CallJudge:
     ) -> list[Verdict]:
         """`amend` under one spec, which may judge only one of the two readings."""
         found = self._find(session, judge, old)
-        token, part = self._token(judge, call), _part(judge, call)
+        token, part = self.token(judge, call), part_of(judge, call)
         verdicts: list[Verdict] = []
         if found is not None:
             judgement, place = found
@@ -656,7 +678,7 @@ class CallJudge:
         late, judge = judgement.late, judgement.judge
         tool = self._names.number(call.tool, call.session.namespace)
         self._accounting.alarms.amended(session, judgement, place, token)
-        changes = judgement.amend(place, call, tool, token, self._at(judge, call, now))
+        changes = judgement.amend(place, call, tool, token, self.at(judge, call, now))
         self._keep(judgement, call)
         if judgement.pair is not None:
             judgement.pair.late += judgement.late - late
@@ -664,11 +686,11 @@ class CallJudge:
 
     def _came_late(self, session: Session, judge: Judge, old: ToolCall, now: int) -> bool:
         """True if the call's step is folded: its verdict stays, and the call counts as late."""
-        if self._token(judge, old) is None:
+        if self.token(judge, old) is None:
             return False
-        judgement = session.judgement(judge, _part(judge, old))
+        judgement = session.judgement(judge, part_of(judge, old))
         base = judgement.base if judgement is not None else None
-        if judgement is None or base is None or self._at(judge, old, now) > base.at:
+        if judgement is None or base is None or self.at(judge, old, now) > base.at:
             return False
         judgement.late += 1
         if judgement.pair is not None:
@@ -787,7 +809,7 @@ def _wanted(
     return tuple(judge for judge in binder.judges.values() if judge in wanted)
 
 
-def _part(judge: Judge, call: ToolCall) -> str:
+def part_of(judge: Judge, call: ToolCall) -> str:
     """The part (agent or turn) that the call belongs to, by the spec's scope."""
     if judge.spec.scope == "session":
         return ""

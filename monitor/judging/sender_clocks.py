@@ -72,15 +72,25 @@ class SenderClocks:
             call: a call for which `is_ahead` is True.
             now: the time of its receipt, Unix nanoseconds.
         """
-        key = call.session
-        excess = call.end_ns - now
-        ahead = self._ahead.get(key)
-        # A session may have several hosts. The known lead is used only if it explains this call, too.
-        if ahead is None or abs(excess - ahead) > self.ahead_max_ns:
-            ahead = excess
+        key, ahead = call.session, self._lead(call, now)
         self._ahead[key] = ahead
         self._ahead.move_to_end(key)
         if len(self._ahead) > self._sessions_max:
             self._ahead.popitem(last=False)
-        start = max(call.start_ns - ahead, 1) if call.start_ns else 0
-        return call._replace(start_ns=start, end_ns=call.end_ns - ahead)
+        return _moved_back(call, ahead)
+
+    def as_corrected(self, call: ToolCall, now: int) -> ToolCall:
+        """What `corrected` would return. Remembers nothing of the call."""
+        return _moved_back(call, self._lead(call, now))
+
+    def _lead(self, call: ToolCall, now: int) -> int:
+        """By how much the clock of the call's sender is ahead, in nanoseconds."""
+        excess = call.end_ns - now
+        ahead = self._ahead.get(call.session)
+        # A session may have several hosts. The known lead is used only if it explains this call, too.
+        return excess if ahead is None or abs(excess - ahead) > self.ahead_max_ns else ahead
+
+
+def _moved_back(call: ToolCall, ahead: int) -> ToolCall:
+    start = max(call.start_ns - ahead, 1) if call.start_ns else 0
+    return call._replace(start_ns=start, end_ns=call.end_ns - ahead)

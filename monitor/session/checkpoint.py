@@ -107,6 +107,19 @@ class Checkpoint(Scored):
         self.last = 0
         """The first start and the last end of the folded calls, Unix nanoseconds."""
 
+    def copy(self, judge: Judge) -> Checkpoint:
+        """The same, to be changed apart from now on."""
+        twin = Checkpoint(self.run.copy(), judge)
+        twin.start_from(self)
+        for other in self.others:
+            scored = Scored(judge, exact=other.exact)
+            scored.start_from(other)
+            twin.others.append(scored)
+        twin.timing = self.timing.copy() if self.timing is not None else None
+        twin.count, twin.at = self.count, self.at
+        twin.started, twin.last = self.started, self.last
+        return twin
+
     def of(self, number: int) -> Scored:
         """The folded numbers of a way."""
         return self.others[number - 1] if number else self

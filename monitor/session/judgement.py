@@ -69,7 +69,7 @@ from monitor.session.step_marks import (
 )
 from monitor.session.timing import Taken
 
-__all__ = ["Judgement", "Path"]
+__all__ = ["Judgement", "Path", "Preview"]
 
 
 class Path(NamedTuple):
@@ -78,6 +78,14 @@ class Path(NamedTuple):
     run: Run
     folded: Scored | None
     steps: list[Step]
+
+
+class Preview(NamedTuple):
+    """What a call would be."""
+
+    code: int
+    before: Position
+    """The position by which it would be judged."""
 
 
 @mypyc_attr(acyclic=True)
@@ -246,6 +254,42 @@ class Judgement:
             self.log.mark_last(code if code < HARMFUL else code | RAISED)
         return code
 
+    def preview(self, call: ToolCall, token: int, at: int) -> Preview | None:
+        """What `append` would make of a call. Changes nothing.
+
+        Returns None if the call needs `insert`, or may be possibly harmful.
+        """
+        judge, rival = self.judge, self._rival
+        if rival is not None and (self._swapped or self._contested(token)):
+            return None
+        if self._joined and at < self.blind_ns:
+            return None
+        if not self.log.takes_last(call, at):
+            return None
+        found: Preview = built(Preview, (self.head.peek(judge, token), self.before(token)))
+        return found
+
+    def copy(self) -> Judgement:
+        """The same judgement, to be changed apart from now on. It is in no sums and in no sample."""
+        twin = Judgement(
+            self.judge, self.part, joined=self._joined, doubtful=False, blind_ns=self.blind_ns
+        )
+        twin.doubtful, twin._young = self.doubtful, self._young
+        twin._began_young, twin._doubted = self._began_young, self._doubted
+        twin.suspicious, twin._swapped = self.suspicious, self._swapped
+        twin.counted, twin.late = self.counted, self.late
+        twin.log, twin.head = self.log.copy(), self.head.copy()
+        base, rival, points = self.base, self._rival, self._resume_points
+        twin.base = base.copy(self.judge) if base is not None else None
+        twin._rival = rival.copy() if rival is not None else None
+        twin._resume_points = points.copy() if points is not None else None
+        twin._suspected, twin.ending, twin.declared = (
+            self._suspected,
+            self.ending,
+            self.declared,
+        )
+        return twin
+
     def _contested(self, token: int) -> bool:
         """True if the call would be harmful by the head: then the other reading may be the better one."""
         if token == CONTROL_TOKEN or self.judge.comparison is not None:
@@ -350,9 +394,21 @@ class Judgement:
         """The run before the first step of the log."""
         return self.base.run.copy() if self.base else self._fresh(joined=self.joined)
 
+    @property
+    def readings(self) -> tuple[Run, ...]:
+        """The runs after all steps: two while first calls may be missing, else one."""
+        return (self.head,) if self._rival is None else (self.head, self._rival)
+
+    def origins(self) -> tuple[Run, ...]:
+        """The runs before the log, one for each reading, as copies."""
+        if self._rival is None:
+            return (self._origin(),)
+        return self._fresh(joined=False), self._fresh(joined=True)
+
     # --- stepping the log again ------------------------------------------------------------------
 
-    def _replay_log(self) -> Replay:
+    def replay_log(self) -> Replay:
+        """What steps the log."""
         return Replay(self.judge, self.log, self.blind_ns if self._joined else 0)
 
     def _replay(self, changed: int) -> list[Change]:
@@ -390,7 +446,7 @@ class Judgement:
         if not self._swapped or not self._young or self._doubted:
             return []
         harmful = {step.place for step in self.walk() if step.code >= HARMFUL}
-        plain = self._replay_log().walk(self._fresh(joined=False))
+        plain = self.replay_log().walk(self._fresh(joined=False))
         return [step for step in plain if step.code >= HARMFUL and step.place not in harmful]
 
     def is_certain_call(self, place: int, before: Position) -> bool:
@@ -399,7 +455,7 @@ class Judgement:
             return False
         if not self._swapped:
             return True
-        plain = self._replay_log().walk(self._fresh(joined=False))
+        plain = self.replay_log().walk(self._fresh(joined=False))
         return any(step.place == place and step.code >= HARMFUL for step in plain)
 
     def suspicions(self) -> list[Suspicion]:
@@ -437,7 +493,7 @@ class Judgement:
 
     def _rewind(self, changed: int) -> tuple[tuple[Run, ...], list[Stretch]]:
         """A run for each reading, at a place no later than `changed`, and the stretches from there on."""
-        replay = self._replay_log()
+        replay = self.replay_log()
         while (
             self._resume_points is not None
             and (point := self._resume_points.before(changed)) is not None
@@ -448,16 +504,14 @@ class Judgement:
             # A group now reaches across this point.
             changed = point.place
         stretches = replay.stretches(0)
-        if self._rival is None:
-            return (self._origin(),), stretches
-        return (self._fresh(joined=False), self._fresh(joined=True)), stretches
+        return self.origins(), stretches
 
     def _walk(self, runs: Sequence[Run], stretches: list[Stretch]) -> list[list[Step]]:
         """Steps a part of the log in each reading and adds resume points.
 
         Returns, for each reading, the steps whose verdicts differ from their marks.
         """
-        replay = self._replay_log()
+        replay = self.replay_log()
         news: list[list[Step]] = [[] for _ in runs]
         last = len(stretches) - 1
         for number, stretch in enumerate(stretches):
@@ -487,7 +541,7 @@ class Judgement:
         """
         doubtful = self._rival is not None
         origin = self._fresh(joined=True) if doubtful else self._origin()
-        for steps, position in self._replay_log().grouped(origin):
+        for steps, position in self.replay_log().grouped(origin):
             yield taken_of(self.log, steps, self.folded), position
 
     @property
@@ -498,7 +552,7 @@ class Judgement:
 
     def walk(self, end: int | None = None) -> list[Step]:
         """Steps the log from the checkpoint in the order taken, up to before `end` or to its end."""
-        return self._replay_log().walk(self._origin(), end)
+        return self.replay_log().walk(self._origin(), end)
 
     def path(self) -> Path:
         """The path that is scored: one of the best orders of all calls, the nearest to the start order.
@@ -509,7 +563,7 @@ class Judgement:
         base = self.base
         if not self._has_paths():
             return Path(self._origin(), base, self.walk())
-        run, replay = self._origin(), self._replay_log()
+        run, replay = self._origin(), self.replay_log()
         roots = replay.trace(run)
         number, places = traced(run.taken, roots)
         root = base.root(number) if base else self._origin()
@@ -648,6 +702,6 @@ class Judgement:
             self._decide(joined=self.joined)
             self._suspected, self.suspicious = 0, False
         scored = self.judge.scored and not self.joined and self.judge.comparison is None
-        fold_log.fold(self._replay_log(), base, count, scored=scored)
+        fold_log.fold(self.replay_log(), base, count, scored=scored)
         if self._resume_points is not None:
             self._resume_points.fold(count)

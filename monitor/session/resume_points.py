@@ -52,6 +52,13 @@ class ResumePoints:
     def __len__(self) -> int:
         return len(self._resume_points)
 
+    def copy(self) -> ResumePoints:
+        """The same points, to be kept apart from now on. Points themselves never change."""
+        twin = ResumePoints()
+        twin._resume_points = list(self._resume_points)
+        twin._last_group = self._last_group
+        return twin
+
     def before(self, changed: int) -> ResumePoint | None:
         """The last resume point before a changed step. Points behind the step are dropped."""
         while self._resume_points and self._resume_points[-1].place >= changed:

@@ -68,6 +68,7 @@ class Run:
         "tracing",
         "watched",
         "ways",
+        "whole",
     )
 
     def __init__(
@@ -85,6 +86,8 @@ class Run:
         """The tally of the way taken, which is the best one."""
         self.progressed = progressed
         self.exact = exact
+        self.whole = True
+        """False if ends of overlapping calls were left out, because there were too many."""
         self.tracing = False
         """True if ways keep their lineages. Then a single way is kept in `ways`, too."""
         self.watched = watched
@@ -98,6 +101,7 @@ class Run:
         twin = Run(
             self.position, self.tally, self.progressed, exact=self.exact, watched=watched
         )
+        twin.whole = self.whole
         ways = self.ways
         if ways is None:
             twin.tally = self.tally.copy()
@@ -135,6 +139,24 @@ class Run:
         self.tally.harmful()
         return code_of(judge.reason(before, token, self.progressed))
 
+    def peek(self, judge: Judge, token: int) -> int:
+        """The code that `step` would return. Changes nothing."""
+        if token == CONTROL_TOKEN:
+            return CONTROL
+        if self.ways is not None:
+            return self.copy().step(judge, token)
+        position, progressed = self.position, self.progressed
+        if judge.once is not None and judge.opens(position, token):
+            progressed = 0
+            if isinstance(position, int):
+                position = judge.once.initial
+        _, outcome = judge.stepper.step(position, token)
+        if outcome is Outcome.PROGRESS:
+            return PROGRESS
+        if outcome is Outcome.SELF_LOOP:
+            return SELF_LOOP if judge.spec.alphabet.tokens[token].effect else FAILED
+        return code_of(judge.reason(position, token, progressed))
+
     def _start_episode(self, initial: int) -> None:
         assert isinstance(self.tally, EpisodesTally)
         self.tally.start_episode()
@@ -148,7 +170,7 @@ class Run:
     def judged_at(self, judge: Judge, token: int) -> Position:
         """The position by which the next call is judged."""
         ways = self.ways
-        if ways is None or not judge.strict:
+        if ways is None or not judge.strict or token == CONTROL_TOKEN:
             return self.position
         worst = self.tally.harmful_steps
         for way in ways:
@@ -252,25 +274,28 @@ class Run:
         before = self.ways or [self]
         orders = [judge.order(way.position, tokens, times) for way in before]
         whole = all(order.whole for order in orders)
+        listed = all(order.listed for order in orders)
         if self.ways is None and len(orders[0].every) == 1:
-            return Plan(orders[0].places, orders[0].end, [], whole)
+            return Plan(orders[0].places, orders[0].end, [], whole, listed)
         reached = _reached(before, orders, -1 if judge.strict else 1)
         if not judge.strict and not _are_apart(judge.stepper, orders, reached):
             end = _united(judge.stepper, orders, reached)
             if self.ways is None:
-                return Plan(reached[0].places, end, [], whole)
+                return Plan(reached[0].places, end, [], whole, listed)
             way = _gone(judge, before, reached[0], first, tokens)
             way.position = end
-            return Plan(reached[0].places, end, [way], whole)
+            return Plan(reached[0].places, end, [way], whole, listed)
         best: dict[Position, _Reached] = {}
         for each in reached:
             best.setdefault(each.position, each)
         chosen = sorted(list(best.values())[:ENDS_MAX], key=_nearness)
         ways = [_gone(judge, before, each, first, tokens) for each in chosen]
-        return Plan(reached[0].places, reached[0].position, ways, whole)
+        listed = listed and len(best) <= ENDS_MAX
+        return Plan(reached[0].places, reached[0].position, ways, whole, listed)
 
     def resume(self, judge: Judge, plan: Plan) -> None:
         """Takes over the result of a plan, after its calls were stepped in the order taken."""
+        self.whole = self.whole and plan.listed
         if plan.ways:
             self._choose(judge, plan.ways)
         else:
@@ -312,6 +337,8 @@ class Plan(NamedTuple):
     ways: list[Run]
     """Empty if there is only one, which the run itself takes."""
     whole: bool
+    listed: bool
+    """False if the group may also end where none of these ways is."""
 
 
 class _Reached(NamedTuple):

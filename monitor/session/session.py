@@ -79,6 +79,12 @@ class Outside:
         if other._kept is not None:
             self.keep(other._kept)
 
+    def copy(self) -> Outside:
+        """The same times, to be changed apart from now on."""
+        twin = Outside()
+        twin._starts, twin._ends, twin._kept = self._starts, self._ends, self._kept
+        return twin
+
     def span(self) -> tuple[int, int] | None:
         """(first start, last end); None if there are none."""
         starts = [start for start, _ in self._starts]
@@ -205,6 +211,29 @@ class Session:
         self.ended: Ended | None = None
         self.weight = self.size()
         """Its approximate bytes when it was last weighed."""
+
+    def copy(self, call: ToolCall) -> Session:
+        """The same session, to be changed apart from now on; in no table. `call` is any call of it."""
+        twin = Session(self.key, call, self.touched_ns)
+        twin.started_ns, twin.last_ns = self.started_ns, self.last_ns
+        twin._source = self._source
+        twin._sources = self._sources.copy() if self._sources is not None else None
+        twin.session_from, twin.agent = self.session_from, self.agent
+        twin._named_ns, twin._named_by = self._named_ns, self._named_by
+        twin.bound_on, twin.bound_as = self.bound_on, self.bound_as
+        twin._others, twin.binder, twin.judges = self._others, self.binder, self.judges
+        for judgement in self.judgements:
+            twin.add(judgement.copy())
+        twin.held = list(self.held) if self.held is not None else None
+        twin.owed = list(self.owed) if self.owed is not None else None
+        twin.seen, twin.judged = self.seen, self.judged
+        twin.bound_late, twin.joined, twin.gaps = self.bound_late, self.joined, self.gaps
+        twin.doubted, twin.fresh, twin.forgotten = self.doubted, self.fresh, self.forgotten
+        twin._outside = self._outside.copy() if self._outside is not None else None
+        twin.late = dict(self.late) if self.late is not None else None
+        twin.not_judged = self.not_judged.copy() if self.not_judged is not None else None
+        twin.proof, twin.answer = self.proof, self.answer
+        return twin
 
     def size(self) -> int:
         """Approximate bytes of the session, from its texts and calls."""
@@ -375,18 +404,34 @@ class Session:
         self.forgotten = self.forgotten or other.forgotten
         self.gaps = self.gaps or other.gaps
 
+    def is_named_by(self, named: Named) -> bool:
+        """True if `name` would take the agent's name from this span."""
+        known = self._named_by
+        if not known or named.start_ns != self._named_ns:
+            return not known or named.start_ns < self._named_ns
+        return named.span_id < known
+
     def take_proof(self, proof: Proof | None) -> bool:
         """Takes note of what a trace shows of the session's beginning. The earliest trace counts.
 
         Returns:
             True if the session provably begins with its first call.
         """
+        self.proof = self._earliest(proof)
+        return self.is_proven(None, self.started_ns)
+
+    def is_proven(self, proof: Proof | None, started_ns: int) -> bool:
+        """What `take_proof` would return if the session began at a time."""
+        known = self._earliest(proof)
+        return known is not None and known.holds and known.start_ns <= started_ns
+
+    def _earliest(self, proof: Proof | None) -> Proof | None:
         known = self.proof
         if proof is not None and (
             known is None or proof.trace_id == known.trace_id or proof.start_ns < known.start_ns
         ):
-            self.proof = known = proof
-        return known is not None and known.holds and known.start_ns <= self.started_ns
+            return proof
+        return known
 
     @property
     def without_spec(self) -> int:

@@ -222,6 +222,10 @@ class Table:
         session = self.live(key)
         return self._ended.sessions.get(key) if session is None else session
 
+    def kept(self, key: SessionKey) -> Session | None:
+        """The session whose state is kept: live, ended or remembered."""
+        return self.find(key) or self._remembered.sessions.get(key)
+
     def add(self, session: Session) -> None:
         self._live[session.key] = session
         self._active.add(session)

@@ -14,7 +14,7 @@ from monitor.limits import NAMES_BYTES_MAX
 from monitor.tenants import Holdings
 from monitor.weights import text_bytes
 
-__all__ = ["Names"]
+__all__ = ["BorrowedNames", "Names"]
 
 NAME_BYTES: Final = 160
 """Bytes that a name counts beside its text, so that the bytes run out before the numbers."""
@@ -120,6 +120,19 @@ class Names:
             self.overflowed += 1
         return number
 
+    def has_room(self, text: str, namespace: str) -> bool:
+        """True if a name that is not known would get a number of its own."""
+        size = _size(text)
+        held, total = self._held.of(self._held.name(namespace)), self._held.total + size
+        small = held + size <= SHARE_BYTES
+        if total > (self._bytes_max if small else self._bytes_max * 3 // 4):
+            return False
+        return bool(self._free) or len(self._texts) < self.NAMES_MAX
+
+    def known(self, text: str) -> int | None:
+        """The number of a name; None if it has none yet."""
+        return self._numbers.get(text)
+
     def _put(self, text: str) -> int:
         if self._free:
             number = self._free.pop()
@@ -134,6 +147,36 @@ class Names:
 
     def _disown(self, number: int, text: str) -> None:
         self._held.add(self._owners.pop(number), -_size(text))
+
+
+class BorrowedNames(Names):
+    """The names of another, which stay as they are; new names get numbers here, for as long as this lives.
+
+    Args:
+        names: of the sessions.
+    """
+
+    __slots__ = ("_names", "_new")
+
+    def __init__(self, names: Names) -> None:
+        super().__init__(0)
+        self._names = names
+        self._new: list[str] = []
+        """The names that are new here. The first has the highest number."""
+
+    def number(self, text: str, namespace: str = "") -> int:
+        found = self._names.known(text)
+        if found is not None:
+            return found
+        if text not in self._new:
+            if not self._names.has_room(text, namespace):
+                return 0
+            self._new.append(text)
+        return self.NAMES_MAX - 1 - self._new.index(text)
+
+    def text(self, number: int) -> str:
+        place = self.NAMES_MAX - 1 - number
+        return self._new[place] if place < len(self._new) else self._names.text(number)
 
 
 def _size(text: str) -> int:

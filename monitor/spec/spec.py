@@ -147,6 +147,8 @@ class Spec:
     """How long a session may make no call in a state that is not accepting; 0: any time."""
     idle_by_state: Mapping[int, int] = field(default_factory=dict)
     """The same by state, where the document says so."""
+    enforce: Literal["off", "advise", "block"] = "advise"
+    """What a harmful call is answered with before it is made (`monitor.decision`)."""
     accepted: tuple[Acceptance, ...] = ()
     """Accepted calls in force: `machine` has a self-loop for each."""
     bare: Machine | None = None

@@ -35,6 +35,7 @@ from monitor.session.log import call_ids
 from monitor.session.log.rows import (
     CONTEXT,
     CONTEXT_BYTES,
+    ENDED,
     ERROR_SHIFT,
     EVIDENCE,
     EVIDENCE_SHIFT,
@@ -85,6 +86,18 @@ class Log(Rows):
         self.tail_end = 0
         """The latest end of a step, but no earlier than the start of the last step."""
 
+    def copy(self) -> Log:
+        """A log with the same steps. Neither changes with the other."""
+        twin = Log()
+        twin._rows = self._rows[:]
+        twin._contexts, twin._ids, twin._lag = self._contexts, self._ids, self._lag
+        twin._texts = dict(self._texts) if self._texts is not None else None
+        twin._moved = dict(self._moved) if self._moved is not None else None
+        twin._far = dict(self._far) if self._far is not None else None
+        twin._newest, twin.grouped, twin.tail_end = self._newest, self.grouped, self.tail_end
+        twin._running = dict(self._running) if self._running is not None else None
+        return twin
+
     # --- adding and removing -------------------------------------------------------------------
 
     def append(self, call: ToolCall, tool: int, token: int, at: int, receipt: int) -> bool:
@@ -120,6 +133,23 @@ class Log(Rows):
         if call.call_id:
             self._keep_id(span, call.call_id)
         return True
+
+    def takes_last(self, call: ToolCall, at: int) -> bool:
+        """True if `append` would add the call."""
+        if may_name(self._contexts, call.span_id):
+            return False
+        tail_end = self.tail_end
+        if at > tail_end or not self._rows:
+            return True
+        last, _, _, meta, _, _ = self._step(-1)
+        if at <= last:
+            return False
+        if at == tail_end:
+            return True
+        context = call.trace_id + (call.parent_span_id or NO_PARENT)
+        if self._running is None:
+            return self._context(meta) != context
+        return at >= self._running.get(context, 0)
 
     def insert(self, call: ToolCall, tool: int, token: int, at: int, receipt: int) -> Placed:
         """Adds a call at its place, with mark 0.
@@ -291,6 +321,14 @@ class Log(Rows):
         moved = [place, self._insert(new, end, span, receipt, row)]
         return moved + self.settle(trace_id, span_id, depth - 1) if depth else moved
 
+    def extend(self, place: int, end: int) -> None:
+        """Sets the end of a step, which keeps its place, whatever the ends of steps that begin with it."""
+        at, times, span, meta, tool, token = self._step(place)
+        receipt = self._end_and_receipt(at, times, span)[1]
+        times = self._times(at, end, receipt, span)
+        row = pack_row(at, times, span, meta, tool, token)
+        self._rows[place * WIDTH : (place + 1) * WIDTH] = row
+
     def settle_all(self) -> None:
         """Settles the children of every step, after many steps were added at once."""
         for place in range(len(self._contexts) // CONTEXT_BYTES):
@@ -299,6 +337,13 @@ class Log(Rows):
                 self.settle(context[:16], context[16:])
 
     # --- reading -----------------------------------------------------------------------------------
+
+    def in_flight(self) -> list[int]:
+        """The places of the steps that have begun and, as far as is known, not ended."""
+        flags = self.evidence_bytes()
+        if not flags.translate(None, ENDED):
+            return []
+        return [place for place, flag in enumerate(flags) if flag not in ENDED]
 
     def received(
         self, before: int, mark: int, end: int | None = None

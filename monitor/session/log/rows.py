@@ -38,6 +38,7 @@ from monitor.weights import text_bytes, value_bytes
 __all__ = [
     "CONTEXT",
     "CONTEXT_BYTES",
+    "ENDED",
     "ERROR_SHIFT",
     "EVIDENCE",
     "EVIDENCE_SHIFT",
@@ -152,6 +153,12 @@ _LOOKED_THROUGH_MAX: Final = 16 * CONTEXT_BYTES
 _LOOK_BACK: Final = 4
 """Contexts, the latest, that a new one is compared with."""
 EVIDENCE: Final = tuple(Evidence)
+_EVIDENCE_AT: Final = 26
+_IN_FLIGHT: Final = tuple(EVIDENCE.index(each) for each in (Evidence.PENDING, Evidence.DECIDED))
+ENDED: Final = bytes(
+    flag for flag in range(256) if flag >> (EVIDENCE_SHIFT - 16) & 3 not in _IN_FLIGHT
+)
+"""The values that byte 26 of a row has if the call is not in flight."""
 
 _BYTES: Final = 512
 _ASIDE_BYTES: Final = 256
@@ -415,6 +422,10 @@ class Rows:
         """The marks of all steps."""
         return bytes(self._rows[_MARK::WIDTH])
 
+    def evidence_bytes(self) -> bytes:
+        """Byte 26 of all rows, which says how each call is known."""
+        return bytes(self._rows[_EVIDENCE_AT::WIDTH])
+
     def tools(self) -> set[tuple[int, int]]:
         """The numbers of the tools of all steps, each as (low byte, high byte)."""
         rows = self._rows
@@ -441,6 +452,14 @@ class Rows:
         found = rows.find(span_id)
         while found >= 0 and found % WIDTH != _SPAN:
             found = rows.find(span_id, found + 1)
+        return found // WIDTH if found >= 0 else None
+
+    def find_last(self, span_id: bytes) -> int | None:
+        """Place of the last step with this span id. Spans of one id are told apart by their callers."""
+        rows = self._rows
+        found = rows.rfind(span_id)
+        while found >= 0 and found % WIDTH != _SPAN:
+            found = rows.rfind(span_id, 0, found + len(span_id) - 1)
         return found // WIDTH if found >= 0 else None
 
     def origin(self, place: int) -> Exemplar:

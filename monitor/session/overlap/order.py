@@ -28,6 +28,7 @@ ended before `read` and `close` started, only two of the six orders are possible
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Final, NamedTuple
 
 from monitor.automaton.position import Outcome, Position, Stepper
@@ -62,6 +63,8 @@ class Order(NamedTuple):
     every: tuple[Reached, ...] = ()
     """All ends of the group, by any order. If there are too many to list: those with the best
     number of harms."""
+    listed: bool = True
+    """False if there may be others."""
 
 
 def order(
@@ -94,6 +97,7 @@ def order(
     kinds = [stepper.kinds[token] for token in tokens]
     heeded = _refusing(stepper, position, kinds)
     fewer = _searched(stepper, position, tokens, spans, strict=strict, heeded=heeded)
+    fewer = fewer._replace(listed=False)
     if _walk(stepper, position, tokens, fewer.places).harms:
         return fewer
     return _broken(stepper, position, tokens, spans) or fewer
@@ -122,9 +126,8 @@ def _broken(
         places = _searched(lone, digit, tokens, spans, strict=True).places
         walked = _walk(stepper, position, tokens, places)
         if walked.harms:
-            return Order(
-                places, walked.end, False, (Reached(walked.end, walked.harms, places),)
-            )
+            reached = (Reached(walked.end, walked.harms, places),)
+            return Order(places, walked.end, False, reached, False)
     return None
 
 
@@ -184,7 +187,8 @@ def _searched(
         best = [[node.position for node in best_of(each)] for each in found]
         end = _joined(stepper, position, [*ends, *best])
     every = _reached(stepper, position, tokens, spans, sorted(free), found, strict=strict)
-    return Order(taken, end, all(each.whole for each in found), every)
+    whole, combined = all(each.whole for each in found), prod(len(each.ends) for each in found)
+    return Order(taken, end, whole, every, whole and combined <= ENDS_MAX)
 
 
 def _only(stepper: Stepper, merges: Merges, *, strict: bool) -> Order:
@@ -193,7 +197,8 @@ def _only(stepper: Stepper, merges: Merges, *, strict: bool) -> Order:
     taken = min(best, key=_path_of)
     end = taken.position if strict else stepper.union(node.position for node in best)
     every = [Reached(node.position, node.harms, node.path) for node in merges.ends[:ENDS_MAX]]
-    return Order(taken.path, end, merges.whole, tuple(every))
+    listed = merges.whole and len(merges.ends) <= ENDS_MAX
+    return Order(taken.path, end, merges.whole, tuple(every), listed)
 
 
 def _path_of(node: Node) -> tuple[int, ...]:

@@ -278,6 +278,7 @@ def _spec(
         description=model.description,
         kind=model.kind,
         mode=model.mode,
+        enforce=model.enforce,
         severity=SeverityRules(
             severity.default,
             severity.tools,
@@ -327,6 +328,9 @@ _OF_SCORES: Final = ("tau_below_two", "undefined_efficiency", "beta", "lambda")
 
 def _check_conventions(model: SpecDocument, notes: Notes) -> None:
     """Finds keys that say how something counts which the kind of spec does not have."""
+    if model.kind == "reference" and ("enforce",) in notes.read.places:
+        message = "a reference judges no harm, so 'enforce' is not used"
+        notes.add("unused_convention", message, "enforce")
     if model.kind == "task" or isinstance(model.conventions, str):
         return
     of_scores = [key for key in _OF_SCORES if ("conventions", key) in notes.read.places]

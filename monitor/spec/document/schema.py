@@ -239,6 +239,13 @@ class SpecDocument(Model):
         Literal["shadow", "page"],
         Field(description="shadow: verdicts and metrics; page: alerts too"),
     ] = "shadow"
+    enforce: Annotated[
+        Literal["off", "advise", "block"],
+        Field(
+            description="what a harmful call is answered with before it is made: block: deny; "
+            "advise: allow, and that it would be denied; off: allow"
+        ),
+    ] = "advise"
     severity: SeverityDocument = SeverityDocument()
     match: Annotated[
         dict[Name, MatchDocument],

@@ -141,6 +141,7 @@ def test_long_form_keeps_declaration_order() -> None:
         "page",
         "strict",
     )
+    assert (spec.enforce, compiled().enforce) == ("block", "advise")
     assert spec.order == {"pay": "end"}
     appearing = compiled(
         golden=None,

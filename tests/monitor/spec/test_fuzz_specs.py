@@ -102,7 +102,7 @@ _VALUE: st.SearchStrategy[Any] = st.recursive(
     max_leaves=12,
 )  # fmt: skip
 _KEYS = (
-    "version", "description", "kind", "mode", "severity", "match", "scope", "again", "alphabet",
+    "version", "description", "kind", "mode", "enforce", "severity", "match", "scope", "again", "alphabet",
     "initial", "accepting", "states", "transitions", "reads", "golden", "constraints",
     "conventions", "concurrent", "order", "undo", "accept", "deadlines", "idle",
 )  # fmt: skip

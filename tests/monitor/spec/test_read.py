@@ -399,8 +399,8 @@ plain_data = st.recursive(
 @given(
     st.sampled_from(["golden", "transitions", "policy", "reference"]),
     st.sampled_from(sorted({
-        "id", "version", "description", "kind", "mode", "severity", "match", "scope", "again",
-        "alphabet", "initial", "accepting", "states", "transitions", "reads", "golden",
+        "id", "version", "description", "kind", "mode", "enforce", "severity", "match", "scope",
+        "again", "alphabet", "initial", "accepting", "states", "transitions", "reads", "golden",
         "constraints", "conventions", "concurrent", "order", "undo",
     })),
     plain_data,

@@ -1,0 +1,78 @@
+"""What the monitor answers before a call is made.
+
+A call is *denied* only if it is harmful in every world that is possible, and *allowed* only if it is
+harmless in every one. Worlds differ in what is not known: the arguments of calls, earlier calls that
+may be missing, the order of calls that overlap, and calls in flight, which may take effect before or
+after this one.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+from monitor.records import Kind, Reason
+
+__all__ = ["Answer", "Decision", "Missing", "SpecDecision"]
+
+Missing = Literal["arguments", "earlier_calls", "order", "calls_in_flight"]
+
+
+class Answer(StrEnum):
+    """What is certain of a call that is not made yet."""
+
+    ALLOW = "allow"
+    """It is harmless in every possible world."""
+    DENY = "deny"
+    """It is harmful in every possible world."""
+    UNKNOWN = "unknown"
+    """It is harmful in some possible worlds, and harmless in others."""
+
+
+class SpecDecision(NamedTuple):
+    """What one spec says of a call. The fields from `kind` to `certain` are those of the verdict to come.
+
+    `answer` is stricter than `kind`: a call that is harmful as far as is known, but allowed in some
+    possible world, is `unknown`. So is a call that is harmless as far as is known, but refused in some
+    possible world.
+    """
+
+    spec: str
+    spec_version: str
+    mode: str
+    enforce: str
+    """off, advise or block: what the spec asks for where `answer` is deny. `answer` does not depend on it."""
+    answer: Answer
+    kind: Kind
+    reason: Reason | None
+    severity: str
+    symbol: str | None
+    skipped: tuple[str, ...]
+    allowed: tuple[str, ...]
+    constraint: str | None
+    state: str | None
+    """The state before the call; None while several are possible."""
+    certain: bool
+    """As `Verdict.certain_call`."""
+    missing: tuple[Missing, ...]
+    """What is not known and would decide between allow and deny; () unless `answer` is unknown.
+
+    - `arguments`: of this call.
+    - `earlier_calls`: calls may be missing, or arguments of earlier calls are not known.
+    - `order`: of calls that overlap.
+    - `calls_in_flight`: calls that have begun and not ended, as far as is known.
+    """
+
+
+class Decision(NamedTuple):
+    """What all specs of a session say of a call."""
+
+    answer: Answer
+    """The worst of the specs: deny, unknown, allow. Allow if no spec judges the call."""
+    specs: tuple[SpecDecision, ...]
+    """One for each spec that judges the call, the worst first, then by id. References are left out."""
+
+    @property
+    def worst(self) -> SpecDecision | None:
+        """The first of `specs`; None if there is none."""
+        return self.specs[0] if self.specs else None
