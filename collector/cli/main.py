@@ -19,9 +19,11 @@ from collector.cli.verbs import (
     check,
     doctor,
     draw,
+    hook,
     import_core,
     init,
     learn,
+    mcp_proxy,
     replay,
     serve,
     tail,
@@ -30,7 +32,20 @@ from collector.telemetry.build import BUILD
 
 __all__ = ["main"]
 
-VERBS = (serve, replay, import_core, learn, init, doctor, check, accept, draw, tail)
+VERBS = (
+    serve,
+    replay,
+    import_core,
+    learn,
+    init,
+    doctor,
+    check,
+    accept,
+    draw,
+    tail,
+    hook,
+    mcp_proxy,
+)
 """In the order of the help."""
 
 

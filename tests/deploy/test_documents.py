@@ -24,10 +24,10 @@ SPAN = re.compile(r"`+[^`]*`+")
 LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", re.MULTILINE)
 HEADING = re.compile(r"^#{1,6} +(.*?) *#*$", re.MULTILINE)
 NAMED = re.compile(
-    r"`((?:collector|monitor|tests|docs|deploy|examples|grafana|dfa_specs)/[\w./-]*)`"
+    r"`((?:collector|guard|monitor|tests|docs|deploy|examples|grafana|dfa_specs)/[\w./-]*)`"
 )
 MODULE = re.compile(r"python -m ([a-z_.]+)")
-VERB = re.compile(r"offrails ([a-z]+)\b([^\n`]*)")
+VERB = re.compile(r"offrails ([a-z][a-z-]*)\b([^\n`]*)")
 OPTION = re.compile(r"(?<!\w)--[a-z][a-z-]*")
 KEY = re.compile(r"`([a-z_]+(?:\.[a-z_]+)+)`")
 PUNCTUATION = re.compile(r"[^\w\- ]")

@@ -76,12 +76,12 @@ def empty(wheel: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 
 
 def test_it_holds_the_program_and_nothing_else(wheel: Built) -> None:
-    """Each module and data file of both packages, as machine code where it is compiled; no tests, no caches."""
+    """Each module and data file of all packages, as machine code where it is compiled; no tests, no caches."""
     with ZipFile(wheel.file) as archive:
         names = set(archive.namelist())
     sources = {
         str(file.relative_to(ROOT))
-        for folder in ("collector", "monitor")
+        for folder in ("collector", "guard", "monitor")
         for file in _tracked(folder)
     } | {
         f"collector/api/session_view/runbooks/{file.name}" for file in _tracked("docs/runbooks")

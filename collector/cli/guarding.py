@@ -1,0 +1,84 @@
+"""What the verbs that ask before a tool runs have in common: their options, and the guard."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from collector.cli.arguments import add_token_file, to_path
+from collector.cli.inputs import quit_with
+
+if TYPE_CHECKING:
+    from guard.client import Guard
+
+__all__ = ["add_guard", "guard_of"]
+
+
+def add_guard(verb: Any, *, deadline_seconds: float) -> None:
+    """Adds the options of a guard."""
+    verb.add_argument(
+        "--url",
+        default="",
+        help="service that decides: http://HOST:PORT, https://HOST:PORT or unix:PATH "
+        "(default: http://127.0.0.1:4320)",
+    )
+    verb.add_argument(
+        "--on-unavailable",
+        choices=("allow", "deny"),
+        default="allow",
+        help="calls that nobody could be asked about in time (default: allow)",
+    )
+    verb.add_argument(
+        "--on-unknown",
+        choices=("allow", "deny"),
+        default="allow",
+        help="calls of which the monitor does not know whether they are harmful (default: allow)",
+    )
+    verb.add_argument(
+        "--deadline",
+        type=_seconds,
+        default=deadline_seconds,
+        metavar="SECONDS",
+        help="how long a decision is waited for (default: %(default)s)",
+    )
+    verb.add_argument("--session", default="", help="the conversation, as its spans name it")
+    verb.add_argument("--agent", default="", help="who makes the calls")
+    verb.add_argument("--service", default="", help="the agent's service.name")
+    verb.add_argument(
+        "--ca-file",
+        type=to_path,
+        metavar="FILE",
+        help="trusted authorities of the service, PEM",
+    )
+    add_token_file(verb)
+
+
+def guard_of(options: argparse.Namespace, session: str = "") -> Guard:
+    """The guard of the options; what cannot be used ends the program."""
+    from guard.client import URL, Guard
+
+    try:
+        token = options.token_file.read_text().strip() if options.token_file else None
+        return Guard(
+            options.url or URL,
+            session=options.session or session,
+            agent=options.agent,
+            service=options.service,
+            on_unavailable=options.on_unavailable,
+            on_unknown=options.on_unknown,
+            deadline_seconds=options.deadline,
+            token=token,
+            ca=str(options.ca_file) if options.ca_file else None,
+        )
+    except (OSError, ValueError) as problem:
+        quit_with(str(problem))
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 < found < 3600:
+        raise argparse.ArgumentTypeError(f"expected seconds above 0, found {text!r}")
+    return found

@@ -1,0 +1,37 @@
+"""Asks before a tool runs: would this call be harmful here? The client side of `offrails`.
+
+    Guard (a service) | LocalGuard (a `Monitor` in this process)  ->  Decision  ->  the tool runs, or not
+
+It imports nothing of the service, and of the library only what `monitor` exports.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from guard.base import BaseGuard
+    from guard.client import Guard
+    from guard.decision import Decision, Denied
+    from guard.question import Call
+
+__all__ = ["BaseGuard", "Call", "Decision", "Denied", "Guard"]
+
+_HOME = {
+    "BaseGuard": "guard.base",
+    "Call": "guard.question",
+    "Decision": "guard.decision",
+    "Denied": "guard.decision",
+    "Guard": "guard.client",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""Guards in agent frameworks, one module each. A framework is imported by its own module alone."""

@@ -1,0 +1,306 @@
+"""The guard of a service: asks over HTTP, within a deadline, and never fails the agent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+import time
+import weakref
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final
+
+from guard.base import BaseGuard, Session
+from guard.connection import Answer, Connection, Failure, Loop
+from guard.decision import Decision, Outcome, Policy, UnreadableError
+from guard.question import Question
+
+__all__ = ["CLOSE_SECONDS", "DEADLINE_SECONDS", "URL", "Guard"]
+
+URL: Final = "http://127.0.0.1:4320"
+"""Where a service on this machine decides."""
+
+DEADLINE_SECONDS: Final = 0.05
+CLOSE_SECONDS: Final = 1.0
+"""How long `close`, and the end of the process, wait for outcomes that are on their way."""
+
+DECIDE: Final = "/api/v1/decide"
+OUTCOME: Final = "/api/v1/outcome"
+
+_TOO_MUCH: Final = (400, 413)
+"""What the service answers where it cannot read the arguments, or finds them too long."""
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+_log: Final = logging.getLogger("offrails.guard")
+
+
+class Guard(BaseGuard):
+    """Asks a running service.
+
+        guard = Guard("http://127.0.0.1:4320", session="s1", agent="rover")
+        decision = guard.check("water", {"field": 3})
+        if not decision.allowed:
+            return decision.message  # the model reads what is wrong, and what is allowed now
+
+    It connects when it is made, which takes half a second at most.
+
+    Args:
+        url: `http://HOST:PORT`, `https://...`, or `unix:/path` of a socket.
+        session: of the calls, where a check names no other; without one the current trace is it.
+        agent: who makes the calls.
+        service: the agent's service.name, which specs match on.
+        attributes: more that specs match on, as the resource attributes of its spans.
+        on_unavailable: what is done with a call where nobody could be asked in time.
+        on_unknown: what is done with a call of which nobody knows whether it is harmful.
+        deadline_seconds: how long a check takes at most, whatever happens.
+        token: of the service's `decide` listener.
+        ca: file with the trusted authorities, PEM; the system's where it is not given.
+
+    Raises:
+        ValueError: the URL or an attribute cannot be used.
+        OSError: the file of authorities cannot be read.
+    """
+
+    def __init__(
+        self,
+        url: str = URL,
+        *,
+        session: Session = "",
+        agent: str = "",
+        service: str = "",
+        attributes: Mapping[str, Any] = _NOTHING,
+        on_unavailable: Policy = "allow",
+        on_unknown: Policy = "allow",
+        deadline_seconds: float = DEADLINE_SECONDS,
+        token: str | None = None,
+        ca: str | None = None,
+    ) -> None:
+        super().__init__(session=session, agent=agent, service=service, attributes=attributes)
+        for key, value in attributes.items():
+            if not isinstance(value, str | int | float | bool):
+                raise ValueError(f"attributes.{key}: expected a text, a number or a boolean")  # noqa: TRY004
+        for name, given in (("on_unavailable", on_unavailable), ("on_unknown", on_unknown)):
+            if given not in ("allow", "deny"):
+                raise ValueError(f"{name}: expected allow or deny, found {given!r}")
+        self.on_unavailable: Final = on_unavailable
+        self.on_unknown: Final = on_unknown
+        self.deadline_seconds: Final = deadline_seconds
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        self._reported: set[str] = set()
+        self._connection = Connection(url, token, ca)
+        self._end = weakref.finalize(self, self._connection.close, CLOSE_SECONDS)
+
+    def counts(self) -> dict[str, int]:
+        """What was decided, and what was not, since the start.
+
+        Keys: `allow`, `deny`, `unknown`, `would_deny`; why nobody could be asked: `deadline`,
+        `connection`, `busy` (too much is on its way), `overloaded` (429, 503), `unauthorized` (401,
+        403), `refused` (another 4xx), `error` (5xx), `unreadable`, `internal`; `outcomes_lost`.
+        """
+        with self._lock:
+            return dict(self._counts)
+
+    def outcome(self, decision_id: str, outcome: Outcome) -> None:
+        """Says what became of a call. Returns at once; "" as the id is nobody's call."""
+        if decision_id:
+            self._start_outcome(decision_id, outcome)
+
+    def close(self) -> None:
+        """Waits for outcomes that are on their way, `CLOSE_SECONDS` at most, and closes the connections."""
+        self._end()
+
+    # --- asking --------------------------------------------------------------------------------
+
+    def _decide(self, question: Question) -> list[Decision]:
+        ends = time.monotonic() + self.deadline_seconds
+        asked = self._ask(question)
+        try:
+            return asked.found.result(max(0.0, ends - time.monotonic()))
+        except TimeoutError:
+            return self._leave(asked)
+        except BaseException:
+            self._drop(asked)
+            raise
+
+    async def _adecide(self, question: Question) -> list[Decision]:
+        ends = time.monotonic() + self.deadline_seconds
+        asked = self._ask(question)
+        try:
+            answer = asyncio.wrap_future(asked.found)
+            await asyncio.wait((answer,), timeout=max(0.0, ends - time.monotonic()))
+        except BaseException:
+            self._drop(asked)
+            raise
+        return answer.result() if answer.done() else self._leave(asked)
+
+    def _ask(self, question: Question) -> _Asked:
+        asked = _Asked(len(question.calls))
+        try:
+            body = question.body()
+            self._connection.run(partial(self._exchange, question, body, asked))
+        except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
+            asked.settle(self._without(problem, asked.calls))
+        return asked
+
+    def _leave(self, asked: _Asked) -> list[Decision]:
+        """The time is up. An answer that came at the same moment is taken."""
+        decisions = self._decisions(Failure("deadline"), asked.calls)
+        if not asked.leave(made=decisions[0].allowed):
+            return asked.found.result()
+        self._count(decisions)
+        return decisions
+
+    def _drop(self, asked: _Asked) -> None:
+        """Whoever asked was cancelled: nothing of it is made."""
+        if not asked.leave(made=False):
+            for each in asked.found.result():
+                self._settle(each, "skipped")
+
+    async def _exchange(
+        self, question: Question, body: bytes, asked: _Asked, loop: Loop
+    ) -> None:
+        """Runs on the loop: one question and its answer, in time or late."""
+        try:
+            answer = await loop.post(DECIDE, body)
+            if answer.status in _TOO_MUCH and any(each.arguments for each in question.calls):
+                answer = await loop.post(DECIDE, question.body(arguments=False))
+            decisions = _read(answer, question, self.on_unknown)
+        except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
+            asked.settle(self._without(problem, asked.calls))
+            return
+        in_time = asked.settle(decisions)
+        if in_time:
+            self._count(decisions)
+        for each in decisions:
+            if in_time and each.allowed:
+                continue  # whoever asked says what becomes of it
+            self._settle(each, "ran" if asked.made else "skipped")
+
+    def _settle(self, decision: Decision, outcome: Outcome) -> None:
+        """Says what became of a call that nobody else will speak of."""
+        if decision.held:
+            self._start_outcome(decision.decision_id, outcome)
+
+    def _without(self, problem: Exception, calls: int) -> list[Decision]:
+        decisions = self._decisions(problem, calls)
+        self._count(decisions)
+        return decisions
+
+    def _decisions(self, problem: Exception, calls: int) -> list[Decision]:
+        if isinstance(problem, Failure):
+            why = str(problem)
+        else:
+            why = "unreadable" if isinstance(problem, UnreadableError) else "internal"
+        self._report(why, problem)
+        return [Decision.without_answer(why, self.on_unavailable)] * calls
+
+    # --- outcomes --------------------------------------------------------------------------------
+
+    def _start_outcome(self, decision_id: str, outcome: Outcome) -> None:
+        try:
+            self._connection.run(partial(self._send_outcome, decision_id, outcome))
+        except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
+            self._lose(problem)
+
+    async def _send_outcome(self, decision_id: str, outcome: Outcome, loop: Loop) -> None:
+        body = json.dumps({"decision_id": decision_id, "outcome": outcome}).encode()
+        try:
+            answer = await loop.post(OUTCOME, body)
+        except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
+            self._lose(problem)
+        else:
+            if answer.status not in (200, 409):  # 409: spans were faster
+                self._lose(Failure(_why(answer.status)))
+
+    def _lose(self, problem: Exception) -> None:
+        with self._lock:
+            self._counts["outcomes_lost"] += 1
+        self._report("outcomes_lost", problem)
+
+    # --- counting --------------------------------------------------------------------------------
+
+    def _count(self, decisions: Sequence[Decision]) -> None:
+        with self._lock:
+            for each in decisions:
+                self._counts[each.unavailable or each.decision] += 1
+                if each.would_deny:
+                    self._counts["would_deny"] += 1
+
+    def _report(self, why: str, problem: Exception) -> None:
+        """Logs the first of each kind; `counts` has the rest."""
+        with self._lock:
+            first = why not in self._reported
+            self._reported.add(why)
+        if first:
+            _log.warning(
+                "offrails guard: no decision (%s): such calls are %s; more are counted only",
+                why,
+                "made" if self.on_unavailable == "allow" else "not made",
+                exc_info=problem if why == "internal" else None,
+            )
+
+
+class _Asked:
+    """A question on its way. Either the answer comes first, or who asked leaves first."""
+
+    def __init__(self, calls: int) -> None:
+        self.calls: Final = calls
+        self.found: Future[list[Decision]] = Future()
+        self.found.set_running_or_notify_cancel()  # from now on it cannot be cancelled
+        self.made = False
+        """True where the calls are made without an answer."""
+        self._left = False
+        self._lock = threading.Lock()
+
+    def settle(self, decisions: list[Decision]) -> bool:
+        """Hands over the decisions; False where nobody waits for them any more."""
+        with self._lock:
+            if self._left or self.found.done():
+                return False
+            self.found.set_result(decisions)
+            return True
+
+    def leave(self, *, made: bool) -> bool:
+        """Stops waiting; False where the decisions are there."""
+        with self._lock:
+            if self.found.done():
+                return False
+            self._left, self.made = True, made
+            return True
+
+
+def _read(answer: Answer, question: Question, on_unknown: Policy) -> list[Decision]:
+    """The decisions of an answer.
+
+    Raises:
+        Failure: the service gives none.
+        UnreadableError: they cannot be read.
+    """
+    if answer.status != 200:
+        raise Failure(_why(answer.status))
+    try:
+        found = json.loads(answer.body)
+    except (ValueError, RecursionError) as problem:
+        raise UnreadableError(str(problem)) from problem
+    if question.batch:
+        found = found.get("decisions") if isinstance(found, dict) else None
+    else:
+        found = [found]
+    if not isinstance(found, list) or len(found) != len(question.calls):
+        raise UnreadableError("not one decision for each call")
+    return [Decision.read(each, on_unknown) for each in found]
+
+
+def _why(status: int) -> str:
+    if status in (401, 403):
+        return "unauthorized"
+    if status in (429, 503):
+        return "overloaded"
+    return "refused" if 400 <= status < 500 else "error"

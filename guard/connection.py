@@ -1,0 +1,237 @@
+"""Kept HTTP connections to the service, on a thread with an event loop of their own.
+
+The caller waits for a `Reply`, never for a socket: name look-up, connecting, TLS and a server that
+drips its answer all take their time on that thread, and the caller leaves when its time is up. The
+request goes on without it, so the connection is there for the next one, and an answer that comes
+late is still acted upon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+import httpcore
+
+__all__ = ["Answer", "Connection", "Failure", "Loop"]
+
+CONNECTIONS_MAX: Final = 16
+"""Kept. One is enough for an agent that makes a call at a time."""
+
+REQUESTS_MAX: Final = 256
+"""On their way at a time, those included that nobody waits for any more."""
+
+ANSWER_BYTES_MAX: Final = 4 << 20
+
+FIRST_SECONDS: Final = 0.5
+"""How long a new connection is waited for before anything is asked, so that no call pays for it."""
+
+WARM_UP: Final = "/-/healthy"
+
+REQUEST_SECONDS: Final = 2.0
+"""How long a request goes on, whoever waits for it: long enough for a first TLS connection."""
+
+
+class Answer(NamedTuple):
+    """An HTTP answer."""
+
+    status: int
+    body: bytes
+
+
+class Failure(Exception):  # noqa: N818 - no error of ours
+    """There is no answer; the text says why in one word."""
+
+
+class Connection:
+    """Sends JSON to one service.
+
+    Args:
+        url: `http://HOST:PORT`, `https://...`, or `unix:/path` of a socket.
+        token: sent as a bearer token.
+        ca: file with the trusted authorities, PEM; the system's where it is not given.
+
+    Raises:
+        ValueError: the URL is none of these.
+        OSError: the file of authorities cannot be read.
+    """
+
+    def __init__(self, url: str, token: str | None = None, ca: str | None = None) -> None:
+        self._base, self._socket = _address(url)
+        self._headers = [
+            (b"host", urlsplit(self._base).netloc.rpartition("@")[2].encode()),
+            (b"user-agent", b"offrails-guard"),
+            (b"accept-encoding", b"identity"),
+            (b"content-type", b"application/json"),
+            *([(b"authorization", f"Bearer {token}".encode())] if token else []),
+        ]
+        # Reading the system's authorities takes 20 to 60 ms, so it is done now, and for TLS alone.
+        with_tls = self._base.startswith("https:")
+        self._trust: ssl.SSLContext = (
+            ssl.create_default_context(cafile=ca)
+            if with_tls
+            else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        )
+        self._lock = threading.Lock()
+        self._running: Loop | None = None
+        self._loop()
+        _CONNECTIONS.add(self)
+
+    def run(self, work: Callable[[Loop], Coroutine[Any, Any, None]]) -> None:
+        """Starts work on the loop and returns at once; the work gets the loop to `post` with.
+
+        Raises:
+            Failure: `REQUESTS_MAX` are on their way.
+        """
+        self._loop().start(work)
+
+    def close(self, seconds: float) -> None:
+        """Waits for what is on its way, that long at most, and closes the connections."""
+        with self._lock:
+            loop, self._running = self._running, None
+        if loop is not None:
+            loop.close(seconds)
+
+    def _loop(self) -> Loop:
+        with self._lock:
+            if self._running is None:
+                self._running = Loop(self._pool(), self._base, self._headers)
+            return self._running
+
+    def _pool(self) -> httpcore.AsyncConnectionPool:
+        # No proxy: what decides is near. No time-outs: the time is that of the whole request.
+        return httpcore.AsyncConnectionPool(
+            ssl_context=self._trust,
+            max_connections=CONNECTIONS_MAX,
+            max_keepalive_connections=CONNECTIONS_MAX,
+            uds=self._socket,
+        )
+
+    def forget(self) -> None:
+        """After a fork: the thread is the parent's, and its sockets are, too."""
+        self._lock = threading.Lock()
+        self._running = None
+
+
+class Loop:
+    """The thread, its event loop and its connections."""
+
+    def __init__(
+        self,
+        pool: httpcore.AsyncConnectionPool,
+        base: str,
+        headers: list[tuple[bytes, bytes]],
+    ) -> None:
+        self._pool = pool
+        self._base = base
+        self._headers = headers
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting = 0
+        self._lock = threading.Lock()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="offrails-guard", daemon=True)
+        self._thread.start()
+        warm: Future[Answer] = asyncio.run_coroutine_threadsafe(
+            self._request("GET", WARM_UP), self._loop
+        )
+        with suppress(Failure, TimeoutError):
+            warm.result(FIRST_SECONDS)
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
+
+    def start(self, work: Callable[[Loop], Coroutine[Any, Any, None]]) -> None:
+        with self._lock:
+            if self._waiting >= REQUESTS_MAX:
+                raise Failure("busy")
+            self._waiting += 1
+        self._loop.call_soon_threadsafe(self._begin, work)
+
+    def _begin(self, work: Callable[[Loop], Coroutine[Any, Any, None]]) -> None:
+        task = self._loop.create_task(work(self))
+        self._tasks.add(task)
+        task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        with self._lock:
+            self._waiting -= 1
+
+    async def post(self, path: str, body: bytes) -> Answer:
+        """One request and its whole answer.
+
+        Raises:
+            Failure: there is none within `REQUEST_SECONDS`.
+        """
+        return await self._request("POST", path, body)
+
+    async def _request(self, method: str, path: str, body: bytes | None = None) -> Answer:
+        try:
+            async with (
+                asyncio.timeout(REQUEST_SECONDS),
+                self._pool.stream(
+                    method, self._base + path, headers=self._headers, content=body
+                ) as answer,
+            ):
+                parts, size = [], 0
+                async for part in answer.aiter_stream():
+                    size += len(part)
+                    if size > ANSWER_BYTES_MAX:
+                        raise Failure("unreadable")
+                    parts.append(part)
+                return Answer(answer.status, b"".join(parts))
+        except TimeoutError as problem:
+            raise Failure("deadline") from problem
+        except (httpcore.NetworkError, httpcore.ProtocolError, OSError) as problem:
+            raise Failure("connection") from problem
+
+    def close(self, seconds: float) -> None:
+        if threading.current_thread() is self._thread:
+            return
+        done: Future[None] = asyncio.run_coroutine_threadsafe(self._finish(seconds), self._loop)
+        with suppress(Exception):
+            done.result(seconds + 1)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(1)
+
+    async def _finish(self, seconds: float) -> None:
+        tasks = list(self._tasks)
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+        for task in tasks:
+            task.cancel()
+        await self._pool.aclose()
+
+
+_CONNECTIONS: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for each in list(_CONNECTIONS):
+        each.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
+
+
+def _address(url: str) -> tuple[str, str | None]:
+    """The base URL, and the path of the socket if it is one."""
+    if url.startswith("unix:"):
+        path = url.removeprefix("unix:")
+        if not path:
+            raise ValueError(f"{url!r}: expected the path of a socket after unix:")
+        return "http://localhost", path
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{url!r}: expected http://HOST:PORT, https://HOST:PORT or unix:/path")
+    return url.rstrip("/"), None

@@ -1,0 +1,97 @@
+"""What is decided on one call, and the exception that tells the agent of a denied one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Literal, Self
+
+__all__ = ["Decision", "Denied", "Outcome", "Policy", "UnreadableError"]
+
+Policy = Literal["allow", "deny"]
+"""What to do where there is no decision."""
+
+Outcome = Literal["ran", "failed", "skipped"]
+"""What became of a call."""
+
+WORDS: Final = ("allow", "deny", "unknown")
+UNAVAILABLE: Final = "unavailable"
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class UnreadableError(ValueError):
+    """An answer is not a decision."""
+
+
+class Denied(Exception):  # noqa: N818 - a decision, not an error
+    """A tool was not run. The text says why, in words for the model."""
+
+    def __init__(self, decision: Decision) -> None:
+        super().__init__(decision.message)
+        self.decision = decision
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether one call may be made, and why not."""
+
+    allowed: bool
+    """What to go by: the decision, and the guard's settings where there is none."""
+    decision: str
+    """allow | deny | unknown, as the specs enforce it; unavailable: nobody could be asked in time."""
+    would_deny: bool = False
+    """True where a spec that only advises takes the call for harmful."""
+    message: str = ""
+    """Why, in words for the model: what is wrong and what is allowed now; "" where nothing is wrong."""
+    decision_id: str = ""
+    """For `outcome`; "" where the call is not held by the monitor."""
+    unavailable: str = ""
+    """Why nobody could be asked, in one word: a key of `Guard.counts`."""
+    raw: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, repr=False)
+    """The whole answer."""
+
+    @classmethod
+    def read(cls, answer: Any, on_unknown: Policy) -> Self:
+        """A decision from one object of the answer.
+
+        Raises:
+            UnreadableError: the object is none.
+        """
+        if not isinstance(answer, dict):
+            raise UnreadableError("not an object")
+        word, message = answer.get("decision"), answer.get("message", "")
+        id_, would = answer.get("decision_id", ""), answer.get("would_deny", False)
+        if word not in WORDS or not isinstance(message, str) or not isinstance(id_, str):
+            raise UnreadableError("no decision in it")
+        allowed = word == "allow" or (word == "unknown" and on_unknown == "allow")
+        return cls(
+            allowed=allowed,
+            decision=word,
+            would_deny=would is True,
+            message=message or ("" if allowed else NO_REASON[word]),
+            decision_id=id_,
+            raw=answer,
+        )
+
+    @classmethod
+    def without_answer(cls, why: str, policy: Policy) -> Self:
+        """The guard's own decision where nobody could be asked."""
+        message = "" if policy == "allow" else NOT_ASKED
+        return cls(policy == "allow", UNAVAILABLE, message=message, unavailable=why)
+
+    @property
+    def held(self) -> bool:
+        """True if the monitor counts on the call, and so waits for what becomes of it."""
+        return bool(self.decision_id) and self.raw.get("committed") is not False
+
+
+NOT_ASKED: Final = (
+    "This call was not made: the monitor that must allow it could not be asked. "
+    "Nothing is known to be wrong with the call; try it again later."
+)
+NO_REASON: Final = {
+    "deny": "This call was not made: it is not allowed here.",
+    "unknown": "This call was not made: it is not known whether it is allowed here.",
+}

@@ -1,0 +1,75 @@
+"""Decisions whose calls are on their way, kept from one process to the next."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+__all__ = ["FILES_MAX", "HeldFiles"]
+
+FILES_MAX: Final = 1024
+"""Calls on their way, of all sessions of a user."""
+
+
+class HeldFiles:
+    """Remembers the decision's id of a call from one process to the next: a small file each.
+
+    Without such a folder of its own it remembers nothing: spans confirm the calls then.
+
+    Args:
+        folder: only its user may read it; made where it is missing.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder or _own_folder()
+
+    def put(self, call: str, decision_id: str) -> None:
+        """Remembers the decision of a call; "" is none."""
+        if not decision_id:
+            return
+        with suppress(OSError):
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self._is_ours():
+                return
+            self._make_room()
+            self._file(call).write_text(decision_id)
+
+    def take(self, call: str) -> str:
+        """The decision's id, which is forgotten then; "" where there is none."""
+        with suppress(OSError):
+            if self._is_ours():
+                file = self._file(call)
+                found = file.read_text()
+                file.unlink()
+                return found
+        return ""
+
+    def _file(self, call: str) -> Path:
+        return self._folder / hashlib.sha256(call.encode()).hexdigest()[:32]
+
+    def _is_ours(self) -> bool:
+        found = self._folder.lstat()
+        return not hasattr(os, "getuid") or (
+            found.st_uid == os.getuid()
+            and not self._folder.is_symlink()
+            and not found.st_mode & 0o077
+        )
+
+    def _make_room(self) -> None:
+        files = list(self._folder.iterdir())
+        if len(files) >= FILES_MAX:
+            oldest = sorted(files, key=lambda file: file.stat().st_mtime_ns)
+            for file in oldest[: len(files) - FILES_MAX + 1]:
+                file.unlink(missing_ok=True)
+
+
+def _own_folder() -> Path:
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime:
+        return Path(runtime) / "offrails-hook"
+    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
+    return Path(tempfile.gettempdir()) / f"offrails-hook-{user}"
