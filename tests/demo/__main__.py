@@ -119,11 +119,14 @@ class Service:
 
     def _follow(self, log: IO[str]) -> None:
         """The service writes one JSON line for each harmful call, and hardly any other."""
-        for line in log:
-            event = json.loads(line)
-            if event["event"] == "harmful_call":
-                moment = datetime.fromisoformat(event["timestamp"])
-                self.known_ns.setdefault(event["span_id"], int(moment.timestamp() * 1e9))
+        with suppress(ValueError):  # the pipe is closed at the end of the demo
+            for line in log:
+                self._note(json.loads(line))
+
+    def _note(self, event: dict[str, Any]) -> None:
+        if event["event"] == "harmful_call":
+            moment = datetime.fromisoformat(event["timestamp"])
+            self.known_ns.setdefault(event["span_id"], int(moment.timestamp() * 1e9))
 
     def judgements(self, spec: str) -> list[dict[str, Any]]:
         """Judgement objects under one spec, the oldest session first."""
