@@ -96,7 +96,7 @@ class Monitor:
         self.specs = specs
         self._places = {
             f"OFFRAILS_{each}": f"127.0.0.1:{free_port()}"
-            for each in ("GRPC", "HTTP", "METRICS", "ADMIN")
+            for each in ("GRPC", "HTTP", "METRICS", "ADMIN", "DECIDE")
         }
         self._variables = variables
         self.instance = self._places["OFFRAILS_METRICS"]

@@ -14,7 +14,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.app.service import App
-from collector.config.settings import NextHop, Receiver, Settings
+from collector.config.settings import Decide, NextHop, Receiver, Settings
 from collector.net.watched_files import UnusableError
 from collector.receive.export import Signal
 from collector.telemetry.logs import captured
@@ -39,6 +39,7 @@ async def service(
             receiver=Receiver(**{"grpc": FREE, "http": FREE, **receiver}),
             metrics=FREE,
             admin="off",
+            decide=Decide(listen="off"),
             history="complete",
             forward=cast("Any", list(hops)),
             drain_seconds=drain_seconds,
