@@ -73,7 +73,8 @@ def _installed(python: str, source: Path, home: Path) -> None:
 
 def _serves(home: Path) -> None:
     variables = {
-        f"OFFRAILS_{name}": "127.0.0.1:0" for name in ("GRPC", "HTTP", "METRICS", "ADMIN")
+        f"OFFRAILS_{name}": "127.0.0.1:0"
+        for name in ("GRPC", "HTTP", "METRICS", "ADMIN", "DECIDE")
     }
     before = _all_files(home)
     process = subprocess.Popen(
