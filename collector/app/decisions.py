@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from collector.app.listeners import certificates_of, rate_limits_of
+from collector.app.listeners import certificates_of, http_bounds, rate_limits_of
 from collector.calls.decided import DecidedCalls
 from collector.config.settings import OFF, Settings
 from collector.decide.endpoint import DecideApp
@@ -13,7 +13,6 @@ from collector.decide.service import DecideService, new_seed
 from collector.net.host_guard import Guard
 from collector.receive.admission import Admission
 from collector.receive.bearer_tokens import Tokens
-from collector.receive.connections import Bounds
 from collector.receive.listener import Listener
 from collector.receive.memory_guard import MemoryGuard
 from collector.receive.status import Refusal
@@ -82,17 +81,11 @@ def build_decide(
         admission,
         Guard(decide.listen, decide.names, setting="decide.names", addresses=True),
     )
-    bounds = Bounds(
-        connections,
-        receiver.head_seconds,
-        receiver.body_seconds,
-        receiver.keepalive.max_age_seconds,
-    )
     return Listener(
         app,
         decide.listen,
         certificates=certificates_of(decide.tls, "decide.tls"),
-        bounds=bounds,
+        bounds=http_bounds(receiver, connections),
         stats=stats,
         name="decide",
         socket_mode=SOCKET_MODE,

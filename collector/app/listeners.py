@@ -40,6 +40,7 @@ __all__ = [
     "build_receivers",
     "capacity_of",
     "certificates_of",
+    "http_bounds",
     "metrics_guard",
     "namespace_keys",
     "rate_limits_of",
@@ -207,18 +208,22 @@ def _http(settings: Receiver, export: Export, admission: Admission, connections:
         origins=settings.cors.origins,
         guard=Guard(settings.http, settings.names, setting="receiver.names", addresses=True),
     )
-    bounds = Bounds(
-        connections,
-        settings.head_seconds,
-        settings.body_seconds,
-        settings.keepalive.max_age_seconds,
-    )
     return Listener(
         app,
         settings.http,
         certificates=certificates_of(settings.tls, "receiver.tls"),
-        bounds=bounds,
+        bounds=http_bounds(settings, connections),
         stats=export.stats,
+    )
+
+
+def http_bounds(settings: Receiver, connections: int) -> Bounds:
+    """What a listener for HTTP of senders grants their connections."""
+    return Bounds(
+        connections,
+        settings.head_seconds,
+        settings.body_seconds,
+        settings.keepalive.max_age_seconds,
     )
 
 

@@ -7,7 +7,6 @@ Response): 429, 502, 503 and 504 are to be tried again, after Retry-After where 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
@@ -15,12 +14,11 @@ from typing import TYPE_CHECKING, Final
 from collector.config.settings import NextHop
 from collector.forward.answers import json_answer, json_message, proto_answer
 from collector.forward.message import Message, Reply
-from collector.net.http_client import options, proxy_of, reason, tls_context, without_user
-from collector.net.watched_files import UnusableError, Watched
+from collector.net.http_client import reason, without_user
+from collector.net.watched_files import UnusableError
 from collector.receive.export import Encoding
 from collector.receive.status import Outcome, status_message
-from collector.sinks.http_client import authorization_of, files_of
-from collector.telemetry.logs import log
+from collector.sinks.http_client import KeptClient
 
 if TYPE_CHECKING:
     import httpx
@@ -47,8 +45,6 @@ OUTCOMES: Final[Mapping[int, Outcome]] = {
 CONNECTIONS_MAX: Final = 64
 ANSWER_BYTES_MAX: Final = 64 * 1024
 """Bytes of an answer that are read."""
-KEPT_SECONDS: Final = 90.0
-"""A connection is kept for this time without a request."""
 SECOND_NS: Final = 1_000_000_000
 
 
@@ -65,13 +61,19 @@ class HttpForwarder:
 
     def __init__(self, hop: NextHop, setting: str, clock: Callable[[], int]) -> None:
         self._hop = hop
-        self._setting = setting
         self._clock = clock
-        url, self._authorization = without_user(hop.endpoint.rstrip("/"))
+        url, authorization = without_user(hop.endpoint.rstrip("/"))
         self._urls = {signal: f"{url}/v1/{signal}" for signal in hop.signals}
-        self._url = url
-        self._watched = Watched(*files_of(hop))
-        self._client: httpx.AsyncClient | None = None
+        self._client = KeptClient(
+            url,
+            hop,
+            setting,
+            authorization=authorization,
+            timeout_seconds=hop.timeout_seconds,
+            connections=CONNECTIONS_MAX,
+            most=CONNECTIONS_MAX,
+            event="forward_files_not_reloaded",
+        )
 
     async def prepare(self) -> None:
         """Makes the client, so that files that cannot be used are noticed at the start.
@@ -79,9 +81,7 @@ class HttpForwarder:
         Raises:
             UnusableError: a file that the settings name.
         """
-        # What the environment says of proxies is no setting: the first attempt says that it is wrong.
-        with contextlib.suppress(ValueError):
-            self._client = await asyncio.to_thread(self._make)
+        await self._client.prepare()
 
     async def send(self, message: Message) -> Reply:
         """Makes one attempt. Faults of the network are replies, too: they are to be tried again."""
@@ -89,7 +89,6 @@ class HttpForwarder:
 
         try:
             async with asyncio.timeout(self._hop.timeout_seconds):
-                await self._renew()
                 return await self._post(message)
         except TimeoutError:
             return Reply(Outcome.UNAVAILABLE, "no answer in time")
@@ -100,56 +99,10 @@ class HttpForwarder:
 
     async def close(self) -> None:
         """Closes its connections."""
-        if self._client is not None:
-            client, self._client = self._client, None
-            await client.aclose()
-
-    async def _renew(self) -> None:
-        """A new client where there is none, or where files have changed."""
-        if self._client is None:
-            self._client = await asyncio.to_thread(self._make)
-        elif self._watched.changed():
-            try:
-                made = await asyncio.to_thread(self._make)
-            except UnusableError as problem:
-                log.warning("forward_files_not_reloaded", reason=problem.strerror)
-            else:
-                old, self._client = self._client, made
-                if old is not None:
-                    await old.aclose()
-
-    def _make(self) -> httpx.AsyncClient:
-        """The client; in a thread, since files are read and modules are loaded."""
-        import anyio
-        import httpx
-
-        hop = self._hop
-        secure = self._url.startswith("https:")
-        context = None
-        if secure or hop.ca_file or hop.client_cert_file:
-            context = tls_context(
-                hop.ca_file, hop.client_cert_file, hop.client_key_file, self._setting
-            )
-        authorization = authorization_of(hop, self._setting) or self._authorization
-        headers = {"authorization": authorization} if authorization else {}
-        made = options(
-            self._url,
-            timeout_seconds=hop.timeout_seconds,
-            proxy=proxy_of(self._url, hop.proxy),
-            context=context,
-            headers={**headers, **hop.plain_headers},
-        )
-        anyio.run(anyio.sleep, 0)  # loads what the first request would load on the event loop
-        limits = httpx.Limits(
-            max_connections=CONNECTIONS_MAX,
-            max_keepalive_connections=CONNECTIONS_MAX,
-            keepalive_expiry=KEPT_SECONDS,
-        )
-        return httpx.AsyncClient(**made, limits=limits)
+        await self._client.close()
 
     async def _post(self, message: Message) -> Reply:
-        client = self._client
-        assert client is not None
+        client = await self._client.get()
         headers = [(b"content-type", CONTENT_TYPES[message.encoding]), *message.metadata]
         async with client.stream(
             "POST", self._urls[message.signal], content=message.body, headers=headers

@@ -28,7 +28,7 @@ from collector.telemetry.logs import log
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["DeliveryError", "HttpSender", "authorization_of", "files_of"]
+__all__ = ["DeliveryError", "HttpSender", "KeptClient", "authorization_of", "files_of"]
 
 ANSWER_BYTES_MAX: Final = 64 * 1024
 REST_SECONDS: Final = 0.5
@@ -85,81 +85,77 @@ def _secret(file: Path, setting: str) -> str:
     return text
 
 
-class HttpSender:
-    """Posts to one receiver.
+class KeptClient:
+    """The httpx client of one receiver: made in a thread, kept, and made anew when its files have changed.
 
     Args:
-        url: where; a user and a password in it are sent as basic authentication.
-        timeout_seconds: for a whole request.
-        client: credentials, certificates, proxy, headers.
+        url: of the receiver, without user and password.
+        settings: credentials, certificates, proxy, headers.
         setting: the section they are from, for errors.
+        authorization: used where the settings have no credentials; "" for none.
+        timeout_seconds: for connecting, and for each read and write.
+        connections: how many are kept; `most` is how many there may be, None for no bound.
+        event: name of the log line where changed files cannot be used.
     """
 
     def __init__(
         self,
         url: str,
+        settings: HttpClient,
+        setting: str,
+        *,
+        authorization: str,
         timeout_seconds: float,
-        client: HttpClient | None = None,
-        setting: str = "",
+        connections: int,
+        most: int | None = None,
+        event: str,
     ) -> None:
-        self._url, self._authorization = without_user(url)
-        self._timeout_seconds = timeout_seconds
-        self._settings = client or HttpClient()
+        self._url = url
+        self._settings = settings
         self._setting = setting
-        self._watched = Watched(*files_of(self._settings))
+        self._authorization = authorization
+        self._timeout_seconds = timeout_seconds
+        self._connections = connections
+        self._most = most
+        self._event = event
+        self._watched = Watched(*files_of(settings))
         self._client: httpx.AsyncClient | None = None
         self._log = log
 
     async def prepare(self) -> None:
-        """Makes the client, so that files that cannot be used are noticed before the first post.
+        """Makes the client, so that files that cannot be used are noticed before the first request.
 
         Raises:
             UnusableError: a file that the settings name.
         """
-        # What the environment says of proxies is no setting: the first post says that it is wrong.
+        # What the environment says of proxies is no setting: the first request says that it is wrong.
         with contextlib.suppress(ValueError):
             self._client = await asyncio.to_thread(self._make)
 
-    async def post(self, body: bytes, headers: Mapping[str, str]) -> None:
-        """Posts a body and waits for the answer's status.
+    async def get(self) -> httpx.AsyncClient:
+        """The client; a new one where there is none, or where files have changed.
 
         Raises:
-            DeliveryError: no connection, no answer in time, or an answer that is not 2xx.
+            UnusableError: there is none yet, and a file cannot be used.
+            ValueError: the environment's proxy is not an HTTP proxy.
         """
-        try:
-            await self._renew()
-            async with asyncio.timeout(self._timeout_seconds):
-                status = await self._status(body, headers)
-        except TimeoutError:
-            raise DeliveryError("no answer in time") from None
-        except UnusableError as problem:
-            raise DeliveryError(str(problem.strerror)) from None
-        except Exception as problem:
-            if not _is_of_the_network(problem):
-                raise
-            raise DeliveryError(reason(problem)) from None
-        if not 200 <= status < 300:
-            again = status >= 500 or status in RETRY_CODES
-            raise DeliveryError(f"status {status}", again=again)
-
-    async def close(self) -> None:
-        """Closes its connection."""
-        if self._client is not None:
-            client, self._client = self._client, None
-            await client.aclose()
-
-    async def _renew(self) -> None:
-        """A new client where there is none, or where files have changed."""
         if self._client is None:
             self._client = await asyncio.to_thread(self._make)
         elif self._watched.changed():
             try:
                 made = await asyncio.to_thread(self._make)
             except UnusableError as problem:
-                self._log.warning("sink_files_not_reloaded", reason=problem.strerror)
+                self._log.warning(self._event, reason=problem.strerror)
             else:
-                await self.close()
-                self._client = made
+                old, self._client = self._client, made
+                await old.aclose()
+        return self._client
+
+    async def close(self) -> None:
+        """Closes its connections."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.aclose()
 
     def _make(self) -> httpx.AsyncClient:
         """The client; in a thread, since files are read and modules are loaded."""
@@ -184,12 +180,80 @@ class HttpSender:
             headers={**headers, **given.plain_headers},
         )
         anyio.run(anyio.sleep, 0)  # loads what the first request would load on the event loop
-        limits = httpx.Limits(max_keepalive_connections=1, keepalive_expiry=KEPT_SECONDS)
+        limits = httpx.Limits(
+            max_connections=self._most,
+            max_keepalive_connections=self._connections,
+            keepalive_expiry=KEPT_SECONDS,
+        )
         return httpx.AsyncClient(**made, limits=limits)
 
-    async def _status(self, body: bytes, headers: Mapping[str, str]) -> int:
-        client = self._client
-        assert client is not None
+
+class HttpSender:
+    """Posts to one receiver.
+
+    Args:
+        url: where; a user and a password in it are sent as basic authentication.
+        timeout_seconds: for a whole request.
+        client: credentials, certificates, proxy, headers.
+        setting: the section they are from, for errors.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        timeout_seconds: float,
+        client: HttpClient | None = None,
+        setting: str = "",
+    ) -> None:
+        self._url, authorization = without_user(url)
+        self._timeout_seconds = timeout_seconds
+        self._client = KeptClient(
+            self._url,
+            client or HttpClient(),
+            setting,
+            authorization=authorization,
+            timeout_seconds=timeout_seconds,
+            connections=1,
+            event="sink_files_not_reloaded",
+        )
+
+    async def prepare(self) -> None:
+        """Makes the client, so that files that cannot be used are noticed before the first post.
+
+        Raises:
+            UnusableError: a file that the settings name.
+        """
+        await self._client.prepare()
+
+    async def post(self, body: bytes, headers: Mapping[str, str]) -> None:
+        """Posts a body and waits for the answer's status.
+
+        Raises:
+            DeliveryError: no connection, no answer in time, or an answer that is not 2xx.
+        """
+        try:
+            client = await self._client.get()
+            async with asyncio.timeout(self._timeout_seconds):
+                status = await self._status(client, body, headers)
+        except TimeoutError:
+            raise DeliveryError("no answer in time") from None
+        except UnusableError as problem:
+            raise DeliveryError(str(problem.strerror)) from None
+        except Exception as problem:
+            if not _is_of_the_network(problem):
+                raise
+            raise DeliveryError(reason(problem)) from None
+        if not 200 <= status < 300:
+            again = status >= 500 or status in RETRY_CODES
+            raise DeliveryError(f"status {status}", again=again)
+
+    async def close(self) -> None:
+        """Closes its connection."""
+        await self._client.close()
+
+    async def _status(
+        self, client: httpx.AsyncClient, body: bytes, headers: Mapping[str, str]
+    ) -> int:
         async with client.stream(
             "POST", self._url, content=body, headers=dict(headers)
         ) as answer:
