@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal
-from urllib.parse import unquote
-
-import httptools
+from typing import Final, Literal
 
 from collector.decide.service import DecideService
 from collector.net.host_guard import Guard
 from collector.receive.admission import Admission
-from collector.receive.http.admitted import AdmittedExchange, Reply, Service, refusal_headers
+from collector.receive.http.admitted import (
+    AdmittedExchange,
+    Reply,
+    Service,
+    refusal_headers,
+    routed,
+)
 from collector.receive.http.connection import Connection, Exchange
 from collector.receive.status import Outcome, Refusal
 from collector.telemetry.counters import Stats
@@ -76,11 +79,7 @@ class _Exchange(AdmittedExchange):
         self._app = app
 
     def route(self) -> None:
-        self._path = PATHS.get(self.url)
-        if self._path is None:
-            target: Any = httptools.parse_url(self.url)  # whose parts may be None
-            path: bytes = target.path or b""
-            self._path = PATHS.get(unquote(path.decode("ascii")).encode())
+        self._path = routed(PATHS, self.url)
         self._foreign = self._refuses()
 
     def again(self) -> Exchange | None:

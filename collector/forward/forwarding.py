@@ -39,8 +39,12 @@ class Forwarding:
             signal: [each for each in destinations if signal in each.hop.signals]
             for signal in SIGNALS
         }
-        listed = (name for each in destinations for name in each.hop.headers_from_sender)
-        self.header_names = frozenset(name.encode() for name in listed)
+        self._header_names = {
+            each.name: frozenset(name.encode() for name in each.hop.headers_from_sender)
+            for each in destinations
+        }
+        """By the name of a next hop."""
+        self.header_names = frozenset().union(*self._header_names.values())
 
     def send(self, signal: Signal, body: bytes, encoding: Encoding, metadata: Metadata) -> None:
         """Puts an accepted request into the queues of its next hops.
@@ -50,7 +54,7 @@ class Forwarding:
         """
         hops = self._by_signal[signal]
         messages = [
-            Message(signal, body, encoding, _listed(metadata, each.hop)) for each in hops
+            Message(signal, body, encoding, self._listed(metadata, each)) for each in hops
         ]
         reserved: list[tuple[Destination, Message]] = []
         for hop, message in zip(hops, messages, strict=True):
@@ -68,6 +72,13 @@ class Forwarding:
                 hop.put(message)
             else:
                 hop.offer(message)
+
+    def _listed(self, metadata: Metadata, hop: Destination) -> Metadata:
+        """The headers of a sender that go on to one next hop."""
+        if not metadata:
+            return metadata
+        names = self._header_names[hop.name]
+        return [each for each in metadata if each[0] in names]
 
     async def prepare(self) -> None:
         """Reads certificates and credentials.
@@ -115,14 +126,6 @@ class Forwarding:
         yield Reading("forward_queue_bytes_max", bounds)
         yield Reading("forward_seconds", [((each.name,), each.latency) for each in hops])
         yield Reading("forward_up", [((each.name,), int(each.is_up)) for each in hops])
-
-
-def _listed(metadata: Metadata, hop: NextHop) -> Metadata:
-    """The headers of a sender that go on to one next hop."""
-    if not metadata:
-        return metadata
-    names = {name.encode() for name in hop.headers_from_sender}
-    return [each for each in metadata if each[0] in names]
 
 
 def forwarding_of(

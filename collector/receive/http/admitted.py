@@ -10,10 +10,13 @@ Invariant: a request holds a place from the first byte of its body to its answer
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final, TypeVar
+from urllib.parse import unquote
+
+import httptools
 
 from collector.net.host_guard import Guard, is_foreign, is_local_name
 from collector.receive.admission import Admission, Place
@@ -23,7 +26,7 @@ from collector.receive.http.responses import head_of
 from collector.receive.status import Outcome, Refusal
 from collector.telemetry.counters import Stats
 
-__all__ = ["AdmittedExchange", "Reply", "Service", "refusal_headers"]
+__all__ = ["AdmittedExchange", "Reply", "Service", "refusal_headers", "routed"]
 
 PREFLIGHT: Final = (
     (b"access-control-allow-methods", b"POST"),
@@ -37,6 +40,18 @@ DRAIN_FACTOR: Final = 4
 """Of a body over the limit, this many limits are read and thrown away before the answer: most
 clients send all of it before they listen."""
 TOO_LARGE: Final = Outcome.TOO_LARGE.value.http
+
+Route = TypeVar("Route")
+
+
+def routed(paths: Mapping[bytes, Route], url: bytes) -> Route | None:
+    """What stands at the path of a request's target, which may have a query and percent codes; None if nothing does."""
+    found = paths.get(url)
+    if found is None:
+        target: Any = httptools.parse_url(url)  # whose parts may be None
+        path: bytes = target.path or b""
+        found = paths.get(unquote(path.decode("ascii")).encode())
+    return found
 
 
 class Reply:

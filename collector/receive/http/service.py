@@ -13,10 +13,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
-from urllib.parse import unquote
-
-import httptools
+from typing import Final
 
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.net.host_guard import Guard
@@ -31,7 +28,13 @@ from collector.receive.export import (
     Signal,
     proto_answer,
 )
-from collector.receive.http.admitted import AdmittedExchange, Reply, Service, refusal_headers
+from collector.receive.http.admitted import (
+    AdmittedExchange,
+    Reply,
+    Service,
+    refusal_headers,
+    routed,
+)
 from collector.receive.http.connection import Connection, Exchange
 from collector.receive.http.responses import head_of
 from collector.receive.rate_limits import Reservation
@@ -118,11 +121,7 @@ class _Exchange(AdmittedExchange):
         self._app = app
 
     def route(self) -> None:
-        self._signal = PATHS.get(self.url)
-        if self._signal is None:
-            target: Any = httptools.parse_url(self.url)  # whose parts may be None
-            path: bytes = target.path or b""
-            self._signal = PATHS.get(unquote(path.decode("ascii")).encode())
+        self._signal = routed(PATHS, self.url)
         media_type = self._found.get(b"content-type", b"")
         self._media = MEDIA_TYPES.get(media_type) or _encoding(media_type)
         self._foreign = self._refuses()
