@@ -1,8 +1,8 @@
 """Asks before a tool runs: would this call be harmful here? The client side of `offrails`.
 
-    Guard (a service) | LocalGuard (a `Monitor` in this process)  ->  Decision  ->  the tool runs, or not
+    Guard  --question-->  the service  --answer-->  Decision  ->  the tool runs, or not
 
-It imports nothing of the service, and of the library only what `monitor` exports.
+It imports nothing of the service, nor of the library.
 """
 
 from __future__ import annotations
