@@ -22,8 +22,14 @@ __all__ = ["ROOT", "Missing", "Shell", "follow"]
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = ROOT / "docs" / "tutorial.md"
-PORTS = ("4317", "4318", "4319", "9464", "9093")
-LISTENERS = {"GRPC": "4317", "HTTP": "4318", "METRICS": "9464", "ADMIN": "4319"}
+PORTS = ("4317", "4318", "4319", "4320", "9464", "9093")
+LISTENERS = {
+    "GRPC": "4317",
+    "HTTP": "4318",
+    "METRICS": "9464",
+    "ADMIN": "4319",
+    "DECIDE": "4320",
+}
 ANSWER_SECONDS = 30
 POLL_SECONDS = 0.1
 _INSTALLS = "pip install"
