@@ -488,8 +488,8 @@ class SideBySide:
         return sum(1 << part.constraint for part in self._parts[symbol])
 
     def likeness(self, symbol: int) -> tuple[int, ...]:
-        # Symbols of one letter share its part.
-        return tuple(id(part) for part in self._parts[symbol])
+        # Symbols of one letter share its part, and those that share all parts their row.
+        return (id(self._parts[symbol]),)
 
     def refusing(self, state: int, symbols: Collection[int], calls: int) -> int:
         """Bit mask of the constraints that may refuse one of some calls, in whatever order.
@@ -525,26 +525,48 @@ class SideBySide:
         for constraint in kept:
             weights.append(weight)
             weight *= len(self.constraints[constraint].automaton.states)
-        parts: list[list[_Part]] = [[] for _ in self.symbols]
-        for index, constraint in enumerate(kept):
-            old, new = self._weights[constraint], weights[index]
-            found: dict[int, _Part] = {}
-            for symbol in self.constraints[constraint].heeded(len(self.symbols)):
-                part = self._parts[symbol][
-                    bisect_left(self._parts[symbol], constraint, key=_constraint_of)
-                ]
-                if id(part) not in found:
-                    moves = tuple(
-                        None if move is None else move // old * new for move in part.moves
-                    )
-                    found[id(part)] = _Part(index, new, part.radix, moves)
-                parts[symbol].append(found[id(part)])
+        places = [*zip(kept, range(len(kept)), weights, strict=True)]
+        made: dict[int, _Part] = {}
+        known: _Rows = {}
+        rows: dict[int, tuple[_Part, ...]] = {}
+        for row in self._parts:
+            if id(row) not in rows:
+                rows[id(row)] = _shared(known, self._row(row, places, made))
         only = tuple(self.constraints[constraint] for constraint in kept)
         initial = sum(
             constraint.automaton.initial * each
             for constraint, each in zip(only, weights, strict=True)
         )
-        return SideBySide(self.symbols, only, initial, tuple(weights), tuple(map(tuple, parts)))
+        parts = tuple(rows[id(row)] for row in self._parts)
+        return SideBySide(self.symbols, only, initial, tuple(weights), parts)
+
+    def _row(
+        self,
+        row: tuple[_Part, ...],
+        places: Sequence[tuple[int, int, int]],
+        made: dict[int, _Part],
+    ) -> tuple[_Part, ...]:
+        """A symbol's parts in a machine of some constraints.
+
+        Args:
+            row: its parts here, ascending by constraint.
+            places: of each kept constraint its number here, its number and its weight there.
+            made: takes the parts there, by the ids of those here.
+        """
+        found: list[_Part] = []
+        for constraint, index, weight in places:
+            at = bisect_left(row, constraint, key=_constraint_of)
+            if at == len(row) or row[at].constraint != constraint:
+                continue
+            part = row[at]
+            if id(part) not in made:
+                old = self._weights[constraint]
+                moves = tuple(
+                    None if move is None else move // old * weight for move in part.moves
+                )
+                made[id(part)] = _Part(index, weight, part.radix, moves)
+            found.append(made[id(part)])
+        return tuple(found)
 
     def reduced(self) -> SideBySide:
         """The same states with one symbol of each likeness: to search them."""
@@ -730,9 +752,18 @@ def side_by_side(symbols: Sequence[str], constraints: Sequence[Constraint]) -> S
         ]
         for symbol in constraint.heeded(len(symbols)):
             parts[symbol].append(by_letter[constraint.letter(symbol)])
-    return SideBySide(
-        tuple(symbols), tuple(constraints), initial, tuple(weights), tuple(map(tuple, parts))
-    )
+    known: _Rows = {}
+    rows = tuple(_shared(known, tuple(row)) for row in parts)
+    return SideBySide(tuple(symbols), tuple(constraints), initial, tuple(weights), rows)
+
+
+_Rows = dict[tuple[int, ...], tuple[_Part, ...]]
+"""Rows of parts, by the ids of their parts."""
+
+
+def _shared(known: _Rows, row: tuple[_Part, ...]) -> tuple[_Part, ...]:
+    """The one object of all rows that are equal: symbols that nothing tells apart have the same row."""
+    return known.setdefault(tuple(map(id, row)), row)
 
 
 def _moves(automaton: Automaton, weight: int) -> list[tuple[int | None, ...]]:
