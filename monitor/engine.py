@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from monitor.aggregate.kept_counters import set_totals_counters, totals_counters
 from monitor.aggregate.totals import SessionFinished, Totals
 from monitor.alphabet.explanation import Show, as_it_is
 from monitor.decision import Decision
@@ -139,6 +140,8 @@ class Monitor:
         """Verdicts that a late session id has revised; returned with the next ones."""
         self._evicted: deque[SessionFinished] = deque(maxlen=EVICTED_MAX)
         """Sessions that were evicted; returned by the next tick."""
+        self._missed_ns = -1
+        """When spans were last missed: sessions that were active up to then may lack calls. -1 if none were."""
 
     def use(self, specs: Iterable[Spec]) -> bool:
         """Judges sessions that begin from now on under these specs; all others go on as they are.
@@ -270,6 +273,8 @@ class Monitor:
         session = self._table.touch(call.session)
         if session is None:
             session = self._wake(call.session, now) or self._open(call, now)
+        if session.touched_ns <= self._missed_ns:
+            self._news += self._call_judge.missed(session)
         session.see(call, now)
         if call.gaps or call.start_ns < self.started_ns:
             self._join(session, call)
@@ -737,6 +742,65 @@ class Monitor:
         self._call_judge.clock_moved(by)
         if by < 0 and self.started_ns:
             self.started_ns += by
+        if self._missed_ns >= 0:
+            self._missed_ns += by
+
+    def missed(self, since: int, until: int) -> None:
+        """Spans may have been missed between two times, in Unix nanoseconds: nothing was received.
+
+        A session that was known before, and goes on, is read as joined from then on. One that is seen for the
+        first time soon after `until` may have begun before.
+        """
+        self._missed_ns, self.started_ns = since, until
+        self._call_judge.started(until)
+
+    # --- what outlives the process -----------------------------------------------------------
+
+    def counters(self) -> dict[str, Any]:
+        """The counters that belong to no pair of agent and spec, as plain data."""
+        return {
+            "started_ns": self.started_ns,
+            "missed_ns": self._missed_ns,
+            "ended": dict(self.ended),
+            "numbers": {
+                "without_spec": self.without_spec,
+                "without_calls": self.without_calls,
+                "timed_verdicts": self.timed_verdicts,
+                "resumed": self.resumed,
+                "sessions_lost": self._table.lost,
+                "tools_overflowed": self._names.overflowed,
+                "corrections": self._call_judge.clocks.corrections,
+                **self._call_judge.counters(),
+            },
+            "totals": totals_counters(self.totals),
+        }
+
+    def set_counters(self, found: Mapping[str, Any]) -> None:
+        """Sets the counters that `counters` gives; what a later version has added or dropped stays as it is."""
+        numbers: dict[str, int] = {**self.counters()["numbers"], **found.get("numbers", {})}
+        for cause, count in found.get("ended", {}).items():
+            self.ended[cause] = count
+        self.without_spec = numbers["without_spec"]
+        self.without_calls = numbers["without_calls"]
+        self.timed_verdicts = numbers["timed_verdicts"]
+        self.resumed = numbers["resumed"]
+        self._table.lost = numbers["sessions_lost"]
+        self._names.overflowed = numbers["tools_overflowed"]
+        self._call_judge.clocks.corrections = numbers["corrections"]
+        self._call_judge.set_counters(numbers)
+        set_totals_counters(self.totals, found.get("totals", {}))
+
+    def known_keys(self) -> list[SessionKey]:
+        """The keys of all sessions whose state is kept."""
+        return self._table.keys()
+
+    def known_marks(self, keys: Iterable[SessionKey]) -> Iterator[int]:
+        """Marks of 64 bits: of these sessions, then of those whose state was dropped."""
+        return self._table.marks(keys)
+
+    def drop_marks(self, marks: Iterable[int]) -> None:
+        """Sessions with these marks were known to an earlier process: those that go on are read as joined."""
+        self._table.drop_marks(marks)
 
     def finalise(self, now: int) -> None:
         """No more calls are to come: every verdict is final. Sessions go on, as far as is known."""

@@ -28,7 +28,15 @@ from collector.app.readiness import Readiness
 from collector.calls.decision_records import DeniedCall
 from collector.calls.pipeline import Pipeline
 from collector.config.first_minutes import until
-from collector.config.settings import OFF, Record, Redact, Settings, Telemetry
+from collector.config.settings import (
+    OFF,
+    Record,
+    Redact,
+    Sessions,
+    Settings,
+    State,
+    Telemetry,
+)
 from collector.config.spec_reload import Reloader, accepted
 from collector.decide.service import DecideService
 from collector.metrics.memory import MemoryMetrics
@@ -52,12 +60,16 @@ from monitor.records import Raised, Verdict
 from monitor.spec.spec import Spec
 
 if TYPE_CHECKING:
+    from collector.app.kept_state import KeptState
     from collector.forward.forwarding import Forwarding
     from collector.metrics.otlp_push import OtlpPush
     from collector.metrics.otlp_traces import OtlpTraces
     from collector.sinks.recorder import Recorder
 
 __all__ = ["App", "instance_of", "limits_of", "redaction_of"]
+
+RECOVERING = "recovering"
+"""Why the service is not ready while it goes through its journal."""
 
 TICK_SECONDS = 0.25
 """How late a final verdict or the end of a session may be noticed."""
@@ -157,6 +169,17 @@ def _traces_of(settings: Telemetry, clock: Callable[[], int]) -> OtlpTraces | No
     return OtlpTraces(settings, clock)
 
 
+def _state_of(
+    settings: State, sessions: Sessions, clock: Callable[[], int]
+) -> KeptState | None:
+    """The state that outlives the process; None where none is kept, and nothing is loaded."""
+    if settings.dir is None or settings.durability == "off":
+        return None
+    from collector.app.kept_state import KeptState
+
+    return KeptState(settings, sessions, clock)
+
+
 def _begin(recorder: Recorder, settings: Record) -> None:
     try:
         recorder.start()
@@ -199,18 +222,24 @@ class App:
         """
         self.settings = settings
         self.addresses: dict[str, str] = {}
-        self._clock = clock
+        state = self._state = _state_of(settings.state, settings.sessions, clock)
         # A clock of somebody's own is right whatever it says, unless there is another beside it.
         is_own = clock is not now_ns and steady is steady_ns
         self._clock_watch = None if is_own else ClockWatch(clock, steady)
+        if state is not None:
+            clock = state.clock
+        self._clock = clock
+        self._is_past = False
+        """True while the time of an earlier process is gone through again."""
         self._log = log
         self._health = Health()
         self._reported: set[tuple[str, str]] = set()
         stats = self._stats = Stats()
         stats.log_lines_dropped = self._log.dropped
+        started_ns = clock() if state is None else state.started_ns
         self._redaction = redaction_of(settings.redact) if redaction is None else redaction
         self.monitor = Monitor(
-            specs, limits_of(settings), started_ns=clock(), show=self._redaction.value
+            specs, limits_of(settings), started_ns=started_ns, show=self._redaction.value
         )
         self._sink = LogSink(self._log, settings.log, clock, settings.alerts.joined)
         self._traces = _traces_of(settings.telemetry, clock)
@@ -249,8 +278,9 @@ class App:
             self._recorder.hide(self._redaction.rules)
         record = self._recorder.record if self._recorder is not None else None
         self._forwarding = _forwarding_of(settings, stats, clock)
-        export = Export(
-            pipeline.consume, stats, clock, bounds, record, tracer, self._forwarding
+        keep = state.journal if state is not None else None
+        export = self.export = Export(
+            pipeline.consume, stats, clock, bounds, record, tracer, self._forwarding, keep
         )
         admission = build_admission(settings.receiver, stats, memory)
         self._capacity = capacity_of(settings)
@@ -286,8 +316,13 @@ class App:
             more.append(tracer)
         if self._forwarding is not None:
             more.append(self._forwarding)
+        if state is not None:
+            more.append(state.journal)
+            state.wire(self.monitor, stats, export, self._alerts, self.reloader.reloads, self)
         self._metrics_app: MetricsApp | None = None
         families = Families(self.monitor, stats, self.reloader.reloads, more)
+        if state is not None:
+            families.since = state.since
         self._push = _push_of(settings.telemetry, families, self._redaction, clock)
         self._observers = self._build_observers(families)
         self._servers |= self._observers
@@ -298,7 +333,7 @@ class App:
     def young_until(self) -> str:
         """Until when a session may have begun before the start; "" where the history is complete."""
         limits = self.monitor.limits
-        if limits.history_complete:
+        if limits.history_complete or not self.monitor.is_young(self._clock()):
             return ""
         return until(self.monitor.started_ns, limits.idle_ns)
 
@@ -342,13 +377,17 @@ class App:
         """Pages first: the rest can wait a microsecond."""
         if self._redaction:
             verdicts = [self._redaction.named(verdict) for verdict in verdicts]
-        self._each((self._alerts.deliver, self._sink.deliver, self._feed.deliver), verdicts)
+        self._each((self._alerts.deliver,), verdicts)
+        if not self._is_past:
+            self._each((self._sink.deliver, self._feed.deliver), verdicts)
 
     def _alarm(self, raised: Raised) -> None:
         """The same for what references say, which needs no verdict."""
         raised = self._redaction.named(raised)
-        self._each((self._alerts.alarm, self._sink.alarm), raised)
-        self._each((self._feed.deliver,), (raised,))
+        self._each((self._alerts.alarm,), raised)
+        if not self._is_past:
+            self._each((self._sink.alarm,), raised)
+            self._each((self._feed.deliver,), (raised,))
 
     def _denied(self, denied: DeniedCall) -> None:
         """The same for calls that are denied before they are made."""
@@ -380,6 +419,8 @@ class App:
         if changed:
             self._pipeline.specs_changed()
             self._notices.specs_changed()
+            if self._state is not None and not self._is_past:
+                self._state.use(specs)
         return changed
 
     def start_without(self, refused: int) -> None:
@@ -406,8 +447,11 @@ class App:
                 await self._traces.start()
             if self._forwarding is not None:
                 await self._forwarding.prepare()
+            if self._state is not None:
+                await self._recover(self._state)
             for name, server in self._servers.items():
-                self.addresses[name] = await server.start()
+                if name not in self.addresses:
+                    self.addresses[name] = await server.start()
             if self._forwarding is not None:
                 await asyncio.to_thread(self._refuse_loops)
         except BaseException:
@@ -431,22 +475,76 @@ class App:
 
         refuse_loops(self.settings.forward, self.addresses)
 
+    # --- the state of an earlier process -------------------------------------------------------
+
+    async def _recover(self, state: KeptState) -> None:
+        """Goes through the journal. Health is answered meanwhile, and /metrics says that it is too early."""
+        self._health.reason = self._health.reason or RECOVERING
+        self._health.is_early = True
+        watched = self._servers.get("metrics")
+        if watched is not None:
+            self.addresses["metrics"] = await watched.start()
+        specs = [judge.spec for judge in self.monitor.binder.judges.values()]
+        self._is_past = True
+        self._alerts.hold()
+        try:
+            await state.recover(specs)
+        finally:
+            self._is_past = False
+        self._alerts.keep(state.journal)
+        self._alerts.release()
+        self._pipeline.inventory.new.clear()
+        self._health.is_early = False
+        if self._health.reason == RECOVERING:
+            self._health.reason = ""
+
+    def tick_again(self, now: int) -> None:
+        """Time went on, in an earlier process."""
+        self._pipeline.tick(now)
+        self._end_sessions(now)
+        self._alerts.tick(now)
+
+    def settle_again(self, now: int, *, last: bool) -> None:
+        """Calls that settled were due to page, in an earlier process."""
+        (self._alerts.flush if last else self._alerts.tick)(now)
+
+    def use_again(self, specs: Sequence[Spec]) -> None:
+        """Specs that were in use, in an earlier process."""
+        if self.monitor.use(specs):
+            self._pipeline.specs_changed()
+
+    def delivered_before(self, sink: str, keys: Sequence[bytes]) -> None:
+        """What an earlier process has delivered."""
+        self._alerts.settled_before(sink, keys)
+
+    # --- time ----------------------------------------------------------------------------------
+
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            # Time must go on: final verdicts and ends of sessions depend on it.
-            for step in (
-                self._look_at_clock,
-                self._pipeline.tick,
-                self._end_sessions,
-                self._sink.tick,
-                self._notices.tick,
-                self._look_at_readiness,
-            ):
-                try:
-                    step(self._clock())
-                except Exception as error:  # noqa: BLE001
-                    self._report("time could not go on", error)
+            self.step()
+
+    def step(self) -> None:
+        """Time has passed: final verdicts and ends of sessions depend on it, so it must go on."""
+        now = self._clock()
+        for step in (
+            self._look_at_clock,
+            self._note_time,
+            self._pipeline.tick,
+            self._end_sessions,
+            self._sink.tick,
+            self._notices.tick,
+            self._look_at_readiness,
+        ):
+            try:
+                step(now)
+            except Exception as error:  # noqa: BLE001
+                self._report("time could not go on", error)
+
+    def _note_time(self, now: int) -> None:
+        """Counters and the time go to the journal, before what the time brings."""
+        if self._state is not None:
+            self._state.tick(now, self.monitor.sessions > 0)
 
     def _end_sessions(self, now: int) -> None:
         """What time brings to sessions goes to the sinks."""
@@ -462,6 +560,8 @@ class App:
         if by:
             self._stats.count("clock_jumps")
             self._log.warning("clock_moved", seconds=round(by / SECOND, 3))
+            if self._state is not None:
+                self._state.clock_moved(by, now)
             self.monitor.clock_moved(by, now)
 
     def _look_at_readiness(self, _now: int) -> None:
@@ -479,7 +579,8 @@ class App:
         """Ends so that nothing is lost which can be kept.
 
         It takes no more connections, and answers what comes on the open ones until they know. Then no
-        more calls come: verdicts become final, and pages leave. Last, counters are scraped.
+        more calls come: verdicts become final, and pages leave. Last, counters are scraped. With a journal
+        verdicts stay as they are: the next process goes on.
         """
         self._health.ready = False
         self._health.reason = "stopping"
@@ -493,7 +594,10 @@ class App:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
-        self._finalise()
+        if self._state is None:
+            self._finalise()
+        else:
+            self._state.stop(self._clock())  # the next process goes on
         if self._recorder is not None:
             await asyncio.to_thread(self._recorder.stop)
         self._feed.close()
@@ -506,6 +610,8 @@ class App:
         await asyncio.gather(*(server.stop(grace) for server in watched))
         if self._traces is not None:
             await self._traces.stop(grace)
+        if self._state is not None:
+            await self._state.journal.close()
 
     def _finalise(self) -> None:
         """No more calls come: verdicts become final, and what that brings goes to the sinks."""

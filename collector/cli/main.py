@@ -22,6 +22,7 @@ from collector.cli.verbs import (
     hook,
     import_core,
     init,
+    journal,
     learn,
     mcp_proxy,
     replay,
@@ -45,6 +46,7 @@ VERBS = (
     tail,
     hook,
     mcp_proxy,
+    journal,
 )
 """In the order of the help."""
 

@@ -728,6 +728,55 @@ class Record(_Section):
     ] = ()
 
 
+class State(_Section):
+    """The journal, from which a process that starts goes on where the one before it ended."""
+
+    dir: Annotated[
+        File | None,
+        Field(
+            description="Folder of the journal, of this process alone. If empty, a restart begins with nothing."
+        ),
+    ] = None
+    durability: Annotated[
+        Literal["process", "power", "off"],
+        Field(
+            description="What acknowledged requests survive. process: the end of the process, kill -9 included. power: also that of the machine, since answers wait for the disk. off: no journal is kept."
+        ),
+    ] = "process"
+    bytes_max: Annotated[
+        Whole,
+        Field(
+            ge=1 << 20,
+            description="Bytes of the journal. Beyond it, the oldest files are deleted, and a restart reads the sessions that were in them as joined. A restart judges what is left again.",
+        ),
+    ] = 256 * 1024 * 1024
+    keep_seconds: Annotated[
+        Annotated[Number, Field(gt=0)] | None,
+        Field(
+            description="Age at which files of the journal are deleted. Unset: twice `sessions.idle_seconds`."
+        ),
+    ] = None
+    on_error: Annotated[
+        Literal["refuse", "continue"],
+        Field(
+            description="What happens to requests that the disk refuses. refuse: senders are to send them again (503, UNAVAILABLE). continue: they are judged, and lost with the process."
+        ),
+    ] = "refuse"
+    strict: Annotated[
+        Switch,
+        Field(
+            description="Whether a start fails if a file of the journal is damaged. A torn end, as a killed process leaves it, is no damage."
+        ),
+    ] = False
+    bridged_seconds: Annotated[
+        Number,
+        Field(
+            ge=0,
+            description="Down-time that senders bridge by sending again. After a longer one, sessions count as joined, since calls may have been missed. SDKs retry for about 10 s, the Collector for 300 s.",
+        ),
+    ] = 10.0
+
+
 class LogLines(_Section):
     """Rate limits of the log lines that agents cause. Suppressed lines are counted, and the count is logged."""
 
@@ -921,6 +970,9 @@ class Settings(_Section):
             description="Next hops: receivers to which each accepted request goes on, unchanged (docs/forward.md). In a variable: their endpoints, over HTTP."
         ),
     ] = ()
+    state: Annotated[State, Field(description="The journal, which outlives the process.")] = (
+        State()
+    )
     redact: Annotated[
         Redact, Field(description="What is removed before anything leaves the process.")
     ] = Redact()
@@ -1031,6 +1083,7 @@ _ALIKE = 0.75
 _OPTIONS: Mapping[tuple[str, ...], str] = {
     ("record", "folder"): "--record",
     ("decide", "listen"): "--decide",
+    ("state", "dir"): "--state",
 }
 """Setting -> its option, where the option is not named after the last part of the key."""
 

@@ -75,6 +75,33 @@ OWN: Final[Mapping[str, Described]] = {
         ("of",),
         "What sessions and spans hold of the process's memory, estimated, by what holds it; see docs/performance.md.",
     ),
+    # The journal; only where `state.dir` is set.
+    "journal_bytes": Described("gauge", (), "Bytes of the journal's files."),
+    "journal_records": Described(
+        "counter", ("kind",), "Records written to the journal by this process, by kind."
+    ),
+    "journal_errors": Described(
+        "counter", (), "Writes to the journal that the disk refused, in this process."
+    ),
+    "journal_failing": Described(
+        "gauge", (), "1 from a write to the journal that the disk refused until one succeeds."
+    ),
+    "journal_replayed": Described(
+        "counter",
+        (),
+        "Requests of earlier processes that this one has judged again at its start.",
+    ),
+    "journal_recovery_seconds": Described(
+        "gauge", (), "How long it took to judge them again; requests are taken after that."
+    ),
+    "journal_flaws": Described(
+        "gauge",
+        (),
+        "Places in the journal that could not be read at the start, torn ends aside.",
+    ),
+    "down_seconds": Described(
+        "gauge", (), "From the last record of the process before to the start of this one."
+    ),
     # The receiver.
     "ingest_requests": Described(
         "counter", ("transport", "signal", "code"), "Requests answered, by gRPC or HTTP code."

@@ -99,6 +99,8 @@ class OtlpPush:
         """Returns why the push failed, "" if it did not."""
         try:
             families, now = await self._snapshot(), self._clock()
+            if self._families.since is not None:
+                self._sender.started_ns = self._families.since()
             sent = await in_thread(lambda: self._sender.send(families, now))
         except Exception as error:  # noqa: BLE001 - any error costs this push alone
             return f"{type(error).__name__}: {error}"
@@ -154,7 +156,7 @@ class _Sender:
     def __init__(self, endpoint: str, redaction: Redaction, started_ns: int) -> None:
         self._endpoint = endpoint
         self._redaction = redaction
-        self._started_ns = started_ns
+        self.started_ns = started_ns
         self._exporter: OTLPMetricExporter | None = None
         self._resource: Resource | None = None
 
@@ -165,7 +167,7 @@ class _Sender:
         exporter, owner = self._loaded()
         return all(
             exporter.export(
-                metrics_data(lump, owner, self._redaction, self._started_ns, now)
+                metrics_data(lump, owner, self._redaction, self.started_ns, now)
             ).name
             == "SUCCESS"
             for lump in _lumps(families)

@@ -112,12 +112,14 @@ class Families:
         self._reloads = reloads or Reloads()
         self._more = list(more)
         self._standby = standby
+        self.since: Callable[[], int] | None = None
+        """Since when counters count, Unix nanoseconds; None: since the monitor sees spans."""
         self._registry: CollectorRegistry | None = None
 
     @property
     def started_ns(self) -> int:
         """When the process began to count, Unix nanoseconds."""
-        return self._monitor.started_ns
+        return self._monitor.started_ns if self.since is None else self.since()
 
     def add(self, source: Source) -> None:
         """Adds one more part of the process."""
@@ -226,6 +228,9 @@ class MetricsApp:
             await send_status(send, 403, f"{refused}\n".encode(), b"text/plain; charset=utf-8")
         elif scope["path"] != "/metrics":
             await send_status(send, 404, b"see /metrics\n", b"text/plain; charset=utf-8")
+        elif self._health.is_early:
+            # Counters of a part of the journal would look like a reset.
+            await send_status(send, 503, b"recovering\n", b"text/plain; charset=utf-8")
         elif scope["method"] not in ("GET", "HEAD"):
             allow = (b"allow", b"GET, HEAD")
             await send_status(send, 405, b"use GET\n", b"text/plain; charset=utf-8", allow)

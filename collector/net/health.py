@@ -17,6 +17,8 @@ class Health:
         """Why the service is not ready whatever it accepts; "" if nothing keeps it from that."""
         self.faults = ""
         """Faults that count, as the settings say; "" if there is none."""
+        self.is_early = False
+        """True while counters are not yet what they were before the start."""
 
     async def answer(self, scope: Scope, send: Send) -> bool:
         """Answers a health request; False for any other request."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from google.protobuf.message import DecodeError
 
@@ -40,6 +40,7 @@ __all__ = [
     "Encoding",
     "Export",
     "Forward",
+    "Keep",
     "Limits",
     "Metadata",
     "Record",
@@ -73,6 +74,37 @@ class Forward(Protocol):
         Raises:
             Refusal: UNAVAILABLE; there is no room for it, and its sender is to send it again.
         """
+
+
+class Keep(Protocol):
+    """Where requests are kept before they are judged: a journal."""
+
+    @property
+    def waits(self) -> bool:
+        """True where an answer waits until its request is on the disk."""
+        ...
+
+    def keep(
+        self, now_ns: int, body: bytes, encoding: Encoding, transport: str, sender: str | None
+    ) -> None:
+        """Keeps a request that was received at `now_ns`.
+
+        Raises:
+            Refusal: it could not be kept.
+        """
+        ...
+
+    def parts(self, *, begin: bool) -> None:
+        """A request that is judged in parts, with others in between, begins or has ended; one at a time."""
+        ...
+
+    async def synced(self) -> None:
+        """Waits until all that was kept so far is on the disk.
+
+        Raises:
+            Refusal: it is not.
+        """
+        ...
 
 
 SECOND_NS: Final = 1_000_000_000
@@ -132,6 +164,7 @@ class Export:
         record: takes the bodies of accepted trace requests; it must return at once.
         tracer: makes spans of trace requests; None where own traces are off.
         forward: takes accepted requests on to next hops; None without any.
+        keep: keeps trace requests before they are judged; None for no journal.
     """
 
     def __init__(
@@ -143,8 +176,11 @@ class Export:
         record: Record | None = None,
         tracer: Tracer | None = None,
         forward: Forward | None = None,
+        keep: Keep | None = None,
     ) -> None:
         self.stats = stats
+        self.waits = keep is not None and keep.waits
+        """True where answers wait for the disk: then `ingest` is to be called, never `ingest_now`."""
         self.limits = limits or Limits()
         self._consume = consume
         self._record = record
@@ -154,6 +190,11 @@ class Export:
             frozenset() if forward is None else forward.header_names
         )
         """Headers of requests that go on with them: the transports read them."""
+        self._keep = keep
+        self._one = asyncio.Lock()
+        """Held by the large request that is kept and judged."""
+        self._is_again = False
+        """True while requests of an earlier process are judged again."""
         self._clock = clock
         self._log = log
         self._logged_ns: dict[str, int] = {}
@@ -181,7 +222,26 @@ class Export:
             Refusal: as they do, and UNAVAILABLE where there is no room.
         """
         if len(body) <= LARGE_BYTES:
-            return self.ingest_now(signal, body, encoding, transport, sender, metadata)
+            answer = self.ingest_now(signal, body, encoding, transport, sender, metadata)
+        else:
+            answer = await self._ingest_large(
+                signal, body, encoding, transport, sender, room, metadata
+            )
+        if self.waits and self._keep is not None and signal == "traces":
+            await self._keep.synced()
+        return answer
+
+    async def _ingest_large(
+        self,
+        signal: Signal,
+        body: bytes,
+        encoding: Encoding,
+        transport: str,
+        sender: str | None,
+        room: Reservation | None,
+        metadata: Metadata,
+    ) -> Answer:
+        """Takes a large request in slices, and hands it on."""
         if self._forward is None:
             return await self._ingest_slices(signal, body, encoding, transport, sender, room)
         try:
@@ -191,6 +251,26 @@ class Export:
             raise
         self._forward.send(signal, body, encoding, metadata)
         return answer
+
+    async def again(
+        self, body: bytes, encoding: Encoding, transport: str, sender: str | None
+    ) -> None:
+        """Judges a trace request that an earlier process has accepted.
+
+        It is neither kept, recorded nor forwarded again, and makes no span and no latency.
+
+        Raises:
+            Refusal: as it did then.
+        """
+        keep, record, tracer, waits = self._keep, self._record, self._tracer, self.waits
+        forward = self._forward
+        self._keep = self._record = self._tracer = self._forward = None
+        self.waits, self._is_again = False, True
+        try:
+            await self.ingest("traces", body, encoding, transport, sender)
+        finally:
+            self._keep, self._record, self._tracer, self.waits = keep, record, tracer, waits
+            self._forward, self._is_again = forward, False
 
     def ingest_now(
         self,
@@ -298,6 +378,8 @@ class Export:
         """Has the decoded spans judged, and records the body."""
         rejects = batch.rejects
         if batch.spans:
+            if self._keep is not None:
+                self._keep.keep(now_ns, body, encoding, transport, sender)
             rejects = self._judge(batch, now_ns, transport, sender)
             self._observe(transport, now_ns)
             if self._record is not None:
@@ -366,9 +448,10 @@ class Export:
             again = iter([("", b"")] * count)
         await asyncio.sleep(0)  # serve others first: the second reading is not interrupted
         # A task, so that a sender that disconnects does not leave half of its request judged.
-        task = asyncio.create_task(
-            self._judge_slices(again, kept, now_ns, encoding, transport, sender)
-        )
+        judged = self._judge_slices(again, kept, now_ns, encoding, transport, sender)
+        if spans and self._keep is not None:
+            judged = self._kept(self._keep, judged, now_ns, body, encoding, transport, sender)
+        task = asyncio.create_task(judged)
         self._judging.add(task)
         task.add_done_callback(self._judging.discard)
         rejects = await asyncio.shield(task)
@@ -420,6 +503,29 @@ class Export:
             raise failed
         return rejects
 
+    async def _kept(
+        self,
+        keep: Keep,
+        judged: Coroutine[Any, Any, Rejects],
+        now_ns: int,
+        body: bytes,
+        encoding: Encoding,
+        transport: str,
+        sender: str | None,
+    ) -> Rejects:
+        """The same, kept before. One at a time: between two, what is kept says all that was judged."""
+        async with self._one:
+            try:
+                keep.keep(now_ns, body, encoding, transport, sender)
+            except BaseException:
+                judged.close()
+                raise
+            keep.parts(begin=True)
+            try:
+                return await judged
+            finally:
+                keep.parts(begin=False)
+
     async def _accept_slices(self, signal: Signal, body: bytes, encoding: Encoding) -> Answer:
         if encoding == "json":
             _check_json(signal, body, otlp_json.check_object)
@@ -454,6 +560,8 @@ class Export:
         return batch.rejects
 
     def _observe(self, transport: str, now_ns: int) -> None:
+        if self._is_again:
+            return
         latency = self.stats.verdict_latency.get(transport)
         if latency is not None:
             latency.observe((self._clock() - now_ns) / SECOND_NS)

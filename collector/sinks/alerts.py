@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from hashlib import blake2b
+from typing import Any, Protocol
 
 from collector.config.masking import masked_url
 from collector.config.settings import Alerts as AlertSettings
 from collector.config.settings import Settings
-from collector.sinks.alert import Links, PageAlert, as_alert
+from collector.sinks.alert import Links, PageAlert, as_alert, stamp
 from collector.sinks.alert_groups import AlertGroup, AlertGroups, as_group_alert
 from collector.sinks.alertmanager import Alertmanager
 from collector.sinks.event import as_event, is_news
@@ -29,7 +30,7 @@ from collector.telemetry.tracing import Tracer
 from monitor.aggregate.totals import SessionFinished
 from monitor.records import Raised, Verdict
 
-__all__ = ["Alerts", "links_of"]
+__all__ = ["Alerts", "Kept", "links_of"]
 
 SECOND = 1_000_000_000
 TICK_SECONDS = 0.05
@@ -38,8 +39,24 @@ TICK_SECONDS = 0.05
 KEPT_FOR = 4
 """An Alertmanager that gets no alert again for so many repeats takes it as over."""
 
+FIRES, ENDED = b"f", b"e"
+"""What the key of an alert begins with."""
+
 LOGGED_SESSIONS = 20
 """Of the pages that nobody got, so many are named in the log."""
+
+
+class Kept(Protocol):
+    """A journal, as far as alerts are written to it."""
+
+    def settled(self, sink: str, keys: list[bytes]) -> None:
+        """Messages have left the queue of a sink."""
+        ...
+
+    def settling(self, now: int) -> None:
+        """Calls that settled are about to page."""
+        ...
+
 
 NO_END = "0001-01-01T00:00:00Z"
 """How Alertmanager's webhook says that an alert has not ended."""
@@ -124,6 +141,9 @@ class Alerts:
         else:
             self.pager = Pager(rules, self._put)
         self._ticker: asyncio.Task[None] | None = None
+        self._kept: Kept | None = None
+        self._is_keyed = False
+        """True where messages have keys, by which a journal knows them."""
 
     @property
     def queues(self) -> list[Queue]:
@@ -140,10 +160,11 @@ class Alerts:
         if self._managers or self._hooks:
             self.pager.consider(news, now)
         for verdict in news:
+            key = self._key(verdict) if self._is_keyed else b""
             for queue in self._lines:
-                queue.put(as_event(verdict))
+                queue.put(as_event(verdict), key)
             for queue in self._logs:
-                queue.put(of_verdict(verdict, now))
+                queue.put(of_verdict(verdict, now), key)
 
     def alarm(self, raised: Raised) -> None:
         """An alarm of a reference that a session raises, or takes back."""
@@ -152,10 +173,11 @@ class Alerts:
         now = self._clock()
         if self._managers or self._hooks:
             self.pager.alarm(raised, now)
+        key = self._key(raised) if self._is_keyed else b""
         for queue in self._lines:
-            queue.put(as_event(raised))
+            queue.put(as_event(raised), key)
         for queue in self._logs:
-            queue.put(of_alarm(raised, now))
+            queue.put(of_alarm(raised, now), key)
 
     def ended(self, events: Sequence[SessionFinished]) -> None:
         """Sessions that are over."""
@@ -163,8 +185,9 @@ class Alerts:
         self.pager.ended(events, now)
         for queue in self._logs:
             for event in events:
+                key = self._key(event) if self._is_keyed else b""
                 for score in of_session(event, now):
-                    queue.put(score)
+                    queue.put(score, key)
 
     # --- what goes out -------------------------------------------------------------------------
 
@@ -179,14 +202,60 @@ class Alerts:
 
     def _send(self, alert: dict[str, Any], *, news: bool, ended: bool) -> None:
         """To all receivers; what only goes on is repeated to Alertmanager alone."""
+        key = b""
+        if news and self._is_keyed:
+            key = (ENDED if ended else FIRES) + _digest(sorted(alert["labels"].items()))
         for queue in self._managers:
             if news:
-                queue.put(alert)
+                queue.put(alert, key)
             else:
                 queue.offer(alert)
         if news:
             for queue in self._hooks:
-                queue.put(_for_hook(alert, ended=ended))
+                queue.put(_for_hook(alert, ended=ended), key)
+
+    # --- what outlives the process -------------------------------------------------------------
+
+    def keep(self, kept: Kept) -> None:
+        """Tells a journal what leaves, from now on."""
+        self._kept, self._is_keyed = kept, True
+        for queue in self.queues:
+            queue.settled = kept.settled
+
+    def hold(self) -> None:
+        """The time of an earlier process is gone through again: nothing is sent meanwhile."""
+        self._is_keyed = True
+        for queue in self.queues:
+            queue.hold()
+
+    def settled_before(self, sink: str, keys: Sequence[bytes]) -> None:
+        """An earlier process has sent these messages of a sink, or given them up."""
+        for queue in self.queues:
+            if queue.id == sink:
+                queue.drop_held(keys)
+
+    def release(self) -> None:
+        """Comes back to the present: sends what the earlier process has not."""
+        ends = stamp(self._clock() + self._lasts_ns)
+        for queue in self.queues:
+            for key, message in queue.release():
+                if queue in self._managers and key.startswith(FIRES):
+                    message["endsAt"] = ends
+                queue.put(message, key)
+
+    def flush(self, now: int) -> None:
+        """No more calls are to come: what settles pages at once."""
+        self.pager.flush(now)
+
+    def tick(self, now: int) -> None:
+        """Time has passed: what has settled pages, what fires is repeated, what is quiet ends."""
+        self.pager.tick(now)
+        if self._groups is not None:
+            self._groups.tick(now)
+
+    def _key(self, what: Verdict | Raised | SessionFinished) -> bytes:
+        """What a line or an event is known by: the same when it is judged again."""
+        return _digest(what)
 
     # --- its life ------------------------------------------------------------------------------
 
@@ -209,10 +278,14 @@ class Alerts:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            now = self._clock()
-            self.pager.tick(now)
-            if self._groups is not None:
-                self._groups.tick(now)
+            self.step()
+
+    def step(self) -> None:
+        """What is due by now, which a journal is told before."""
+        now, due_ns = self._clock(), self.pager.due_ns
+        if self._kept is not None and due_ns is not None and due_ns <= now:
+            self._kept.settling(now)
+        self.tick(now)
 
     async def stop(self, grace_seconds: float) -> None:
         """Sends what settles and what waits, as far as the time allows, and logs what is left."""
@@ -220,7 +293,7 @@ class Alerts:
             self._ticker.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._ticker
-            self.pager.flush(self._clock())
+            self.flush(self._clock())
         self._log_waiting()
         await asyncio.gather(*(queue.stop(grace_seconds) for queue in self.queues))
         await asyncio.gather(*(sender.close() for sender in self._senders))
@@ -256,6 +329,10 @@ class Alerts:
         yield Reading("alerts_firing", [((), len(self.pager.firing))])
         groups = [((), len(self._groups.groups))] if self._groups is not None else []
         yield Reading("alert_groups_firing", groups)
+
+
+def _digest(what: object) -> bytes:
+    return blake2b(repr(what).encode("utf-8", "surrogatepass"), digest_size=12).digest()
 
 
 def _place(url: str) -> str:

@@ -9,6 +9,8 @@ Invariants:
 - A full queue drops its oldest message and counts it: the newest ones are worth most.
 - Each message that was put in is counted once: ok, failed or dropped.
 - The log has at most one line a minute about a sink that fails, and one when it works again.
+- With a journal, each message with a key is told there when it has left, however it has: what has not is sent by the
+  next process.
 
 Example: the webhook is down for ten minutes. Its messages are given up when they are five minutes old, and the oldest
 are dropped where more come than the queue holds; the log has a line a minute. The first delivery that arrives
@@ -20,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from collector.sinks.http_client import DeliveryError
@@ -28,7 +30,7 @@ from collector.telemetry.counters import Histogram
 from collector.telemetry.logs import log
 from collector.telemetry.tracing import Tracer, traced
 
-__all__ = ["DELIVERY_SECONDS", "Backoff", "Queue", "Sink"]
+__all__ = ["DELIVERY_SECONDS", "Backoff", "Queue", "Settled", "Sink"]
 
 DELIVERY_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
 
@@ -61,9 +63,15 @@ class Backoff(NamedTuple):
     give_up_seconds: float = 300.0
 
 
+Settled = Callable[[str, list[bytes]], None]
+"""Takes the id of a queue and the keys of messages that have left it."""
+
+
 class _Entry(NamedTuple):
     message: Any
     at: float
+    key: bytes = b""
+    """What the message is known by in the journal; empty without one."""
 
 
 class Queue:
@@ -89,6 +97,10 @@ class Queue:
     ) -> None:
         self.name = sink.name
         self.place = place
+        self.settled: Settled | None = None
+        """Told of messages that have left; None without a journal."""
+        self._held: deque[tuple[bytes, Any]] | None = None
+        """What an earlier process may not have sent, while its time is gone through again."""
         self.capacity = capacity
         self.results: Counter[str] = Counter(ok=0, failed=0, dropped=0)
         self.retries = 0
@@ -110,12 +122,39 @@ class Queue:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def put(self, message: Any) -> None:
+    @property
+    def id(self) -> str:
+        """What it is known by in the journal."""
+        return f"{self.name} {self.place}"
+
+    def hold(self) -> None:
+        """Sends nothing from now on: messages wait for `release`, or for `drop_held`."""
+        self._held = deque(maxlen=self.capacity)
+
+    def drop_held(self, keys: Sequence[bytes]) -> None:
+        """An earlier process has sent these, or given them up: of several alike, the earliest."""
+        held = self._held
+        if held is None:
+            return
+        for key in keys:
+            place = next((n for n, (known, _) in enumerate(held) if known == key), None)
+            if place is not None:
+                del held[place]
+
+    def release(self) -> list[tuple[bytes, Any]]:
+        """What was held and not dropped, the earliest first; from now on messages are sent."""
+        held, self._held = self._held, None
+        return list(held or ())
+
+    def put(self, message: Any, key: bytes = b"") -> None:
         """Takes a message; never waits."""
+        if self._held is not None:
+            self._held.append((key, message))
+            return
         if len(self._entries) >= self.capacity:
-            self._entries.popleft()
+            self._note([self._entries.popleft()])
             self.results["dropped"] += 1
-        self._entries.append(_Entry(message, asyncio.get_running_loop().time()))
+        self._entries.append(_Entry(message, asyncio.get_running_loop().time(), key))
         self._idle.clear()
         self._news.set()
 
@@ -124,6 +163,8 @@ class Queue:
 
         So what is repeated never pushes out what is new.
         """
+        if self._held is not None:
+            return
         if 2 * len(self._entries) < self.capacity:
             self.put(message)
 
@@ -141,6 +182,8 @@ class Queue:
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
+        if self._entries and self.settled is not None:
+            self._entries.clear()  # the next process sends them
         if self._entries:
             self._log.warning(
                 "alerts_undelivered",
@@ -230,7 +273,15 @@ class Queue:
 
     def _settle(self, entries: Sequence[_Entry], result: str) -> None:
         """The entries leave the queue, but for those that were dropped meanwhile."""
+        self._note(entries)
         done = {id(entry) for entry in entries}
         while self._entries and id(self._entries[0]) in done:
             self._entries.popleft()
             self.results[result] += 1
+
+    def _note(self, entries: Sequence[_Entry]) -> None:
+        """Tells the journal of messages that have left, but for those that are repeated in any case."""
+        if self.settled is not None:
+            keys = [entry.key for entry in entries if entry.key]
+            if keys:
+                self.settled(self.id, keys)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["JUMP_NS", "ClockWatch", "now_ns", "steady_ns"]
+__all__ = ["JUMP_NS", "ClockWatch", "ReplayClock", "now_ns", "steady_ns"]
 
 JUMP_NS: Final = 5_000_000_000
 """Less is what services that keep clocks right do all the time."""
@@ -41,3 +41,24 @@ class ClockWatch:
         ahead = self._wall() - self._steady()
         by, self._ahead = ahead - self._ahead, ahead
         return by if abs(by) >= JUMP_NS else 0
+
+
+class ReplayClock:
+    """A clock that stands still at times of the past while these are gone through again.
+
+    Args:
+        clock: Unix nanoseconds.
+    """
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self.at_ns: int | None = None
+        """The time of then; None for the present."""
+
+    def __call__(self) -> int:
+        """Unix nanoseconds."""
+        return self._clock() if self.at_ns is None else self.at_ns
+
+    def present(self) -> int:
+        """The present, whatever time is gone through again."""
+        return self._clock()

@@ -6,7 +6,7 @@ They are plain integers. A span adds to several of them, and `inc()` of promethe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple
 
@@ -77,6 +77,12 @@ class Histogram:
         """Observations in all."""
         return sum(self.counts)
 
+    def set(self, counts: Sequence[int], sum_seconds: float) -> None:
+        """Sets what was observed so far; nothing where the buckets are others."""
+        if len(counts) == len(self.counts):
+            self.counts[:] = counts
+            self.sum_seconds = sum_seconds
+
     def cumulative(self) -> list[tuple[float, int]]:
         """Return (upper bound, observations at or below it), ending with +Inf."""
         total = 0
@@ -141,6 +147,11 @@ class Tally:
         self._settle()
         return self._counts
 
+    def set(self, counts: Mapping[Any, int]) -> None:
+        """Sets what was counted so far."""
+        self._settle()
+        self._counts = dict(counts)
+
 
 class Stats:
     """Every counter of the process, keyed by label values."""
@@ -178,6 +189,38 @@ class Stats:
     def bytes(self) -> dict[str, int]:
         """transport: bodies as decoded, after decompression."""
         return self._bytes.counts
+
+    def kept(self) -> dict[str, Any]:
+        """All of it as plain data, for `set_kept` of a later process."""
+        return {
+            "requests": [[*key, n] for key, n in self.requests.items()],
+            "spans": [[*key, n] for key, n in self.spans.items()],
+            "bytes": dict(self.bytes),
+            "dropped": dict(self.dropped),
+            "recorded": dict(self.recorded),
+            "log_lines_dropped": dict(self.log_lines_dropped),
+            "counts": [[*key, n] for key, n in self.counts.items()],
+            "verdict_latency": {
+                name: [list(each.counts), each.sum_seconds]
+                for name, each in self.verdict_latency.items()
+            },
+            "span_lag": [list(self.span_lag.counts), self.span_lag.sum_seconds],
+        }
+
+    def set_kept(self, found: Mapping[str, Any]) -> None:
+        """Sets all of it; what a later version has added or dropped stays as it is."""
+        self._requests.set({tuple(key): n for *key, n in found.get("requests", ())})
+        self._spans.set({tuple(key): n for *key, n in found.get("spans", ())})
+        self._bytes.set(found.get("bytes", {}))
+        for name in ("dropped", "recorded", "log_lines_dropped"):
+            getattr(self, name).update(found.get(name, {}))
+        self.counts.clear()
+        self.counts.update({tuple(key): n for *key, n in found.get("counts", ())})
+        for name, (counts, total) in found.get("verdict_latency", {}).items():
+            if name in self.verdict_latency:
+                self.verdict_latency[name].set(counts, total)
+        if "span_lag" in found:
+            self.span_lag.set(*found["span_lag"])
 
     def request(self, transport: Transport, signal: str, code: str) -> None:
         """Count one answered request; `code` is the gRPC code's name or the HTTP status."""

@@ -21,6 +21,7 @@ LOSSES: Mapping[str, tuple[str, ...]] = {
         'offrails_requests_throttled_total{%s,sender="farm",reason="bytes_rate"}',
     ),
     "AgentMonitorRecordingLoss": ('offrails_record_requests_total{%s,result="dropped"}',),
+    "AgentMonitorJournalFailing": ("offrails_journal_errors_total{%s}",),
     "AgentMonitorLogLinesDropped": (
         'offrails_log_lines_dropped_total{%s,reason="queue_full"}',
     ),

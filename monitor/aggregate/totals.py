@@ -474,6 +474,15 @@ class Totals:
         """True where each namespace has pairs of its own."""
         return self._label == "always" or (self._label == "auto" and self._several)
 
+    @property
+    def seen_namespaces(self) -> tuple[str | None, bool]:
+        """The namespace that was seen first, and whether another one was since."""
+        return self._first, self._several
+
+    @seen_namespaces.setter
+    def seen_namespaces(self, found: tuple[str | None, bool]) -> None:
+        self._first, self._several = found
+
     def pair(
         self,
         agent: str,

@@ -157,6 +157,28 @@ class CallJudge:
         self._left_out_before += sum(judge.left_out for judge in gone)
         self.binder = binder
 
+    def started(self, now: int) -> None:
+        """Spans are seen from now on, and may have been missed before."""
+        self._started_ns = self._young_since = now
+
+    def counters(self) -> dict[str, int]:
+        """What was counted so far."""
+        return {
+            "folded_young": self.folded_young,
+            "out_of_order": self.out_of_order,
+            "held_given_up": self.held_given_up,
+            "skewed": self.skewed,
+            "orders_left_out": self.orders_left_out,
+        }
+
+    def set_counters(self, found: Mapping[str, int]) -> None:
+        """Sets what was counted so far."""
+        self.folded_young = found["folded_young"]
+        self.out_of_order = found["out_of_order"]
+        self.held_given_up = found["held_given_up"]
+        self._skewed_before += found["skewed"] - self.skewed
+        self._left_out_before += found["orders_left_out"] - self.orders_left_out
+
     def clock_moved(self, by: int) -> None:
         """Adapts to a jump of the clock of receipts, in nanoseconds."""
         self.clocks.clock_moved(by)
@@ -374,6 +396,20 @@ class CallJudge:
         session.joined, session.gaps = True, gaps
         for judgement in session.judgements:
             blind = FOREVER if gaps else judgement.blind_ns
+            self._accounting.count(judgement, judgement.join(blind))
+            self._accounting.alarms.compare(session, judgement)
+            if judgement.suspicious:
+                verdicts += self._with_suspicions(session, judgement, ())
+        return verdicts
+
+    def missed(self, session: Session) -> list[Verdict]:
+        """Reads a session as joined, because calls of it may have been missed before the last start."""
+        if self._limits.history_complete or session.gaps:
+            return []
+        verdicts: list[Verdict] = []
+        session.joined = True
+        for judgement in session.judgements:
+            blind = max(judgement.blind_ns, self._started_ns)
             self._accounting.count(judgement, judgement.join(blind))
             self._accounting.alarms.compare(session, judgement)
             if judgement.suspicious:

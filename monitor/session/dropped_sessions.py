@@ -7,17 +7,19 @@ as joined.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
+from hashlib import blake2b
 from typing import Final
 
 from monitor.records import SessionKey
 
-__all__ = ["Forgotten"]
+__all__ = ["Forgotten", "mark_of"]
 
 ROWS: Final = 1 << 15
 WAYS: Final = 8
 """Hashes in a row. The ninth replaces the first."""
 
-_MASK: Final = (1 << 64) - 1
+_MARK_BYTES: Final = 8
 
 
 class Forgotten:
@@ -38,16 +40,23 @@ class Forgotten:
         rows = self._rows
         if rows is None:
             return False
-        mark = _mark(key)
+        mark = mark_of(key)
         first = mark % ROWS * WAYS
         return mark in rows[first : first + WAYS]
 
+    def marks(self) -> Iterator[int]:
+        """The marks of all keys that are remembered."""
+        return (mark for mark in self._rows or () if mark)
+
     def add(self, key: SessionKey) -> None:
         """Adds the key of a session whose state is dropped."""
+        self.add_mark(mark_of(key))
+
+    def add_mark(self, mark: int) -> None:
+        """The same by the key's mark."""
         if self._rows is None:
             self._rows = array("Q", bytes(8 * ROWS * WAYS))
             self._next = bytearray(ROWS)
-        mark = _mark(key)
         row = mark % ROWS
         first = row * WAYS
         if mark in self._rows[first : first + WAYS]:
@@ -58,6 +67,7 @@ class Forgotten:
         self._next[row] = (self._next[row] + 1) % WAYS
 
 
-def _mark(key: SessionKey) -> int:
-    """A hash of 64 bits, never 0."""
-    return hash((key.namespace, key.id)) & _MASK or 1
+def mark_of(key: SessionKey) -> int:
+    """A hash of 64 bits, never 0; the same in every process."""
+    text = f"{key.namespace}\0{key.id}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=_MARK_BYTES).digest(), "little") or 1

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import merge
 from typing import Final
 
 from monitor.limits import SESSION_BYTES_MAX as BYTES_MAX
 from monitor.records import SessionKey
-from monitor.session.dropped_sessions import Forgotten
+from monitor.session.dropped_sessions import Forgotten, mark_of
 from monitor.session.session import Chain, Session
 from monitor.tenants import Holdings
 
@@ -342,10 +342,30 @@ class Table:
         """True for a session whose state was dropped."""
         return key in self._forgotten
 
+    def keys(self) -> list[SessionKey]:
+        """The keys of all sessions whose state is kept."""
+        return [*self._live, *self._ended.sessions, *self._remembered.sessions]
+
+    def marks(self, keys: Iterable[SessionKey]) -> Iterator[int]:
+        """The marks of some sessions, then those of all that were dropped."""
+        yield from map(mark_of, keys)
+        yield from self._forgotten.marks()
+
+    def drop_marks(self, marks: Iterable[int]) -> None:
+        """Sessions with these marks were known, and their state was dropped."""
+        lost = self._forgotten.lost
+        for mark in marks:
+            self._forgotten.add_mark(mark)
+        self._forgotten.lost = lost
+
     @property
     def lost(self) -> int:
         """The number of sessions whose keys are forgotten, too, so that they would pass as new."""
         return self._forgotten.lost
+
+    @lost.setter
+    def lost(self, count: int) -> None:
+        self._forgotten.lost = count
 
     def shift(self, by: int) -> None:
         """Shifts all times after a jump of the clock, so that no session gets older or younger."""

@@ -16,6 +16,7 @@ NAMES = (
     "transport",
     "process",
     "latency",
+    "journal",
     "trajectory",
     "startup",
     "memory",

@@ -11,7 +11,12 @@ from typing import Any, NamedTuple
 
 __all__ = ["Crash", "fuzz", "mutate"]
 
-TRACED = ("/collector/decode/", "/collector/dialects/", "/collector/receive/")
+TRACED = (
+    "/collector/decode/",
+    "/collector/dialects/",
+    "/collector/receive/",
+    "/collector/state/",
+)
 INTERESTING = (0, 1, 7, 8, 9, 16, 0x0A, 0x12, 0x22, 0x5B, 0x7B, 0x7F, 0x80, 0xFF)
 SIZE_MAX = 100_000
 

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,26 @@ from collector.receive.grpc.hpack import literal
 from collector.receive.grpc.service import GrpcReceiver
 from collector.receive.http.service import HttpApp
 from collector.receive.status import Outcome, Refusal, status_bytes
+from collector.state.records import (
+    Delivered,
+    Gap,
+    Known,
+    Opened,
+    Specs,
+    decoded,
+    encoded,
+    request_head,
+    request_of,
+)
+from collector.state.segment import (
+    HEAD_BYTES,
+    HEADERS_BYTES,
+    Damage,
+    Header,
+    head_of,
+    read,
+    read_header,
+)
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import captured
 from tests.conformance.bodies import BODIES, deep, proto_body
@@ -306,6 +327,33 @@ def _read(spans: list[Span], _now: int, _transport: str) -> None:
         hash(span.shape)
 
 
+def journal(data: bytes) -> None:
+    """A file of the journal gives records and damages, which cover it; a payload gives its kind, or none."""
+    at = 0 if isinstance(read_header(data), Damage) else HEADERS_BYTES
+    for each in read(data):
+        assert each.offset == at
+        at += each.bytes if isinstance(each, Damage) else HEAD_BYTES + len(each.payload)
+    assert at in (len(data), HEADERS_BYTES)
+    with suppress(ValueError):
+        kept = request_of(data)
+        assert data.endswith(kept.body)
+    for kind in (dict, int, Opened, Specs, Known, Delivered, Gap):
+        with suppress(ValueError):
+            assert isinstance(decoded(data, kind), kind)
+
+
+def _journals() -> list[bytes]:
+    """Files: empty, whole and torn; payloads of all kinds."""
+    header = Header(1, 7, 1_000, bytes(range(20)))
+    head = request_head("grpc", "proto", "anna")
+    file = header.pack()
+    for number, payload in enumerate((head + BODIES["pb"], b"", b"x" * 300)):
+        file += head_of(header, number + 2, 10, (payload,)) + payload
+    kinds = [Opened("1"), Specs(b"d", [("f", b"t")]), Known(b"m" * 8), Gap(1, 2), {"a": [1.5]}]
+    payloads = [encoded(each) for each in (*kinds, Delivered("s", [b"k"]), 5)]
+    return [header.pack(), file, file[:-1], file + file, head + b"{}", *payloads]
+
+
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "protobuf": protobuf,
     "json": json_text,
@@ -315,6 +363,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "slices": slices,
     "http1": http1,
     "http2": http2,
+    "journal": journal,
 }
 
 
@@ -388,6 +437,7 @@ def _seeds() -> dict[str, list[bytes]]:
         "slices": protos,
         "http1": _conversations(),
         "http2": _calls(),
+        "journal": _journals(),
     }
 
 

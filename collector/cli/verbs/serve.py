@@ -64,6 +64,12 @@ def add(group: Any) -> None:
         help="OTLP/HTTP receiver to which accepted requests go on; repeatable",
     )
     serve.add_argument(
+        "--state",
+        type=to_path,
+        metavar="DIR",
+        help="folder of the journal, from which the next start goes on",
+    )
+    serve.add_argument(
         "--history",
         choices=("auto", "complete"),
         help="complete: declare that no session began before the service",
@@ -93,6 +99,7 @@ def run(options: argparse.Namespace) -> int:
         ("decide", "listen"): options.decide,
         ("record", "folder"): options.record,
         ("forward",): options.forward,
+        ("state", "dir"): options.state,
         ("history",): options.history,
         ("show_arguments",): options.show_arguments,
     }

@@ -4,7 +4,7 @@ Every answer, errors too, is in the request's own media type; where that is neit
 (a wrong method, path or type), it is JSON, which people can read.
 
 A request is taken where its last byte arrives. Only what would hold up others, a large or a large
-compressed body, gets a task.
+compressed body, gets a task, or what waits for the disk.
 """
 
 from __future__ import annotations
@@ -168,7 +168,8 @@ class _Exchange(AdmittedExchange):
         coding = self._text(b"content-encoding") if b"content-encoding" in self._found else ""
         if coding and len(body) <= INLINE_BYTES_MAX:
             body, coding = inflate(body, coding, self._app.max_body), ""
-        if coding or len(body) > LARGE_BYTES:
+        export = self._app.export
+        if coding or len(body) > LARGE_BYTES or export.waits:
             if self._place is not None:
                 self._place.keep()
             task = asyncio.get_running_loop().create_task(self._take_long(body, coding))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -31,6 +32,7 @@ from collector.receive.admission import Admission
 from collector.receive.memory_guard import MemoryGuard
 from collector.sinks.alert import Links
 from collector.sinks.alerts import Alerts
+from collector.state.journal import Journal, Rules
 from collector.telemetry.clock import now_ns
 from collector.telemetry.counters import Stats
 from collector.telemetry.redaction import Redaction
@@ -59,6 +61,7 @@ def scrape(
         held,
         Admission(memory=MemoryGuard(1 << 30, lambda: 0)),
         ConnectionMetrics({}),
+        Journal(Path("unused"), Rules(), now_ns),
         alerts,
         tracer,
         DecideService(pipeline, monitor, now_ns),

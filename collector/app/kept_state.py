@@ -1,0 +1,153 @@
+"""The state that outlives the process: the journal, its heads, and the way back at the start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from collector.app.recovery import Recovery, Replayed
+from collector.app.state_counters import CountersOfParts
+from collector.config.settings import Sessions
+from collector.config.settings import State as StateSettings
+from collector.config.spec_reload import Reloads
+from collector.net.watched_files import UnusableError
+from collector.receive.export import Export
+from collector.sinks.alerts import Alerts
+from collector.state.heads import Heads
+from collector.state.journal import Journal, Rules
+from collector.state.past import Past
+from collector.state.records import Kind, encoded
+from collector.telemetry.clock import ReplayClock
+from collector.telemetry.counters import Stats
+from collector.telemetry.logs import log
+from monitor.engine import Monitor
+from monitor.limits import SECOND
+from monitor.spec.spec import Spec
+
+__all__ = ["KeptState"]
+
+
+class KeptState:
+    """What a service with `state.dir` has in addition.
+
+    Args:
+        settings: the section `state`, with a folder.
+        sessions: the section `sessions`.
+        clock: Unix nanoseconds.
+
+    Raises:
+        UnusableError: the folder cannot be used, another process uses it, or it is damaged and `strict` is set.
+    """
+
+    def __init__(
+        self, settings: StateSettings, sessions: Sessions, clock: Callable[[], int]
+    ) -> None:
+        assert settings.dir is not None
+        self.clock = ReplayClock(clock)
+        self._settings = settings
+        keep_seconds = settings.keep_seconds or 2 * sessions.idle_seconds
+        rules = Rules(
+            settings.durability,
+            settings.bytes_max,
+            int(keep_seconds * SECOND),
+            refuse=settings.on_error == "refuse",
+        )
+        self.journal = Journal(settings.dir, rules, clock)
+        self._past = Past(settings.dir)
+        try:
+            self.journal.open()
+            if not self._past.attempt():
+                log.error("journal_set_aside", folder=str(settings.dir))
+            self._past.look(check=settings.strict)
+        except OSError as problem:
+            self.journal.release()
+            raise self._unusable(problem.strerror, problem.errno) from problem
+        if settings.strict:
+            self._check()
+        head = self._past.head
+        self.started_ns = clock() if head is None else head.started_ns
+        """Since when the monitor sees spans, Unix nanoseconds."""
+        self._heads: Heads | None = None
+        self._recovery: Recovery | None = None
+
+    def _unusable(self, reason: str | None, number: int | None = None) -> UnusableError:
+        return UnusableError("state.dir", str(self._settings.dir), reason, number)
+
+    def _check(self) -> None:
+        flaw = next((each for each in self._past.flaws if not each.torn), None)
+        if flaw is not None:
+            self.journal.release()
+            raise self._unusable(
+                f"{flaw.file} is damaged at byte {flaw.offset}: {flaw.why} (state.strict)"
+            )
+
+    def wire(
+        self,
+        monitor: Monitor,
+        stats: Stats,
+        export: Export,
+        alerts: Alerts,
+        reloads: Reloads,
+        app: Replayed,
+    ) -> None:
+        """Connects it with the parts of the service."""
+        parts = CountersOfParts(self.journal, alerts, reloads)
+        self._heads = Heads(self.journal, monitor, stats, parts.get, self.clock)
+        self._recovery = Recovery(
+            self._past,
+            self.journal,
+            self.clock,
+            monitor,
+            stats,
+            export,
+            parts,
+            self._heads,
+            app,
+            int(self._settings.bridged_seconds * SECOND),
+        )
+
+    @property
+    def heads(self) -> Heads:
+        """What each file begins with."""
+        assert self._heads is not None
+        return self._heads
+
+    def since(self) -> int:
+        """Since when the counters count, Unix nanoseconds."""
+        return self.heads.since_ns
+
+    async def recover(self, specs: Sequence[Spec]) -> None:
+        """Goes through the journal, and begins to write behind it.
+
+        Args:
+            specs: in use from now on.
+        """
+        recovery, heads = self._recovery, self.heads
+        assert recovery is not None
+        heads.use(specs)
+        journal = self.journal
+        journal.rotated, journal.complete = heads.begin, heads.complete
+        journal.undivided = heads.undivided
+        await recovery.run(specs)
+        self._past.done()
+        self._recovery = None
+
+    def use(self, specs: Sequence[Spec]) -> None:
+        """These specs are in use from now on."""
+        self.heads.use(specs)
+        self.heads.write_specs()
+
+    def tick(self, now: int, is_busy: bool) -> None:
+        """Time goes on, and what it brings is about to be done."""
+        self.heads.tick(now)
+        self.journal.tick(now, busy=is_busy)
+
+    def clock_moved(self, by: int, now: int) -> None:
+        """The wall clock was set."""
+        self.journal.try_append(Kind.CLOCK, now, encoded(by))
+
+    def stop(self, now: int) -> None:
+        """Nothing more is received. A service that never came so far leaves the journal as it was."""
+        if self._recovery is not None:
+            return
+        self.heads.flush(now)
+        self.journal.try_append(Kind.CLOSED, now)

@@ -1,0 +1,303 @@
+"""Judges again what the journal holds: the state comes back by the way it came.
+
+Idea: the records are gone through in order, each at its time of then, by the very same receiver, pipeline and monitor.
+A request is decoded and judged; a tick makes verdicts final and ends sessions. Nothing is delivered meanwhile: what
+the sinks would get waits until the end, and what they had got by then is taken out (`Kind.DELIVERED`).
+
+Counters are set to what they were at each place where they were written, so that they go on, however much of the
+journal was deleted or damaged.
+
+Nothing here raises for what is in the journal: what cannot be read or judged is counted, and the rest is used.
+
+Example: a process is killed, and the next one starts 2 s later. It replays 40,000 requests, sends the page that had
+settled but not left, and takes the first new span as one that comes 2 s after the last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+from collector import __version__
+from collector.app.state_counters import CountersOfParts
+from collector.receive.export import Export
+from collector.receive.status import GRPC_NAMES, Code, Outcome, Refusal
+from collector.state.heads import Heads, specs_record
+from collector.state.journal import Journal
+from collector.state.past import Flaw, Past
+from collector.state.reading import Found
+from collector.state.records import (
+    Delivered,
+    Gap,
+    Kind,
+    Opened,
+    Specs,
+    decoded,
+    encoded,
+    request_of,
+)
+from collector.state.segment import Record
+from collector.telemetry.clock import JUMP_NS, ReplayClock
+from collector.telemetry.counters import Stats
+from collector.telemetry.logs import log
+from monitor.aggregate.kept_counters import set_pair_counters
+from monitor.engine import Monitor
+from monitor.limits import SECOND
+from monitor.spec.acceptance import day_of
+from monitor.spec.compiler.compile import compile_text
+from monitor.spec.spec import Spec
+
+__all__ = ["Recovery", "Replayed", "compiled"]
+
+TURN_SECONDS: Final = 0.01
+"""Of work before health is answered."""
+FLAWS_LOGGED: Final = 20
+
+
+class Replayed(Protocol):
+    """What a replay moves besides requests."""
+
+    def tick_again(self, now: int) -> None:
+        """Time went on."""
+        ...
+
+    def settle_again(self, now: int, *, last: bool) -> None:
+        """Calls that settled were due to page; the last ones, where the process stopped."""
+        ...
+
+    def use_again(self, specs: Sequence[Spec]) -> None:
+        """These specs were in use from here on."""
+        ...
+
+    def delivered_before(self, sink: str, keys: Sequence[bytes]) -> None:
+        """A sink had got these messages."""
+        ...
+
+
+class Recovery:
+    """One replay, at the start of a process.
+
+    Args:
+        past: what is in the journal.
+        journal: counts.
+        clock: is set to the times of then.
+        monitor: made for the time at which the replay begins.
+        stats: the process's counters.
+        export: judges requests.
+        parts: whose counters go on, too.
+        heads: learns since when the counters count.
+        app: all else.
+        bridged_ns: down-time that senders bridge by sending again: nothing is missed then.
+    """
+
+    def __init__(
+        self,
+        past: Past,
+        journal: Journal,
+        clock: ReplayClock,
+        monitor: Monitor,
+        stats: Stats,
+        export: Export,
+        parts: CountersOfParts,
+        heads: Heads,
+        app: Replayed,
+        bridged_ns: int,
+    ) -> None:
+        self._past = past
+        self._journal = journal
+        self._clock = clock
+        self._monitor = monitor
+        self._stats = stats
+        self._export = export
+        self._parts = parts
+        self._heads = heads
+        self._app = app
+        self._bridged_ns = bridged_ns
+        self._last_ns = 0
+        self._digest = b""
+        self._judged = 0
+        self._wrong = 0
+        self._clock_set = 0
+        """By how much the clock stands behind the last record, nanoseconds."""
+        self._turn = time.perf_counter()
+
+    async def run(self, specs: Sequence[Spec]) -> None:
+        """Replays all of it, comes back to the present, and begins to write.
+
+        Args:
+            specs: in use from now on.
+        """
+        begun = time.perf_counter()
+        head = self._past.head
+        if head is not None:
+            self._begin(specs)
+            try:
+                for found in self._past.paths:
+                    for record in await self._records(found):
+                        await self._take(record)
+            finally:
+                self._clock.at_ns = None
+        now = self._clock()
+        missed_ns = self._return(now, specs) if head is not None else -1
+        self._journal.replayed += self._judged
+        self._journal.recovery_seconds = time.perf_counter() - begun
+        self._journal.begin(self._past.files)
+        if self._clock_set:
+            self._journal.try_append(Kind.CLOCK, now, encoded(self._clock_set))
+        self._journal.try_append(Kind.OPENED, now, encoded(Opened(__version__, missed_ns)))
+        self._report()
+
+    async def _records(self, found: Found) -> list[Record]:
+        """The records of a file, read beside the event loop; none where the disk does not give it."""
+        try:
+            return await asyncio.to_thread(list, self._past.records(found))
+        except OSError as problem:
+            self._past.unreadable(found, problem)
+            return []
+
+    def _begin(self, specs: Sequence[Spec]) -> None:
+        head = self._past.head
+        assert head is not None
+        self._last_ns = self._clock.at_ns = head.started_ns
+        self._heads.since_ns = head.started_ns
+        self._monitor.drop_marks(head.marks)
+        self._digest = specs_record(specs).digest
+        if head.missed_ns >= 0:
+            self._monitor.missed(head.missed_ns, head.started_ns)
+        if head.specs is not None:
+            self._use(head.specs)
+        if head.counters is not None:
+            self._count(head.counters)
+
+    async def _take(self, record: Record) -> None:
+        self._clock.at_ns = record.at_ns
+        if record.kind != Kind.DELIVERED:  # which may come when nothing is received any more
+            self._last_ns = max(self._last_ns, record.at_ns)
+        try:
+            if record.kind == Kind.REQUEST:
+                await self._judge(record)
+            else:
+                self._apply(record)
+        except Exception as error:  # noqa: BLE001 - the rest is still of use
+            self._fail(record, error)
+        if time.perf_counter() - self._turn > TURN_SECONDS:
+            await asyncio.sleep(0)
+            self._turn = time.perf_counter()
+
+    def _fail(self, record: Record, error: Exception) -> None:
+        self._wrong += 1
+        self._stats.count("internal_errors", type(error).__name__)
+        if self._wrong == 1:
+            kind = Kind(record.kind).name.lower()
+            log.error("journal_record_failed", kind=kind, offset=record.offset, exc_info=error)
+
+    async def _judge(self, record: Record) -> None:
+        request = request_of(record.payload)
+        code = Outcome.OK.value
+        try:
+            await self._export.again(
+                request.body, request.encoding, request.transport, request.sender
+            )
+        except Refusal as refusal:
+            code = refusal.outcome.value
+        self._judged += 1
+        self._stats.request(request.transport, "traces", _word(code, request.transport))
+
+    def _apply(self, record: Record) -> None:
+        now, payload = record.at_ns, record.payload
+        kind = Kind(record.kind)
+        if kind is Kind.TICK:
+            self._app.tick_again(now)
+        elif kind is Kind.SETTLED:
+            self._app.settle_again(now, last=False)
+        elif kind is Kind.CLOSED:
+            self._app.settle_again(now, last=True)
+        elif kind is Kind.COUNTERS:
+            self._count(decoded(payload, dict))
+        elif kind is Kind.PAIR:
+            set_pair_counters(self._monitor.totals, decoded(payload, dict))
+        elif kind is Kind.SPECS:
+            self._use(decoded(payload, Specs))
+        elif kind is Kind.DELIVERED:
+            delivered = decoded(payload, Delivered)
+            self._app.delivered_before(delivered.sink, delivered.keys)
+        elif kind is Kind.CLOCK:
+            self._monitor.clock_moved(decoded(payload, int), now)
+            self._last_ns = now
+        elif kind is Kind.GAP:
+            self._monitor.missed(decoded(payload, Gap).since_ns, now)
+        elif kind is Kind.OPENED:
+            missed_ns = decoded(payload, Opened).missed_ns
+            if missed_ns >= 0:
+                self._monitor.missed(missed_ns, now)
+
+    def _count(self, found: dict[str, Any]) -> None:
+        self._heads.since_ns = found.get("since_ns", self._heads.since_ns)
+        self._monitor.set_counters(found.get("monitor", {}))
+        self._stats.set_kept(found.get("stats", {}))
+        self._parts.set(found.get("more", {}))
+
+    def _use(self, found: Specs) -> None:
+        """Takes specs of then, where they are others than before and their texts are there."""
+        if found.digest == self._digest or found.texts is None:
+            return
+        specs = compiled(found.texts, self._clock())
+        if specs is not None:
+            self._digest = found.digest
+            self._app.use_again(specs)
+
+    def _return(self, now: int, specs: Sequence[Spec]) -> int:
+        """Comes back to the present: the specs of now, and the time that has passed."""
+        if specs_record(specs).digest != self._digest:
+            self._app.use_again(specs)
+        if now < self._last_ns - JUMP_NS:
+            self._clock_set = now - self._last_ns
+            self._monitor.clock_moved(self._clock_set, now)
+            return -1
+        down = max(0, now - self._last_ns)
+        self._journal.down_seconds = down / SECOND
+        if down <= self._bridged_ns:
+            return -1
+        self._monitor.missed(self._last_ns, now)
+        return self._last_ns
+
+    def _report(self) -> None:
+        flaws = self._past.flaws
+        self._journal.flaws = sum(not each.torn for each in flaws)
+        for flaw in flaws[:FLAWS_LOGGED]:
+            _log_flaw(flaw)
+        if self._past.head is None:
+            return
+        log.info(
+            "state_recovered",
+            requests=self._judged,
+            sessions=self._monitor.sessions,
+            seconds=round(self._journal.recovery_seconds, 3),
+            down_seconds=round(self._journal.down_seconds, 3),
+            flaws=len(flaws),
+            failed=self._wrong,
+        )
+
+
+def _log_flaw(flaw: Flaw) -> None:
+    tell: Callable[..., None] = log.info if flaw.torn else log.warning
+    event = "journal_torn" if flaw.torn else "journal_damaged"
+    tell(event, file=flaw.file, offset=flaw.offset, bytes=flaw.bytes, reason=flaw.why)
+
+
+def _word(code: Code, transport: str) -> str:
+    """As the transports count their answers."""
+    return GRPC_NAMES[code.grpc] if transport == "grpc" else str(code.http)
+
+
+def compiled(texts: Sequence[tuple[str, bytes]], now: int) -> list[Spec] | None:
+    """The specs in some texts; None where one cannot be compiled any more."""
+    found = []
+    for file, text in texts:
+        spec, _ = compile_text(text.decode("utf-8", "replace"), file, day_of(now))
+        if spec is None:
+            return None
+        found.append(spec)
+    return found

@@ -1,0 +1,75 @@
+"""`offrails journal`: looks into a journal."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from collector.cli.arguments import to_path
+from collector.cli.inputs import FAILED, OK, quit_with
+
+__all__ = ["add", "run"]
+
+
+def add(group: Any) -> None:
+    """Adds the verb and its options."""
+    journal = group.add_parser("journal", help="look into the journal of a service (--state)")
+    verbs = journal.add_subparsers(metavar="inspect|verify|export", required=True)
+    inspect = verbs.add_parser("inspect", help="list its files and what is in them")
+    inspect.add_argument("--json", action="store_true", help="print one file per line, as JSON")
+    verify = verbs.add_parser("verify", help="read all of it; exit code 1 if it is damaged")
+    export = verbs.add_parser("export", help="print its requests as OTLP/JSON lines")
+    for verb, name in ((inspect, "inspect"), (verify, "verify"), (export, "export")):
+        verb.add_argument("folder", type=to_path, metavar="DIR")
+        verb.set_defaults(run=run, what=name)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs `offrails journal`, and returns the exit code."""
+    folder: Path = options.folder
+    if not folder.is_dir():
+        quit_with(f"{folder}: no such folder")
+    try:
+        if options.what == "export":
+            return _export(folder)
+        if options.what == "verify":
+            return _verify(folder)
+        return _inspect(folder, as_json=options.json)
+    except PermissionError as problem:
+        quit_with(f"{problem.filename or folder}: {problem.strerror}")
+
+
+def _inspect(folder: Path, *, as_json: bool) -> int:
+    from collector.offline.journal import contents, shown
+
+    for content in contents(folder):
+        if as_json:
+            print(json.dumps(content.as_json()))
+        else:
+            print("\n".join(shown(content)))
+    return OK
+
+
+def _verify(folder: Path) -> int:
+    from collector.offline.journal import contents, shown
+
+    files = records = damaged = 0
+    for content in contents(folder):
+        files += 1
+        records += sum(content.kinds.values())
+        if content.is_damaged:
+            damaged += 1
+            print("\n".join(shown(content)))
+    print(f"{files} files, {records} records, {damaged} files damaged")
+    return FAILED if damaged else OK
+
+
+def _export(folder: Path) -> int:
+    from collector.offline.journal import exported
+
+    for each in exported(folder):
+        sys.stdout.write(each.decode())
+    return OK

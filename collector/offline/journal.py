@@ -1,0 +1,112 @@
+"""What is in a journal: its files and records, their damages, the requests as OTLP/JSON lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from collector.sinks.recorder import line
+from collector.state.reading import Found, found_in, read_file
+from collector.state.records import Kind, request_of
+from collector.state.segment import Damage, Record
+
+__all__ = ["Content", "contents", "exported", "shown"]
+
+_FLAWS_SHOWN: Final = 10
+
+
+class Content(NamedTuple):
+    """One file, read to its end."""
+
+    file: Found
+    kinds: Counter[str]
+    """Records by kind."""
+    first_ns: int
+    last_ns: int
+    """Times of its first and its last record, Unix nanoseconds; 0 without one."""
+    requests_bytes: int
+    damages: list[Damage]
+
+    @property
+    def is_damaged(self) -> bool:
+        """True if something is lost; a torn end, as a killed process leaves it, is not."""
+        return bool(self.file.problem) or any(not each.torn for each in self.damages)
+
+    def as_json(self) -> dict[str, Any]:
+        """As one JSON object."""
+        return {
+            "file": self.file.path.name,
+            "bytes": self.file.bytes,
+            "begun": _time(self.file.begun_ns),
+            "first": _time(self.first_ns),
+            "last": _time(self.last_ns),
+            "records": dict(sorted(self.kinds.items())),
+            "request_bytes": self.requests_bytes,
+            "problem": self.file.problem or None,
+            "damages": [
+                {"offset": each.offset, "bytes": each.bytes, "why": each.why, "torn": each.torn}
+                for each in self.damages
+            ],
+        }
+
+
+def contents(folder: Path) -> Iterator[Content]:
+    """All files of a journal, in order.
+
+    Raises:
+        OSError: the folder or a file cannot be read.
+    """
+    for found in found_in(folder):
+        kinds: Counter[str] = Counter()
+        damages: list[Damage] = []
+        times: list[int] = []
+        size = 0
+        for each in read_file(found.path) if not found.problem else ():
+            if isinstance(each, Damage):
+                damages.append(each)
+                continue
+            kind = Kind(each.kind)
+            kinds[kind.name.lower()] += 1
+            times = [*times[:1], each.at_ns]
+            size += len(each.payload) if kind is Kind.REQUEST else 0
+        first, last = (times[0], times[-1]) if times else (0, 0)
+        yield Content(found, kinds, first, last, size, damages)
+
+
+def shown(content: Content) -> Iterator[str]:
+    """One file, as lines for people."""
+    found = content.file
+    span = f"{_time(content.first_ns)} to {_time(content.last_ns)}" if content.first_ns else ""
+    yield f"{found.path.name}  {found.bytes:,} bytes  {span}".rstrip()
+    if content.kinds:
+        yield "  " + ", ".join(f"{n:,} {kind}" for kind, n in sorted(content.kinds.items()))
+    if found.problem:
+        yield f"  not read: {found.problem}"
+    for each in content.damages[:_FLAWS_SHOWN]:
+        word = "torn" if each.torn else "damaged"
+        yield f"  {word}: {each.bytes:,} bytes at {each.offset:,}: {each.why}"
+    if len(content.damages) > _FLAWS_SHOWN:
+        yield f"  and {len(content.damages) - _FLAWS_SHOWN:,} more damages"
+
+
+def exported(folder: Path) -> Iterator[bytes]:
+    """The logged requests as lines of OTLP/JSON, in order.
+
+    Raises:
+        OSError: the folder or a file cannot be read.
+    """
+    for found in found_in(folder):
+        for each in read_file(found.path) if not found.problem else ():
+            if isinstance(each, Record) and each.kind == Kind.REQUEST:
+                request = request_of(each.payload)
+                yield line(request.body, request.encoding)
+
+
+def _time(at_ns: int) -> str | None:
+    if not at_ns:
+        return None
+    moment = datetime.fromtimestamp(at_ns / 1e9, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,483 @@
+"""The journal of one process: an append-only log in a folder of its own.
+
+Idea: `append` is one `writev` to the newest file, before the request is acknowledged. What is written is the kernel's:
+it survives the process (`durability: process`). With `power`, answers wait until a thread has synchronised the file;
+all that was written meanwhile shares one `fdatasync` (group commit).
+
+Files are bounded in size and age. At the beginning of each, `rotated` asks whoever knows the state to write what a
+replay needs that begins there (`heads`); once that is in the file (`Kind.WHOLE`), the files before it may be deleted:
+those older than `keep_ns`, and the oldest while all take more than `bytes_max`.
+
+Invariants:
+
+- A record is whole in the file, or not at all: what a failing disk has taken of it is cut off again.
+- The oldest file is whole, so that a replay can begin with it.
+- A failure is counted, and never more than `append`'s: the next record tries again.
+
+Example: the disk is full. `append` raises; with `on_error: refuse`, the sender gets 503 and sends again later. Somebody
+frees space, and the next request is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from collector.receive.status import Outcome, Refusal
+from collector.state.lock import Lock
+from collector.state.records import (
+    Delivered,
+    Encoding,
+    Gap,
+    Kind,
+    encoded,
+    request_head,
+)
+from collector.state.segment import (
+    HEAD_BYTES,
+    HEADERS_BYTES,
+    Header,
+    head_of,
+    new_header,
+    numbered,
+    segments,
+)
+from collector.telemetry.counters import Reading
+from collector.telemetry.logs import log
+
+__all__ = ["Durability", "File", "Journal", "Rules"]
+
+Durability = Literal["off", "process", "power"]
+
+_FOLDER_MODE: Final = 0o700
+_FILE_MODE: Final = 0o600
+SECOND_NS: Final = 1_000_000_000
+FILES: Final = 16
+"""A file is closed at this part of the bound on all, and of the time that they are kept."""
+FILE_BYTES_MIN: Final = 64 << 10
+FILE_BYTES_MAX: Final = 32 << 20
+"""Bounds on the size at which a file is closed. The last record may go beyond it."""
+SYNC_SECONDS: Final = 5.0
+"""An answer waits for the disk so long at most."""
+LOG_NS: Final = 60 * SECOND_NS
+"""The log has a line about a disk that fails so often at most."""
+RETRY_SECONDS: Final = 5
+IDLE_NS: Final = 5 * SECOND_NS
+"""Between two records of a process that has nothing to do."""
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Another file would not fit either."""
+
+
+class Rules(NamedTuple):
+    """How the journal is kept."""
+
+    durability: Durability = "process"
+    bytes_max: int = 256 << 20
+    """Of all files, about."""
+    keep_ns: int = 3_600 * SECOND_NS
+    """Files whose last record is older are deleted."""
+    refuse: bool = True
+    """What happens while the disk fails: requests are refused, or judged and not written."""
+
+    @property
+    def file_bytes(self) -> int:
+        """Size at which a file is closed."""
+        return max(FILE_BYTES_MIN, min(FILE_BYTES_MAX, self.bytes_max // FILES))
+
+
+class File(NamedTuple):
+    """A file that is not the newest one."""
+
+    number: int
+    bytes: int
+    last_ns: int
+    """Time of its last record, Unix nanoseconds."""
+    is_whole: bool
+    """Whether a replay may begin with it."""
+
+
+class Journal:
+    """Appends records, and deletes old files.
+
+    Args:
+        folder: made if need be; of this process alone.
+        rules: bounds, and what a failure leads to.
+        clock: Unix nanoseconds.
+    """
+
+    def __init__(self, folder: Path, rules: Rules, clock: Callable[[], int]) -> None:
+        self.folder = folder
+        self.rules = rules
+        self.rotated: Callable[[], None] | None = None
+        """Called when a file was begun: its head is to be written."""
+        self.undivided: Callable[[int], None] | None = None
+        """Called when a request was judged to its end that is judged in parts."""
+        self.in_parts = False
+        """True while such a request is judged: its record is written, and counters count a part of it."""
+        self.complete: Callable[[], None] | None = None
+        """Called before the next file is begun while the head of this one is not whole."""
+        self.records: Counter[str] = Counter()
+        """By kind."""
+        self.errors = 0
+        self.replayed = 0
+        """Requests that were judged again at the start."""
+        self.recovery_seconds = 0.0
+        self.flaws = 0
+        """Places that could not be read at the start, torn ends aside."""
+        self.down_seconds = 0.0
+        """How long nothing was received before this start."""
+        self.failing = False
+        """True from a write that failed until one succeeds."""
+        self.bytes = 0
+        """Of all files."""
+        self._clock = clock
+        self._lock: Lock | None = None
+        self._old: list[File] = []
+        self._fd = -1
+        self._header: Header | None = None
+        self._number = 0
+        """Of the newest file."""
+        self._size = 0
+        self._is_whole = False
+        self._is_broken = False
+        """The newest file refused a record: the next goes to another one."""
+        self._is_head = False
+        """True while the head of a file is written, which begins no other."""
+        self._last_ns = 0
+        """Time of the last record."""
+        self._missed = 0
+        self._missed_ns = 0
+        """Requests that were judged and not written, and since when."""
+        self._logged_ns: int | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._next: asyncio.Future[None] | None = None
+        """What waits for a sync that has not begun."""
+        self._syncing: asyncio.Task[None] | None = None
+
+    # --- its life ------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Takes the folder.
+
+        Raises:
+            OSError: it cannot be made or written to, or is another process's (`LockedError`).
+        """
+        self.folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+        self._lock = Lock(self.folder)
+
+    def begin(self, found: Sequence[File]) -> None:
+        """Begins a file behind all that are there, and from then on writes.
+
+        Where the disk refuses it, this is counted, and tried again with each record.
+
+        Args:
+            found: those that a replay may begin with, and that are deleted one day.
+        """
+        self._old = list(found)
+        self.bytes = sum(each.bytes for each in found)
+        self._number = max((number for number, _ in segments(self.folder)), default=0)
+        if self.rules.durability == "power":
+            self._pool = ThreadPoolExecutor(1, "journal")
+        try:
+            self._open_file()
+        except OSError as problem:
+            self._fail(problem)
+
+    async def close(self) -> None:
+        """Writes no more."""
+        if self._syncing is not None:
+            with suppress(OSError):
+                await self._syncing
+        if self._fd >= 0:
+            with suppress(OSError):
+                os.fsync(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+        if self._pool is not None:
+            self._pool.shutdown()
+        self.release()
+
+    def release(self) -> None:
+        """Lets go of the folder."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    # --- requests ------------------------------------------------------------------------------
+
+    @property
+    def waits(self) -> bool:
+        """True where an answer waits for `synced`."""
+        return self.rules.durability == "power"
+
+    def keep(
+        self, now_ns: int, body: bytes, encoding: Encoding, transport: str, sender: str | None
+    ) -> None:
+        """Writes a request that is about to be judged.
+
+        Raises:
+            Refusal: it could not be written, and is to be sent again.
+        """
+        try:
+            if self._missed:
+                self._write_gap(now_ns)
+            head = request_head(transport, encoding, sender)
+            self.append(Kind.REQUEST, now_ns, head, body)
+        except OSError as problem:
+            if self.rules.refuse:
+                raise _refusal(problem) from problem
+            self._missed_ns = self._missed_ns if self._missed else now_ns
+            self._missed += 1
+
+    def _write_gap(self, now_ns: int) -> None:
+        self.append(Kind.GAP, now_ns, encoded(Gap(self._missed_ns, self._missed)))
+        self._missed = 0
+
+    def parts(self, *, begin: bool) -> None:
+        """A request that is judged in parts begins or has ended: in between, counters count a part of it."""
+        self.in_parts = begin
+        if not begin and self.undivided is not None:
+            self.undivided(self._clock())
+
+    def append(self, kind: Kind, at_ns: int, *parts: bytes) -> None:
+        """Appends one record.
+
+        Raises:
+            OSError: the disk refuses it. Nothing of it is in the file then.
+        """
+        try:
+            if (
+                self._size >= self.rules.file_bytes or self._is_broken or self._is_old(at_ns)
+            ) and (not self._is_head):
+                self._rotate()
+            self._write(kind, at_ns, parts)
+        except OSError as problem:
+            self._fail(problem)
+            raise
+        self.records[kind.name.lower()] += 1
+        if self.failing:
+            self.failing = False
+            log.info("journal_recovered", folder=str(self.folder), errors=self.errors)
+
+    def try_append(self, kind: Kind, at_ns: int, *parts: bytes) -> bool:
+        """The same; False where the disk refuses it, which is counted."""
+        try:
+            self.append(kind, at_ns, *parts)
+        except OSError:
+            return False
+        return True
+
+    def _is_old(self, at_ns: int) -> bool:
+        header = self._header
+        return header is None or at_ns - header.begun_ns > self.rules.keep_ns // FILES
+
+    def _write(self, kind: Kind, at_ns: int, parts: tuple[bytes, ...]) -> None:
+        assert self._header is not None
+        head = head_of(self._header, kind, at_ns, parts)
+        size = HEAD_BYTES + sum(map(len, parts))
+        try:
+            _write_all(self._fd, head, *parts)
+        except OSError as problem:
+            self._is_broken = problem.errno not in _FULL
+            with suppress(OSError):
+                os.ftruncate(self._fd, self._size)
+            raise
+        self._size += size
+        self.bytes += size
+        self._last_ns = at_ns
+
+    def _fail(self, problem: OSError) -> None:
+        self.errors += 1
+        self.failing = True
+        now = self._clock()
+        if self._logged_ns is None or not 0 <= now - self._logged_ns < LOG_NS:
+            self._logged_ns = now
+            log.error(
+                "journal_failing",
+                folder=str(self.folder),
+                reason=problem.strerror or str(problem),
+                errors=self.errors,
+                requests="refused" if self.rules.refuse else "judged, not written",
+            )
+
+    # --- what else happens ---------------------------------------------------------------------
+
+    def tick(self, now: int, *, busy: bool) -> None:
+        """Time goes on: verdicts are about to become final, and sessions to end.
+
+        Where nothing is going on, a record every few seconds says how long the process lived.
+        """
+        if busy or not 0 <= now - self._last_ns < IDLE_NS:
+            self.try_append(Kind.TICK, now)
+
+    def settled(self, sink: str, keys: list[bytes]) -> None:
+        """Messages have left the queue of a sink."""
+        self.try_append(Kind.DELIVERED, self._clock(), encoded(Delivered(sink, keys)))
+
+    def settling(self, now: int) -> None:
+        """Calls that settled are about to page."""
+        self.try_append(Kind.SETTLED, now)
+
+    # --- files ---------------------------------------------------------------------------------
+
+    def whole(self, at_ns: int) -> None:
+        """The newest file has all that a replay needs: older ones may go."""
+        if self.try_append(Kind.WHOLE, at_ns):
+            self._is_whole = True
+            self.prune(at_ns)
+
+    def _rotate(self) -> None:
+        """Begins another file.
+
+        Raises:
+            OSError: the disk refuses it.
+        """
+        self._is_head = True
+        try:
+            if not self._is_whole and not self._is_broken and self.complete is not None:
+                self.complete()
+            self._open_file()
+        finally:
+            self._is_head = False
+
+    def _open_file(self) -> None:
+        number, now = self._number + 1, self._clock()
+        header, path = new_header(number, now), numbered(self.folder, number)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        fd = os.open(path, flags, _FILE_MODE)
+        try:
+            _write_all(fd, header.pack())
+        except OSError:
+            os.close(fd)
+            path.unlink()
+            raise
+        before, self._fd = self._fd, fd
+        if self._header is not None:
+            self._old.append(File(self._header.number, self._size, now, self._is_whole))
+        self._header, self._size, self._is_whole = header, HEADERS_BYTES, False
+        self._number = number
+        self._is_broken = False
+        self.bytes += HEADERS_BYTES
+        if before >= 0:
+            self._leave(before)
+        if self._pool is not None:
+            self._pool.submit(_sync_folder, self.folder)
+        if self.rotated is not None:
+            self.rotated()
+
+    def _leave(self, fd: int) -> None:
+        """Closes a file, where power may fail behind a sync."""
+        if self._pool is None:
+            os.close(fd)
+        else:
+            self._pool.submit(_sync_and_close, fd)
+
+    def prune(self, now_ns: int) -> None:
+        """Deletes the oldest files that are too old, or too many, and not needed."""
+        wholes = [place for place, each in enumerate(self._old) if place and each.is_whole]
+        if self._is_whole and self._old:
+            wholes.append(len(self._old))
+        gone = 0
+        for place in wholes:
+            last_ns = self._old[place - 1].last_ns
+            if self.bytes <= self.rules.bytes_max and last_ns > now_ns - self.rules.keep_ns:
+                break
+            for each in self._old[gone:place]:
+                with suppress(FileNotFoundError):
+                    numbered(self.folder, each.number).unlink()
+                self.bytes -= each.bytes
+            gone = place
+        del self._old[:gone]
+
+    # --- power ---------------------------------------------------------------------------------
+
+    async def synced(self) -> None:
+        """Waits until all that is written so far is on the disk.
+
+        Raises:
+            Refusal: it is not, within `SYNC_SECONDS`, and requests are refused then.
+        """
+        if self._pool is None:
+            return
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_future()
+        mine = self._next
+        if self._syncing is None:
+            self._syncing = asyncio.create_task(self._sync(self._pool))
+        try:
+            async with asyncio.timeout(SYNC_SECONDS):
+                await asyncio.shield(mine)
+        except OSError as problem:  # TimeoutError is one
+            if isinstance(problem, TimeoutError):
+                self._fail(problem)
+            if self.rules.refuse:
+                raise _refusal(problem) from problem
+
+    async def _sync(self, pool: ThreadPoolExecutor) -> None:
+        """Synchronises again and again while somebody waits."""
+        loop = asyncio.get_running_loop()
+        while self._next is not None:
+            waiting, self._next = self._next, None
+            try:
+                await loop.run_in_executor(pool, os.fdatasync, self._fd)
+            except OSError as problem:
+                self._is_broken = True  # what the kernel held of the file may be lost
+                self._fail(problem)
+                waiting.set_exception(problem)
+                waiting.exception()  # nobody may wait any more
+            else:
+                waiting.set_result(None)
+        self._syncing = None
+
+    # --- metrics -------------------------------------------------------------------------------
+
+    def readings(self) -> Iterator[Reading]:
+        """The journal's own metrics."""
+        kinds = {kind.name.lower(): 0 for kind in Kind} | self.records
+        yield Reading("journal_bytes", [((), self.bytes)])
+        yield Reading(
+            "journal_records", [((kind,), count) for kind, count in sorted(kinds.items())]
+        )
+        yield Reading("journal_errors", [((), self.errors)])
+        yield Reading("journal_failing", [((), int(self.failing))])
+        yield Reading("journal_replayed", [((), self.replayed)])
+        yield Reading("journal_recovery_seconds", [((), self.recovery_seconds)])
+        yield Reading("journal_flaws", [((), self.flaws)])
+        yield Reading("down_seconds", [((), self.down_seconds)])
+
+
+def _refusal(problem: OSError) -> Refusal:
+    why = problem.strerror or "the disk does not answer"
+    return Refusal(Outcome.UNAVAILABLE, f"the journal cannot be written: {why}", RETRY_SECONDS)
+
+
+def _write_all(fd: int, *parts: bytes) -> None:
+    """Writes all of it with one call.
+
+    Raises:
+        OSError: the disk refuses it, or has taken a part only.
+    """
+    if os.writev(fd, parts) != sum(map(len, parts)):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _sync_and_close(fd: int) -> None:
+    try:
+        os.fdatasync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,212 @@
+"""What an earlier process has left in the journal: which files a replay reads, and what it begins with.
+
+Idea: a replay begins with the first file that is whole. Its head says since when the monitor sees spans, and which
+sessions were known before. Files before it, which only a crash leaves there, are of no use.
+
+A process that ends in the middle of each replay (for lack of memory, say) must not do so forever: attempts are
+counted in the folder, and the journal is set aside after `ATTEMPTS_MAX`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from collector.state.journal import File
+from collector.state.reading import Found, found_in, read_file
+from collector.state.records import Kind, Known, Specs, decoded
+from collector.state.segment import FIRST, PATTERN, Damage, Record
+
+__all__ = ["ATTEMPTS_MAX", "Flaw", "Head", "Past"]
+
+ATTEMPTS_MAX: Final = 5
+_ATTEMPTS: Final = "attempts"
+_ASIDE: Final = "set-aside"
+
+
+class Flaw(NamedTuple):
+    """Something in a file that cannot be used."""
+
+    file: str
+    offset: int
+    bytes: int
+    why: str
+    torn: bool
+    """True for the end of a file, as a killed process leaves it."""
+
+
+class Head(NamedTuple):
+    """What a replay begins with."""
+
+    started_ns: int
+    """Since when the monitor sees spans, Unix nanoseconds."""
+    missed_ns: int
+    """When spans were last missed before; -1 if never."""
+    counters: dict[str, Any] | None
+    specs: Specs | None
+    marks: array[int]
+    """Of the sessions that were known before."""
+
+
+class Past:
+    """The files of a journal, read from the first whole one on.
+
+    Args:
+        folder: of the journal.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.flaws: list[Flaw] = []
+        self.files: list[File] = []
+        """Those that were read to their end."""
+        self.head: Head | None = None
+        """None where there is nothing to replay."""
+        self._folder = folder
+        self._found: list[Found] = []
+
+    def look(self, *, check: bool = False) -> None:
+        """Finds the file that a replay begins with, and reads its head.
+
+        Args:
+            check: reads all files to their ends, and notes their flaws.
+
+        Raises:
+            OSError: the folder or a file cannot be read.
+        """
+        found = found_in(self._folder)
+        for each in found:
+            if each.problem:
+                self.flaws.append(Flaw(each.path.name, 0, each.bytes, each.problem, False))
+        readable = [each for each in found if not each.problem]
+        first = None
+        for place, each in enumerate(readable):
+            head = self._head_of(each)
+            if head is None and each.number == FIRST:
+                head = _no_head(each)  # nothing was known before
+            if head is not None:
+                first, self.head = place, head
+                break
+        if first is None and readable:
+            # Nothing says what was known before: as if the monitor had started with this file.
+            first, self.head = 0, _no_head(readable[0])
+        self._found = readable[first:] if first is not None else []
+        if check:
+            for each in self._found:
+                self.flaws += _flaws_of(each)
+        before = readable[: first or 0]
+        self.files = [File(each.number, each.bytes, each.begun_ns, False) for each in before]
+
+    def _head_of(self, found: Found) -> Head | None:
+        try:
+            return _head_of(found)
+        except OSError as problem:
+            self.unreadable(found, problem)
+            return None
+
+    def unreadable(self, found: Found, problem: OSError) -> None:
+        """Notes a file that the disk does not give."""
+        why = problem.strerror or str(problem)
+        self.flaws.append(Flaw(found.path.name, 0, found.bytes, why, False))
+
+    @property
+    def paths(self) -> list[Found]:
+        """The files that a replay reads."""
+        return self._found
+
+    def records(self, found: Found) -> Iterator[Record]:
+        """The records of one file, and then it is one of `files`.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        last_ns, is_whole = found.begun_ns, False
+        for each in read_file(found.path):
+            if isinstance(each, Damage):
+                flaw = _flaw(found, each)
+                if flaw not in self.flaws:
+                    self.flaws.append(flaw)
+                continue
+            last_ns = max(last_ns, each.at_ns)
+            is_whole = is_whole or each.kind == Kind.WHOLE
+            yield each
+        self.files.append(File(found.number, found.bytes, last_ns, is_whole))
+
+    # --- attempts --------------------------------------------------------------------------------
+
+    def attempt(self) -> bool:
+        """Counts an attempt to replay; False where too many have failed: then the journal was set aside.
+
+        Raises:
+            OSError: the folder cannot be written to.
+        """
+        file = self._folder / _ATTEMPTS
+        try:
+            before = int(file.read_text())
+        except (OSError, ValueError):
+            before = 0
+        if before >= ATTEMPTS_MAX:
+            self._set_aside()
+            self.done()
+            return False
+        with suppress(OSError):  # a full disk keeps nobody from starting
+            file.write_text(str(before + 1))
+        return True
+
+    def done(self) -> None:
+        """The replay has come to its end."""
+        with suppress(OSError):
+            (self._folder / _ATTEMPTS).unlink(missing_ok=True)
+
+    def _set_aside(self) -> None:
+        """Moves all files into a folder of their own; those that were there before are deleted."""
+        aside = self._folder / _ASIDE
+        aside.mkdir(0o700, exist_ok=True)
+        for old in aside.glob(PATTERN):
+            old.unlink()
+        for file in self._folder.glob(PATTERN):
+            file.rename(aside / file.name)
+
+
+def _flaw(found: Found, damage: Damage) -> Flaw:
+    return Flaw(found.path.name, damage.offset, damage.bytes, damage.why, damage.torn)
+
+
+def _flaws_of(found: Found) -> list[Flaw]:
+    """What cannot be used of a file."""
+    return [_flaw(found, each) for each in read_file(found.path) if isinstance(each, Damage)]
+
+
+def _no_head(found: Found) -> Head:
+    return Head(found.begun_ns, -1, None, None, array("Q"))
+
+
+def _head_of(found: Found) -> Head | None:
+    """The head of a file; None where it has none, or not all of it."""
+    counters: dict[str, Any] | None = None
+    specs: Specs | None = None
+    marks = array("Q")
+    for record in read_file(found.path):
+        if isinstance(record, Damage):
+            continue
+        try:
+            if record.kind == Kind.COUNTERS and counters is None:
+                counters = decoded(record.payload, dict)
+            elif record.kind == Kind.SPECS and specs is None:
+                specs = decoded(record.payload, Specs)
+            elif record.kind == Kind.KNOWN:
+                marks.frombytes(decoded(record.payload, Known).marks)
+        except ValueError:
+            continue  # of a version that writes it otherwise
+        if record.kind == Kind.WHOLE:
+            known = (counters or {}).get("monitor", {})
+            return Head(
+                known.get("started_ns", found.begun_ns),
+                known.get("missed_ns", -1),
+                counters,
+                specs,
+                marks,
+            )
+    return None

@@ -1,0 +1,165 @@
+"""What the journal's records hold: a kind for each, and how its payload is written and read.
+
+A request's payload is a short head and the body as it was judged, after decompression. All others are MessagePack,
+and read by their types: fields that a later version adds have defaults, and those it drops are passed over.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+
+__all__ = [
+    "Delivered",
+    "Gap",
+    "Kind",
+    "Known",
+    "Opened",
+    "Request",
+    "Specs",
+    "decoded",
+    "encoded",
+    "request_head",
+    "request_of",
+]
+
+Encoding = Literal["proto", "json"]
+
+T = TypeVar("T")
+
+
+class Kind(IntEnum):
+    """What a record is. Numbers are on disk, and never change."""
+
+    OPENED = 1
+    """A process began to write."""
+    REQUEST = 2
+    """A trace request was accepted."""
+    TICK = 3
+    """Time went on. No payload."""
+    CLOCK = 4
+    """The wall clock was set."""
+    SPECS = 5
+    """The specs in use from here on."""
+    COUNTERS = 6
+    """The process's counters."""
+    PAIR = 7
+    """The counters of one agent under one spec."""
+    KNOWN = 8
+    """Sessions that were known when the file was begun."""
+    WHOLE = 9
+    """The file has all that a replay needs which begins with it. No payload."""
+    DELIVERED = 10
+    """Messages arrived at a sink, or were given up."""
+    GAP = 11
+    """Requests were judged that could not be written."""
+    CLOSED = 12
+    """The process stopped of its own accord. No payload."""
+    SETTLED = 13
+    """Calls that settled were due to page. No payload."""
+
+
+class Opened(msgspec.Struct, array_like=True):
+    """Who writes."""
+
+    program: str
+    """Its version."""
+    missed_ns: int = -1
+    """Since when spans may have been missed, Unix nanoseconds; -1 where none were."""
+
+
+class Request(msgspec.Struct):
+    """An accepted request."""
+
+    transport: str
+    encoding: Encoding
+    sender: str | None
+    """The name of the sender's token; None if no token was required."""
+    body: bytes
+
+
+class Specs(msgspec.Struct):
+    """The specs in use: the texts of their files."""
+
+    digest: bytes
+    texts: list[tuple[str, bytes]] | None
+    """(file, text) of each; None where they are too large to be written again and again."""
+
+
+class Known(msgspec.Struct, array_like=True):
+    """Sessions by `monitor.session.dropped_sessions.mark_of`, eight bytes each, little-endian."""
+
+    marks: bytes
+
+
+class Delivered(msgspec.Struct, array_like=True):
+    """Messages of one sink that need not be sent again."""
+
+    sink: str
+    keys: list[bytes]
+
+
+class Gap(msgspec.Struct, array_like=True):
+    """Requests that were judged and not written."""
+
+    since_ns: int
+    requests: int
+
+
+_HEAD: Final = struct.Struct("<BHHB")
+"""Encoding, lengths of transport and sender, and whether there is a sender."""
+_ENCODINGS: Final[tuple[Encoding, ...]] = ("proto", "json")
+_NAME_MAX: Final = 65_535
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
+
+def request_head(transport: str, encoding: Encoding, sender: str | None) -> bytes:
+    """What stands before the body of a request."""
+    name = b"" if sender is None else sender.encode()
+    word = transport.encode()
+    if len(name) > _NAME_MAX or len(word) > _NAME_MAX:
+        raise ValueError("names of senders have at most 65,535 bytes")
+    place = _ENCODINGS.index(encoding)
+    return _HEAD.pack(place, len(word), len(name), sender is not None) + word + name
+
+
+def request_of(payload: bytes) -> Request:
+    """The request in a payload.
+
+    Raises:
+        ValueError: it holds none.
+    """
+    try:
+        place, word, name, has_sender = _HEAD.unpack_from(payload)
+        encoding = _ENCODINGS[place]
+    except (struct.error, IndexError) as problem:
+        raise ValueError(str(problem)) from None
+    middle = _HEAD.size + word
+    end = middle + name
+    if end > len(payload):
+        raise ValueError("its head is longer than the record")
+    transport = payload[_HEAD.size : middle].decode()
+    sender = payload[middle:end].decode() if has_sender else None
+    return Request(transport, encoding, sender, payload[end:])
+
+
+def encoded(what: Any) -> bytes:
+    """A payload of any other kind."""
+    found: bytes = _ENCODER.encode(what)
+    return found
+
+
+def decoded(payload: bytes, kind: type[T]) -> T:
+    """What a payload holds.
+
+    Raises:
+        ValueError: it holds something else.
+    """
+    try:
+        found: T = msgspec.msgpack.decode(payload, type=kind)
+    except (msgspec.MsgspecError, RecursionError) as problem:
+        raise ValueError(str(problem)) from None
+    return found

@@ -1,0 +1,203 @@
+"""One file of the journal: a header, then records that were appended one by one.
+
+    header   magic 8 | version 2 | spare 2 | number 4 | begun_ns 8 | salt 20 | crc32 4      (48 bytes), twice
+    record   mark 8 | length 4 | kind 1 | spare 3 | at_ns 8 | crc32 4                        (28 bytes), then the payload
+
+All numbers are little-endian. The salt is random. Its first 8 bytes are the mark of each record of the file, and its
+next 4 begin each record's checksum, which covers the record's head and its payload. The header stands twice, since
+without its salt no record can be read.
+
+Idea: a record counts only if its checksum does. Behind one that does not, the reader searches the file's mark, byte
+by byte, until a record counts again. A sender does not know the mark, so no payload can pass for a record.
+
+Invariants:
+
+- Reading raises nothing, whatever the bytes are: what cannot be read is `Damage`, with its place.
+- A file of another version is not read at all, nor changed.
+
+Example: a process is killed in the middle of a write. The last record of its file is torn: the reader gives all
+records before it, then `Damage` with `torn` True.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+from zlib import crc32
+
+__all__ = [
+    "FIRST",
+    "HEADERS_BYTES",
+    "HEAD_BYTES",
+    "PATTERN",
+    "PAYLOAD_MAX",
+    "VERSION",
+    "Damage",
+    "Header",
+    "Record",
+    "head_of",
+    "new_header",
+    "numbered",
+    "read",
+    "read_header",
+    "segments",
+]
+
+MAGIC: Final = b"OFFRJRNL"
+VERSION: Final = 1
+PATTERN: Final = "journal-*.log"
+FIRST: Final = 1
+"""Number of the first file of a journal."""
+PAYLOAD_MAX: Final = 1 << 30
+"""Bytes of one record. Bodies have a bound of their own, which is lower."""
+
+_HEADER: Final = struct.Struct("<8sHHIQ20sI")
+_HEAD: Final = struct.Struct("<8sIB3xQI")
+HEADER_BYTES: Final = _HEADER.size
+HEADERS_BYTES: Final = 2 * HEADER_BYTES
+HEAD_BYTES: Final = _HEAD.size
+_CRC_BYTES: Final = 4
+_MARK_BYTES: Final = 8
+_SALT_BYTES: Final = 20
+
+
+class Header(NamedTuple):
+    """What a file says of itself."""
+
+    version: int
+    number: int
+    """Files of one folder are numbered in the order in which they were begun."""
+    begun_ns: int
+    """Unix nanoseconds."""
+    salt: bytes
+
+    @property
+    def mark(self) -> bytes:
+        """What each record of the file begins with."""
+        return self.salt[:_MARK_BYTES]
+
+    @property
+    def seed(self) -> int:
+        """What the checksums of the file's records begin with."""
+        return int.from_bytes(self.salt[_MARK_BYTES : _MARK_BYTES + _CRC_BYTES], "little")
+
+    def pack(self) -> bytes:
+        """The header's bytes, twice."""
+        bare = _HEADER.pack(MAGIC, self.version, 0, self.number, self.begun_ns, self.salt, 0)
+        once = bare[:-_CRC_BYTES] + crc32(bare[:-_CRC_BYTES]).to_bytes(_CRC_BYTES, "little")
+        return once + once
+
+
+class Record(NamedTuple):
+    """A record whose checksum counts."""
+
+    kind: int
+    at_ns: int
+    """Unix nanoseconds."""
+    payload: bytes
+    offset: int
+    """Of its first byte in the file."""
+
+
+class Damage(NamedTuple):
+    """Bytes of a file that cannot be read."""
+
+    offset: int
+    bytes: int
+    why: str
+    torn: bool = False
+    """True for the end of a file, as a process leaves it that is killed while it writes."""
+
+
+def new_header(number: int, begun_ns: int) -> Header:
+    """The header of a new file, with a salt of its own."""
+    return Header(VERSION, number, begun_ns, os.urandom(_SALT_BYTES))
+
+
+def head_of(header: Header, kind: int, at_ns: int, parts: tuple[bytes, ...]) -> bytes:
+    """The head of a record with this payload, in parts."""
+    length = sum(map(len, parts))
+    head = _HEAD.pack(header.mark, length, kind, at_ns, 0)[:-_CRC_BYTES]
+    found = crc32(head, header.seed)
+    for part in parts:
+        found = crc32(part, found)
+    return head + found.to_bytes(_CRC_BYTES, "little")
+
+
+def read_header(data: bytes) -> Header | Damage:
+    """The header of a file, from the first of its two copies that is whole."""
+    for offset in (0, HEADER_BYTES):
+        copy = data[offset : offset + HEADER_BYTES]
+        if len(copy) < HEADER_BYTES or not copy.startswith(MAGIC):
+            continue
+        _, version, _, number, begun_ns, salt, crc = _HEADER.unpack(copy)
+        if crc32(copy[:-_CRC_BYTES]) != crc:
+            continue
+        if version != VERSION:
+            word = "newer" if version > VERSION else "older"
+            why = f"version {version}, which is {word} than this program's {VERSION}"
+            return Damage(0, len(data), why)
+        return Header(version, number, begun_ns, salt)
+    return Damage(0, len(data), "no header of a journal", torn=len(data) < HEADERS_BYTES)
+
+
+def read(data: bytes) -> Iterator[Record | Damage]:
+    """The records of a file, and what lies between them that is none, in order."""
+    header = read_header(data)
+    if isinstance(header, Damage):
+        if data:
+            yield header
+        return
+    at, end = HEADERS_BYTES, len(data)
+    while at < end:
+        record = _record(data, at, header)
+        if record is not None:
+            yield record
+            at += HEAD_BYTES + len(record.payload)
+            continue
+        begin, at = at, _next(data, at + 1, header)
+        is_last = at >= end
+        why = "the last record is torn" if is_last else "a checksum does not match"
+        yield Damage(begin, at - begin, why, torn=is_last)
+
+
+def _record(data: bytes, at: int, header: Header) -> Record | None:
+    """The record at a place; None where none counts."""
+    if len(data) - at < HEAD_BYTES or not data.startswith(header.mark, at):
+        return None
+    _, length, kind, at_ns, crc = _HEAD.unpack_from(data, at)
+    begin = at + HEAD_BYTES
+    if length > len(data) - begin:
+        return None
+    payload = data[begin : begin + length]
+    head = data[at : begin - _CRC_BYTES]
+    if crc32(payload, crc32(head, header.seed)) != crc:
+        return None
+    return Record(kind, at_ns, payload, at)
+
+
+def _next(data: bytes, at: int, header: Header) -> int:
+    """The place of the next record that counts; the end of the file where there is none."""
+    while (found := data.find(header.mark, at)) >= 0:
+        if _record(data, found, header) is not None:
+            return found
+        at = found + 1
+    return len(data)
+
+
+def numbered(folder: Path, number: int) -> Path:
+    """The file with a number."""
+    return folder / f"journal-{number:010d}.log"
+
+
+def segments(folder: Path) -> list[tuple[int, Path]]:
+    """The files of a journal with their numbers, in order; other files are left out."""
+    found = []
+    for file in folder.glob(PATTERN):
+        digits = file.stem.removeprefix("journal-")
+        if digits.isascii() and digits.isdigit():
+            found.append((int(digits), file))
+    return sorted(found)

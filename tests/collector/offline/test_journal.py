@@ -1,0 +1,85 @@
+"""`offrails journal`: what is in a journal, and whether it is whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from collector.cli.main import main
+from collector.state.journal import Journal, Rules
+from collector.state.records import Kind
+from tests.collector.app.test_service import body
+from tests.collector.state.life import START, Clock
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A journal with two requests, whose process was killed."""
+    journal = Journal(tmp_path, Rules(), Clock())
+    journal.open()
+    journal.begin([])
+    journal.append(Kind.TICK, START)
+    for number, tool in enumerate(("unlock_safety", "move")):
+        journal.keep(START + number, body(tool), "json", "http_json", None)
+    journal.release()
+    return tmp_path
+
+
+def _file(folder: Path) -> Path:
+    (file,) = folder.glob("journal-*.log")
+    return file
+
+
+def test_inspect_lists_files_and_records(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each file has its size, its times and its records by kind."""
+    assert main(["journal", "inspect", str(folder)]) == 0
+    told = capsys.readouterr().out
+    size = _file(folder).stat().st_size
+    assert f"journal-0000000001.log  {size:,} bytes  2023-11-14T22:13:20.000Z to" in told
+    assert "  2 request, 1 tick\n" in told
+
+    assert main(["journal", "inspect", "--json", str(folder)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["records"] == {"request": 2, "tick": 1}
+    assert found["damages"] == []
+
+
+def test_verify_tells_a_torn_end_from_damage(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A torn end is whole; a flipped bit is damage, with its file and place, and exit code 1."""
+    file = _file(folder)
+    data = file.read_bytes()
+    file.write_bytes(data[:-1])
+    assert main(["journal", "verify", str(folder)]) == 0
+    assert "1 files, 2 records, 0 files damaged" in capsys.readouterr().out
+    place = data.index(b"unlock_safety")
+    file.write_bytes(data[:place] + b"U" + data[place + 1 :])
+    assert main(["journal", "verify", str(folder)]) == 1
+    told = capsys.readouterr().out
+    assert "journal-0000000001.log" in told
+    assert "damaged:" in told
+    assert "1 files, 2 records, 1 files damaged" in told
+
+
+def test_export_gives_lines_that_replay_reads(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The requests come out as OTLP/JSON, one a line, in order."""
+    assert main(["journal", "export", str(folder)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line) for line in lines] == [
+        json.loads(body(tool)) for tool in ("unlock_safety", "move")
+    ]
+
+
+def test_a_folder_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A mistyped folder ends with a message and the exit code of usage."""
+    with pytest.raises(SystemExit) as ended:
+        main(["journal", "inspect", "/nowhere/at/all"])
+    assert ended.value.code == 2
+    assert "/nowhere/at/all: no such folder" in capsys.readouterr().err

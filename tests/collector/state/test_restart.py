@@ -1,0 +1,448 @@
+"""A service that is killed and goes on, in this process, with a clock of our own."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from collector.config.settings import Alerts, Auth, Bearer, Receiver
+from collector.decode.protobuf.slices import LARGE_BYTES
+from collector.decode.span import Resource, Span
+from collector.net.watched_files import UnusableError
+from collector.sinks.alert import stamp
+from collector.telemetry.logs import captured
+from monitor.limits import SECOND
+from monitor.spec.compiler.compile import compile_text
+from monitor.spec.read import load_specs
+from monitor.spec.spec import Spec
+from tests.collector.state.life import START, Life, body_of
+from tests.simulation import wire
+from tests.simulation.exporter import Request, Road, deliver
+from tests.simulation.world import SPECS as SHADOWS
+from tests.simulation.world import World
+
+SPECS = tuple(replace(spec, mode="page") for spec in SHADOWS)
+ALERTS = Alerts(alertmanager=("http://127.0.0.1:1/",))
+
+
+def traffic(seed: int, sessions: int = 6) -> list[Request]:
+    """Sessions of all kinds over half a minute."""
+    chance = Random(seed)
+    world = World(chance)
+    spans = []
+    for number in range(sessions):
+        spans += world.session(f"s{number}", START + chance.randrange(1, 20 * SECOND)).spans
+    return deliver(spans, Road(), chance)
+
+
+async def _live(life: Life, requests: list[Request], deaths: set[int]) -> None:
+    await life.start()
+    for number, request in enumerate(requests):
+        life.pass_to(request.now)
+        await life.send(request.spans)
+        if number in deaths:
+            now = life.clock.now
+            await life.restart(0)
+            assert life.clock.now == now
+    life.pass_to(life.clock.now + 20 * SECOND)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_killed_service_goes_on_as_if_nothing_had_been(seed: int, tmp_path: Path) -> None:
+    """Judgements, metrics, counters and pages are those of a service that was never killed."""
+    requests = traffic(seed)
+    chance = Random(seed)
+    deaths = {chance.randrange(len(requests)) for _ in range(3)}
+    true = Life(None, SPECS, alerts=ALERTS)
+    killed = Life(tmp_path, SPECS, alerts=ALERTS)
+    asyncio.run(_live(true, requests, set()))
+    asyncio.run(_live(killed, requests, deaths))
+    assert killed.objects() == true.objects()
+    assert killed.families() == true.families()
+    assert killed.counters() == true.counters()
+    assert killed.firing() == true.firing()
+
+
+def spec_of(text: str) -> Spec:
+    spec, findings = compile_text(text, "rover.yaml")
+    assert spec is not None, findings
+    return spec
+
+
+ROVER = """
+id: rover
+kind: task
+mode: page
+match: {service.name: rover}
+alphabet: {unlock: {tool: unlock}, move: {tool: move}, lock: {tool: lock}}
+golden: [[unlock, move, lock]]
+"""
+HOUR_NS = 3_600 * SECOND
+
+
+class Rover:
+    """An agent that calls tools in sessions, one call a request, by the clock of a service."""
+
+    def __init__(self, life: Life) -> None:
+        self.life = life
+        self._serial = 0
+        self._resource = Resource({"service.name": "rover"})
+
+    async def call(self, session: str, tool: str, **sent: Any) -> Span:
+        """One call that ends now."""
+        self.life.pass_to(self.life.clock.now + SECOND)
+        self._serial += 1
+        span = wire.tool(
+            self._resource,
+            tool,
+            {},
+            conversation=session,
+            trace_id=session.encode().ljust(16, b"."),
+            span_id=self._serial.to_bytes(8, "big"),
+            start_ns=self.life.clock.now - 1_000,
+            end_ns=self.life.clock.now,
+        )
+        await self.life.send([span], **sent)
+        return span
+
+    def judgement(self, session: str) -> dict[str, Any]:
+        (found,) = self.life.app.monitor.find(session)
+        return found
+
+
+def skip(life: Life, by: int) -> None:
+    """Time goes on at once, as for a machine that slept."""
+    life.clock.now += by
+    life.pass_to(life.clock.now + SECOND)
+
+
+async def _started(
+    folder: Path, state: Mapping[str, Any] | None = None, **more: Any
+) -> tuple[Life, Rover]:
+    """A service that is older than any session may be."""
+    life = Life(folder, [spec_of(ROVER)], state=state, alerts=ALERTS, **more)
+    await life.start()
+    skip(life, HOUR_NS)
+    return life, Rover(life)
+
+
+def test_a_short_down_time_needs_no_leniency(tmp_path: Path) -> None:
+    """A session that began before goes on exactly, and a new one is judged fully from its first call."""
+
+    async def run() -> None:
+        life, rover = await _started(tmp_path)
+        await rover.call("old", "unlock")
+        await life.restart(5 * SECOND)
+        await rover.call("old", "lock")
+        await rover.call("new", "move")
+        for session in ("old", "new"):
+            found = rover.judgement(session)
+            assert (found["exact"], found["joined"], found["harmful"]) == (True, False, 1)
+        assert not life.app.young_until
+
+    asyncio.run(run())
+
+
+def test_after_a_long_down_time_sessions_count_as_joined(tmp_path: Path) -> None:
+    """Calls may have been missed then: what goes on is joined, and what is new may have begun before.
+
+    A session that ended before stays as it was.
+    """
+
+    async def run() -> None:
+        life, rover = await _started(tmp_path)
+        for session in ("done", "old"):
+            await rover.call(session, "unlock")
+        await life.restart(60 * SECOND)
+        assert life.app._state is not None
+        assert 60 <= life.app._state.journal.down_seconds < 61
+        await rover.call("old", "lock")
+        await rover.call("new", "move")
+        old, new, done = (rover.judgement(each) for each in ("old", "new", "done"))
+        assert (old["joined"], old["exact"], old["harmful"]) == (True, False, 0)
+        assert new["harmful"] == 0
+        assert (done["joined"], done["exact"]) == (False, True)
+        true = [old, new, done]
+        await life.restart(0)  # a replay knows of the down-time before
+        found = [rover.judgement(each) for each in ("old", "new", "done")]
+        assert found == true
+
+    asyncio.run(run())
+
+
+def test_counters_go_on_when_the_oldest_files_are_gone(tmp_path: Path) -> None:
+    """Deleted files take sessions along, which count as joined when they go on, but no counter."""
+
+    async def run() -> None:
+        life, rover = await _started(tmp_path, {"keep_seconds": 64.0})
+        await rover.call("old", "move")
+        before = life.families()
+        for number in range(8):
+            life.pass_to(life.clock.now + 20 * SECOND)
+            await rover.call(f"s{number}", "unlock")
+        life.pass_to(life.clock.now + 120 * SECOND)
+        await rover.call("last", "unlock")
+        life.pass_to(life.clock.now + 20 * SECOND)
+        assert "offrails_harmful_calls" in before
+        true, counters = life.families(), life.counters()
+        await life.restart(0)
+        assert life.app.monitor.find("old") == []
+        found = life.families()
+        for name in COUNTED:
+            assert found[name] == true[name], name
+        assert life.counters() == counters
+        await rover.call("old", "move")
+        old = rover.judgement("old")
+        assert (old["joined"], old["harmful"]) == (True, 0)
+        await rover.call("fresh", "move")
+        fresh = rover.judgement("fresh")
+        assert (fresh["joined"], fresh["exact"], fresh["harmful"]) == (False, True, 1)
+
+    asyncio.run(run())
+
+
+COUNTED = (
+    "offrails_calls",
+    "offrails_harmful_calls",
+    "offrails_harmful_calls_provisional",
+    "offrails_sessions_started",
+    "offrails_sessions_joined",
+)
+
+
+def test_a_session_keeps_the_spec_it_began_with(tmp_path: Path) -> None:
+    """A spec that changed while the service was down judges new sessions; old ones keep their version."""
+
+    async def run() -> None:
+        file = tmp_path / "rover.yaml"
+        file.write_text(ROVER)
+        life = Life(tmp_path / "state", load_specs([file]).specs)
+        await life.start()
+        skip(life, HOUR_NS)
+        rover = Rover(life)
+        await rover.call("old", "unlock")
+        file.write_text(ROVER.replace("[unlock, move, lock]", "[unlock, lock, move]"))
+        life.specs = load_specs([file]).specs
+        await life.restart(0)
+        for session in ("old", "new"):
+            if session == "new":
+                await rover.call(session, "unlock")
+            await rover.call(session, "move")
+        assert rover.judgement("old")["harmful"] == 0
+        assert rover.judgement("new")["harmful"] == 1
+        await life.restart(0)
+        assert rover.judgement("old")["harmful"] == 0
+        assert rover.judgement("new")["harmful"] == 1
+
+    asyncio.run(run())
+
+
+def test_a_clean_stop_is_no_end(tmp_path: Path) -> None:
+    """A service that was stopped goes on like one that was killed: nothing is made final before its time."""
+
+    async def run() -> None:
+        life, rover = await _started(tmp_path)
+        await rover.call("s", "move")
+        true = rover.judgement("s")
+        await life.app.stop()
+        life.clock.now += SECOND
+        await life.start()
+        assert rover.judgement("s") == true
+        await rover.call("s", "unlock")
+        assert rover.judgement("s")["harmful"] == 1
+
+    asyncio.run(run())
+
+
+def test_a_clock_that_was_set_back_is_followed(tmp_path: Path) -> None:
+    """A start before the last record moves what is known along, so that nothing lives too long."""
+
+    async def run() -> None:
+        life, rover = await _started(tmp_path)
+        await rover.call("s", "unlock")
+        await life.restart(-1_000 * SECOND)
+        skip(life, HOUR_NS // 2 + SECOND)
+        assert life.app.monitor.sessions == 0
+        await life.restart(0)
+        assert life.app.monitor.sessions == 0
+
+    asyncio.run(run())
+
+
+def test_a_large_request_survives(tmp_path: Path) -> None:
+    """A request that is judged in slices, and counters written in the middle of it, come back right."""
+
+    async def run() -> None:
+        requests = traffic(3, sessions=90)
+        spans = [span for request in requests for span in request.spans] * 2
+        assert len(body_of(spans)) > LARGE_BYTES
+        results = []
+        for folder in (None, tmp_path):
+            life = Life(folder, SPECS, alerts=ALERTS)
+            await life.start()
+            life.pass_to(START + 60 * SECOND)
+            sent = asyncio.create_task(life.send(spans))
+            while not sent.done():
+                await asyncio.sleep(0)
+                if folder is not None:
+                    life.app._state.heads.tick(life.clock.now)  # type: ignore[union-attr]
+            await sent
+            if folder is not None:
+                await life.restart(0)
+            life.pass_to(START + 90 * SECOND)
+            results.append((life.objects(), life.families(), life.counters()))
+        assert results[0] == results[1]
+
+    asyncio.run(run())
+
+
+def test_senders_come_back(tmp_path: Path) -> None:
+    """The name of a sender's token is part of the session's name, also when it is judged again."""
+
+    async def run() -> None:
+        tokens = tmp_path / "tokens"
+        tokens.write_text("anna: secret\n")
+        auth = Auth(bearer=Bearer(tokens_file=tokens))
+        life, rover = await _started(
+            tmp_path / "state", receiver=Receiver(grpc="off", http="off", auth=auth)
+        )
+        await rover.call("s", "unlock", sender="anna")
+        (before,) = life.app.monitor.find("s")
+        await life.restart(0)
+        assert life.app.monitor.find("s") == [before]
+        assert before["namespace"].startswith("anna")
+
+    asyncio.run(run())
+
+
+def test_duplicates_are_known_after_a_restart(tmp_path: Path) -> None:
+    """A span that is sent again because its answer was lost is dropped."""
+
+    async def run() -> None:
+        life, rover = await _started(tmp_path)
+        span = await rover.call("s", "unlock")
+        await life.restart(0)
+        await life.send([span])
+        assert rover.judgement("s")["calls"] == 1
+        assert life.counters()["dropped"]["duplicate"] == 1
+
+    asyncio.run(run())
+
+
+def test_damage_costs_what_is_damaged(tmp_path: Path) -> None:
+    """A flipped bit loses one request, and is logged with file and place; with `strict` it refuses the start."""
+
+    async def run() -> None:
+        life, rover = await _started(tmp_path)
+        for session in ("one", "two", "three"):
+            await rover.call(session, "unlock")
+        life.kill()
+        file, place = _spoil(tmp_path, b"two")
+        with captured() as lines:
+            await life.start()
+        (told,) = [line for line in lines if line["event"] == "journal_damaged"]
+        assert told["file"] == file.name
+        assert told["offset"] < place
+        assert [bool(life.app.monitor.find(s)) for s in ("one", "two", "three")] == [
+            True,
+            False,
+            True,
+        ]
+        life.kill()
+        life.settings = life.settings.model_copy(
+            update={"state": life.settings.state.model_copy(update={"strict": True})}
+        )
+        with pytest.raises(UnusableError, match=r"state\.dir: .*damaged at byte \d+"):
+            await life.start()
+
+    asyncio.run(run())
+
+
+def _spoil(folder: Path, text: bytes) -> tuple[Path, int]:
+    """Flips a bit of a text; gives its file, and its place there."""
+    for file in sorted(folder.glob("journal-*.log")):
+        data = bytearray(file.read_bytes())
+        place = data.find(text)
+        if place >= 0:
+            data[place] ^= 1
+            file.write_bytes(data)
+            return file, place
+    raise AssertionError(text)
+
+
+def test_without_a_folder_nothing_is_loaded() -> None:
+    """A service without `state.dir` does not import the journal."""
+    code = (
+        "import sys; from collector.app.service import App; from collector.config.settings import Settings;"
+        "App(Settings(metrics='off', admin='off'), []);"
+        "print([m for m in sys.modules if m.startswith('collector.state') or m == 'collector.app.recovery'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"
+
+
+# --- pages ---------------------------------------------------------------------------------------
+
+
+def waiting(life: Life) -> list[dict[str, Any]]:
+    """What waits to be sent to the Alertmanager."""
+    (queue,) = life.app._alerts.queues
+    return [entry.message for entry in queue._entries]
+
+
+def deliver_all(life: Life) -> None:
+    """The Alertmanager takes what waits."""
+    (queue,) = life.app._alerts.queues
+    queue._settle(list(queue._entries), "ok")
+
+
+def test_a_page_that_was_delivered_is_not_delivered_again(tmp_path: Path) -> None:
+    """It still fires after the restart, and is resolved when its session ends."""
+
+    async def run() -> None:
+        life, rover = await _started(tmp_path)
+        await rover.call("s", "move")
+        life.pass_to(life.clock.now + SECOND)
+        assert len(waiting(life)) == 1
+        deliver_all(life)
+        await life.restart()
+        assert waiting(life) == []
+        assert len(life.firing()) == 1
+        skip(life, HOUR_NS)
+        assert life.firing() == set()
+        last = waiting(life)[-1]
+        assert last["labels"]["agent"] == "rover"
+        assert last["endsAt"] <= stamp(life.clock.now)
+
+    asyncio.run(run())
+
+
+def test_a_page_that_was_due_is_delivered_by_the_next_process(tmp_path: Path) -> None:
+    """One that settled, or waited in the queue, when the process was killed leaves once it is back."""
+
+    async def run() -> None:
+        for waits_ns in (0, SECOND):
+            life, rover = await _started(tmp_path / str(waits_ns))
+            await rover.call("s", "move")
+            life.pass_to(life.clock.now + waits_ns)
+            assert len(waiting(life)) == (waits_ns > 0)
+            await life.restart(5 * SECOND)
+            life.pass_to(life.clock.now + SECOND)
+            (alert,) = waiting(life)
+            assert alert["labels"]["severity"] == "warning"
+            assert alert["endsAt"] > stamp(life.clock.now)
+            deliver_all(life)
+            await life.restart()
+            assert waiting(life) == []
+
+    asyncio.run(run())
