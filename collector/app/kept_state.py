@@ -9,6 +9,7 @@ from collector.app.state_counters import CountersOfParts
 from collector.config.settings import Sessions
 from collector.config.settings import State as StateSettings
 from collector.config.spec_reload import Reloads
+from collector.decide.service import DecideService
 from collector.net.watched_files import UnusableError
 from collector.receive.export import Export
 from collector.sinks.alerts import Alerts
@@ -87,10 +88,11 @@ class KeptState:
         export: Export,
         alerts: Alerts,
         reloads: Reloads,
+        decisions: DecideService,
         app: Replayed,
     ) -> None:
         """Connects it with the parts of the service."""
-        parts = CountersOfParts(self.journal, alerts, reloads)
+        parts = CountersOfParts(self.journal, alerts, reloads, decisions)
         self._heads = Heads(self.journal, monitor, stats, parts.get, self.clock)
         self._recovery = Recovery(
             self._past,

@@ -29,6 +29,7 @@ from collector.state.journal import Journal
 from collector.state.past import Flaw, Past
 from collector.state.reading import Found
 from collector.state.records import (
+    Asked,
     Delivered,
     Gap,
     Kind,
@@ -65,6 +66,10 @@ class Replayed(Protocol):
 
     def settle_again(self, now: int, *, last: bool) -> None:
         """Calls that settled were due to page; the last ones, where the process stopped."""
+        ...
+
+    def asked_again(self, asked: Asked, *, is_outcome: bool) -> None:
+        """A client asked about calls, or said what became of one."""
         ...
 
     def use_again(self, specs: Sequence[Spec]) -> None:
@@ -214,6 +219,9 @@ class Recovery:
             self._app.settle_again(now, last=False)
         elif kind is Kind.CLOSED:
             self._app.settle_again(now, last=True)
+        elif kind in (Kind.QUESTION, Kind.OUTCOME):
+            asked = decoded(payload, Asked)
+            self._app.asked_again(asked, is_outcome=kind is Kind.OUTCOME)
         elif kind is Kind.COUNTERS:
             self._count(decoded(payload, dict))
         elif kind is Kind.PAIR:

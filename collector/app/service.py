@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from collector.metrics.otlp_push import OtlpPush
     from collector.metrics.otlp_traces import OtlpTraces
     from collector.sinks.recorder import Recorder
+    from collector.state.records import Asked
 
 __all__ = ["App", "instance_of", "limits_of", "redaction_of"]
 
@@ -291,7 +292,7 @@ class App:
         in_use = [judge.spec for judge in self.monitor.binder.judges.values()]
         self.reloader.loaded(len(in_use), accepted(in_use))
         self._pipeline = pipeline
-        self._decisions = DecideService(pipeline, self.monitor, clock)
+        self._decisions = DecideService(pipeline, self.monitor, clock, keep)
         if settings.decide.listen != OFF:
             self._receivers["decide"] = build_decide(
                 settings,
@@ -318,7 +319,10 @@ class App:
             more.append(self._forwarding)
         if state is not None:
             more.append(state.journal)
-            state.wire(self.monitor, stats, export, self._alerts, self.reloader.reloads, self)
+            reloads = self.reloader.reloads
+            state.wire(
+                self.monitor, stats, export, self._alerts, reloads, self._decisions, self
+            )
         self._metrics_app: MetricsApp | None = None
         families = Families(self.monitor, stats, self.reloader.reloads, more)
         if state is not None:
@@ -391,6 +395,8 @@ class App:
 
     def _denied(self, denied: DeniedCall) -> None:
         """The same for calls that are denied before they are made."""
+        if self._is_past:
+            return
         denied = self._redaction.named(denied)
         self._each((self._sink.denied,), denied)
         self._each((self._feed.deliver,), (denied,))
@@ -507,6 +513,12 @@ class App:
     def settle_again(self, now: int, *, last: bool) -> None:
         """Calls that settled were due to page, in an earlier process."""
         (self._alerts.flush if last else self._alerts.tick)(now)
+
+    def asked_again(self, asked: Asked, *, is_outcome: bool) -> None:
+        """What a client asked, or said of a decided call, in an earlier process."""
+        decisions = self._decisions
+        take = decisions.settle if is_outcome else decisions.decide
+        decisions.again(take, asked.body, asked.sender)
 
     def use_again(self, specs: Sequence[Spec]) -> None:
         """Specs that were in use, in an earlier process."""

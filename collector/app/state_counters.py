@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from collector.config.spec_reload import Reloads
+from collector.decide.service import DecideService
 from collector.sinks.alerts import Alerts
 from collector.state.journal import Journal
 
@@ -20,12 +21,16 @@ class CountersOfParts:
         journal: its own records and errors.
         alerts: deliveries by sink, and what was withheld.
         reloads: of specs.
+        decisions: of the answers before calls.
     """
 
-    def __init__(self, journal: Journal, alerts: Alerts, reloads: Reloads) -> None:
+    def __init__(
+        self, journal: Journal, alerts: Alerts, reloads: Reloads, decisions: DecideService
+    ) -> None:
         self._journal = journal
         self._alerts = alerts
         self._reloads = reloads
+        self._decisions = decisions
 
     def get(self) -> dict[str, Any]:
         """All of them, as plain data."""
@@ -37,6 +42,7 @@ class CountersOfParts:
                 "replayed": self._journal.replayed,
             },
             "reloads": [reloads.succeeded, reloads.failed, reloads.errors],
+            "decisions": self._decisions.kept(),
             "withheld": dict(self._alerts.pager.withheld),
             "queues": {
                 queue.id: {
@@ -56,6 +62,7 @@ class CountersOfParts:
         self._journal.replayed = journal.get("replayed", self._journal.replayed)
         if "reloads" in found:
             reloads.succeeded, reloads.failed, reloads.errors = found["reloads"]
+        self._decisions.set_kept(found.get("decisions", {}))
         _set(self._alerts.pager.withheld, found.get("withheld", {}))
         for queue in self._alerts.queues:
             known = found.get("queues", {}).get(queue.id)

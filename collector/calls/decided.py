@@ -210,7 +210,8 @@ class DecidedCalls:
     ) -> None:
         self.confirm_ns = confirm_ns
         self.seed = seed
-        self._prefix = seed.hex()
+        self.last_number = 0
+        """Of the latest decision."""
         self.size = 0
         """Calls that a span may meet."""
         self.overflowed = 0
@@ -246,11 +247,11 @@ class DecidedCalls:
 
     def name(self, number: int) -> str:
         """The id of a decision."""
-        return f"{self._prefix}-{number:x}"
+        return f"{self.seed.hex()}-{number:x}"
 
     def named(self, decision_id: str) -> DecidedCall | None:
         """The call of a decision, by its id."""
-        prefix = f"{self._prefix}-"
+        prefix = f"{self.seed.hex()}-"
         digits = decision_id[len(prefix) :]
         if not decision_id.startswith(prefix) or not 0 < len(digits) <= DIGITS_MAX:
             return None

@@ -128,7 +128,6 @@ class Deciding:
         self._stats = stats
         self._monitor = monitor
         self._prevented = prevented
-        self._number = 0
         self._last_ns = 0
 
     def decide(
@@ -256,7 +255,7 @@ class Deciding:
 
         Never that of its span, even if the client gives it: two calls of a session must not have one id.
         """
-        number = (self._number + 1 + place).to_bytes(8)
+        number = (self._table.last_number + 1 + place).to_bytes(8)
         return blake2b(self._table.seed + number, digest_size=8).digest()
 
     def _decisions(
@@ -287,9 +286,9 @@ class Deciding:
         if not commit:
             return Made(0, decision, answer, would_deny, False, session, call.tool)
         is_denied = answer is Answer.DENY
-        self._number += 1
+        self._table.last_number += 1
         entry = DecidedCall(
-            self._number,
+            self._table.last_number,
             asked,
             call,
             decision,

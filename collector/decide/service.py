@@ -10,7 +10,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from collector.calls.deciding import Made
 from collector.calls.pipeline import Pipeline
@@ -23,7 +23,7 @@ from collector.telemetry.counters import VERDICT_LATENCY_SECONDS, Histogram, Rea
 from collector.telemetry.json_text import as_json
 from monitor.engine import Monitor
 
-__all__ = ["DECISIONS", "DecideService", "new_seed"]
+__all__ = ["DECISIONS", "DecideService", "Keep", "new_seed"]
 
 RESOURCES_MAX: Final = 4_096
 """Resources of clients that are remembered."""
@@ -42,6 +42,18 @@ def new_seed() -> bytes:
     return secrets.token_bytes(8)
 
 
+class Keep(Protocol):
+    """Where questions that commit calls, and outcomes, are kept before they take effect: a journal."""
+
+    def keep_question(self, now_ns: int, body: bytes, sender: str | None) -> None:
+        """Keeps a question that was received at `now_ns`."""
+        ...
+
+    def keep_outcome(self, now_ns: int, body: bytes, sender: str | None) -> None:
+        """Keeps an outcome that was received at `now_ns`."""
+        ...
+
+
 class DecideService:
     """Answers what clients ask.
 
@@ -49,12 +61,20 @@ class DecideService:
         pipeline: decides, commits and settles.
         monitor: whose specs name the tools.
         clock: Unix nanoseconds.
+        keep: keeps what changes sessions; None for no journal.
     """
 
-    def __init__(self, pipeline: Pipeline, monitor: Monitor, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        monitor: Monitor,
+        clock: Callable[[], int],
+        keep: Keep | None = None,
+    ) -> None:
         self._pipeline = pipeline
         self._monitor = monitor
         self._clock = clock
+        self._keep = keep
         self._resources: OrderedDict[tuple[Any, ...], Resource] = OrderedDict()
         self._decisions = Tally(2)
         self.requests = Tally(1)
@@ -76,6 +96,8 @@ class DecideService:
             question = read_question(body)
         except BadRequest as problem:
             return _bad(problem)
+        if self._keep is not None and question.commit:
+            self._keep.keep_question(began, body, sender)
         made = self._pipeline.decide(
             question.calls,
             self._resource(question.attributes, sender),
@@ -94,13 +116,54 @@ class DecideService:
             decision_id, outcome = read_outcome(body)
         except BadRequest as problem:
             return _bad(problem)
-        settled = self._pipeline.settle(decision_id, outcome, sender, self._clock())
+        now = self._clock()
+        if self._keep is not None and self._pipeline.decided.named(decision_id) is not None:
+            self._keep.keep_outcome(now, body, sender)
+        settled = self._pipeline.settle(decision_id, outcome, sender, now)
         if settled.entry is None:
             return 404, as_json({"error": "no such decision; it may be forgotten by now"})
         if not settled.agrees:
             state = settled.entry.state.value
             return 409, as_json({"error": f"the call is {state} already"})
         return 200, as_json({"decision_id": decision_id, "outcome": outcome, "known": True})
+
+    # --- what outlives the process ----------------------------------------------------------------
+
+    def again(self, take: Callable[[bytes, str | None], Response], *asked: Any) -> None:
+        """Takes what an earlier process has answered: it is neither kept again nor timed.
+
+        Args:
+            take: `decide` or `settle`.
+            asked: its arguments of then.
+        """
+        keep, seconds = self._keep, self.seconds
+        self._keep, self.seconds = None, Histogram(VERDICT_LATENCY_SECONDS)
+        try:
+            status, _ = take(*asked)
+        finally:
+            self._keep, self.seconds = keep, seconds
+        self.requests.add(1, str(status))
+
+    def kept(self) -> dict[str, Any]:
+        """Counters, and what ids of decisions are made of, as plain data."""
+        decided = self._pipeline.decided
+        return {
+            "seed": decided.seed,
+            "last_number": decided.last_number,
+            "decisions": [[*labels, n] for labels, n in self._decisions.counts.items()],
+            "requests": dict(self.requests.counts),
+            "seconds": [list(self.seconds.counts), self.seconds.sum_seconds],
+        }
+
+    def set_kept(self, found: Mapping[str, Any]) -> None:
+        """Sets them. What an earlier version did not have stays as it is."""
+        decided = self._pipeline.decided
+        decided.seed = found.get("seed", decided.seed)
+        decided.last_number = found.get("last_number", decided.last_number)
+        self._decisions.set({tuple(labels): n for *labels, n in found.get("decisions", ())})
+        self.requests.set(found.get("requests", {}))
+        if "seconds" in found:
+            self.seconds.set(*found["seconds"])
 
     def readings(self) -> Iterator[Reading]:
         """What was decided, as metrics."""

@@ -33,6 +33,7 @@ from typing import Final, Literal, NamedTuple
 from collector.receive.status import Outcome, Refusal
 from collector.state.lock import Lock
 from collector.state.records import (
+    Asked,
     Delivered,
     Encoding,
     Gap,
@@ -235,6 +236,14 @@ class Journal:
                 raise _refusal(problem) from problem
             self._missed_ns = self._missed_ns if self._missed else now_ns
             self._missed += 1
+
+    def keep_question(self, now_ns: int, body: bytes, sender: str | None) -> None:
+        """Writes a question that is about to be decided. A disk that refuses it keeps nobody from an answer."""
+        self.try_append(Kind.QUESTION, now_ns, encoded(Asked(sender, body)))
+
+    def keep_outcome(self, now_ns: int, body: bytes, sender: str | None) -> None:
+        """Writes what a client says of a decided call; as `keep_question`."""
+        self.try_append(Kind.OUTCOME, now_ns, encoded(Asked(sender, body)))
 
     def _write_gap(self, now_ns: int) -> None:
         self.append(Kind.GAP, now_ns, encoded(Gap(self._missed_ns, self._missed)))

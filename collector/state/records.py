@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 
 __all__ = [
+    "Asked",
     "Delivered",
     "Gap",
     "Kind",
@@ -60,6 +61,10 @@ class Kind(IntEnum):
     """The process stopped of its own accord. No payload."""
     SETTLED = 13
     """Calls that settled were due to page. No payload."""
+    QUESTION = 14
+    """A client asked about calls, and those that were not denied went ahead."""
+    OUTCOME = 15
+    """A client said what became of a decided call."""
 
 
 class Opened(msgspec.Struct, array_like=True):
@@ -78,6 +83,14 @@ class Request(msgspec.Struct):
     encoding: Encoding
     sender: str | None
     """The name of the sender's token; None if no token was required."""
+    body: bytes
+
+
+class Asked(msgspec.Struct, array_like=True):
+    """What a client asked, or said of a decided call."""
+
+    sender: str | None
+    """The name of the client's token; None if no token was required."""
     body: bytes
 
 
