@@ -92,7 +92,7 @@ class KeptState:
         app: Replayed,
     ) -> None:
         """Connects it with the parts of the service."""
-        parts = CountersOfParts(self.journal, alerts, reloads, decisions)
+        parts = CountersOfParts(alerts, reloads, decisions)
         self._heads = Heads(self.journal, monitor, stats, parts.get, self.clock)
         self._recovery = Recovery(
             self._past,

@@ -246,6 +246,7 @@ class Recovery:
         self._monitor.set_counters(found.get("monitor", {}))
         self._stats.set_kept(found.get("stats", {}))
         self._parts.set(found.get("more", {}))
+        self._journal.set_kept(found.get("journal", {}))
 
     def _use(self, found: Specs) -> None:
         """Takes specs of then, where they are others than before and their texts are there."""

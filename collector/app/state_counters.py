@@ -9,7 +9,6 @@ from typing import Any
 from collector.config.spec_reload import Reloads
 from collector.decide.service import DecideService
 from collector.sinks.alerts import Alerts
-from collector.state.journal import Journal
 
 __all__ = ["CountersOfParts"]
 
@@ -18,16 +17,12 @@ class CountersOfParts:
     """Reads and sets them.
 
     Args:
-        journal: its own records and errors.
         alerts: deliveries by sink, and what was withheld.
         reloads: of specs.
         decisions: of the answers before calls.
     """
 
-    def __init__(
-        self, journal: Journal, alerts: Alerts, reloads: Reloads, decisions: DecideService
-    ) -> None:
-        self._journal = journal
+    def __init__(self, alerts: Alerts, reloads: Reloads, decisions: DecideService) -> None:
         self._alerts = alerts
         self._reloads = reloads
         self._decisions = decisions
@@ -36,11 +31,6 @@ class CountersOfParts:
         """All of them, as plain data."""
         reloads = self._reloads
         return {
-            "journal": {
-                "records": dict(self._journal.records),
-                "errors": self._journal.errors,
-                "replayed": self._journal.replayed,
-            },
             "reloads": [reloads.succeeded, reloads.failed, reloads.errors],
             "decisions": self._decisions.kept(),
             "withheld": dict(self._alerts.pager.withheld),
@@ -56,10 +46,7 @@ class CountersOfParts:
 
     def set(self, found: Mapping[str, Any]) -> None:
         """Sets them; a sink that is new begins at 0."""
-        reloads, journal = self._reloads, found.get("journal", {})
-        _set(self._journal.records, journal.get("records", {}))
-        self._journal.errors = journal.get("errors", self._journal.errors)
-        self._journal.replayed = journal.get("replayed", self._journal.replayed)
+        reloads = self._reloads
         if "reloads" in found:
             reloads.succeeded, reloads.failed, reloads.errors = found["reloads"]
         self._decisions.set_kept(found.get("decisions", {}))

@@ -168,17 +168,18 @@ class Heads:
 
     def _write_counters(self, now: int, *, anyway: bool = False) -> None:
         self._counters_ns = now
-        found = encoded(
-            {
-                "since_ns": self.since_ns,
-                "monitor": self._monitor.counters(),
-                "stats": self._stats.kept(),
-                "more": self._more(),
-            }
-        )
-        if anyway or found != self._last:
-            self._journal.try_append(Kind.COUNTERS, now, found)
-            self._last = found
+        found = {
+            "since_ns": self.since_ns,
+            "monitor": self._monitor.counters(),
+            "stats": self._stats.kept(),
+            "more": self._more(),
+        }
+        compared = encoded(found)
+        if anyway or compared != self._last:
+            # The journal's own counters change with each record: they alone are no reason for one.
+            found["journal"] = self._journal.kept()
+            self._journal.try_append(Kind.COUNTERS, now, encoded(found))
+            self._last = compared
 
     def _write_changed(self, now: int) -> None:
         if not self._pairs:

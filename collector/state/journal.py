@@ -24,11 +24,11 @@ import asyncio
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from collector.receive.status import Outcome, Refusal
 from collector.state.lock import Lock
@@ -333,6 +333,18 @@ class Journal:
     def settling(self, now: int) -> None:
         """Calls that settled are about to page."""
         self.try_append(Kind.SETTLED, now)
+
+    # --- its own counters ----------------------------------------------------------------------
+
+    def kept(self) -> dict[str, Any]:
+        """Counters that go on with the next process, as plain data."""
+        return {"records": dict(self.records), "errors": self.errors, "replayed": self.replayed}
+
+    def set_kept(self, found: Mapping[str, Any]) -> None:
+        """Sets them."""
+        self.records = Counter(found.get("records", self.records))
+        self.errors = found.get("errors", self.errors)
+        self.replayed = found.get("replayed", self.replayed)
 
     # --- files ---------------------------------------------------------------------------------
 

@@ -378,6 +378,23 @@ def _spoil(folder: Path, text: bytes) -> tuple[Path, int]:
     raise AssertionError(text)
 
 
+def test_a_service_without_traffic_writes_next_to_nothing(tmp_path: Path) -> None:
+    """A minute in which nothing happens takes a record every few seconds, and no counters."""
+
+    async def run() -> None:
+        life = Life(tmp_path, [spec_of(ROVER)])
+        await life.start()
+        life.pass_to(START + 10 * SECOND)
+        journal = life.app._state.journal if life.app._state is not None else None
+        assert journal is not None
+        before = journal.records.copy()
+        life.pass_to(START + 70 * SECOND)
+        assert journal.records["counters"] == before["counters"]
+        assert 10 <= journal.records["tick"] - before["tick"] <= 13
+
+    asyncio.run(run())
+
+
 def test_without_a_folder_nothing_is_loaded() -> None:
     """A service without `state.dir` does not import the journal."""
     code = (
