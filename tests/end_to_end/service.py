@@ -184,9 +184,9 @@ class Service:
 
     # --- its life ------------------------------------------------------------------------------
 
-    def wait_ready(self) -> Service:
+    def wait_ready(self, seconds: float = READY_SECONDS) -> Service:
         """Waits for the line that says where the service listens."""
-        line = eventually(self._ready_line, READY_SECONDS)
+        line = eventually(self._ready_line, seconds)
         assert line.startswith("offrails ready "), (line, self.err)
         self.addresses = dict(re.findall(r"(grpc|http|metrics|admin|decide)=(\S+)", line))
         return self

@@ -24,7 +24,8 @@ from tests.simulation.world import World
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 SECOND = 1_000_000_000
 RETRY_SECONDS = 0.05
-GIVE_UP_SECONDS = 60
+GIVE_UP_SECONDS = 240
+RECOVERED_SECONDS = 120
 WINDOW_SECONDS = 30
 TIMES = {
     "OFFRAILS_SESSIONS_WINDOW_SECONDS": str(WINDOW_SECONDS),
@@ -161,7 +162,12 @@ class Killed:
         self.service = self._start()
 
     def _start(self) -> Service:
-        return Service(self._arguments, self.variables).wait_ready()
+        service = Service(self._arguments, self.variables)
+        try:
+            return service.wait_ready(RECOVERED_SECONDS)
+        except AssertionError:
+            service.kill()
+            raise
 
     def kill(self) -> None:
         """kill -9, and a new process."""
@@ -196,7 +202,8 @@ def _differs(found: dict[str, Any] | None, true: dict[str, Any]) -> dict[str, An
 def _figures(service: Service) -> dict[Any, float]:
     found = service.metrics()
     sums = {name: sum(n for key, n in found.items() if key[0] == name) for name in SUMMED}
-    return {key: round(n, 12) for key, n in found.items() if key[0] in COMPARED} | sums
+    # Which agents have a pair with nothing in it depends on the order of arrival, which differs.
+    return {key: round(n, 12) for key, n in found.items() if key[0] in COMPARED and n} | sums
 
 
 @pytest.fixture
@@ -213,7 +220,7 @@ def undisturbed(spec: Path) -> Iterator[Service]:
     service.kill()
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3000)
 @pytest.mark.parametrize(
     ("rounds", "durability"),
     [
