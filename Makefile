@@ -25,7 +25,7 @@ run: $(VENV)/.run
 	fi; \
 	exec $(BIN)/offrails serve --specs $(SPECS) $(ARGS)
 
-# `make demo ARGS=--stay` keeps the page up until Ctrl-C.
+# `make demo ARGS=--guard`: the agent asks before each call. `ARGS=--stay` keeps the page up until Ctrl-C.
 demo: $(VENV)/.dev
 	$(BIN)/python -m tests.demo $(ARGS)
 

@@ -138,6 +138,16 @@ class BaseGuard(ABC):
         Spans of the call say the same. A call that neither confirms is taken back after a while.
         """
 
+    def refused(self, decision: Decision) -> None:
+        """Says that a call that was not allowed is not made. Returns at once.
+
+        For whoever obeys a denial, as guarded functions and adapters do. Some frameworks write a span of the
+        refused call all the same: without this it would be taken for a call that was made anyway.
+        `check` cannot say it, since it does not know what its caller does.
+        """
+        if not decision.held:  # what is held was taken back when it was decided
+            self.outcome(decision.decision_id, "skipped")
+
     # --- functions -------------------------------------------------------------------------------
 
     def wrap(

@@ -109,8 +109,12 @@ class Guard(BaseGuard):
 
     def outcome(self, decision_id: str, outcome: Outcome) -> None:
         """Says what became of a call. Returns at once; "" as the id is nobody's call."""
-        if decision_id:
-            self._start_outcome(decision_id, outcome)
+        if not decision_id:
+            return
+        try:
+            self._connection.run(partial(self._send_outcome, decision_id, outcome))
+        except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
+            self._lose(problem)
 
     def close(self) -> None:
         """Waits for outcomes that are on their way, `CLOSE_SECONDS` at most, and closes the connections."""
@@ -161,7 +165,7 @@ class Guard(BaseGuard):
         """Whoever asked was cancelled: nothing of it is made."""
         if not asked.leave(made=False):
             for each in asked.found.result():
-                self._settle(each, "skipped")
+                self.outcome(each.decision_id, "skipped")
 
     async def _exchange(
         self, question: Question, body: bytes, asked: _Asked, loop: Loop
@@ -175,18 +179,14 @@ class Guard(BaseGuard):
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
             asked.settle(self._without(problem, asked.calls))
             return
-        in_time = asked.settle(decisions)
-        if in_time:
-            self._count(decisions)
+        if not asked.settle(decisions):
+            for each in decisions:  # nobody else can speak of them: who asked has no ids
+                self.outcome(each.decision_id, "ran" if asked.made else "skipped")
+            return
+        self._count(decisions)
         for each in decisions:
-            if in_time and each.allowed:
-                continue  # whoever asked says what becomes of it
-            self._settle(each, "ran" if asked.made else "skipped")
-
-    def _settle(self, decision: Decision, outcome: Outcome) -> None:
-        """Says what became of a call that nobody else will speak of."""
-        if decision.held:
-            self._start_outcome(decision.decision_id, outcome)
+            if each.held and not each.allowed:
+                self.outcome(each.decision_id, "skipped")
 
     def _without(self, problem: Exception, calls: int) -> list[Decision]:
         decisions = self._decisions(problem, calls)
@@ -202,12 +202,6 @@ class Guard(BaseGuard):
         return [Decision.without_answer(why, self.on_unavailable)] * calls
 
     # --- outcomes --------------------------------------------------------------------------------
-
-    def _start_outcome(self, decision_id: str, outcome: Outcome) -> None:
-        try:
-            self._connection.run(partial(self._send_outcome, decision_id, outcome))
-        except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
-            self._lose(problem)
 
     async def _send_outcome(self, decision_id: str, outcome: Outcome, loop: Loop) -> None:
         body = json.dumps({"decision_id": decision_id, "outcome": outcome}).encode()

@@ -31,6 +31,9 @@ class Asked(Protocol):
     def outcome(self, decision_id: str, outcome: Outcome) -> None:
         """Says what became of a call."""
 
+    def refused(self, decision: Decision) -> None:
+        """Says that a call that was not allowed is not made."""
+
 
 def wrapped(guard: Asked, function: Function, name: str, denied: OnDenied) -> Function:
     """The function, asked for before each call; its outcome is sent after it."""
@@ -41,7 +44,7 @@ def wrapped(guard: Asked, function: Function, name: str, denied: OnDenied) -> Fu
     def plain(*args: Any, **kwargs: Any) -> Any:
         decision = guard.check(tool, _arguments(signature, args, kwargs))
         if not decision.allowed:
-            return _refuse(decision, denied)
+            return _refuse(guard, decision, denied)
         with _Outcome(guard, decision):
             return function(*args, **kwargs)
 
@@ -49,7 +52,7 @@ def wrapped(guard: Asked, function: Function, name: str, denied: OnDenied) -> Fu
     async def awaited(*args: Any, **kwargs: Any) -> Any:
         decision = await guard.acheck(tool, _arguments(signature, args, kwargs))
         if not decision.allowed:
-            return _refuse(decision, denied)
+            return _refuse(guard, decision, denied)
         with _Outcome(guard, decision):
             return await function(*args, **kwargs)
 
@@ -70,7 +73,8 @@ class _Outcome:
         self._guard.outcome(self._decision.decision_id, "ran" if kind is None else "failed")
 
 
-def _refuse(decision: Decision, denied: OnDenied) -> str:
+def _refuse(guard: Asked, decision: Decision, denied: OnDenied) -> str:
+    guard.refused(decision)
     if denied == "raise":
         raise Denied(decision)
     return decision.message

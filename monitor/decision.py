@@ -9,7 +9,7 @@ after this one.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from monitor.records import Kind, Reason
 
@@ -27,6 +27,9 @@ class Answer(StrEnum):
     """It is harmful in every possible world."""
     UNKNOWN = "unknown"
     """It is harmful in some possible worlds, and harmless in others."""
+
+
+_BADNESS: Final = {Answer.ALLOW: 0, Answer.UNKNOWN: 1, Answer.DENY: 2}
 
 
 class SpecDecision(NamedTuple):
@@ -63,6 +66,18 @@ class SpecDecision(NamedTuple):
     - `calls_in_flight`: calls that have begun and not ended, as far as is known.
     """
 
+    @property
+    def enforced(self) -> Answer:
+        """What the agent is to go by: a call is denied only if the spec blocks."""
+        if self.answer is Answer.DENY and self.enforce != "block":
+            return Answer.ALLOW
+        return self.answer
+
+    @property
+    def would_deny(self) -> bool:
+        """True if the spec only advises to deny the call."""
+        return self.answer is Answer.DENY and self.enforce == "advise"
+
 
 class Decision(NamedTuple):
     """What all specs of a session say of a call."""
@@ -76,3 +91,23 @@ class Decision(NamedTuple):
     def worst(self) -> SpecDecision | None:
         """The first of `specs`; None if there is none."""
         return self.specs[0] if self.specs else None
+
+    @property
+    def deciding(self) -> SpecDecision | None:
+        """The spec that decides: it enforces the worst, and of these it says the worst; None if there is none."""
+        best: SpecDecision | None = None
+        for each in self.specs:  # the worst answer comes first
+            if best is None or _BADNESS[each.enforced] > _BADNESS[best.enforced]:
+                best = each
+        return best
+
+    @property
+    def enforced(self) -> Answer:
+        """What the agent is to go by: the worst that a spec enforces. Allow if no spec judges the call."""
+        deciding = self.deciding
+        return Answer.ALLOW if deciding is None else deciding.enforced
+
+    @property
+    def would_deny(self) -> bool:
+        """True if some spec only advises to deny the call."""
+        return any(each.would_deny for each in self.specs)

@@ -10,7 +10,8 @@ from typing import Any, Final
 from monitor.aggregate.kept_counters import set_totals_counters, totals_counters
 from monitor.aggregate.totals import SessionFinished, Totals
 from monitor.alphabet.explanation import Show, as_it_is
-from monitor.decision import Decision
+from monitor.decision import Answer, Decision
+from monitor.decision_message import decision_message
 from monitor.judging.accounting import Accounting
 from monitor.judging.deadline_timer import DeadlineTimer
 from monitor.judging.decide_calls import CallDecider, Rehearsal, overlapping
@@ -388,6 +389,21 @@ class Monitor:
             decided = self._rehearse(together, now, None, None, doubted=False)
             found |= zip(group, decided, strict=True)
         return [found[place] for place in range(len(calls))]
+
+    def explain(self, tool: str, decision: Decision) -> str:
+        """A decision on a call of a tool in words that a model can act on; "" where nothing is wrong.
+
+        What was wrong with the call, and which tools are allowed now.
+        """
+        found = decision.deciding
+        if found is None or found.answer is Answer.ALLOW:
+            return ""
+        judge = self.binder.judges.get(found.spec)
+        if judge is None:  # the spec is gone
+            return decision_message(tool, found, {})
+        alphabet = judge.spec.alphabet
+        tools = dict(zip(alphabet.symbols, alphabet.tools, strict=True))
+        return decision_message(tool, found, tools)
 
     def _rehearse(
         self,

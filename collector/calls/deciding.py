@@ -26,7 +26,7 @@ from collector.calls.trace import NEVER, Trace
 from collector.calls.trace_store import Traces
 from collector.decode.span import Resource
 from collector.telemetry.counters import Stats
-from monitor.decision import Answer, Decision, SpecDecision
+from monitor.decision import Answer, Decision
 from monitor.engine import Monitor
 from monitor.records import (
     FROM_DECISION,
@@ -38,7 +38,7 @@ from monitor.records import (
     ToolCall,
 )
 
-__all__ = ["Deciding", "Made", "Settled", "enforced"]
+__all__ = ["Deciding", "Made", "Settled"]
 
 NO_TRACE: Final = bytes(16)
 """The trace id of a call whose client gives none: OpenTelemetry's invalid one."""
@@ -48,8 +48,6 @@ TOGETHER_NS: Final = 1
 
 CLOCK_BACK_NS: Final = 1_000_000_000
 """A clock that is set back by less is waited for: later questions get later times."""
-
-_BADNESS: Final = {Answer.ALLOW: 0, Answer.UNKNOWN: 1, Answer.DENY: 2}
 
 
 class Made(NamedTuple):
@@ -74,24 +72,6 @@ class Settled(NamedTuple):
     """None where the decision is not known."""
     agrees: bool = True
     """False where the call was settled otherwise before."""
-
-
-def enforced(found: SpecDecision) -> tuple[Answer, bool]:
-    """What one spec has the client do, and whether it only advises to deny."""
-    if found.answer is not Answer.DENY or found.enforce == "block":
-        return found.answer, False
-    return Answer.ALLOW, found.enforce == "advise"
-
-
-def worst_of(decision: Decision) -> tuple[Answer, bool]:
-    """The same for all specs: the worst of what they have the client do."""
-    answer, would_deny = Answer.ALLOW, False
-    for each in decision.specs:
-        own, would = enforced(each)
-        would_deny = would_deny or would
-        if _BADNESS[own] > _BADNESS[answer]:
-            answer = own
-    return answer, would_deny
 
 
 class Deciding:
@@ -281,7 +261,7 @@ class Deciding:
         *,
         commit: bool,
     ) -> Made:
-        answer, would_deny = worst_of(decision)
+        answer, would_deny = decision.enforced, decision.would_deny
         session = call.session.id
         if not commit:
             return Made(0, decision, answer, would_deny, False, session, call.tool)
@@ -372,12 +352,12 @@ def _proof(trace: Trace) -> Proof | None:
 
 def _again(entry: DecidedCall) -> Made:
     """The decision on a call that its client asks about once more."""
-    answer, would_deny = worst_of(entry.decision)
+    decision = entry.decision
     return Made(
         entry.number,
-        entry.decision,
-        answer,
-        would_deny,
+        decision,
+        decision.enforced,
+        decision.would_deny,
         not entry.is_denied,
         entry.call.session.id,
         entry.call.tool,

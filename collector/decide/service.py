@@ -81,8 +81,6 @@ class DecideService:
         """Answered requests, by HTTP status."""
         self.seconds = Histogram(VERDICT_LATENCY_SECONDS)
         """From the last byte of a question to its answer."""
-        self._tools: dict[str, tuple[Any, Mapping[str, str]]] = {}
-        """Spec id -> its alphabet, and symbol -> tool."""
 
     def decide(self, body: bytes, sender: str | None) -> Response:
         """Answers a question.
@@ -183,18 +181,9 @@ class DecideService:
         decision = "would_deny" if made.would_deny and made.committed else made.answer.value
         self._decisions.add(1, decision, worst.spec if worst is not None else "")
         decision_id = self._pipeline.decided.name(made.number) if made.number else ""
-        return as_json_object(made, decision_id, self._tool_of)
-
-    def _tool_of(self, spec: str, symbol: str) -> str:
-        judge = self._monitor.binder.judges.get(spec)
-        if judge is None:
-            return symbol
-        alphabet = judge.spec.alphabet
-        known = self._tools.get(spec)
-        if known is None or known[0] is not alphabet:
-            known = alphabet, dict(zip(alphabet.symbols, alphabet.tools, strict=True))
-            self._tools[spec] = known
-        return known[1].get(symbol, symbol)
+        return as_json_object(
+            made, decision_id, self._monitor.explain(made.tool, made.decision)
+        )
 
     def _resource(self, attributes: Mapping[str, Any], sender: str | None) -> Resource:
         """The resource of a client, with the name of its token: nobody can claim another's."""

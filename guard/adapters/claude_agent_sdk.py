@@ -29,6 +29,7 @@ def hooks(guard: BaseGuard) -> dict[Any, list[HookMatcher]]:
         asked = question(guard, event)
         decision = await guard.acheck(asked.pop("tool"), asked.pop("arguments"), **asked)
         if not decision.allowed:
+            guard.refused(decision)
             return denial(decision)
         held.put(tool_use_id or asked["call_id"], decision.decision_id)
         return {}

@@ -71,6 +71,7 @@ def _ask(
     if decision.allowed:
         held.put(_call(event), decision.decision_id)
         return Reply(GO_ON)
+    guard.refused(decision)
     if as_json:
         return Reply(GO_ON, out=json.dumps(denial(decision)))
     return Reply(BLOCK, err=decision.message)

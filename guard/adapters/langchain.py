@@ -37,7 +37,7 @@ class GuardMiddleware(AgentMiddleware[Any, Any]):
         call = request.tool_call
         decision = self.guard.check(call["name"], call["args"], **self._names(request))
         if not decision.allowed:
-            return _refusal(request, decision)
+            return self._refusal(request, decision)
         with self._outcome(decision) as results:
             results.append(handler(request))
         return results[0]
@@ -49,7 +49,7 @@ class GuardMiddleware(AgentMiddleware[Any, Any]):
         call = request.tool_call
         decision = await self.guard.acheck(call["name"], call["args"], **self._names(request))
         if not decision.allowed:
-            return _refusal(request, decision)
+            return self._refusal(request, decision)
         with self._outcome(decision) as results:
             results.append(await handler(request))
         return results[0]
@@ -75,9 +75,9 @@ class GuardMiddleware(AgentMiddleware[Any, Any]):
         failed = getattr(results[0], "status", "") == "error"
         self.guard.outcome(decision.decision_id, "failed" if failed else "ran")
 
-
-def _refusal(request: ToolCallRequest, decision: Decision) -> ToolMessage:
-    call = request.tool_call
-    return ToolMessage(
-        decision.message, tool_call_id=call["id"], name=call["name"], status="error"
-    )
+    def _refusal(self, request: ToolCallRequest, decision: Decision) -> ToolMessage:
+        self.guard.refused(decision)
+        call = request.tool_call
+        return ToolMessage(
+            decision.message, tool_call_id=call["id"], name=call["name"], status="error"
+        )

@@ -55,6 +55,7 @@ def guardrails(guard: BaseGuard) -> tuple[ToolInputGuardrail[Any], ToolOutputGua
             agent="" if guard.agent else data.agent.name,
         )
         if not decision.allowed:
+            guard.refused(decision)
             return ToolGuardrailFunctionOutput.reject_content(decision.message, decision)
         held.put(context.tool_call_id, decision.decision_id)
         return ToolGuardrailFunctionOutput.allow(decision)

@@ -47,6 +47,7 @@ class GuardedToolset(WrapperToolset[Any]):
             agent="" if guard.agent else agent or "",
         )
         if not decision.allowed:
+            guard.refused(decision)
             return ToolDenied(decision.message)
         try:
             result = await super().call_tool(name, tool_args, ctx, tool)

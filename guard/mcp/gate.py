@@ -96,4 +96,6 @@ class Gate:
         for each in decisions:
             if each.allowed:  # nothing of the batch is made
                 self._guard.outcome(each.decision_id, "skipped")
+            else:
+                self._guard.refused(each)
         return messages.answers(incoming, decisions)

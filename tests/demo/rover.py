@@ -113,11 +113,16 @@ def made_up() -> dict[str, Plan]:
     }
 
 
+def jobs() -> dict[str, Plan]:
+    """All jobs, in their order."""
+    return {**JOBS, **made_up()}
+
+
 def main() -> int:
     """Plays all jobs, then sends what is still waiting."""
     provider = TracerProvider()
     tracer = instrument(provider)
-    for job, plan in {**JOBS, **made_up()}.items():
+    for job, plan in jobs().items():
         with tracer.start_as_current_span("invoke_agent rover"):
             for tool, arguments in plan:
                 with suppress(Stuck):  # the next step of its plan is to try another way

@@ -11,7 +11,7 @@ from typing import Any
 
 from collector.offline.tables import printable
 
-__all__ = ["Paint", "heading", "report", "step_lines"]
+__all__ = ["CALL_WIDTH", "Paint", "call", "heading", "places", "report", "step_lines"]
 
 KINDS = {"progress": "progress", "self_loop": "no change", "harmful": "HARMFUL"}
 COLOURS = {"progress": "32", "self_loop": "2", "harmful": "1;31"}
@@ -26,6 +26,14 @@ class Paint:
 
     def __call__(self, text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self._coloured and code else text
+
+
+def places(found: Mapping[str, str]) -> Iterator[str]:
+    """Where the service can be reached, by listener."""
+    yield f"  spans    grpc://{found['grpc']}"
+    yield f"  metrics  http://{found['metrics']}/metrics"
+    yield f"  API      http://{found['admin']}/api/v1/sessions"
+    yield f"  page     http://{found['admin']}/"
 
 
 def heading(judgement: Mapping[str, Any], paint: Paint) -> str:
@@ -60,10 +68,13 @@ def step_lines(
 
 
 def _call(step: Mapping[str, Any]) -> str:
-    """The call in the usual notation, cut to the width of its column."""
-    given = (step["arguments"] or {}).items()
-    arguments = ", ".join(f"{key}={json.dumps(value)}" for key, value in given)
-    text = printable(f"{step['tool']}({arguments})")
+    return call(step["tool"], step["arguments"] or {})
+
+
+def call(tool: str, arguments: Mapping[str, Any]) -> str:
+    """A call in the usual notation, cut to the width of its column."""
+    given = ", ".join(f"{key}={json.dumps(value)}" for key, value in arguments.items())
+    text = printable(f"{tool}({given})")
     return text if len(text) <= CALL_WIDTH else text[: CALL_WIDTH - 1] + "…"
 
 
@@ -78,19 +89,32 @@ def _names(symbols: Sequence[str]) -> str:
 
 
 def report(
-    judgements: Iterable[Mapping[str, Any]], gauges: Iterable[str], paint: Paint
+    judgements: Iterable[Mapping[str, Any]],
+    samples: Iterable[str],
+    paint: Paint,
+    prevented: Mapping[str, int] | None = None,
 ) -> Iterator[str]:
-    """The closing table, and the gauges as a scrape shows them."""
+    """The closing table, and some lines as a scrape shows them.
+
+    Args:
+        judgements: one for each row.
+        samples: of `/metrics`.
+        paint: how to colour.
+        prevented: session -> calls that were denied and not made; None leaves the column out.
+    """
+    column = "" if prevented is None else f"{'prevented':>11}"
     yield ""
     yield paint("all sessions", "1")
-    yield f"  {'session':<34}{'calls':>5}{'harmful':>9}{'HarmRate':>10}{'PrefixCrit':>12}  ended in"
+    yield f"  {'session':<34}{'calls':>5}{'harmful':>9}{column}{'HarmRate':>10}{'PrefixCrit':>12}  ended in"
     for found in judgements:
         row = f"  {printable(found['session']):<34}{found['calls']:>5}{found['harmful']:>9}"
+        if prevented is not None:
+            row += f"{prevented.get(found['session'], 0):>11}"
         scores = f"{_score(found['harm_rate']):>10}{_score(found['prefix_crit']):>12}"
         yield f"{row}{scores}  {printable(found['state'] or '-')}"
     yield ""
     yield paint("what Prometheus reads", "1")
-    for line in gauges:
+    for line in samples:
         yield f"  {line}"
 
 

@@ -70,11 +70,12 @@ def test_an_allowed_call_goes_its_usual_way(double: Double, hook: Hook) -> None:
     }
 
 
-def test_a_denied_call_is_not_made(hook: Hook) -> None:
-    """Exit code 2, and the model reads the reason on standard error."""
+def test_a_denied_call_is_not_made(double: Double, hook: Hook) -> None:
+    """Exit code 2, the model reads the reason on standard error, and the service learns that it obeys."""
     done = hook(event("water"))
 
     assert (done.returncode, done.stdout, done.stderr) == (2, "", DENIED + "\n")
+    assert double.outcome() == ("d1", "skipped")
 
 
 def test_a_denied_call_in_json(hook: Hook) -> None:

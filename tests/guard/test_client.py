@@ -283,18 +283,20 @@ def test_each_kind_of_failure_is_logged_once(
 
 
 @both
+@pytest.mark.parametrize("tool", ["scan", "water"])
 @pytest.mark.parametrize(("setting", "outcome"), [("allow", "ran"), ("deny", "skipped")])
 def test_a_late_answer_is_settled(
     double: Double,
     make: Make,
     setting: str,
     outcome: str,
+    tool: str,
     form: Callable[[Guard], Check],
 ) -> None:
-    """The service counts on a call whose answer came late; it learns whether the call was made."""
+    """The service learns whether a call was made whose answer came late, be it allowed or denied."""
     guard = make(on_unavailable=setting, deadline_seconds=SOON)
     double.mode = "hang"
-    assert form(guard)("scan", {}).unavailable == "deadline"
+    assert form(guard)(tool, {}).unavailable == "deadline"
     double.resume.set()
 
     assert double.outcome() == ("d1", outcome)
@@ -349,6 +351,26 @@ def test_outcomes_are_sent(double: Double, make: Make) -> None:
     guard.outcome("d7", "failed")
 
     assert double.outcome() == ("d7", "failed")
+
+
+def test_a_refused_call_is_skipped(double: Double, make: Make) -> None:
+    """Whoever obeys a denial says so; the word goes out once, also for a call that the service counted on."""
+    guard = make(on_unknown="deny")
+    for tool in ("water", "what"):
+        guard.refused(guard.check(tool, {}))
+    guard.close()
+
+    assert sorted(double.outcome() for _ in range(2)) == [("d1", "skipped"), ("d2", "skipped")]
+    assert double.outcomes.empty()
+
+
+def test_a_denial_alone_is_no_outcome(double: Double, make: Make) -> None:
+    """A check does not know whether its caller obeys, so it does not say that the call is not made."""
+    guard = make()
+    guard.check("water", {})
+    guard.close()
+
+    assert double.outcomes.empty()
 
 
 def test_closing_waits_for_outcomes(double: Double, make: Make) -> None:

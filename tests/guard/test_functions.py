@@ -26,8 +26,8 @@ def test_an_allowed_function_runs(double: Double, make: Make) -> None:
     assert double.outcome() == ("d1", "ran")
 
 
-def test_a_denied_function_does_not_run(make: Make) -> None:
-    """The exception has the words for the model, and the decision."""
+def test_a_denied_function_does_not_run(double: Double, make: Make) -> None:
+    """The exception has the words for the model, and the decision; the service learns that it did not run."""
     ran = []
     guard = make()
 
@@ -39,6 +39,7 @@ def test_a_denied_function_does_not_run(make: Make) -> None:
         water(3)
 
     assert (ran, caught.value.decision.decision) == ([], "deny")
+    assert double.outcome() == ("d1", "skipped")
 
 
 def test_a_denied_function_can_return_the_message(make: Make) -> None:

@@ -95,8 +95,8 @@ def test_an_allowed_call_passes_as_it_came(start: Start, double: Double) -> None
     assert asked["calls"] == [{"tool": "scan", "arguments": {"a": 1}}]
 
 
-def test_a_denied_call_never_reaches_the_server(start: Start) -> None:
-    """The client reads an error with the reason, and the next call goes on."""
+def test_a_denied_call_never_reaches_the_server(start: Start, double: Double) -> None:
+    """The client reads an error with the reason, the service learns of it, and the next call goes on."""
     client = start()
     denied, allowed = client.call("water", 1), client.call("scan", 2)
 
@@ -104,6 +104,7 @@ def test_a_denied_call_never_reaches_the_server(start: Start) -> None:
     assert denied["result"]["content"][0]["text"] == DENIED
     assert allowed["result"]["content"][0]["text"] == "scan"
     assert [json.loads(line)["id"] for line in client.noted()] == [2]
+    assert sorted(double.outcome() for _ in range(2)) == [("d1", "skipped"), ("d2", "ran")]
 
 
 @pytest.mark.parametrize(

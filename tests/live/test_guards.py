@@ -42,6 +42,8 @@ FRAMEWORKS = {
 }
 
 RAN = ["unlock_safety", "move", "scan", "open_valve", "water", "log"]
+OUTCOMES = [(f"d{n}", "skipped" if n == 3 else "ran") for n in range(1, 8)]
+"""Of the seven calls that are asked for: the third is denied, and not made."""
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -114,7 +116,7 @@ def test_a_denied_call_to_an_mcp_server_is_prevented(
     assert [DENIED in each for each in played["told"]] == [n == 2 for n in range(7)]
     assert all(told.startswith("ok ") for n, told in enumerate(played["told"]) if n != 2)
     assert len({farm.asked()["session"] for _ in range(7)}) == 1
-    assert [farm.outcome() for _ in RAN] == [(f"d{n}", "ran") for n in (1, 2, 4, 5, 6, 7)]
+    assert sorted(farm.outcome() for _ in range(7)) == OUTCOMES
 
 
 def test_a_denied_call_of_claude_code_is_prevented(python: Python, farm: Double) -> None:
@@ -128,7 +130,7 @@ def test_a_denied_call_of_claude_code_is_prevented(python: Python, farm: Double)
     assert [DENIED in each for each in played["told"]] == [n == 2 for n in range(7)]
     assert played["answer"] == "Field 3 has been watered."
     assert {farm.asked()["session"] for _ in range(7)} == {session}
-    assert [farm.outcome() for _ in RAN] == [(f"d{n}", "ran") for n in (1, 2, 4, 5, 6, 7)]
+    assert sorted(farm.outcome() for _ in range(7)) == OUTCOMES
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
@@ -148,4 +150,4 @@ def test_a_denied_call_is_prevented(name: str, python: Python, farm: Double) -> 
     assert {each["session"] for each in asked} == {session}
     assert asked[1]["arguments"] == {"x": 3, "y": 4}
     assert all(each["call_id"] for each in asked)
-    assert [farm.outcome() for _ in RAN] == [(f"d{n}", "ran") for n in (1, 2, 4, 5, 6, 7)]
+    assert sorted(farm.outcome() for _ in range(7)) == OUTCOMES

@@ -1,0 +1,82 @@
+"""A decision in words that a model can act on: what is wrong with a call, and what is allowed now.
+
+Example: "refused: `pay` needs `approve` first. Allowed now: `approve`, `cancel`."
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from monitor.decision import Answer, SpecDecision
+from monitor.records import Reason
+
+__all__ = ["LISTED_MAX", "decision_message"]
+
+LISTED_MAX: Final = 20
+"""Tools that a message lists."""
+
+_MISSING: Final = {
+    "arguments": "the arguments of the call",
+    "earlier_calls": "earlier calls of the session",
+    "order": "the order of calls that overlap",
+    "calls_in_flight": "whether calls in flight have taken effect",
+}
+"""What a decision misses -> its words."""
+
+_FAULTS: Final[dict[Reason | None, str]] = {
+    Reason.FORBIDDEN: "{} is forbidden here",
+    Reason.UNKNOWN_TOOL: "{} is not a tool of this task",
+    Reason.ARGUMENT_MISMATCH: "{} is not allowed with these arguments",
+    Reason.AFTER_FINAL: "the task is finished, and {} is not part of it any more",
+    Reason.OUT_OF_ORDER: "{} is not allowed yet",
+    Reason.REPEATED: "{} was done already",
+    Reason.UNREACHABLE: "{} is not possible any more from here",
+}
+"""Reason of a harmful call, where no step is skipped -> its words."""
+
+
+def decision_message(tool: str, found: SpecDecision, tools: Mapping[str, str]) -> str:
+    """The message on one call; "" where nothing is wrong with it.
+
+    Args:
+        tool: of the call.
+        found: what the spec says that decides.
+        tools: its symbols and their tools.
+    """
+    if found.answer is Answer.ALLOW:
+        return ""
+    name = _quoted(tool)
+    if found.answer is Answer.UNKNOWN:
+        missing = " and ".join([_MISSING[each] for each in found.missing])
+        what = f"not certain: whether {name} is allowed here depends on {missing or 'what is not known'}"
+    else:
+        begin = "refused" if found.enforced is Answer.DENY else "against the rules"
+        what = f"{begin}: {_fault(name, found, tools)}"
+    return f"{what}. {_allowed(found, tools)}"
+
+
+def _fault(tool: str, found: SpecDecision, tools: Mapping[str, str]) -> str:
+    named = f" ({found.constraint})" if found.constraint else ""
+    if found.skipped:
+        steps = ", then ".join(_named(each, tools) for each in found.skipped)
+        return f"{tool} needs {steps} first{named}"
+    return _FAULTS.get(found.reason, "{} is not allowed here").format(tool) + named
+
+
+def _allowed(found: SpecDecision, tools: Mapping[str, str]) -> str:
+    if not found.allowed:
+        return "Nothing is allowed now."
+    names = [_named(each, tools) for each in found.allowed[:LISTED_MAX]]
+    rest = len(found.allowed) - len(names)
+    return f"Allowed now: {', '.join(names)}{f', and {rest} more' if rest else ''}."
+
+
+def _named(symbol: str, tools: Mapping[str, str]) -> str:
+    """A symbol by its tool, which is what a model knows; with its own name where that says more."""
+    tool = tools.get(symbol, symbol)
+    return _quoted(tool) if tool == symbol else f"{_quoted(tool)} ({symbol})"
+
+
+def _quoted(name: str) -> str:
+    return f"`{name}`"
