@@ -997,6 +997,67 @@ def _times() -> Row:
     )
 
 
+def _decisions() -> Row:
+    denied = _own("decisions_total", 'decision="deny"')
+    return Row(
+        (
+            Panel(
+                "Decisions before calls",
+                "timeseries",
+                "By what clients were told. Look at would_deny before you let a spec block; many unknown: outcomes or spans come late.",
+                "cps",
+                (
+                    Target(
+                        f"sum by (decision) ({_rate(_own('decisions_total'))})", "{{decision}}"
+                    ),
+                ),
+                8,
+                colours={"allow": GREEN, "unknown": GREY, "would_deny": AMBER, "deny": RED},
+                stack=True,
+                low=0,
+            ),
+            Panel(
+                "Decision latency",
+                "timeseries",
+                "From the receipt of a question to its answer. An alert fires at a p99 above 10 ms; clients wait 50 ms by default.",
+                "s",
+                tuple(
+                    Target(
+                        f"histogram_quantile({q}, sum by (le) ({_rate(_own('decision_seconds_bucket'))}))",
+                        f"p{q * 100:g}",
+                    )
+                    for q in (0.5, 0.99)
+                ),
+                8,
+                ((None, "transparent"), (0.01, AMBER)),
+                low=0,
+            ),
+            Panel(
+                "What becomes of decided calls",
+                "timeseries",
+                "Denied calls are prevented, but for those that are overruled: made anyway, and harmful. Unconfirmed: allowed, and neither a span nor an outcome came.",
+                "short",
+                (
+                    Target(f"sum(increase({denied}[$__rate_interval]))", "denied"),
+                    Target(
+                        f"sum(increase({_own('decisions_overruled_total')}[$__rate_interval]))",
+                        "overruled",
+                    ),
+                    Target(
+                        f"sum(increase({_own('decisions_unconfirmed_total')}[$__rate_interval]))",
+                        "unconfirmed",
+                    ),
+                ),
+                8,
+                colours={"denied": GREEN, "overruled": RED, "unconfirmed": AMBER},
+                low=0,
+            ),
+        ),
+        8,
+        "What is answered before calls?",
+    )
+
+
 def _alerts() -> Row:
     return Row(
         (
@@ -1150,7 +1211,7 @@ BOARDS: Final = (
         "offrails / Monitor",
         "Whether the monitor itself sees everything, in time, and reaches people.",
         (JOB, INSTANCE),
-        (_health_stats(), _intake(), _times(), _alerts(), _means()),
+        (_health_stats(), _intake(), _times(), _decisions(), _alerts(), _means()),
         since="now-3h",
     ),
 )

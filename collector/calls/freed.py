@@ -30,6 +30,9 @@ _WORDS: Final = (("'", '"'), ("True", "true"), ("False", "false"), ("None", "nul
 _WORDS_MAX: Final = 4_096
 """Characters of a text that is read as Python writes it."""
 
+_encode: Final = json.JSONEncoder(sort_keys=True, default=repr).encode
+"""`json.dumps` with these arguments, which makes an encoder each time."""
+
 
 @mypyc_attr(acyclic=True)
 class Freed:
@@ -148,9 +151,10 @@ def _text(value: Any) -> Any:
             text = value
             for word, json_word in _WORDS:
                 text = text.replace(word, json_word)
-            known = parsed(text)
-            if isinstance(known, str) and known == text:
-                known = value
+            if text != value:
+                known = parsed(text)
+                if isinstance(known, str) and known == text:
+                    known = value
         value = value if known is UNREADABLE else known
     return _plain(value)
 
@@ -167,5 +171,5 @@ def _plain(value: Any) -> Any:
 
 
 def _hash(value: Any) -> int:
-    text = json.dumps(value, sort_keys=True, default=repr)
+    text = _encode(value)
     return int.from_bytes(blake2b(text.encode(), digest_size=7).digest()) + 1

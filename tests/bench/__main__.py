@@ -16,6 +16,7 @@ NAMES = (
     "transport",
     "process",
     "latency",
+    "decide",
     "journal",
     "trajectory",
     "startup",

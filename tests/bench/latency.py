@@ -30,9 +30,7 @@ SCRAPE_SECONDS = 1.0
 VERDICT_MS_MAX = 2.0
 """p99 from receipt to verdict at the highest rate."""
 
-_BUCKET = re.compile(
-    r'offrails_verdict_latency_seconds_bucket\{transport="http_proto",le="([^"]+)"\} (\S+)'
-)
+VERDICTS = 'offrails_verdict_latency_seconds_bucket{transport="http_proto",'
 
 
 class Row(NamedTuple):
@@ -47,12 +45,16 @@ class Row(NamedTuple):
     """From the receipt, of the service's histogram."""
 
 
-def _buckets(text: str) -> dict[float, int]:
-    """Upper bound in milliseconds -> requests with verdicts within it."""
-    return {float(upper) * 1e3: int(float(count)) for upper, count in _BUCKET.findall(text)}
+def buckets(text: str, series: str) -> dict[float, int]:
+    """A histogram of `/metrics`: upper bound in milliseconds -> observations within it.
+
+    `series` is what stands before the bound: the name of the metric, and its other labels.
+    """
+    found = re.findall(re.escape(series) + r'le="([^"]+)"\} (\S+)', text)
+    return {float(upper) * 1e3: int(float(count)) for upper, count in found}
 
 
-def _quantile(before: dict[float, int], after: dict[float, int], share: float) -> float:
+def quantile(before: dict[float, int], after: dict[float, int], share: float) -> float:
     """A quantile in milliseconds, as Prometheus' histogram_quantile gives it: linear in its bucket."""
     grown = {upper: count - before.get(upper, 0) for upper, count in sorted(after.items())}
     wanted = share * max(grown.values())
@@ -83,13 +85,13 @@ def _measure(server: Server, rate: int) -> Row:
     after = server.metrics()
     found = of_metrics(after).since(of_metrics(before))
     assert found == Outcome(loaded.calls, loaded.harmful), (found, loaded)
-    old, new = _buckets(before), _buckets(after)
+    old, new = buckets(before, VERDICTS), buckets(after, VERDICTS)
     assert max(new.values()) - max(old.values(), default=0) == loaded.requests
     return Row(
         rate,
         (loaded.sender_p50, loaded.sender_p99),
         (loaded.answer_p50, loaded.answer_p99),
-        (_quantile(old, new, 0.5), _quantile(old, new, 0.99)),
+        (quantile(old, new, 0.5), quantile(old, new, 0.99)),
     )
 
 

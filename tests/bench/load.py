@@ -21,7 +21,7 @@ from typing import NamedTuple
 from tests.bench.sender import Sender, prepared
 from tests.bench.traffic import SECOND, Traffic, generate
 
-__all__ = ["Loaded"]
+__all__ = ["Loaded", "share"]
 
 CONNECTIONS = 64
 AGO_SECONDS = 3_600
@@ -68,9 +68,9 @@ def _run(requests: Sequence[bytes], a_second: float, port: int) -> tuple[list[fl
     return late, took
 
 
-def _share(found: list[float], share: float) -> float:
+def share(found: list[float], part: float) -> float:
     """A quantile in milliseconds."""
-    return sorted(found)[min(len(found) - 1, int(len(found) * share))] * 1e3
+    return sorted(found)[min(len(found) - 1, int(len(found) * part))] * 1e3
 
 
 def _load(traffic: Traffic, a_second: float, port: int) -> Loaded:
@@ -79,7 +79,7 @@ def _load(traffic: Traffic, a_second: float, port: int) -> Loaded:
     gc.collect()
     gc.disable()
     late, took = _run(requests, a_second, port)
-    shares = [_share(found, share) for found in (late, took) for share in (0.5, 0.99)]
+    shares = [share(found, part) for found in (late, took) for part in (0.5, 0.99)]
     return Loaded(traffic.calls, traffic.harmful, len(requests), *shares)
 
 

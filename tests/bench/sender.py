@@ -9,16 +9,15 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 __all__ = ["Sender", "prepared"]
 
-_HEAD = (
-    "POST /v1/traces HTTP/1.1\r\nHost: localhost\r\n"
-    "Content-Type: application/x-protobuf\r\nContent-Length: %d\r\n\r\n"
-)
+_HEAD = "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 
-def prepared(body: bytes) -> bytes:
+def prepared(
+    body: bytes, path: str = "/v1/traces", media_type: str = "application/x-protobuf"
+) -> bytes:
     """A request as it goes over the wire."""
-    return (_HEAD % len(body)).encode() + body
+    return (_HEAD % (path, media_type, len(body))).encode() + body
 
 
 class Sender:
@@ -47,6 +46,11 @@ class Sender:
 
     def answer(self) -> None:
         """Waits for a response, which must say that all spans were accepted."""
+        told = ExportTraceServiceResponse.FromString(self.receive())
+        assert not told.partial_success.rejected_spans, told
+
+    def receive(self) -> bytes:
+        """Waits for a response, which must have status 200; returns its body."""
         answer = self._more(b"")
         while (end := answer.find(b"\r\n\r\n")) < 0:
             answer = self._more(answer)
@@ -55,8 +59,7 @@ class Sender:
         assert length is not None, answer
         while len(answer) < end + 4 + int(length[1]):
             answer = self._more(answer)
-        told = ExportTraceServiceResponse.FromString(answer[end + 4 :])
-        assert not told.partial_success.rejected_spans, told
+        return answer[end + 4 :]
 
     def _more(self, answer: bytes) -> bytes:
         part = self._socket.recv(65_536)

@@ -50,7 +50,7 @@ ROOT = Path(__file__).parents[2]
 PEERS = ROOT / ".peers"
 """Where `make bench-peers` puts what is not ours."""
 
-ADDRESS = re.compile(r"(grpc|http|metrics)=127\.0\.0\.1:(\d+)")
+ADDRESS = re.compile(r"(grpc|http|metrics|decide)=127\.0\.0\.1:(\d+)")
 START_SECONDS = 20.0
 
 _CONFIG = """\

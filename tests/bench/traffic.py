@@ -20,7 +20,17 @@ import yaml
 from tests.bench.speakers import SPEAKERS, Call, Said, Speaker, Talk, prose
 from tests.bench.wire import group, request, span
 
-__all__ = ["GROUPS", "LATE", "ROVER", "SECOND", "Traffic", "call_of", "generate", "harms"]
+__all__ = [
+    "GROUPS",
+    "LATE",
+    "ROVER",
+    "SECOND",
+    "Traffic",
+    "call_of",
+    "generate",
+    "harms",
+    "is_harmful",
+]
 
 ROVER = Path(__file__).parents[2] / "dfa_specs" / "farm_rover.yaml"
 """The spec that all sessions bind to."""
@@ -115,6 +125,11 @@ def harms(tools: Iterable[str]) -> int:
         elif tool not in _SPEC["reads"].get(state, ()):
             found += 1
     return found
+
+
+def is_harmful(before: Sequence[str], tool: str) -> bool:
+    """Whether a call does harm after these, by the spec's table of transitions."""
+    return harms([*before, tool]) > harms(before)
 
 
 def _source(chance: random.Random, start_ns: int, late: float) -> Iterator[_Sent]:

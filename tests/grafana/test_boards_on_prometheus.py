@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import time
@@ -119,7 +120,7 @@ def _monitor(folder: Path) -> Service:
 
 
 def _traffic(service: Service, number: int) -> None:
-    """Good and bad sessions, calls out of order, duplicates, unmatched calls, and malformed requests."""
+    """Good and bad sessions, calls out of order, duplicates, unmatched calls, malformed requests, and questions."""
     send(service, Rover(f"good-{number}", 4 * number).calls(*GOLDEN).spans)
     bad = Rover(f"bad-{number}", 4 * number + 1).calls("unlock_safety", "water", "fly", "move")
     send(service, bad.spans)
@@ -131,6 +132,21 @@ def _traffic(service: Service, number: int) -> None:
     send(service, other, resource={"service.name": "errands"})
     assert service.post(as_json([replace(other[0], trace_id=b"")])).status == 200
     assert service.post(b"{").status == 400
+    for tool in ("unlock_safety", "water"):
+        _ask(service, f"asked-{number}", tool)
+
+
+def _ask(service: Service, session: str, tool: str) -> None:
+    """An agent asks before a call."""
+    body = {"session": session, "service": "farm-rover", "tool": tool, "arguments": {}}
+    reply = request(
+        service.addresses["decide"],
+        "POST",
+        "/api/v1/decide",
+        json.dumps(body).encode(),
+        {"content-type": "application/json"},
+    )
+    assert reply.status == 200, reply
 
 
 def unanswered(server: Prometheus, board: Board) -> list[tuple[str, str]]:
