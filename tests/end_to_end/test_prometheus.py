@@ -18,13 +18,15 @@ from collector.config.settings import Settings
 from collector.metrics.families import TABLE
 from collector.metrics.registry import runtime
 from collector.sinks.alert import ALARMS
-from deploy.prometheus import loss_tests
+from deploy.prometheus import history_tests, loss_tests
 from deploy.prometheus.prometheusrule import PLACE, resource
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 RULES = DEPLOY / "prometheus" / "rules" / "offrails.yml"
-RULE_TESTS = ("rules_test.yml", "alerts_test.yml", "loss_test.yml", "silence_test.yml")
+HISTORIES = {"history_test.yml": "minutes", "slow_history_test.yml": "days"}
+WRITTEN = ("rules_test.yml", "alerts_test.yml", "silence_test.yml")
+RULE_TESTS = (*WRITTEN, "loss_test.yml", *HISTORIES)
 BUDGET, FASTEST = 0.01, 14.4
 
 _NAME = re.compile(r"\b(?:offrails|process)_[a-z0-9_]+\b")
@@ -38,8 +40,8 @@ def _tool(name: str) -> str:
     return found
 
 
-def _check(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+def _check(*command: str, within: float = 50) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=within, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -124,14 +126,30 @@ def test_rules_are_sound() -> None:
 
 
 def test_the_tests_of_losses_are_fresh() -> None:
-    """`loss_test.yml` equals its program's output and covers every rule that counts a loss."""
+    """`loss_test.yml` equals its program's output."""
     assert (DEPLOY / "prometheus" / "loss_test.yml").read_text() == loss_tests.text()
-    born = {
-        rule["alert"]
-        for rule in ALERTS
-        if " offset 1" in rule["expr"] and "unless offrails" in rule["expr"]
-    }
-    assert born == set(loss_tests.LOSSES)
+
+
+@pytest.mark.parametrize("file", HISTORIES)
+def test_the_tests_of_histories_are_fresh(file: str) -> None:
+    """`history_test.yml` and `slow_history_test.yml` equal their program's output."""
+    made = history_tests.text(HISTORIES[file])
+    assert (DEPLOY / "prometheus" / file).read_text() == made
+
+
+def test_every_alert_goes_through_six_histories() -> None:
+    """Born at 1, born at 500, reset, gap, flood, silence: each alert is tested in each, or the table says why not."""
+    assert {rule["alert"] for rule in ALERTS} == set(loss_tests.LOSSES) | set(
+        history_tests.ALERTS
+    )
+    assert set(loss_tests.LOSSES).isdisjoint(history_tests.ALERTS)
+    for six in ("born at 1", "born at 500", "reset with a loss", "gap", "flood", "silence"):
+        assert six in loss_tests.CASES
+    for name, alert in history_tests.ALERTS.items():
+        assert set(history_tests.SIX) <= set(alert.histories), name
+        tested = [each for each in alert.histories.values() if not isinstance(each, str)]
+        assert any(each.fires for each in tested) == (name != "AgentMonitorWatchdog")
+        assert all(each.fires or each.silent for each in tested)
 
 
 _RANGE = re.compile(r"\[(\d+)([mhd])\]|_?rate(\d+)([mhd])\b|_(\d+)([mhd])\b")
@@ -155,16 +173,17 @@ def test_no_alert_waits_longer_than_it_looks_back(rule: dict[str, Any]) -> None:
     assert ("keep_firing_for" in rule) == (rule["alert"] not in steady)
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("file", RULE_TESTS)
 def test_rules_fire_when_they_should(file: str) -> None:
     """`promtool test rules` passes: firing, pending, not firing, and without series."""
-    _check(_tool("promtool"), "test", "rules", str(DEPLOY / "prometheus" / file))
+    _check(_tool("promtool"), "test", "rules", str(DEPLOY / "prometheus" / file), within=200)
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_every_alert_is_tested(rule: dict[str, Any]) -> None:
     """Each alert is tested as pending (if it has a `for`), firing, not firing, and without series."""
-    texts = ((DEPLOY / "prometheus" / file).read_text() for file in RULE_TESTS)
+    texts = ((DEPLOY / "prometheus" / file).read_text() for file in WRITTEN)
     tests = [test for text in texts for test in yaml.safe_load(text)["tests"]]
     name = rule["alert"]
     nothing = next(test for test in tests if not test["input_series"])
