@@ -14,6 +14,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Final, Protocol
 
 from collector import __version__
+from collector.calls.agent_changes import CHANGES
 from collector.calls.coverage import COVERAGE
 from collector.config.spec_reload import Reloads
 from collector.decode.span import REJECTED
@@ -69,6 +70,7 @@ COUNTED: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
     "calls": ("tool_calls", [(evidence.value,) for evidence in TOLD]),
     "decisions_unconfirmed": ("decisions_unconfirmed", [()]),
     "decisions_overruled": ("decisions_overruled", [()]),
+    "agent_changes": ("agent_changes", [(kind,) for kind in CHANGES]),
     "coverage": ("coverage", [(reason,) for reason in COVERAGE]),
     "arguments_unreadable": ("arguments_unreadable", []),
     "internal_errors": ("internal_errors", []),
