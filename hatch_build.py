@@ -32,7 +32,7 @@ NEEDS = ["mypy==2.4.1", "setuptools>=80", "httptools>=0.6", "msgspec>=0.19"]
 TRAINING = "tests/bench/training.py"
 
 COMPILED = {
-    "collector/calls": "batch beginnings call confirmation context correlation coverage decided deciding decision_records duplicates freed in_process_mcp merge model_requests near_misses piece pipeline requested_calls same_call seen_agents session_claim session_ids sessions settled_trace span_tree trace trace_store",
+    "collector/calls": "agent_changes batch beginnings call confirmation context correlation coverage decided deciding decision_records duplicates freed in_process_mcp merge model_requests near_misses piece pipeline requested_calls same_call seen_agents session_claim session_ids sessions settled_trace span_tree trace trace_store",
     "collector/decide": "endpoint",
     "collector/decode": "memo native_readers shapes sizes span",
     "collector/decode/json": "fields otlp_json values",

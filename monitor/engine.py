@@ -956,6 +956,12 @@ class Monitor:
             for judgement in session.judgements:
                 yield session, judgement
 
+    def ordered_judgements(self) -> Iterator[tuple[Session, Judgement]]:
+        """The same; those of one session by spec and part."""
+        for session in self._table.recent():
+            for judgement in _in_order(session):
+                yield session, judgement
+
     def tool_name(self, number: int) -> str:
         """The name of a tool, by the number that steps hold."""
         return self._names.text(number)
@@ -1000,14 +1006,20 @@ class Monitor:
             for judgement in self._objects(session)
         ]
 
+    def as_object(self, session: Session, judgement: Judgement) -> dict[str, Any]:
+        """The judgement object of one of the `open_judgements`."""
+        return judgement_object(
+            session,
+            judgement,
+            self._names,
+            arguments=self.limits.keep_arguments,
+            started_ns=self.started_ns,
+        )
+
     def _objects(self, session: Session) -> Iterator[dict[str, Any]]:
-        show = self.limits.keep_arguments
-        ordered = sorted(session.judgements, key=lambda each: (each.judge.spec.id, each.part))
-        for judgement in ordered:
-            yield judgement_object(
-                session,
-                judgement,
-                self._names,
-                arguments=show,
-                started_ns=self.started_ns,
-            )
+        for judgement in _in_order(session):
+            yield self.as_object(session, judgement)
+
+
+def _in_order(session: Session) -> list[Judgement]:
+    return sorted(session.judgements, key=lambda each: (each.judge.spec.id, each.part))

@@ -12,7 +12,15 @@ from monitor.session.judgement import Judgement
 from monitor.session.list_fields import SORTS, agent_of
 from monitor.session.session import Session
 
-__all__ = ["LISTED_MAX", "OFFSET_MAX", "Matcher", "SessionQuery", "whole_number"]
+__all__ = [
+    "FILTERS",
+    "LISTED_MAX",
+    "OFFSET_MAX",
+    "RANKED",
+    "Matcher",
+    "SessionQuery",
+    "whole_number",
+]
 
 LISTED_MAX = 1_000
 """Sessions of one list."""
@@ -29,6 +37,15 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 """Parameters that take one of some words. All but `sort` may be empty."""
 
 NUMBERS: Final = ("limit", "offset", "since", "until")
+
+FILTERS: Final = (
+    *("agent", "spec", "namespace", "q", "only", "reason", "severity", "tool", "mode"),
+    *("since", "until"),
+)
+"""Parameters that choose among judgements."""
+
+RANKED: Final = (*FILTERS, "sort", "limit", "offset")
+"""Parameters of a list that is ranked and cut."""
 
 
 class SessionQuery(NamedTuple):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final
-from urllib.parse import parse_qs, unquote
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Final, NamedTuple
+from urllib.parse import unquote
 
 from collector.api.denied_calls import mark_overruled, prevented
-from collector.api.session_query import whole_number
+from collector.api.query_string import check_names, parameters
+from collector.api.session_query import FILTERS, Matcher, SessionQuery, whole_number
 from collector.calls.decision_records import DecisionRecords
 from collector.calls.seen_agents import Inventory
 from collector.net.asgi import Receive, Scope, Send, send_json
@@ -26,12 +27,15 @@ PART_OBJECTS: Final = 50
 PART_BYTES: Final = 64 << 10
 """Encoded, at most, but for the last judgement of a part."""
 
+_LIST: Final = ("steps", "limit", *FILTERS)
+"""Parameters of the list."""
+
 
 class Admin:
     """An ASGI application.
 
     `GET /api/v1/sessions` gives `{"sessions": [judgement, ...]}`, most recently active first,
-    and takes `limit`, `agent`, `spec` and `namespace`. `GET /api/v1/sessions/{session}` gives all
+    and takes `limit` and the filters of `SessionQuery`. `GET /api/v1/sessions/{session}` gives all
     judgements of one session (its id percent-encoded) and its prevented calls, or 404. `GET /api/v1/seen` gives what was
     seen of each service, with or without a spec.
     """
@@ -62,32 +66,33 @@ class Admin:
             await send_json(send, 404, {"error": "no such path"})
         elif scope["method"] not in ("GET", "HEAD"):
             await send_json(send, 405, {"error": "use GET"}, (b"allow", b"GET, HEAD"))
-        elif fixed is not None:
-            await fixed(send)
         else:
-            query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-            wanted = {name: values[-1] for name, values in query.items()}
-            await self._sessions(scope, send, path[len(_SESSIONS) :].strip(b"/"), wanted)
+            name = path[len(_SESSIONS) :].strip(b"/")
+            known = () if fixed is not None else ("namespace",) if name else _LIST
+            query = parameters(scope)
+            try:
+                check_names(query, known)
+                listed = (
+                    None if fixed is not None or name else _Listed.read(query, self._redaction)
+                )
+            except ValueError as problem:
+                await send_json(send, 400, {"error": str(problem)})
+                return
+            if fixed is not None:
+                await fixed(send)
+            elif listed is not None:
+                parts = self._list(listed)
+                await self._long.send(scope, send, b"application/json", parts)
+            else:
+                await self._send_session(send, name, query.get("namespace"))
 
     async def _send_seen(self, send: Send) -> None:
         agents = [self._redaction.shown(agent.as_json()) for agent in self._seen]
         await send_json(send, 200, {"agents": agents})
 
-    async def _sessions(
-        self, scope: Scope, send: Send, name: bytes, wanted: dict[str, str]
-    ) -> None:
-        if not name:
-            limit = wanted.pop("limit", None)
-            try:
-                most = None if limit is None else whole_number(limit, "limit")
-            except ValueError as problem:
-                await send_json(send, 400, {"error": str(problem)})
-                return
-            parts = self._list(most, wanted)
-            await self._long.send(scope, send, b"application/json", parts)
-            return
+    async def _send_session(self, send: Send, name: bytes, namespace: str | None) -> None:
         session = unquote(name.decode("latin-1"), encoding="utf-8", errors="replace")
-        namespace, original = wanted.get("namespace"), self._redaction.original
+        original = self._redaction.original
         if namespace is not None:
             namespace = original(namespace)
         session_id = original(session)
@@ -100,17 +105,18 @@ class Admin:
         else:
             await send_json(send, 404, {"error": "no such session", "session": session})
 
-    async def _list(self, limit: int | None, wanted: dict[str, str]) -> AsyncIterator[bytes]:
-        filters = {key: wanted[key] for key in ("agent", "spec", "namespace") if key in wanted}
+    async def _list(self, listed: _Listed) -> AsyncIterator[bytes]:
+        limit, query = listed
+        matcher = Matcher(self._monitor, query, self._redaction.name)
         yield b'{"sessions":['
         part: list[bytes] = []
         size = shown = 0
-        for number, judged in enumerate(self._monitor.judgements(), 1):
+        for number, (session, judgement) in enumerate(self._monitor.ordered_judgements(), 1):
             if limit is not None and shown >= limit:
                 break
-            judgement = self._redaction.shown(judged)
-            if all(judgement[key] == value for key, value in filters.items()):
-                part.append((b"," if shown else b"") + as_json(judgement))
+            if matcher.matches(session, judgement):
+                found = self._redaction.shown(self._monitor.as_object(session, judgement))
+                part.append((b"," if shown else b"") + as_json(found))
                 size += len(part[-1])
                 shown += 1
             if size >= PART_BYTES or number % PART_OBJECTS == 0:
@@ -118,3 +124,24 @@ class Admin:
                 part.clear()
                 size = 0
         yield b"".join(part) + b"]}"
+
+
+class _Listed(NamedTuple):
+    """What a list is asked for."""
+
+    limit: int | None
+    query: SessionQuery
+
+    @classmethod
+    def read(cls, query: Mapping[str, str], redaction: Redaction) -> _Listed:
+        """Reads the parameters of a list.
+
+        Raises:
+            ValueError: a sentence; one has a value that it cannot have.
+        """
+        limit = query.get("limit")
+        most = None if limit is None else whole_number(limit, "limit")
+        if query.get("steps", "1") != "1":  # 0 is the session view's
+            raise ValueError("steps must be 0 or 1")
+        filters = {name: query[name] for name in FILTERS if name in query}
+        return cls(most, SessionQuery.read({**filters, **redaction.originals(filters)}))

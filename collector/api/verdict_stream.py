@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from collector.api.query_string import check_names, parameters
 from collector.api.verdict_feed import VerdictFeed
 from collector.net.asgi import Receive, Scope, Send, send_json, send_stream
 
@@ -26,10 +27,16 @@ class VerdictStream:
             await self._inner(scope, receive, send)
         elif scope["method"] != "GET":
             await send_json(send, 405, {"error": "use GET"}, (b"allow", b"GET"))
-        elif self._feed.full:
-            await send_json(send, 503, {"error": "too many open streams"})
         else:
-            await self._stream(receive, send)
+            try:
+                check_names(parameters(scope))
+            except ValueError as problem:
+                await send_json(send, 400, {"error": str(problem)})
+                return
+            if self._feed.full:
+                await send_json(send, 503, {"error": "too many open streams"})
+            else:
+                await self._stream(receive, send)
 
     async def _stream(self, receive: Receive, send: Send) -> None:
         """Streams until the service stops or the reader goes."""

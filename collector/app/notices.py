@@ -1,4 +1,4 @@
-"""Log lines that time brings: a new agent, a spec that judges nothing, an accepted call that is harmful again."""
+"""Log lines that time brings: a new agent, a change of one, a spec that judges nothing, an accepted call that is harmful again."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 from collector.calls.seen_agents import Inventory
 from collector.sinks.log import LogSink
+from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
 from monitor.aggregate.totals import OVERFLOW
 from monitor.engine import Monitor
@@ -28,15 +29,22 @@ class Notices:
         monitor: its specs, and the sessions that they have matched.
         seen: the agents that were seen.
         sink: words the lines.
+        stats: counts changes of agents.
         clock: Unix nanoseconds.
     """
 
     def __init__(
-        self, monitor: Monitor, seen: Inventory, sink: LogSink, clock: Callable[[], int]
+        self,
+        monitor: Monitor,
+        seen: Inventory,
+        sink: LogSink,
+        stats: Stats,
+        clock: Callable[[], int],
     ) -> None:
         self._monitor = monitor
         self._seen = seen
         self._sink = sink
+        self._stats = stats
         self._clock = clock
         self._unmatched_ns = clock() + UNMATCHED_AFTER_NS
 
@@ -47,6 +55,7 @@ class Notices:
     def tick(self, now: int) -> None:
         """Writes what is due."""
         self._introduce(now)
+        self._log_changes(now)
         self._tell_unmatched(now)
         self._tell_expired()
 
@@ -55,9 +64,17 @@ class Notices:
         new = self._seen.new
         while new and new[0].first_ns + INTRODUCED_AFTER_NS <= now:
             agent = new.pop(0)
+            agent.is_introduced = True
             name = next(iter(agent.agents), "")
             judges = self._monitor.binder.bind(agent.attributes, name)
             self._sink.introduce(agent, [judge.spec.id for judge in judges])
+
+    def _log_changes(self, now: int) -> None:
+        """One line for each change of an agent that was introduced."""
+        for agent in self._seen.changed(now):
+            for change in agent.take_unlogged():
+                self._stats.count("agent_changes", change.kind)
+                self._sink.agent_changed(agent, change)
 
     def _tell_unmatched(self, now: int) -> None:
         """One line for each spec that looks healthy and judges nothing: its `match` may be mistyped."""

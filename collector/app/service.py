@@ -273,7 +273,7 @@ class App:
         )
         receiver = settings.receiver
         bounds = ExportLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)
-        self._notices = Notices(self.monitor, pipeline.inventory, self._sink, clock)
+        self._notices = Notices(self.monitor, pipeline.inventory, self._sink, stats, clock)
         self._recorder = _recorder_of(settings.record, clock, stats)
         if self._recorder is not None:
             self._recorder.hide(self._redaction.rules)

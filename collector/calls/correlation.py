@@ -267,7 +267,7 @@ class Correlation:
         is_decided = self._is_decided(call, new, trace)
         if is_decided and call.judged is None:
             return
-        self._inventory.record(new, switch, context.now)
+        self._inventory.record(new, switch, call.outer.scope, context.now)
         self._count(call, new, trace.sampled, 1)
         if not is_decided:
             named = None if trace.split else trace.named
@@ -287,6 +287,8 @@ class Correlation:
             type(old.arguments) is Partial and type(new.arguments) is not Partial
         ):
             self._coverage.count("arguments_late")
+            if old.arguments is None:
+                self._inventory.record_arguments(new)
             near = self._near_misses.reason(new)
             if near:
                 self._coverage.count(near)

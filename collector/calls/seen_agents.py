@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import Any, Final
 
+from collector.calls.agent_changes import (
+    CHANGES_MAX,
+    INSTRUMENTATION,
+    RESUMED,
+    AgentChange,
+    ArgumentsRun,
+)
 from collector.telemetry.counters import Tally
 from monitor.records import ToolCall
 from monitor.tenants import Holdings
@@ -17,7 +24,7 @@ AGENTS_MAX: Final = 1_000
 """Services remembered. At the bound, the one that was seen first is forgotten."""
 
 NAMES_MAX: Final = 256
-"""Tools, dialects and agents remembered for one service."""
+"""Tools, dialects, instrumentations and agents remembered for one service."""
 
 SERVICE_MAX: Final = 1_024
 """Longer names of services are cut."""
@@ -28,6 +35,9 @@ BYTES_MAX: Final = 64 << 10
 ENTRY_BYTES: Final = 128
 """Bytes of a name beside its characters."""
 
+RUN_BYTES: Final = 128
+"""Bytes of a run of calls without arguments, beside its agent's name."""
+
 UNKNOWN: Final = "unknown"
 
 
@@ -36,6 +46,9 @@ class AgentRecord:
 
     __slots__ = (
         "_dialect",
+        "_run",
+        "_runs",
+        "_scope",
         "_session_from",
         "_switch",
         "agent",
@@ -44,14 +57,19 @@ class AgentRecord:
         "attributes",
         "bytes",
         "calls",
+        "changes",
         "dialects",
+        "due",
         "first_ns",
+        "is_introduced",
         "last_ns",
         "namespace",
+        "scopes",
         "service",
         "switches",
         "tenant",
         "tools",
+        "unlogged",
     )
 
     def __init__(
@@ -63,6 +81,8 @@ class AgentRecord:
         """Of the resource that its first call came with."""
         self.tenant = ""
         self.agents: dict[str, None] = {}
+        self.scopes: dict[str, None] = {}
+        """Names of instrumentation scopes."""
         self.dialects: dict[str, None] = {}
         self.tools: dict[str, set[str]] = {}
         """Tool -> names of its arguments."""
@@ -72,7 +92,12 @@ class AgentRecord:
         self.agent = ""
         """The last agent, dialect and setting: mostly the next call has the same."""
         self._dialect = ""
+        self._scope = ""
         self._switch = ""
+        self._runs: dict[tuple[str, str], ArgumentsRun] = {}
+        """By agent, "" where the call comes before its name, and dialect: each has a setting of its own."""
+        self._run = ArgumentsRun("", "")
+        """Of the last call."""
         self.arguments = 0
         """Number of calls with arguments."""
         self.calls = 0
@@ -80,6 +105,14 @@ class AgentRecord:
         """Settings of the instrumentation that turn arguments on."""
         self.first_ns = now
         self.last_ns = now
+        self.is_introduced = False
+        """True once it is logged: from then on, what is new of it is a change."""
+        self.changes: list[AgentChange] = []
+        """The latest ones, at most CHANGES_MAX."""
+        self.unlogged = 0
+        """How many of these are not logged yet."""
+        self.due: list[ArgumentsRun] = []
+        """Runs that are long enough, and not old enough yet; at most one of each agent."""
 
     @property
     def session_from(self) -> dict[str, int]:
@@ -90,27 +123,80 @@ class AgentRecord:
         """Where the session ids of its calls come from, as known by now: attribute or "trace" -> calls."""
         return {name: calls for name, calls in self.session_from.items() if calls}
 
-    def record(self, call: ToolCall, switch: str, now: int) -> None:
+    def record(self, call: ToolCall, switch: str, scope: str, now: int) -> None:
         """Adds a call."""
         self.last_ns = now
         self.calls += 1
         if call.agent is not self.agent:
             self.record_agent(call.agent)
         source = call.source
-        if source is not self._dialect:
-            self._dialect = source
-            self._keep(self.dialects, source)
+        if source is not self._dialect or scope is not self._scope:
+            self._instrumented(call, scope)
         if switch is not self._switch and switch:
             self._switch = switch
             self._keep(self.switches, switch)
         self._session_from.add(1, call.session_from)
-        self._tool(call.tool, call.arguments)
+        self._tool(call)
 
     def record_agent(self, agent: str) -> None:
         """Adds an agent's name, if it is not empty."""
         if agent:
             self.agent = agent
             self._keep(self.agents, agent)
+
+    def record_arguments(self, call: ToolCall) -> None:
+        """A later span has the arguments of a call that was added without."""
+        self._tool(call)
+
+    def take_unlogged(self) -> list[AgentChange]:
+        """The changes that are not logged yet; they count as logged from now on."""
+        count, self.unlogged = self.unlogged, 0
+        return self.changes[-count:] if count else []
+
+    def tick(self, now: int) -> None:
+        """Arguments have stopped where a run without them is old enough."""
+        waiting = []
+        for run in self.due:
+            change = run.stop(now)
+            if change is not None:
+                self._change(change._replace(agent=self._agent_of(change.agent)))
+            elif run.is_due:
+                waiting.append(run)
+        self.due = waiting
+
+    def _instrumented(self, call: ToolCall, scope: str) -> None:
+        """Notes the dialect and the instrumentation scope of a call, if they are not the last call's."""
+        dialect = call.source
+        self._dialect, self._scope = dialect, scope
+        is_new = dialect not in self.dialects or (scope != "" and scope not in self.scopes)
+        if not is_new:
+            return
+        earlier = self.scopes
+        if not earlier or not scope or scope in earlier:  # the dialect alone is new
+            earlier = self.dialects
+        before = tuple(earlier)
+        has_room = self._keep(self.dialects, dialect)
+        if scope:
+            has_room = self._keep(self.scopes, scope) and has_room
+        if has_room and self.is_introduced:
+            self._change(
+                AgentChange(
+                    INSTRUMENTATION,
+                    self._agent_of(call.agent),
+                    call.tool,
+                    self.last_ns,
+                    scope,
+                    dialect,
+                    before,
+                )
+            )
+
+    def _change(self, change: AgentChange) -> None:
+        self.changes.append(change)
+        self.unlogged += 1
+        if len(self.changes) > CHANGES_MAX:
+            del self.changes[0]
+            self.unlogged = min(self.unlogged, CHANGES_MAX)
 
     def record_move(self, before: str, now: str) -> None:
         """Corrects where a call's session id comes from: it became known late."""
@@ -119,26 +205,65 @@ class AgentRecord:
             known[before] -= 1
             known[now] = known.get(now, 0) + 1
 
-    def _tool(self, tool: str, arguments: Mapping[str, Any] | None) -> None:
+    def _tool(self, call: ToolCall) -> None:
+        tool, arguments = call.tool, call.arguments
         names = self.tools.get(tool)
         if names is None:
-            if len(self.tools) >= NAMES_MAX or not self._has_room(tool):
+            if not self._has_room(self.tools, tool):
                 return
             names = self.tools[tool] = set()
         if arguments is not None:
             self.arguments += 1
+            run = self._run_of(call)
+            if not run.started or run.calls:
+                self._arguments_came(run, call)
             if len(names) < NAMES_MAX and not _holds(names, arguments):
                 for name in list(arguments)[:NAMES_MAX]:
-                    if name not in names and self._has_room(name):
+                    if name not in names and self._has_bytes(name):
                         names.add(name)
+        elif names:
+            run = self._run_of(call)
+            if run.lengthen(tool, self.last_ns):
+                self.due.append(run)
 
-    def _keep(self, names: dict[str, None], name: str) -> None:
-        if name not in names and len(names) < NAMES_MAX and self._has_room(name):
+    def _run_of(self, call: ToolCall) -> ArgumentsRun:
+        """The run of the call's agent and dialect; a new one that is not kept, if there is no room for it."""
+        run, agent, dialect = self._run, call.agent, call.source
+        if (run.agent is agent or run.agent == agent) and run.dialect == dialect:
+            return run
+        found = self._runs.get((agent, dialect))
+        if found is None:
+            found = ArgumentsRun(agent, dialect)
+            if self._has_room(self._runs, agent, RUN_BYTES):
+                self._runs[agent, dialect] = found
+        self._run = found
+        return found
+
+    def _arguments_came(self, run: ArgumentsRun, call: ToolCall) -> None:
+        if run.end():
+            agent = self._agent_of(call.agent)
+            self._change(AgentChange(RESUMED, agent, call.tool, self.last_ns))
+
+    def _agent_of(self, agent: str) -> str:
+        """The agent's name; of a call that comes before its agent's name, the only agent of the service."""
+        if not agent and len(self.agents) == 1:
+            return next(iter(self.agents))
+        return agent
+
+    def _keep(self, names: dict[str, None], name: str) -> bool:
+        """Adds a name; False if there is no room for it."""
+        if name not in names:
+            if not self._has_room(names, name):
+                return False
             names[name] = None
+        return True
 
-    def _has_room(self, name: str) -> bool:
-        """True if there is room for one more name; its bytes are then counted."""
-        size = ENTRY_BYTES + text_bytes(name)
+    def _has_room(self, names: Sized, name: str, more: int = 0) -> bool:
+        """True if there is room for one more name, and so many bytes; they are then counted."""
+        return len(names) < NAMES_MAX and self._has_bytes(name, more)
+
+    def _has_bytes(self, name: str, more: int = 0) -> bool:
+        size = ENTRY_BYTES + text_bytes(name) + more
         if self.bytes + size > BYTES_MAX:
             return False
         self.bytes += size
@@ -151,6 +276,7 @@ class AgentRecord:
             "service": self.service,
             "agents": list(self.agents),
             "dialects": list(self.dialects),
+            "instrumentations": list(self.scopes),
             "tools": {tool: sorted(names) for tool, names in self.tools.items()},
             "session_from": self.session_sources(),
             "calls": self.calls,
@@ -158,6 +284,7 @@ class AgentRecord:
             "switches": list(self.switches),
             "first": self.first_ns,
             "last": self.last_ns,
+            "changes": [each.as_json() | {"at": each.at_ns} for each in self.changes],
         }
 
 
@@ -175,6 +302,8 @@ class Inventory:
         self._namespace = ""
         self.new: list[AgentRecord] = []
         """New services that are not logged yet: who logs them empties the list (at most AGENTS_MAX)."""
+        self._changed: dict[AgentRecord, None] = {}
+        """Services with changes that are not logged yet, or with runs that may become one; at most AGENTS_MAX."""
 
     def __iter__(self) -> Any:
         return iter(list(self._agents.values()))
@@ -182,8 +311,15 @@ class Inventory:
     def __len__(self) -> int:
         return len(self._agents)
 
-    def record(self, call: ToolCall, switch: str, now: int) -> None:
-        """Adds a call that is about to be judged."""
+    def record(self, call: ToolCall, switch: str, scope: str, now: int) -> None:
+        """Adds a call that is about to be judged.
+
+        Args:
+            call: as far as it is known.
+            switch: the setting that turns its arguments on, where they are missing.
+            scope: name of the instrumentation scope of its outermost span.
+            now: its receipt.
+        """
         namespace = call.session.namespace
         attributes = call.attributes
         found = self._last
@@ -192,7 +328,32 @@ class Inventory:
             if found is None:
                 found = self._open(_key(namespace, attributes), now, attributes)
                 self._note(found, namespace, attributes)
-        found.record(call, switch, now)
+        found.record(call, switch, scope, now)
+        if found.unlogged or found.due:
+            self._note_changed(found)
+
+    def record_arguments(self, call: ToolCall) -> None:
+        """A later span has the arguments of a call that was added without."""
+        found = self._known(call.session.namespace, call.attributes)
+        if found is not None:
+            found.record_arguments(call)
+            if found.unlogged:
+                self._note_changed(found)
+
+    def changed(self, now: int) -> list[AgentRecord]:
+        """Services with changes that are not logged yet."""
+        found = []
+        for each in list(self._changed):
+            each.tick(now)
+            if each.unlogged:
+                found.append(each)
+            if not each.due:
+                del self._changed[each]
+        return found
+
+    def _note_changed(self, found: AgentRecord) -> None:
+        if len(self._changed) < self._agents_max:
+            self._changed[found] = None
 
     def _known(self, namespace: str, attributes: Mapping[str, Any]) -> AgentRecord | None:
         """The service with these attributes, if known: the last one from now on."""

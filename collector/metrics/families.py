@@ -189,6 +189,11 @@ OWN: Final[Mapping[str, Described]] = {
         ("reason",),
         "Spans and tool calls that were not judged, or not for certain, by reason.",
     ),
+    "agent_changes": Described(
+        "counter",
+        ("change",),
+        "Changes of agents that were seen before: another instrumentation, or arguments that stop or come again; the log's event `agent_changed` has each.",
+    ),
     "spans_dropped": Described(
         "counter",
         ("reason",),

@@ -14,13 +14,14 @@ from itertools import product
 from typing import TYPE_CHECKING, Final, Protocol
 
 from collector import __version__
+from collector.calls.agent_changes import CHANGES
 from collector.calls.coverage import COVERAGE
 from collector.config.spec_reload import Reloads
 from collector.decode.span import REJECTED
 from collector.metrics.created import with_created
 from collector.metrics.gzip_parts import GZIP_HEADERS, accepts_gzip, gzipped
 from collector.metrics.text_format import OPEN_METRICS, PLAIN, is_open_metrics, lines
-from collector.net.asgi import Receive, Scope, Send, send_status
+from collector.net.asgi import Receive, Scope, Send, begin_stream, end_stream, send_status
 from collector.net.health import Health
 from collector.net.host_guard import Guard
 from collector.net.long_responses import LongResponses
@@ -69,6 +70,7 @@ COUNTED: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
     "calls": ("tool_calls", [(evidence.value,) for evidence in TOLD]),
     "decisions_unconfirmed": ("decisions_unconfirmed", [()]),
     "decisions_overruled": ("decisions_overruled", [()]),
+    "agent_changes": ("agent_changes", [(kind,) for kind in CHANGES]),
     "coverage": ("coverage", [(reason,) for reason in COVERAGE]),
     "arguments_unreadable": ("arguments_unreadable", []),
     "internal_errors": ("internal_errors", []),
@@ -234,6 +236,10 @@ class MetricsApp:
         elif scope["method"] not in ("GET", "HEAD"):
             allow = (b"allow", b"GET, HEAD")
             await send_status(send, 405, b"use GET\n", b"text/plain; charset=utf-8", allow)
+        elif scope["method"] == "HEAD":  # no scrape: nothing is rendered
+            kind, gzip = _asked_for(scope)
+            await begin_stream(send, kind, *(GZIP_HEADERS if gzip else ()))
+            await end_stream(send)
         else:
             await self._scrape(scope, send)
 
@@ -244,12 +250,10 @@ class MetricsApp:
 
     async def _scrape(self, scope: Scope, send: Send) -> None:
         sent = self._sent
-        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        open_metrics = is_open_metrics(headers.get(b"accept", ""))
-        kind = OPEN_METRICS if open_metrics else PLAIN
+        kind, gzip = _asked_for(scope)
         render = self._traced_parts if self._tracer is not None else self._parts
-        parts = render(open_metrics=open_metrics)
-        if accepts_gzip(headers.get(b"accept-encoding", "")):
+        parts = render(open_metrics=kind == OPEN_METRICS)
+        if gzip:
             is_sent = await self._long.send(scope, send, kind, gzipped(parts), *GZIP_HEADERS)
         else:
             is_sent = await self._long.send(scope, send, kind, parts)
@@ -284,6 +288,14 @@ class MetricsApp:
     def _hidden(self, text: str) -> str:
         name = self._redaction.name
         return LABEL.sub(lambda part: _label(part, name), text)
+
+
+def _asked_for(scope: Scope) -> tuple[bytes, bool]:
+    """The content type that a request asks for, and whether it takes gzip."""
+    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    open_metrics = is_open_metrics(headers.get(b"accept", ""))
+    gzip = accepts_gzip(headers.get(b"accept-encoding", ""))
+    return OPEN_METRICS if open_metrics else PLAIN, gzip
 
 
 def _label(part: re.Match[str], name: Callable[[str], str]) -> str:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from collector.calls.agent_changes import INSTRUMENTATION, RESUMED, STOPPED, AgentChange
 from collector.calls.decision_records import DeniedCall
 from collector.calls.seen_agents import AgentRecord
 from collector.config.settings import Joined, LogLines
@@ -28,6 +29,12 @@ _EVENTS: Final[Mapping[Kind | None, str]] = {
     Kind.HARMFUL: "harmful_call",
     Kind.CANNOT_FINISH: "session_cannot_finish",
     Kind.STALLED: "session_stalled",
+}
+
+_CHANGE_HINTS: Final[Mapping[str, str]] = {
+    INSTRUMENTATION: "its tools may have other names and arguments: compare them with the spec's alphabet",
+    STOPPED: "arguments are unknown from now on: conditions on them are not checked",
+    RESUMED: "conditions on arguments are checked again",
 }
 
 
@@ -183,6 +190,20 @@ class LogSink:
             if not specs:
                 fields["hint"] = "no spec matches: `offrails init` writes a starter spec"
             self._logger.log_fields(logging.INFO, "agent_seen", fields)
+
+    def agent_changed(self, agent: AgentRecord, change: AgentChange) -> None:
+        """An agent that was seen before speaks through another instrumentation, or without arguments."""
+        if self._agents.allows(agent.namespace, "", "", self._clock()):
+            fields = {
+                "service": agent.service,
+                "namespace": agent.namespace,
+                **change.as_json(),
+                "hint": _CHANGE_HINTS[change.kind],
+            }
+            if change.kind == STOPPED:
+                fields["to_see_arguments"] = list(agent.switches)
+            level = logging.WARNING if change.kind == STOPPED else logging.INFO
+            self._logger.log_fields(level, "agent_changed", fields)
 
     def unmatched(self, spec: Spec, seconds: float) -> None:
         """A spec that no session has matched since it was loaded, though there were sessions."""

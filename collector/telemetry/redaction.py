@@ -45,6 +45,8 @@ AGENT_KEYS: Final = frozenset({"arguments", "tools"})
 ASKED_KEYS: Final = frozenset({"session", "sessions", "namespace", "agent", "agents"})
 """Of names that the API is asked for."""
 
+_ASKED_BY: Final = ("agent", "namespace", "q")
+"""Parameters of the API that hold such a name."""
 NUMBER_KEYS: Final = frozenset({"intValue", "int_value", "doubleValue", "double_value"})
 BYTES_KEYS: Final = frozenset({"bytesValue", "bytes_value"})
 KEPT_ENDINGS: Final = ("raceId", "panId", "race_id", "pan_id", "UnixNano", "_unix_nano")
@@ -203,6 +205,10 @@ class Redaction:
     def original(self, shown: str) -> str:
         """The name behind what is shown, for whoever asks by it."""
         return self._known.get(shown, shown)
+
+    def originals(self, query: Mapping[str, str]) -> dict[str, str]:
+        """Parameters of a request that name something, with the names behind what is shown."""
+        return {key: self.original(query[key]) for key in _ASKED_BY if key in query}
 
     def named(self, event: Event) -> Event:
         """A verdict, or the end of a session: what has a session, an agent, maybe a tool and a detail."""

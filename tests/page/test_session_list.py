@@ -90,6 +90,26 @@ def test_filters_are_in_the_address(many: Service, page: Page) -> None:
     assert page.problems == []
 
 
+def test_mode_and_agent_are_filters(many: Service, page: Page) -> None:
+    """Specs that only watch and those that page are apart, and each agent is."""
+    page.open(url(many))
+    page.until(lambda: page.text("#range"))
+    page.click("#more summary")
+    page.until(lambda: page.run("document.getElementById('agent').options.length") > 1)
+    page.choose("#mode", "shadow")
+    page.until(lambda: page.text("#range") == "1\u201350 of 200 sessions")
+    page.choose("#mode", "page")
+    page.until(lambda: page.text("#none") == "No session matches.")
+    assert address(page) == "?mode=page"
+    page.click("#reset")
+    agent = "farm-rover"  # the service's: its calls name no agent
+    page.choose("#agent", agent)
+    page.until(lambda: page.text("#range") == "1\u201350 of 200 sessions")
+    page.open(url(many, f"?agent={agent}x"))
+    page.until(lambda: page.text("#none") == "No session matches.")
+    assert page.problems == []
+
+
 def test_time_is_a_filter(many: Service, page: Page) -> None:
     """The last minutes, and from one time to another, by the calls' own clock."""
     page.open(url(many, "?age=900"))  # the calls are from a quarter of an hour ago, and older

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
-from urllib.parse import parse_qs, unquote
+from typing import Any, Final
+from urllib.parse import unquote
 
 from collector.api.change_stream import Events
+from collector.api.query_string import check_names, parameters
 from collector.api.reference_view import tree
 from collector.api.session_list import SessionLists, SessionQuery
+from collector.api.session_query import RANKED
 from collector.api.session_view.about import About
 from collector.api.session_view.files import FILES, send_file
 from collector.api.session_view.runbooks import PATH as RUNBOOKS
@@ -37,6 +39,11 @@ __all__ = ["SessionView"]
 Answer = Callable[[Send, str, Mapping[str, str]], Awaitable[None]]
 
 _API = b"/api/v1/"
+_TAKEN: Final[Mapping[bytes, tuple[str, ...]]] = {
+    b"sessions": ("steps", *RANKED),
+    b"trails": ("namespace",),
+}
+"""By the first part of the path below `/api/v1/`: its parameters, if it has any."""
 
 
 class SessionView:
@@ -83,8 +90,7 @@ class SessionView:
             await send_json(send, 403, {"error": refused})
             return
         path: bytes = scope.get("raw_path") or scope["path"].encode()
-        values_of = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        query = {name: values[-1] for name, values in values_of.items()}
+        query = parameters(scope)
         first, _, rest = path.removeprefix(_API).partition(b"/")
         answer = self._answers.get(first) if path.startswith(_API) else None
         if path == _API + b"sessions" and query.get("steps") == "0":
@@ -97,13 +103,19 @@ class SessionView:
         elif scope["method"] != "GET" and (events or scope["method"] != "HEAD"):
             allow = b"GET" if events else b"GET, HEAD"
             await send_json(send, 405, {"error": "use GET"}, (b"allow", allow))
-        elif events:
-            await self._send_events(receive, send)
-        elif answer is None:
+        elif path in FILES:  # its parameters are its script's
             await send_file(send, path)
         else:
-            name = unquote(rest.decode("latin-1"), encoding="utf-8", errors="replace")
-            await answer(send, name, query)
+            try:
+                check_names(query, _TAKEN.get(first, ()))
+            except ValueError as problem:
+                await send_json(send, 400, {"error": str(problem)})
+                return
+            if answer is None:
+                await self._send_events(receive, send)
+            else:
+                name = unquote(rest.decode("latin-1"), encoding="utf-8", errors="replace")
+                await answer(send, name, query)
 
     async def _send_runbook(self, send: Send, name: str, _query: Mapping[str, str]) -> None:
         page = runbook(name)
@@ -117,7 +129,7 @@ class SessionView:
 
     async def _send_sessions(self, send: Send, _name: str, query: Mapping[str, str]) -> None:
         try:
-            asked = SessionQuery.read({**query, **self._originals(query)})
+            asked = SessionQuery.read({**query, **self._redaction.originals(query)})
         except ValueError as problem:
             await send_json(send, 400, {"error": str(problem)})
             return
@@ -127,11 +139,6 @@ class SessionView:
         async with self._turn:  # however many waited, spans are judged in between
             await asyncio.sleep(0)
         await send_status(send, 200, self._encoded[1], b"application/json")
-
-    def _originals(self, query: Mapping[str, str]) -> dict[str, str]:
-        """The names asked for, where what is shown of them was given."""
-        named = ("agent", "namespace", "q")
-        return {key: self._redaction.original(query[key]) for key in named if key in query}
 
     async def _send_events(self, receive: Receive, send: Send) -> None:
         if self._events.full:
@@ -150,7 +157,10 @@ class SessionView:
             await send_json(send, 404, {"error": "no such spec", "spec": name})
 
     async def _send_trails(self, send: Send, name: str, query: Mapping[str, str]) -> None:
-        name, query = self._redaction.original(name), {**query, **self._originals(query)}
+        name, query = (
+            self._redaction.original(name),
+            {**query, **self._redaction.originals(query)},
+        )
         found = [
             {
                 "namespace": session.key.namespace,

@@ -212,6 +212,25 @@ def test_a_bad_question_is_refused(monitor: Monitor, query: str) -> None:
     assert "must be" in found["error"]
 
 
+@pytest.mark.parametrize(
+    ("path", "query", "problem"),
+    [
+        ("sessions", "steps=0&sevrity=info", "did you mean `severity`?"),
+        ("trails/two", "spec=x", "unknown parameter `spec`: This path takes namespace"),
+        ("about", "x=1", "this path takes none"),
+        ("specs", "limit=1", "this path takes none"),
+        ("events", "session=two", "this path takes none"),
+    ],
+)
+def test_an_unknown_parameter_is_refused(
+    monitor: Monitor, path: str, query: str, problem: str
+) -> None:
+    """400 names the parameter, and the one that was probably meant."""
+    status, found = ask(monitor, f"/api/v1/{path}", query)
+    assert status == 400
+    assert problem in found["error"]
+
+
 def test_summaries_say_what_judgements_say(monitor: Monitor) -> None:
     """A summary's fields are the judgement's own, to the last bit."""
     _, found = ask(monitor, "/api/v1/sessions", "steps=0&sort=harm")

@@ -188,3 +188,54 @@ def test_hostile_text_stays_data() -> None:
     assert answer.headers[b"x-content-type-options"] == b"nosniff"
     assert answer.headers[b"cache-control"] == b"no-store"
     assert b"\x1b" not in answer.body
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        (b"tool=TWO", ["b"]),
+        (b"q=two", ["b"]),
+        (b"agent=first", ["a"]),
+        (b"since=500", ["c"]),
+        (b"until=200", ["a"]),
+        (b"only=ended", []),
+        (b"reason=forbidden", []),
+        (b"mode=page", []),
+        (b"steps=1&agent=", ["c", "b", "a"]),
+    ],
+)
+def test_judgements_are_filtered_as_summaries_are(query: bytes, found: list[str]) -> None:
+    """The list of whole judgements takes the filters of the list of summaries."""
+    monitor = Monitor()
+    for number, (session, tool) in enumerate((("a", "one"), ("b", "two"), ("c", "one"))):
+        made = call(session, number=number * 300 + 100)
+        monitor.observe(made._replace(tool=tool, agent="first" if session == "a" else ""), 5)
+
+    assert names(ask(monitor, b"/api/v1/sessions", query)) == found
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "problem"),
+    [
+        (b"/api/v1/sessions", b"limt=3", "unknown parameter `limt`: did you mean `limit`?"),
+        (b"/api/v1/sessions", b"sort=harm", "unknown parameter `sort`"),
+        (b"/api/v1/sessions", b"steps=2", "steps must be 0 or 1"),
+        (b"/api/v1/sessions", b"mode=pages", "mode must be one of shadow, page"),
+        (b"/api/v1/sessions/a", b"name_space=x", "did you mean `namespace`?"),
+        (b"/api/v1/seen", b"agent=a", "unknown parameter `agent`: this path takes none"),
+    ],
+)
+def test_an_unknown_parameter_is_refused(path: bytes, query: bytes, problem: str) -> None:
+    """400 names the parameter, and the one that was probably meant."""
+    answer = ask(filled("a"), path, query)
+
+    assert answer.status == 400
+    assert problem in answer.json()["error"]
+
+
+def test_an_unknown_parameter_is_repeated_in_part() -> None:
+    """A name of a thousand letters makes no long answer."""
+    answer = ask(filled("a"), b"/api/v1/seen", b"x" * 1_000 + b"=1")
+
+    assert answer.status == 400
+    assert len(answer.body) < 200

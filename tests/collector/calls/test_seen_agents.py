@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collector.calls.seen_agents import Inventory
+from collector.calls.agent_changes import CHANGES_MAX, STOPPED_AFTER_CALLS
+from collector.calls.seen_agents import BYTES_MAX, Inventory
 from monitor import ToolCall
+from monitor.limits import SECOND
 from monitor.records import Evidence, SessionKey
 
 SERVICE = {"service.name": "rover"}
@@ -38,12 +40,12 @@ def test_calls_are_counted_by_what_told_their_session() -> None:
     """Calls are counted by the source of their session id, in the order of first appearance."""
     seen = Inventory()
     for told_by in ("trace", "trace", "session.id", "trace"):
-        seen.record(_call(told_by), "", 1)
+        seen.record(_call(told_by), "", "scope", 1)
     (found,) = seen
     assert list(found.session_sources().items()) == [("trace", 3), ("session.id", 1)]
 
     seen.record_move(_call("trace"), "session.id")
-    seen.record(_call("session.id"), "", 2)
+    seen.record(_call("session.id"), "", "scope", 2)
     assert found.session_sources() == {"trace": 2, "session.id": 3}
     assert (found.calls, found.last_ns) == (5, 2)
 
@@ -53,7 +55,7 @@ def test_agents_and_arguments_are_noted_once() -> None:
     seen = Inventory()
     seen.record_agent("", SERVICE, "nobody")
     for agent, more in (("a", {"x": 1}), ("b", {"x": 2, "y": 3}), ("a", {"y": 1})):
-        seen.record(_call("trace", agent, **more), "", 1)
+        seen.record(_call("trace", agent, **more), "", "scope", 1)
     seen.record_agent("", SERVICE, "c")
     (found,) = seen
     assert list(found.agents) == ["a", "b", "c"]
@@ -64,9 +66,9 @@ def test_services_of_one_tenant_do_not_push_out_anothers() -> None:
     """At the bound the tenant with most services forgets the one that it sent first."""
     seen = Inventory(10)
     for number in range(3):
-        seen.record(_of("quiet", f"mine{number}"), "", number)
+        seen.record(_of("quiet", f"mine{number}"), "", "scope", number)
     for number in range(1_000):
-        seen.record(_of("loud", f"invented{number}"), "", number)
+        seen.record(_of("loud", f"invented{number}"), "", "scope", number)
 
     assert len(seen) == 10
     assert [each.service for each in seen][:3] == ["mine0", "mine1", "mine2"]
@@ -77,8 +79,56 @@ def test_what_is_remembered_of_a_service_is_bounded_in_bytes() -> None:
     seen = Inventory()
     for number in range(1_000):
         name = f"{number}".zfill(1_000)
-        seen.record(_call("trace")._replace(tool=name, arguments={name: 1}), "", 0)
+        seen.record(_call("trace")._replace(tool=name, arguments={name: 1}), "", "scope", 0)
     [found] = seen
 
     assert found.calls == 1_000
     assert len(found.tools) < 64
+
+
+def test_calls_without_arguments_among_others_are_no_change() -> None:
+    """A run that is not long enough, or not old enough, is forgotten with the next call that has arguments."""
+    seen = Inventory()
+    seen.record(_call("trace", "a", x=1), "", "scope", 0)
+    (found,) = seen
+    bare = _call("trace", "a")._replace(arguments=None)
+    for number in range(50):
+        for _ in range(STOPPED_AFTER_CALLS if number % 2 else 1):
+            seen.record(bare, "", "scope", number * SECOND)
+        assert not seen.changed(number * SECOND)
+        seen.record(_call("trace", "a", x=1), "", "scope", number * SECOND)
+
+    assert not seen.changed(1_000 * SECOND)
+    assert not found.changes
+
+
+def test_arguments_that_come_with_a_later_span_have_not_stopped() -> None:
+    """Calls whose arguments always come late are calls with arguments."""
+    seen = Inventory()
+    whole = _call("trace", "a", x=1)
+    seen.record(whole, "", "scope", 0)
+    for _ in range(2 * STOPPED_AFTER_CALLS):
+        seen.record(whole._replace(arguments=None), "", "scope", 0)
+    seen.record_arguments(whole)
+
+    assert not seen.changed(1_000 * SECOND)
+    (found,) = seen
+    assert found.arguments == 2
+
+
+def test_changes_of_a_service_are_bounded() -> None:
+    """A service that invents instrumentations and agents keeps a few changes and names."""
+    seen = Inventory()
+    seen.record(_call("trace", "a", x=1), "", "scope", 0)
+    (found,) = seen
+    found.is_introduced = True
+    for number in range(2_000):
+        new = _call("trace", f"agent{number}", x=1)
+        seen.record(new, "", f"scope{number}", 0)
+        for _ in range(STOPPED_AFTER_CALLS):
+            seen.record(new._replace(arguments=None), "", "scope", 0)
+
+    assert seen.changed(1_000 * SECOND) == [found]
+    assert len(found.take_unlogged()) == len(found.changes) == CHANGES_MAX
+    assert not seen.changed(2_000 * SECOND)
+    assert (len(found.scopes), found.bytes) <= (256, BYTES_MAX)

@@ -226,6 +226,25 @@ def test_other_paths_and_methods() -> None:
     assert scrape(path="/-/ready")[0] == 503
 
 
+def test_a_head_request_is_no_scrape() -> None:
+    """HEAD has the type of GET and no body, renders nothing, and does not count as a scrape."""
+    app = MetricsApp(Families(Monitor(), Stats()), Health())
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "HEAD", "path": "/metrics", "headers": []}
+    asyncio.run(app(scope, receive, send))
+
+    assert dict(sent[0]["headers"])[b"content-type"] == scrape()[1][b"content-type"]
+    assert [each["body"] for each in sent[1:]] == [b""]
+    assert not app.is_scraped
+
+
 class Slice(NamedTuple):
     """A part of a scrape response, as it is sent."""
 

@@ -53,7 +53,7 @@ async function fillChoices() {
   try {
     const [{ specs }, { agents }] = await Promise.all([ask('/api/v1/specs'), ask('/api/v1/seen')]);
     fillSelect($('spec'), specs.map((spec) => spec.id));
-    fillSelect($('agent'), agents.flatMap((each) => each.agents ?? []));
+    fillSelect($('agent'), agents.flatMap((each) => [each.service, ...each.agents ?? []])); // an agent without a name has its service's
     const tools = [...new Set(agents.flatMap((each) => Object.keys(each.tools ?? {})))].sort();
     $('tools').replaceChildren(...tools.slice(0, CHOICES_MAX).map((value) => el('option', { value })));
   } catch (problem) {
