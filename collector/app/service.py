@@ -133,14 +133,14 @@ def _push_of(
 
 
 def _forwarding_of(
-    settings: Settings, stats: Stats, clock: Callable[[], int]
+    settings: Settings, monitor: Monitor, stats: Stats, clock: Callable[[], int]
 ) -> Forwarding | None:
     """The next hops that are set up; None without any, and nothing is loaded."""
     if not settings.forward:
         return None
     from collector.forward.forwarding import forwarding_of
 
-    return forwarding_of(settings.forward, stats, clock)
+    return forwarding_of(settings.forward, stats, clock, monitor.harm_rate)
 
 
 def _traces_of(settings: Telemetry, clock: Callable[[], int]) -> OtlpTraces | None:
@@ -239,7 +239,12 @@ class App:
         if self._recorder is not None:
             self._recorder.hide(self._redaction.rules)
         record = self._recorder.record if self._recorder is not None else None
-        self._forwarding = _forwarding_of(settings, stats, clock)
+        self._forwarding = _forwarding_of(settings, self.monitor, stats, clock)
+        forwarding = self._forwarding
+        annotates = forwarding is not None and forwarding.annotates
+        self._annotates = forwarding if annotates else None
+        """Takes the verdicts of all calls, to annotate spans; None where that is off."""
+        pipeline.quiet = not annotates
         export = Export(
             pipeline.consume, stats, clock, bounds, record, tracer, self._forwarding
         )
@@ -319,6 +324,8 @@ class App:
 
     def _deliver(self, verdicts: Sequence[Verdict]) -> None:
         """Pages first: the rest can wait a microsecond."""
+        if self._annotates is not None:
+            self._each((self._annotates.take,), verdicts)
         if self._redaction:
             verdicts = [self._redaction.named(verdict) for verdict in verdicts]
         self._each((self._alerts.deliver, self._sink.deliver, self._feed.deliver), verdicts)
@@ -338,7 +345,7 @@ class App:
                 self._report("a sink failed", error)
 
     def _attend(self, anybody: bool) -> None:
-        self._pipeline.quiet = not anybody
+        self._pipeline.quiet = not anybody and self._annotates is None
 
     def _use(self, specs: Sequence[Spec]) -> bool:
         """Sessions that begin from now on are judged under these specs, all of which are sound."""

@@ -25,9 +25,10 @@ from random import Random
 from typing import Any, Final, Protocol
 
 from collector.config.settings import NextHop
+from collector.forward.encoding import encode
 from collector.forward.message import Message, Reply
 from collector.forward.queue import Queue
-from collector.forward.transcode import UnreadableError, to_protobuf
+from collector.forward.transcode import UnreadableError
 from collector.receive.export import Encoding
 from collector.receive.status import Outcome
 from collector.telemetry.counters import Histogram
@@ -221,8 +222,7 @@ class Destination:
         """Makes one attempt. A message that is to be sent again goes behind the others."""
         began = asyncio.get_running_loop().time()
         try:
-            if message.encoding not in self._sender.encodings:
-                await _transcode(message)
+            await self._encode(message)
             reply = await self._sender.send(message)
         except asyncio.CancelledError:
             self.queue.put_back(message)
@@ -242,6 +242,44 @@ class Destination:
         self._answered()
         self.queue.settle(message)
         self._settle(message, reply)
+
+    async def send_now(self, message: Message) -> Reply:
+        """Makes one attempt with a message whose size is reserved, and frees it.
+
+        Raises:
+            UnreadableError: the message cannot be converted for this next hop.
+        """
+        began = message.received = asyncio.get_running_loop().time()
+        try:
+            await self._encode(message)
+            reply = await self._sender.send(message)
+        except Exception as error:
+            unreadable = isinstance(error, UnreadableError)
+            self._drop(message, "unreadable" if unreadable else "internal_error")
+            raise
+        finally:
+            self.queue.settle(message)
+        if reply.outcome.value.retryable:
+            self._failed(reply, began, asyncio.get_running_loop().time())
+            self.retries += 1
+        else:
+            self._answered()
+            self._settle(message, reply)
+        return reply
+
+    async def _encode(self, message: Message) -> None:
+        """Annotates and converts the body, once; a large one in a thread.
+
+        Raises:
+            UnreadableError: the official schema does not allow it.
+        """
+        encodings = self._sender.encodings
+        if message.marks is None and message.encoding in encodings:
+            return
+        if len(message.body) <= INLINE_BYTES_MAX:
+            encode(message, encodings)
+        else:
+            await asyncio.to_thread(encode, message, encodings)
 
     def _retry(self, message: Message, reply: Reply, began: float) -> None:
         now = asyncio.get_running_loop().time()
@@ -322,17 +360,3 @@ class Destination:
         """(name, signal, result) and the number of messages."""
         for (signal, result), count in self.results.items():
             yield (self.name, signal, result), count
-
-
-async def _transcode(message: Message) -> None:
-    """Converts a body to protobuf, once.
-
-    Raises:
-        UnreadableError: the official schema does not allow it.
-    """
-    signal, body = message.signal, message.body
-    if len(body) <= INLINE_BYTES_MAX:
-        message.body = to_protobuf(signal, body)
-    else:
-        message.body = await asyncio.to_thread(to_protobuf, signal, body)
-    message.encoding = "proto"

@@ -32,9 +32,11 @@ from collector.receive.tenant_stamp import TenantStamp
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
 from collector.telemetry.tracing import OWN, OwnSpan, Tracer
+from monitor.records import Verdict
 
 __all__ = [
     "TAKEN",
+    "Accepted",
     "Answer",
     "Consume",
     "Encoding",
@@ -61,17 +63,62 @@ Metadata = Sequence[tuple[bytes, bytes]]
 """Headers of a request that go on with it: names in lower case, and values."""
 
 
+class Accepted:
+    """A request that goes on to next hops.
+
+    Args:
+        signal: of the request.
+        body: after decompression.
+        encoding: of the body.
+        metadata: headers that go on with it.
+        sender: the name of the sender's token; None if no token is required.
+    """
+
+    __slots__ = ("body", "encoding", "metadata", "sender", "signal", "verdicts")
+
+    def __init__(
+        self,
+        signal: Signal,
+        body: bytes,
+        encoding: Encoding,
+        metadata: Metadata = (),
+        sender: str | None = None,
+    ) -> None:
+        self.signal: Signal = signal
+        self.body = body
+        self.encoding: Encoding = encoding
+        self.metadata = metadata
+        self.sender = sender
+        self.verdicts: dict[bytes, dict[str, Verdict]] | None = None
+        """Span, by trace id and span id -> spec -> verdict; None where nobody notes them."""
+
+
 class Forward(Protocol):
     """Takes accepted requests on to next hops."""
 
-    header_names: frozenset[bytes]
-    """Headers of senders that go on, in lower case."""
+    @property
+    def header_names(self) -> frozenset[bytes]:
+        """Headers of senders that go on, in lower case."""
 
-    def send(self, signal: Signal, body: bytes, encoding: Encoding, metadata: Metadata) -> None:
+    @property
+    def waits(self) -> bool:
+        """True if requests are answered with what next hops answer: only `ingest` does that."""
+
+    def judging(self, request: Accepted | None) -> None:
+        """Spans of this request are judged from now on; None: of none that goes on."""
+
+    def send(self, request: Accepted) -> None:
         """Takes a request; it must return at once.
 
         Raises:
             Refusal: UNAVAILABLE; there is no room for it, and its sender is to send it again.
+        """
+
+    async def deliver(self, request: Accepted) -> Answer:
+        """Takes a request, and waits for next hops that are to answer it.
+
+        Raises:
+            Refusal: as `send`, or as a next hop refuses it.
         """
 
 
@@ -154,6 +201,8 @@ class Export:
             frozenset() if forward is None else forward.header_names
         )
         """Headers of requests that go on with them: the transports read them."""
+        self.waits = forward is not None and forward.waits
+        """True if every request needs `ingest`: it is answered with what next hops answer."""
         self._clock = clock
         self._log = log
         self._logged_ns: dict[str, int] = {}
@@ -180,17 +229,30 @@ class Export:
         Raises:
             Refusal: as they do, and UNAVAILABLE where there is no room.
         """
-        if len(body) <= LARGE_BYTES:
+        is_large = len(body) > LARGE_BYTES
+        if not is_large and not self.waits:
             return self.ingest_now(signal, body, encoding, transport, sender, metadata)
         if self._forward is None:
             return await self._ingest_slices(signal, body, encoding, transport, sender, room)
+        request = Accepted(signal, body, encoding, metadata, sender)
         try:
-            answer = await self._ingest_slices(signal, body, encoding, transport, sender, room)
+            if is_large:
+                answer = await self._ingest_slices(
+                    signal, body, encoding, transport, sender, room, request
+                )
+            else:
+                answer = self._ingest_to(self._forward, request, transport)
         except Refusal as refusal:
-            self._send_anyway(refusal, signal, body, encoding, metadata)
+            self._send_anyway(refusal, request)
             raise
-        self._forward.send(signal, body, encoding, metadata)
-        return answer
+        if not self.waits:
+            self._forward.send(request)
+            return answer
+        left_out = await self._forward.deliver(request)
+        if left_out is TAKEN:
+            return answer
+        rejected = answer.rejected + left_out.rejected
+        return Answer(rejected, answer.message or left_out.message)
 
     def ingest_now(
         self,
@@ -208,26 +270,30 @@ class Export:
         """
         if self._forward is None:
             return self._ingest(signal, body, encoding, transport, sender)
+        request = Accepted(signal, body, encoding, metadata, sender)
         try:
-            answer = self._ingest(signal, body, encoding, transport, sender)
+            answer = self._ingest_to(self._forward, request, transport)
         except Refusal as refusal:
-            self._send_anyway(refusal, signal, body, encoding, metadata)
+            self._send_anyway(refusal, request)
             raise
-        self._forward.send(signal, body, encoding, metadata)
+        self._forward.send(request)
         return answer
 
-    def _send_anyway(
-        self,
-        refusal: Refusal,
-        signal: Signal,
-        body: bytes,
-        encoding: Encoding,
-        metadata: Metadata,
-    ) -> None:
+    def _ingest_to(self, forward: Forward, request: Accepted, transport: str) -> Answer:
+        """Like `_ingest`, and the verdicts are of a request that goes on."""
+        forward.judging(request)
+        try:
+            return self._ingest(
+                request.signal, request.body, request.encoding, transport, request.sender
+            )
+        finally:
+            forward.judging(None)
+
+    def _send_anyway(self, refusal: Refusal, request: Accepted) -> None:
         """A sound request goes on, too, where a fault of ours refuses it: its sender does not send it again."""
         if self._forward is not None and refusal.outcome is Outcome.INTERNAL:
             with suppress(Refusal):
-                self._forward.send(signal, body, encoding, metadata)
+                self._forward.send(request)
 
     def _ingest(
         self,
@@ -314,13 +380,16 @@ class Export:
         transport: str,
         sender: str | None,
         room: Reservation | None,
+        accepted: Accepted | None = None,
     ) -> Answer:
         if self._tracer is None or signal != "traces":
-            return await self._take_slices(signal, body, encoding, transport, sender, room)
+            return await self._take_slices(
+                signal, body, encoding, transport, sender, room, accepted
+            )
         with self._tracer.request(transport, len(body)) as request:
             try:
                 answer = await self._take_slices(
-                    signal, body, encoding, transport, sender, room, request
+                    signal, body, encoding, transport, sender, room, accepted, request
                 )
             except Refusal as refusal:
                 _note_refusal(request, refusal)
@@ -336,6 +405,7 @@ class Export:
         transport: str,
         sender: str | None,
         room: Reservation | None,
+        accepted: Accepted | None,
         request: OwnSpan | None = None,
     ) -> Answer:
         now_ns = self._clock()
@@ -367,7 +437,7 @@ class Export:
         await asyncio.sleep(0)  # serve others first: the second reading is not interrupted
         # A task, so that a sender that disconnects does not leave half of its request judged.
         task = asyncio.create_task(
-            self._judge_slices(again, kept, now_ns, encoding, transport, sender)
+            self._judge_slices(again, kept, now_ns, encoding, transport, sender, accepted)
         )
         self._judging.add(task)
         task.add_done_callback(self._judging.discard)
@@ -383,6 +453,7 @@ class Export:
         encoding: Encoding,
         transport: str,
         sender: str | None,
+        accepted: Accepted | None,
     ) -> Rejects:
         """The second reading. The first found no fault, so all of the request is judged.
 
@@ -393,6 +464,7 @@ class Export:
             encoding: of the body.
             transport: as `Stats` names them.
             sender: the name of the token.
+            accepted: the request, if it goes on.
         """
         rejects = Rejects()
         failed: Refusal | None = None
@@ -404,12 +476,17 @@ class Export:
                 rejects.join(batch.rejects)
                 for at in range(0, len(batch.spans), TURN_SPANS):
                     part = Batch(batch.spans[at : at + TURN_SPANS], Rejects())
+                    if self._forward is not None:  # between two turns, others are judged
+                        self._forward.judging(accepted)
                     try:
                         rejects.join(self._judge(part, now_ns, transport, sender))
                     except Refusal as refusal:
                         if refusal.outcome is not Outcome.INTERNAL:
                             raise
                         failed = failed or refusal  # the other parts are still judged
+                    finally:
+                        if self._forward is not None:
+                            self._forward.judging(None)
                     if turn.is_over():
                         await asyncio.sleep(0)
                 if self._record is not None and batch.spans:

@@ -273,7 +273,7 @@ class _Call:
             coding = coding_of(body)
             if coding and len(body) <= INLINE_BYTES_MAX:
                 body, coding = inflate(body, coding, receiver.max_message_bytes), ""
-            if not coding and len(body) <= LARGE_BYTES:
+            if not coding and len(body) <= LARGE_BYTES and not receiver.export.waits:
                 answer = receiver.export.ingest_now(
                     self._signal, body, "proto", TRANSPORT, sender, self._metadata()
                 )

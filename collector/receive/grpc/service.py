@@ -352,7 +352,7 @@ class _Call(Stream):
             raise Refusal(Outcome.MALFORMED, "a compressed message without grpc-encoding")
         if is_packed and len(body) <= INLINE_BYTES_MAX:
             body, is_packed = self._inflate(body), False
-        if is_packed or len(body) > LARGE_BYTES:
+        if is_packed or len(body) > LARGE_BYTES or receiver.export.waits:
             if self._place is not None:
                 self._place.keep()
             self._beside(self._take_long(signal, body, is_packed))

@@ -54,6 +54,12 @@ MEDIA_TYPES: Final[Mapping[bytes, Encoding]] = {
 CONTENT_TYPES: Final[Mapping[Encoding, bytes]] = {
     encoding: media_type for media_type, encoding in MEDIA_TYPES.items()
 }
+REJECTED: Final[Mapping[Signal, str]] = {
+    "traces": "rejectedSpans",
+    "metrics": "rejectedDataPoints",
+    "logs": "rejectedLogRecords",
+}
+"""Keys of partial success in JSON."""
 TRANSPORTS: Final[Mapping[Encoding, str]] = {"proto": "http_proto", "json": "http_json"}
 PREFLIGHT: Final = (
     (b"access-control-allow-methods", b"POST"),
@@ -295,7 +301,7 @@ class _Exchange(Exchange):
         coding = self._text(b"content-encoding") if b"content-encoding" in self._found else ""
         if coding and len(body) <= INLINE_BYTES_MAX:
             body, coding = inflate(body, coding, self._app.max_body), ""
-        if coding or len(body) > LARGE_BYTES:
+        if coding or len(body) > LARGE_BYTES or self._app.export.waits:
             if self._place is not None:
                 self._place.keep()
             task = asyncio.get_running_loop().create_task(self._take_long(body, coding))
@@ -372,7 +378,7 @@ class _Exchange(Exchange):
         if answer is TAKEN:
             return _FULL[self._encoding]
         if self._encoding == "json":
-            return _Reply(200, _json_answer(answer))
+            return _Reply(200, _json_answer(answer, self._signal or "traces"))
         return _Reply(200, proto_answer(answer))
 
     def _answer(self, reply: _Reply) -> None:
@@ -435,11 +441,11 @@ def _media_type_message(media_type: str) -> str:
     return f"{found}; use application/x-protobuf or application/json"
 
 
-def _json_answer(answer: Answer) -> bytes:
+def _json_answer(answer: Answer, signal: Signal) -> bytes:
     if not answer.rejected and not answer.message:
         return b"{}"
     # proto3 JSON writes 64-bit integers as strings.
-    partial = {"rejectedSpans": str(answer.rejected), "errorMessage": answer.message}
+    partial = {REJECTED[signal]: str(answer.rejected), "errorMessage": answer.message}
     return json.dumps({"partialSuccess": partial}).encode()
 
 

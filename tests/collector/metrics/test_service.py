@@ -57,7 +57,7 @@ def scrape(
         ConnectionMetrics({}),
         alerts,
         tracer,
-        Forwarding([], Stats()),
+        Forwarding([], Stats(), lambda *_: None),
     ]
     families = Families(monitor, stats or Stats(), None, more)
     pushed = Telemetry(otlp_endpoint="http://127.0.0.1:1")
