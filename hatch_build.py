@@ -39,7 +39,7 @@ COMPILED = {
     "collector/decode/protobuf": "anyvalue otlp_proto recurring scan slices",
     "collector/dialects": "answers base choose doubt freshness names outputs plan read span_name wrappers",
     "collector/dialects/values": "arguments results",
-    "collector/receive": "admission connection_turns connections export listener protocol_detection",
+    "collector/receive": "admission connection_turns connections export listener protocol_detection request",
     "collector/receive/grpc": "closed_streams frame_budget frames header_blocks header_fields hpack http2 lifetime reading service streams",
     "collector/receive/http": "admitted asgi_server connection head_cache responses service",
     "collector/sinks": "line_limit log",

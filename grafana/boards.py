@@ -1112,6 +1112,76 @@ def _alerts() -> Row:
     )
 
 
+def _forward() -> Row:
+    held = f"{_own('forward_queue_bytes')} / {_own('forward_queue_bytes_max')}"
+    return Row(
+        (
+            Panel(
+                "Requests to next hops",
+                "timeseries",
+                "By next hop and outcome. Dropped and refused requests are missing there.",
+                "reqps",
+                (
+                    Target(
+                        f"sum by (destination, outcome) ({_rate(_own('forward_requests_total'))})",
+                        "{{destination}} {{outcome}}",
+                    ),
+                ),
+                6,
+                low=0,
+                may_be_empty=True,
+            ),
+            Panel(
+                "Next hop p99",
+                "timeseries",
+                "From the receipt of a request to the next hop's answer.",
+                "s",
+                (
+                    Target(
+                        "histogram_quantile(0.99, sum by (le, destination) ("
+                        f"{_rate(_own('forward_seconds_bucket'))}))",
+                        "{{destination}}",
+                    ),
+                ),
+                6,
+                low=0,
+                may_be_empty=True,
+            ),
+            Panel(
+                "Queues of next hops",
+                "timeseries",
+                "How full each one is. Full: requests are dropped, or their senders are to try again.",
+                "percentunit",
+                (Target(f"max by (destination) ({held})", "{{destination}}"),),
+                6,
+                ((None, "transparent"), (0.8, RED)),
+                low=0,
+                high=1,
+                may_be_empty=True,
+            ),
+            Panel(
+                "Next hops that fail",
+                "timeseries",
+                "1 from an attempt that failed until one is answered.",
+                "none",
+                (
+                    Target(
+                        f"1 - min by (destination) ({_own('forward_up')})",
+                        "{{destination}}",
+                    ),
+                ),
+                6,
+                ((None, "transparent"), (0.8, RED)),
+                low=0,
+                high=1,
+                may_be_empty=True,
+            ),
+        ),
+        8,
+        "Does it reach the next hops?",
+    )
+
+
 def _means() -> Row:
     return Row(
         (
@@ -1211,7 +1281,10 @@ BOARDS: Final = (
         "offrails / Monitor",
         "Whether the monitor itself sees everything, in time, and reaches people.",
         (JOB, INSTANCE),
-        (_health_stats(), _intake(), _times(), _decisions(), _alerts(), _means()),
+        (
+            *(_health_stats(), _intake(), _times(), _decisions(), _alerts(), _forward()),
+            _means(),
+        ),
         since="now-3h",
     ),
 )

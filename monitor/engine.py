@@ -904,6 +904,19 @@ class Monitor:
 
     # --- what is shown -----------------------------------------------------------------------
 
+    def harm_rate(self, key: SessionKey, spec: str) -> float | None:
+        """HarmRate of a session under a spec, as known now: the greatest of its parts.
+
+        None where it is not scored: a policy, a reference, a session that is not exact or not known.
+        """
+        session = self._table.find(key)
+        rates = [
+            each.head.tally.harm_rate
+            for each in (session.judgements if session is not None else ())
+            if each.judge.spec.id == spec and each.judge.scored and each.head.exact
+        ]
+        return max(rates, default=None)
+
     @property
     def sessions(self) -> int:
         """How many sessions are live."""

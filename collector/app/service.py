@@ -151,14 +151,14 @@ def _push_of(
 
 
 def _forwarding_of(
-    settings: Settings, stats: Stats, clock: Callable[[], int]
+    settings: Settings, monitor: Monitor, stats: Stats, clock: Callable[[], int]
 ) -> Forwarding | None:
     """The next hops that are set up; None without any, and nothing is loaded."""
     if not settings.forward:
         return None
     from collector.forward.forwarding import forwarding_of
 
-    return forwarding_of(settings.forward, stats, clock)
+    return forwarding_of(settings.forward, stats, clock, monitor.harm_rate)
 
 
 def _traces_of(settings: Telemetry, clock: Callable[[], int]) -> OtlpTraces | None:
@@ -278,7 +278,11 @@ class App:
         if self._recorder is not None:
             self._recorder.hide(self._redaction.rules)
         record = self._recorder.record if self._recorder is not None else None
-        self._forwarding = _forwarding_of(settings, stats, clock)
+        forwarding = self._forwarding = _forwarding_of(settings, self.monitor, stats, clock)
+        is_annotated = forwarding is not None and forwarding.annotates
+        self._annotated = forwarding if is_annotated else None
+        """Takes the verdicts of all calls, to annotate spans; None where that is off."""
+        pipeline.quiet = not is_annotated
         keep = state.journal if state is not None else None
         export = self.export = Export(
             pipeline.consume, stats, clock, bounds, record, tracer, self._forwarding, keep
@@ -379,6 +383,8 @@ class App:
 
     def _deliver(self, verdicts: Sequence[Verdict]) -> None:
         """Pages first: the rest can wait a microsecond."""
+        if self._annotated is not None:
+            self._each((self._annotated.take,), verdicts)
         if self._redaction:
             verdicts = [self._redaction.named(verdict) for verdict in verdicts]
         self._each((self._alerts.deliver,), verdicts)
@@ -415,7 +421,7 @@ class App:
                 self._report("a sink failed", error)
 
     def _attend(self, anybody: bool) -> None:
-        self._pipeline.quiet = not anybody
+        self._pipeline.quiet = not anybody and self._annotated is None
 
     def _use(self, specs: Sequence[Spec]) -> bool:
         """Sessions that begin from now on are judged under these specs, all of which are sound."""

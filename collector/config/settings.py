@@ -547,12 +547,29 @@ class NextHop(HttpClient):
             description="What happens if the queue is full. drop: the request does not go to this next hop, and is counted. refuse: the sender is told to retry later (503, UNAVAILABLE). Its spans are judged in both cases."
         ),
     ] = "drop"
+    sync: Annotated[
+        Switch,
+        Field(
+            description="Answers each request with what this next hop answers, within `timeout_seconds`. One attempt is made; the sender makes the next. A full queue refuses."
+        ),
+    ] = False
+    annotate: Annotated[
+        Switch,
+        Field(
+            description="Adds `offrails.verdict`, `offrails.spec`, `offrails.reason` and `offrails.harm_rate` to the spans of judged calls. Requests with such spans are encoded anew."
+        ),
+    ] = False
     give_up_seconds: Annotated[
         Positive,
         Field(
             description="Age at which a request that could not be delivered is dropped, and counted."
         ),
     ] = 3600.0
+
+    @property
+    def refuses(self) -> bool:
+        """True if a full queue refuses the request to its sender."""
+        return self.sync or self.on_full == "refuse"
 
     @property
     def label(self) -> str:
@@ -567,6 +584,8 @@ class NextHop(HttpClient):
         has_user = "@" in parts.netloc
         if self.has_credentials and has_user:
             raise ValueError("expected the user in the endpoint or beside it, not both")
+        if self.sync and "on_full" in self.model_fields_set and self.on_full == "drop":
+            raise ValueError("sync answers for each request: expected on_full: refuse")
         given = {name.lower() for name in self.headers}
         if self.has_credentials or has_user:
             given.add("authorization")

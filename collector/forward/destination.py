@@ -6,8 +6,10 @@ full jitter (uniform from 0 to the bound), and are never shorter than the next h
 
 Invariants:
 
-- Nobody waits for a next hop: `offer` returns at once. A next hop that hangs holds up its own queue only.
-- Each message that is offered is counted once in `results`: ok, partial, refused or dropped.
+- `offer` returns at once. A next hop that hangs holds up its own queue, and the senders that `sync` lets wait for it:
+  `SYNC_MAX` of them, and one at a time from the first failure on. The others are refused at once.
+- Each message that is offered is counted once in `results`: ok, partial, refused or dropped. One that `send_now` may
+  not deliver is its sender's again, and counted in `retries`.
 - A message that fails goes behind the others, so one that the next hop never takes does not block them.
 - The log has at most one line a minute of each kind about a next hop.
 
@@ -25,10 +27,11 @@ from random import Random
 from typing import Any, Final, Protocol
 
 from collector.config.settings import NextHop
+from collector.forward.encoding import encode
 from collector.forward.message import Message, Reply
 from collector.forward.queue import Queue
-from collector.forward.transcode import UnreadableError, to_protobuf
-from collector.receive.export import Encoding
+from collector.forward.transcode import UnreadableError
+from collector.receive.request import Encoding
 from collector.receive.status import Outcome
 from collector.telemetry.counters import Histogram
 from collector.telemetry.logs import log
@@ -51,6 +54,8 @@ FORWARD_SECONDS: Final = (
 )
 IN_FLIGHT_MAX: Final = 8
 """Messages that are on their way to one next hop at a time."""
+SYNC_MAX: Final = 128
+"""Senders that wait for one next hop at a time."""
 FIRST_PAUSE_SECONDS: Final = 0.5
 PAUSE_SECONDS_MAX: Final = 30.0
 """Bounds of the pause after the first failure, and after many."""
@@ -118,6 +123,8 @@ class Destination:
         self._sender = sender
         self._random = random or Random()  # noqa: S311 - it spreads attempts in time
         self._in_flight: set[asyncio.Task[None]] = set()
+        self._waiting = 0
+        """Senders that wait for the answer."""
         self._failures = 0
         """Attempts that failed one after the other; those that were made together count as one."""
         self._failed_at = 0.0
@@ -221,8 +228,7 @@ class Destination:
         """Makes one attempt. A message that is to be sent again goes behind the others."""
         began = asyncio.get_running_loop().time()
         try:
-            if message.encoding not in self._sender.encodings:
-                await _transcode(message)
+            await self._encode(message)
             reply = await self._sender.send(message)
         except asyncio.CancelledError:
             self.queue.put_back(message)
@@ -242,6 +248,50 @@ class Destination:
         self._answered()
         self.queue.settle(message)
         self._settle(message, reply)
+
+    async def send_now(self, message: Message) -> Reply:
+        """Makes one attempt with a message whose size is reserved, and frees it; its sender waits.
+
+        Raises:
+            UnreadableError: the message cannot be converted for this next hop.
+        """
+        if self._waiting >= (1 if self._failures else SYNC_MAX):
+            self.queue.settle(message)
+            self.retries += 1
+            return Reply(Outcome.UNAVAILABLE, "it has not answered others yet")
+        began = message.received = asyncio.get_running_loop().time()
+        self._waiting += 1
+        try:
+            await self._encode(message)
+            reply = await self._sender.send(message)
+        except Exception as error:
+            unreadable = isinstance(error, UnreadableError)
+            self._drop(message, "unreadable" if unreadable else "internal_error")
+            raise
+        finally:
+            self._waiting -= 1
+            self.queue.settle(message)
+        if reply.outcome.value.retryable:
+            self._failed(reply, began, asyncio.get_running_loop().time())
+            self.retries += 1
+        else:
+            self._answered()
+            self._settle(message, reply)
+        return reply
+
+    async def _encode(self, message: Message) -> None:
+        """Annotates and converts the body, once; a large one in a thread.
+
+        Raises:
+            UnreadableError: the official schema does not allow it.
+        """
+        encodings = self._sender.encodings
+        if message.marks is None and message.encoding in encodings:
+            return
+        if len(message.body) <= INLINE_BYTES_MAX:
+            encode(message, encodings)
+        else:
+            await asyncio.to_thread(encode, message, encodings)
 
     def _retry(self, message: Message, reply: Reply, began: float) -> None:
         now = asyncio.get_running_loop().time()
@@ -322,17 +372,3 @@ class Destination:
         """(name, signal, result) and the number of messages."""
         for (signal, result), count in self.results.items():
             yield (self.name, signal, result), count
-
-
-async def _transcode(message: Message) -> None:
-    """Converts a body to protobuf, once.
-
-    Raises:
-        UnreadableError: the official schema does not allow it.
-    """
-    signal, body = message.signal, message.body
-    if len(body) <= INLINE_BYTES_MAX:
-        message.body = to_protobuf(signal, body)
-    else:
-        message.body = await asyncio.to_thread(to_protobuf, signal, body)
-    message.encoding = "proto"

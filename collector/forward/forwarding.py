@@ -1,27 +1,44 @@
 """All next hops together: takes accepted requests from `Export`, and has each next hop send its copy.
 
-A request that a next hop with `on_full: refuse` has no room for is refused to its sender as a whole, so no other
-next hop gets it either: the sender sends it again. What was judged of it is not judged again then.
+A request that a next hop with `on_full: refuse` has no room for, or that one with `sync` does not take, is refused to
+its sender as a whole: no next hop gets it that has not got it already. The sender sends it again. What was judged of it
+is not judged again then, so its verdicts are remembered for the next hops that show them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
 from typing import Final
 
 from collector.config.settings import NextHop
+from collector.forward.annotation import Mark, Marks, is_worse
 from collector.forward.destination import Destination, Sender
 from collector.forward.http_sender import HttpForwarder
-from collector.forward.message import Message
+from collector.forward.message import Message, Reply
 from collector.forward.queue import MemoryQueue
-from collector.receive.export import Encoding, Metadata, Signal
+from collector.forward.transcode import UnreadableError
+from collector.receive.export import TAKEN, Answer
+from collector.receive.request import Metadata, Request, Signal
 from collector.receive.status import Outcome, Refusal
 from collector.telemetry.counters import Reading, Stats
+from monitor.records import CALL_KINDS, SessionKey, Verdict
 
-__all__ = ["Forwarding", "forwarding_of"]
+__all__ = ["Forwarding", "HarmRate", "forwarding_of"]
 
 SIGNALS: Final[tuple[Signal, ...]] = ("traces", "metrics", "logs")
+REMEMBERED_MAX: Final = 1_024
+"""Refused requests whose verdicts are remembered."""
+RETRY_SECONDS: Final = 5
+"""Time after which a sender may retry, where a next hop does not say it."""
+WORDS_MAX: Final = 200
+"""Characters of a next hop's answer that a sender gets."""
+
+HarmRate = Callable[[SessionKey, str], float | None]
+"""HarmRate of a session under a spec, as known now."""
+_Pairs = list[tuple[Destination, Message]]
 
 
 class Forwarding:
@@ -30,11 +47,15 @@ class Forwarding:
     Args:
         destinations: one for each next hop.
         stats: counts requests that are refused for a next hop.
+        harm_rate: of sessions, for annotations.
     """
 
-    def __init__(self, destinations: Sequence[Destination], stats: Stats) -> None:
+    def __init__(
+        self, destinations: Sequence[Destination], stats: Stats, harm_rate: HarmRate
+    ) -> None:
         self.destinations = destinations
         self._stats = stats
+        self._harm_rate = harm_rate
         self._by_signal = {
             signal: [each for each in destinations if signal in each.hop.signals]
             for signal in SIGNALS
@@ -45,33 +66,142 @@ class Forwarding:
         }
         """By the name of a next hop."""
         self.header_names = frozenset().union(*self._header_names.values())
+        self.waits = any(each.hop.sync for each in destinations)
+        self.annotates = any(each.hop.annotate for each in destinations)
+        """True if all verdicts must be worded, not only news."""
+        self._judged: Request | None = None
+        """The request whose spans are being judged."""
+        self._remembered: dict[bytes, Marks] = {}
+        """Digest of a refused request -> its marks, oldest first."""
 
-    def send(self, signal: Signal, body: bytes, encoding: Encoding, metadata: Metadata) -> None:
+    # --- verdicts -------------------------------------------------------------------------------
+
+    def judging(self, request: Request | None) -> None:
+        """Spans of this request are judged from now on; None: of none that goes on."""
+        self._judged = request
+
+    def take(self, verdicts: Sequence[Verdict]) -> None:
+        """Notes verdicts at the request whose spans are being judged; those of earlier calls match none of them."""
+        request = self._judged
+        if request is None or not self.annotates:
+            return
+        if request.verdicts is None:
+            request.verdicts = {}
+        for each in verdicts:
+            if each.kind in CALL_KINDS:
+                key = each.trace_id + each.span_id
+                request.verdicts.setdefault(key, {})[each.spec] = each
+
+    def _marks(self, request: Request) -> Marks | None:
+        """What is to be added to the request's spans; None for nothing."""
+        if not self.annotates or request.signal != "traces":
+            return None
+        found = request.verdicts or {}
+        marks = {key: self._mark(list(by_spec.values())) for key, by_spec in found.items()}
+        if self._remembered:
+            marks = {**self._remembered.pop(_digest(request), {}), **marks}
+        return marks or None
+
+    def _mark(self, verdicts: Sequence[Verdict]) -> Mark:
+        """The verdict of the spec that says the worst; of equal ones, of the first spec by name."""
+        worst = min(verdicts, key=lambda each: each.spec)
+        for each in sorted(verdicts, key=lambda each: each.spec):
+            if is_worse(each, worst):
+                worst = each
+        rate = self._harm_rate(worst.session, worst.spec)
+        reason = worst.reason.value if worst.reason else ""
+        return Mark(worst.kind.value, reason, worst.spec, rate, worst.possible)
+
+    def _remember(self, request: Request, marks: Marks | None) -> None:
+        """The request is refused: its spans are not judged again when it is sent again."""
+        if marks:
+            while len(self._remembered) >= REMEMBERED_MAX:
+                del self._remembered[next(iter(self._remembered))]
+            self._remembered[_digest(request)] = marks
+
+    # --- requests -------------------------------------------------------------------------------
+
+    def send(self, request: Request) -> None:
         """Puts an accepted request into the queues of its next hops.
 
         Raises:
-            Refusal: UNAVAILABLE; a queue is full, and its next hop has `on_full: refuse`. No next hop gets it.
+            Refusal: UNAVAILABLE; a queue is full, and its next hop is to refuse then. No next hop gets the request.
         """
-        hops = self._by_signal[signal]
-        messages = [
-            Message(signal, body, encoding, self._listed(metadata, each)) for each in hops
+        marks = self._marks(request)
+        pairs = self._messages(request, marks)
+        self._reserve(request, marks, pairs)
+        _put(pairs)
+
+    async def deliver(self, request: Request) -> Answer:
+        """Sends an accepted request to next hops with `sync`, and then puts it into the queues of the others.
+
+        Raises:
+            Refusal: as `send`, or as a next hop refuses it. The others do not get the request then.
+        """
+        marks = self._marks(request)
+        pairs = self._messages(request, marks)
+        self._reserve(request, marks, pairs)
+        now = [pair for pair in pairs if pair[0].hop.sync]
+        later = [pair for pair in pairs if not pair[0].hop.sync]
+        is_taken = False
+        try:
+            found = await asyncio.gather(
+                *(hop.send_now(message) for hop, message in now), return_exceptions=True
+            )
+            replies = [_reply(each) for each in found]
+            refused = [each for each in replies if each.outcome is not Outcome.OK]
+            if refused:
+                self._remember(request, marks)
+                # One that may take it later comes first: the sender must not give up.
+                raise self._refusal(min(refused, key=_is_final))
+            is_taken = True
+        finally:
+            if not is_taken:
+                _release(later)
+        _put(later)
+        rejected = max((each.rejected for each in replies), default=0)
+        words = next((each.message for each in replies if each.message), "")
+        return Answer(rejected, words[:WORDS_MAX]) if rejected or words else TAKEN
+
+    def _messages(self, request: Request, marks: Marks | None) -> _Pairs:
+        return [
+            (
+                each,
+                Message(
+                    request.signal,
+                    request.body,
+                    request.encoding,
+                    self._listed(request.metadata, each),
+                    marks if each.hop.annotate else None,
+                ),
+            )
+            for each in self._by_signal[request.signal]
         ]
-        reserved: list[tuple[Destination, Message]] = []
-        for hop, message in zip(hops, messages, strict=True):
-            if hop.hop.on_full != "refuse":
+
+    def _reserve(self, request: Request, marks: Marks | None, pairs: _Pairs) -> None:
+        """Holds room in the queues that refuse what they have no room for.
+
+        Raises:
+            Refusal: UNAVAILABLE; nothing is held then.
+        """
+        held: _Pairs = []
+        for hop, message in pairs:
+            if not hop.hop.refuses:
                 continue
             if not hop.queue.reserve(message.size):
-                for other, held in reserved:
-                    other.queue.release(held.size)
+                _release(held)
+                self._remember(request, marks)
                 self._stats.count("requests_refused", "next_hop")
                 text = "busy: the queue of a next hop is full; try again"
                 raise Refusal(Outcome.UNAVAILABLE, text)
-            reserved.append((hop, message))
-        for hop, message in zip(hops, messages, strict=True):
-            if hop.hop.on_full == "refuse":
-                hop.put(message)
-            else:
-                hop.offer(message)
+            held.append((hop, message))
+
+    def _refusal(self, reply: Reply) -> Refusal:
+        """What a sender is told of a next hop's answer."""
+        if reply.outcome.value.retryable:
+            self._stats.count("requests_refused", "next_hop")
+        text = f"the next hop does not take it: {reply.message[:WORDS_MAX]}"
+        return Refusal(reply.outcome, text, math.ceil(reply.wait_seconds) or RETRY_SECONDS)
 
     def _listed(self, metadata: Metadata, hop: Destination) -> Metadata:
         """The headers of a sender that go on to one next hop."""
@@ -79,6 +209,8 @@ class Forwarding:
             return metadata
         names = self._header_names[hop.name]
         return [each for each in metadata if each[0] in names]
+
+    # --- its life -------------------------------------------------------------------------------
 
     async def prepare(self) -> None:
         """Reads certificates and credentials.
@@ -119,17 +251,55 @@ class Forwarding:
             ],
         )
         yield Reading("forward_retries", [((each.name,), each.retries) for each in hops])
-        yield Reading(
-            "forward_queue_bytes", [((each.name,), each.queue.bytes) for each in hops]
-        )
+        held = [((each.name,), each.queue.bytes) for each in hops]
+        yield Reading("forward_queue_bytes", held)
         bounds = [((each.name,), each.queue.bytes_max) for each in hops]
         yield Reading("forward_queue_bytes_max", bounds)
         yield Reading("forward_seconds", [((each.name,), each.latency) for each in hops])
         yield Reading("forward_up", [((each.name,), int(each.is_up)) for each in hops])
 
 
+def _put(pairs: _Pairs) -> None:
+    """Puts messages into their queues; those that refuse have held room for them."""
+    for hop, message in pairs:
+        if hop.hop.refuses:
+            hop.put(message)
+        else:
+            hop.offer(message)
+
+
+def _release(pairs: _Pairs) -> None:
+    """Frees the room that was held for messages."""
+    for hop, message in pairs:
+        if hop.hop.refuses:
+            hop.queue.release(message.size)
+
+
+def _reply(found: Reply | BaseException) -> Reply:
+    """What a next hop answers. A message that cannot be converted is malformed; other errors are raised.
+
+    Raises:
+        BaseException: an error of ours.
+    """
+    if isinstance(found, UnreadableError):
+        return Reply(Outcome.MALFORMED, f"it is no OTLP: {found}")
+    if isinstance(found, BaseException):
+        raise found
+    return found
+
+
+def _is_final(reply: Reply) -> bool:
+    return not reply.outcome.value.retryable
+
+
+def _digest(request: Request) -> bytes:
+    """Equal for the same bytes from the same sender."""
+    sender = (request.sender or "").encode()
+    return blake2b(request.body, digest_size=16, key=blake2b(sender).digest()).digest()
+
+
 def forwarding_of(
-    settings: Sequence[NextHop], stats: Stats, clock: Callable[[], int]
+    settings: Sequence[NextHop], stats: Stats, clock: Callable[[], int], harm_rate: HarmRate
 ) -> Forwarding:
     """The next hops that are set up.
 
@@ -137,16 +307,13 @@ def forwarding_of(
         settings: of each.
         stats: counts requests that are refused for a next hop.
         clock: Unix nanoseconds.
+        harm_rate: of sessions, for annotations.
     """
-    return Forwarding(
-        [
-            Destination(
-                hop, _sender(hop, f"forward[{place}]", clock), MemoryQueue(hop.queue_bytes)
-            )
-            for place, hop in enumerate(settings)
-        ],
-        stats,
-    )
+    destinations = [
+        Destination(hop, _sender(hop, f"forward[{place}]", clock), MemoryQueue(hop.queue_bytes))
+        for place, hop in enumerate(settings)
+    ]
+    return Forwarding(destinations, stats, harm_rate)
 
 
 def _sender(hop: NextHop, setting: str, clock: Callable[[], int]) -> Sender:

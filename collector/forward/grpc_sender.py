@@ -20,7 +20,7 @@ from collector.forward.answers import proto_answer
 from collector.forward.message import Message, Reply
 from collector.net.http_client import proxy_of, tls_context, without_user
 from collector.net.watched_files import UnusableError, Watched, read_file
-from collector.receive.export import Encoding, Metadata, Signal
+from collector.receive.request import Encoding, Metadata, Signal
 from collector.receive.status import Outcome, retry_seconds
 from collector.sinks.http_client import authorization_of, files_of
 from collector.telemetry.logs import log

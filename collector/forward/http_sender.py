@@ -16,7 +16,7 @@ from collector.forward.answers import json_answer, json_message, proto_answer
 from collector.forward.message import Message, Reply
 from collector.net.http_client import reason, without_user
 from collector.net.watched_files import UnusableError
-from collector.receive.export import Encoding
+from collector.receive.request import Encoding
 from collector.receive.status import Outcome, status_message
 from collector.sinks.http_client import KeptClient
 

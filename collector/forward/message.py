@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from collector.receive.export import Encoding, Metadata, Signal
+from collector.forward.annotation import Marks
+from collector.receive.request import Encoding, Metadata, Signal
 from collector.receive.status import Outcome
 
 __all__ = ["MESSAGE_BYTES", "Message", "Reply"]
 
 MESSAGE_BYTES: Final = 1_024
 """What a message takes beside its body and its metadata."""
+MARK_BYTES: Final = 512
+"""What the annotation of one span takes, before it is made and after."""
 
 
 class Message:
@@ -21,19 +24,29 @@ class Message:
         body: after decompression.
         encoding: of the body.
         metadata: headers of the sender that go on: names in lower case, and values.
+        marks: what is to be added to spans, before it is sent.
     """
 
-    __slots__ = ("body", "encoding", "metadata", "received", "signal", "size")
+    __slots__ = ("body", "encoding", "marks", "metadata", "received", "signal", "size")
 
     def __init__(
-        self, signal: Signal, body: bytes, encoding: Encoding, metadata: Metadata = ()
+        self,
+        signal: Signal,
+        body: bytes,
+        encoding: Encoding,
+        metadata: Metadata = (),
+        marks: Marks | None = None,
     ) -> None:
         self.signal: Signal = signal
         self.body = body
         self.encoding: Encoding = encoding
         self.metadata = metadata
+        self.marks = marks
         self.size = (
-            len(body) + MESSAGE_BYTES + sum(len(name) + len(value) for name, value in metadata)
+            len(body)
+            + MESSAGE_BYTES
+            + sum(len(name) + len(value) for name, value in metadata)
+            + MARK_BYTES * len(marks or ())
         )
         """What it takes of a queue's bytes."""
         self.received = 0.0

@@ -15,7 +15,7 @@ from typing import Any, Final
 from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import Message
 
-from collector.receive.export import Signal
+from collector.receive.request import Signal
 
 __all__ = ["UnreadableError", "to_protobuf"]
 

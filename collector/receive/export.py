@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from google.protobuf.message import DecodeError
 
@@ -27,6 +27,7 @@ from collector.decode.protobuf.slices import LARGE_BYTES, proto_slices
 from collector.decode.sizes import VALUE_BYTES_MAX, Sizes
 from collector.decode.span import Batch, Malformed, Rejects, Span, Unjudged
 from collector.receive.rate_limits import Reservation
+from collector.receive.request import Encoding, Metadata, Request, Signal
 from collector.receive.status import Outcome, Refusal
 from collector.receive.tenant_stamp import TenantStamp
 from collector.telemetry.counters import Stats
@@ -48,9 +49,6 @@ __all__ = [
     "proto_answer",
 ]
 
-Encoding = Literal["proto", "json"]
-Signal = Literal["traces", "metrics", "logs"]
-
 Consume = Callable[[list[Span], int, str], Rejects | None]
 """Judges (spans, receipt in Unix nanoseconds, transport), at least one span; returns those it rejected.
 
@@ -58,22 +56,44 @@ It may raise `Refusal` before it has judged any, and `Unjudged` after it has jud
 
 Record = Callable[[bytes, Encoding], None]
 
-Metadata = Sequence[tuple[bytes, bytes]]
-"""Headers of a request that go on with it: names in lower case, and values."""
-
 
 class Forward(Protocol):
     """Takes accepted requests on to next hops."""
 
-    header_names: frozenset[bytes]
-    """Headers of senders that go on, in lower case."""
+    @property
+    def header_names(self) -> frozenset[bytes]:
+        """Headers of senders that go on, in lower case."""
+        ...
 
-    def send(self, signal: Signal, body: bytes, encoding: Encoding, metadata: Metadata) -> None:
+    @property
+    def waits(self) -> bool:
+        """True where an answer waits for what next hops answer."""
+        ...
+
+    @property
+    def annotates(self) -> bool:
+        """True where requests go on with their verdicts."""
+        ...
+
+    def judging(self, request: Request | None) -> None:
+        """Spans of this request are judged from now on; None: of none that goes on."""
+        ...
+
+    def send(self, request: Request) -> None:
         """Takes a request; it must return at once.
 
         Raises:
             Refusal: UNAVAILABLE; there is no room for it, and its sender is to send it again.
         """
+        ...
+
+    async def deliver(self, request: Request) -> Answer:
+        """Takes a request, and waits for next hops that are to answer it.
+
+        Raises:
+            Refusal: as `send`, or as a next hop refuses it.
+        """
+        ...
 
 
 class Keep(Protocol):
@@ -84,9 +104,7 @@ class Keep(Protocol):
         """True where an answer waits until its request is on the disk."""
         ...
 
-    def keep(
-        self, now_ns: int, body: bytes, encoding: Encoding, transport: str, sender: str | None
-    ) -> None:
+    def keep(self, now_ns: int, request: Request) -> None:
         """Keeps a request that was received at `now_ns`.
 
         Raises:
@@ -179,8 +197,10 @@ class Export:
         keep: Keep | None = None,
     ) -> None:
         self.stats = stats
-        self.waits = keep is not None and keep.waits
-        """True where answers wait for the disk: then `ingest` is to be called, never `ingest_now`."""
+        self.waits = (keep is not None and keep.waits) or (
+            forward is not None and forward.waits
+        )
+        """True where answers wait for the disk or a next hop: then `ingest` is to be called, never `ingest_now`."""
         self.limits = limits or Limits()
         self._consume = consume
         self._record = record
@@ -190,6 +210,8 @@ class Export:
             frozenset() if forward is None else forward.header_names
         )
         """Headers of requests that go on with them: the transports read them."""
+        self._annotated = forward if forward is not None and forward.annotates else None
+        """Learns whose spans are judged; None where no next hop wants verdicts."""
         self._keep = keep
         self._one = asyncio.Lock()
         """Held by the large request that is kept and judged."""
@@ -214,42 +236,59 @@ class Export:
         room: Reservation | None = None,
         metadata: Metadata = (),
     ) -> Answer:
-        """Reads a body of any signal; see `traces`, `metrics` and `logs`.
+        """Takes a request of any signal and size: reads it, has its spans judged, and passes it on.
 
-        What a large one becomes while it is read is held in `room`, where that is given.
+        Args:
+            signal: of the request; metrics and logs are accepted, so that a sender whose one endpoint setting
+                covers all signals does not fail, and only checked to be well-formed.
+            body: after decompression.
+            encoding: of the body.
+            transport: as `Stats` names them.
+            sender: the name of the sender's token; None if no token is required.
+            room: holds what a large request becomes while it is read.
+            metadata: headers that go on with it.
 
         Raises:
-            Refusal: as they do, and UNAVAILABLE where there is no room.
+            Refusal: malformed, too large, refused by the pipeline, the journal or a next hop, no room for it, or
+                an error of ours (INTERNAL).
         """
-        if len(body) <= LARGE_BYTES:
-            answer = self.ingest_now(signal, body, encoding, transport, sender, metadata)
-        else:
-            answer = await self._ingest_large(
-                signal, body, encoding, transport, sender, room, metadata
-            )
-        if self.waits and self._keep is not None and signal == "traces":
+        request = Request(signal, body, encoding, transport, sender, metadata)
+        try:
+            if len(body) <= LARGE_BYTES:
+                answer = self._ingest(request)
+            else:
+                answer = await self._ingest_slices(request, room)
+        except Refusal as refusal:
+            self._send_anyway(refusal, request)
+            raise
+        if self._forward is not None:
+            answer = await self._deliver(self._forward, request, answer)
+        if self._keep is not None and self._keep.waits and signal == "traces":
             await self._keep.synced()
         return answer
 
-    async def _ingest_large(
+    def ingest_now(
         self,
         signal: Signal,
         body: bytes,
         encoding: Encoding,
         transport: str,
-        sender: str | None,
-        room: Reservation | None,
-        metadata: Metadata,
+        sender: str | None = None,
+        metadata: Metadata = (),
     ) -> Answer:
-        """Takes a large request in slices, and hands it on."""
-        if self._forward is None:
-            return await self._ingest_slices(signal, body, encoding, transport, sender, room)
+        """The same for a request that is not large, where no answer waits (`waits`).
+
+        Raises:
+            Refusal: as `ingest`.
+        """
+        request = Request(signal, body, encoding, transport, sender, metadata)
         try:
-            answer = await self._ingest_slices(signal, body, encoding, transport, sender, room)
+            answer = self._ingest(request)
         except Refusal as refusal:
-            self._send_anyway(refusal, signal, body, encoding, metadata)
+            self._send_anyway(refusal, request)
             raise
-        self._forward.send(signal, body, encoding, metadata)
+        if self._forward is not None:
+            self._forward.send(request)
         return answer
 
     async def again(
@@ -262,168 +301,81 @@ class Export:
         Raises:
             Refusal: as it did then.
         """
-        keep, record, tracer, waits = self._keep, self._record, self._tracer, self.waits
-        forward = self._forward
-        self._keep = self._record = self._tracer = self._forward = None
-        self.waits, self._is_again = False, True
+        keep, record, tracer = self._keep, self._record, self._tracer
+        forward, annotated = self._forward, self._annotated
+        self._keep = self._record = self._tracer = self._forward = self._annotated = None
+        self._is_again = True
         try:
             await self.ingest("traces", body, encoding, transport, sender)
         finally:
-            self._keep, self._record, self._tracer, self.waits = keep, record, tracer, waits
-            self._forward, self._is_again = forward, False
+            self._keep, self._record, self._tracer = keep, record, tracer
+            self._forward, self._annotated, self._is_again = forward, annotated, False
 
-    def ingest_now(
-        self,
-        signal: Signal,
-        body: bytes,
-        encoding: Encoding,
-        transport: str,
-        sender: str | None = None,
-        metadata: Metadata = (),
-    ) -> Answer:
-        """Reads a body that is not large; see `traces`, `metrics` and `logs`.
+    async def _deliver(self, forward: Forward, request: Request, answer: Answer) -> Answer:
+        """Passes a request on; what next hops left out that were waited for is in the answer."""
+        if not forward.waits:
+            forward.send(request)
+            return answer
+        left_out = await forward.deliver(request)
+        if left_out is TAKEN:
+            return answer
+        rejected = answer.rejected + left_out.rejected
+        return Answer(rejected, answer.message or left_out.message)
 
-        Raises:
-            Refusal: as they do.
-        """
-        if self._forward is None:
-            return self._ingest(signal, body, encoding, transport, sender)
-        try:
-            answer = self._ingest(signal, body, encoding, transport, sender)
-        except Refusal as refusal:
-            self._send_anyway(refusal, signal, body, encoding, metadata)
-            raise
-        self._forward.send(signal, body, encoding, metadata)
-        return answer
-
-    def _send_anyway(
-        self,
-        refusal: Refusal,
-        signal: Signal,
-        body: bytes,
-        encoding: Encoding,
-        metadata: Metadata,
-    ) -> None:
+    def _send_anyway(self, refusal: Refusal, request: Request) -> None:
         """A sound request goes on, too, where a fault of ours refuses it: its sender does not send it again."""
         if self._forward is not None and refusal.outcome is Outcome.INTERNAL:
             with suppress(Refusal):
-                self._forward.send(signal, body, encoding, metadata)
+                self._forward.send(request)
 
-    def _ingest(
-        self,
-        signal: Signal,
-        body: bytes,
-        encoding: Encoding,
-        transport: str,
-        sender: str | None,
-    ) -> Answer:
-        if signal == "traces":
-            return self.traces(body, encoding, transport, sender)
-        return self._accept(signal, body, encoding, transport)
+    # --- requests that are not large ------------------------------------------------------------
 
-    def traces(
-        self, body: bytes, encoding: Encoding, transport: str, sender: str | None = None
-    ) -> Answer:
-        """Decodes the spans of a body and has them judged.
+    def _ingest(self, request: Request) -> Answer:
+        if self._tracer is None or request.signal != "traces":
+            return self._take(request)
+        with _traced(self._tracer, request) as span:
+            answer = self._take(request, span)
+            span.set(status="OK", rejected=answer.rejected)
+        return answer
 
-        Args:
-            body: after decompression.
-            encoding: of the body.
-            transport: as `Stats` names them.
-            sender: the name of the sender's token; None if no token is required.
-
-        Raises:
-            Refusal: malformed, too large, refused by the pipeline, or an error in it (INTERNAL).
-        """
-        if self._tracer is not None:
-            return self._traced(self._tracer, body, encoding, transport, sender)
+    def _take(self, request: Request, span: OwnSpan | None = None) -> Answer:
+        """Reads the body, has its spans judged, and records it."""
         now_ns = self._clock()
-        self._admit(body, transport)
-        batch = self._decoded(body, encoding)
-        return self._take(batch, now_ns, body, encoding, transport, sender)
-
-    def _traced(
-        self,
-        tracer: Tracer,
-        body: bytes,
-        encoding: Encoding,
-        transport: str,
-        sender: str | None,
-    ) -> Answer:
-        """Like `traces`, in a span of the service's own traces, unless the body holds such spans itself."""
-        with tracer.request(transport, len(body)) as request:
-            try:
-                now_ns = self._clock()
-                self._admit(body, transport)
-                batch = self._decoded(body, encoding)
-                if _is_own(batch):
-                    request.discard()
-                request.set(spans=len(batch.spans))
-                answer = self._take(batch, now_ns, body, encoding, transport, sender)
-            except Refusal as refusal:
-                _note_refusal(request, refusal)
-                raise
-            request.set(status="OK", rejected=answer.rejected)
-            return answer
-
-    def _take(
-        self,
-        batch: Batch,
-        now_ns: int,
-        body: bytes,
-        encoding: Encoding,
-        transport: str,
-        sender: str | None,
-    ) -> Answer:
-        """Has the decoded spans judged, and records the body."""
+        self._admit(request)
+        if request.signal != "traces":
+            _check(request, otlp_json.json_object)
+            return TAKEN
+        batch = self._decoded(request.body, request.encoding)
+        if span is not None:
+            _describe(span, batch)
         rejects = batch.rejects
         if batch.spans:
             if self._keep is not None:
-                self._keep.keep(now_ns, body, encoding, transport, sender)
-            rejects = self._judge(batch, now_ns, transport, sender)
-            self._observe(transport, now_ns)
+                self._keep.keep(now_ns, request)
+            rejects = self._judge(batch, now_ns, request)
+            self._observe(request, now_ns)
             if self._record is not None:
-                self._record(body, encoding)
-        return self._answer(rejects, transport)
+                self._record(request.body, request.encoding)
+        return self._answer(rejects, request)
 
-    # --- large requests -----------------------------------------------------------------------
+    # --- large requests -------------------------------------------------------------------------
 
-    async def _ingest_slices(
-        self,
-        signal: Signal,
-        body: bytes,
-        encoding: Encoding,
-        transport: str,
-        sender: str | None,
-        room: Reservation | None,
-    ) -> Answer:
-        if self._tracer is None or signal != "traces":
-            return await self._take_slices(signal, body, encoding, transport, sender, room)
-        with self._tracer.request(transport, len(body)) as request:
-            try:
-                answer = await self._take_slices(
-                    signal, body, encoding, transport, sender, room, request
-                )
-            except Refusal as refusal:
-                _note_refusal(request, refusal)
-                raise
-            request.set(status="OK", rejected=answer.rejected)
-            return answer
+    async def _ingest_slices(self, request: Request, room: Reservation | None) -> Answer:
+        if self._tracer is None or request.signal != "traces":
+            return await self._take_slices(request, room)
+        with _traced(self._tracer, request) as span:
+            answer = await self._take_slices(request, room, span)
+            span.set(status="OK", rejected=answer.rejected)
+        return answer
 
     async def _take_slices(
-        self,
-        signal: Signal,
-        body: bytes,
-        encoding: Encoding,
-        transport: str,
-        sender: str | None,
-        room: Reservation | None,
-        request: OwnSpan | None = None,
+        self, request: Request, room: Reservation | None, span: OwnSpan | None = None
     ) -> Answer:
         now_ns = self._clock()
-        self._admit(body, transport)
-        if signal != "traces":
-            return await self._accept_slices(signal, body, encoding)
+        self._admit(request)
+        if request.signal != "traces":
+            return await self._accept_slices(request)
+        body, encoding = request.body, request.encoding
         kept: list[Batch] = []
         held = count = spans = 0
         turn = _Turn()
@@ -441,31 +393,29 @@ class Export:
                     held += len(batch.spans)
             if turn.is_over():
                 await asyncio.sleep(0)
-        if request is not None:
-            request.set(spans=spans)
+        if span is not None:
+            span.set(spans=spans)
         again = _slices(body, encoding)  # the first reading reserved capacity for both
         if len(kept) == count and self._record is None:
             again = iter([("", b"")] * count)
         await asyncio.sleep(0)  # serve others first: the second reading is not interrupted
         # A task, so that a sender that disconnects does not leave half of its request judged.
-        judged = self._judge_slices(again, kept, now_ns, encoding, transport, sender)
+        judged = self._judge_slices(again, kept, now_ns, request)
         if spans and self._keep is not None:
-            judged = self._kept(self._keep, judged, now_ns, body, encoding, transport, sender)
+            judged = self._kept(self._keep, judged, now_ns, request)
         task = asyncio.create_task(judged)
         self._judging.add(task)
         task.add_done_callback(self._judging.discard)
         rejects = await asyncio.shield(task)
-        self._observe(transport, now_ns)
-        return self._answer(rejects, transport)
+        self._observe(request, now_ns)
+        return self._answer(rejects, request)
 
     async def _judge_slices(
         self,
         slices: Iterator[tuple[str, bytes | None]],
         kept: list[Batch],
         now_ns: int,
-        encoding: Encoding,
-        transport: str,
-        sender: str | None,
+        request: Request,
     ) -> Rejects:
         """The second reading. The first found no fault, so all of the request is judged.
 
@@ -473,9 +423,7 @@ class Export:
             slices: of the body; empty if all decoded slices were kept.
             kept: the first slices, decoded.
             now_ns: receipt.
-            encoding: of the body.
-            transport: as `Stats` names them.
-            sender: the name of the token.
+            request: whose body it is.
         """
         rejects = Rejects()
         failed: Refusal | None = None
@@ -483,12 +431,12 @@ class Export:
         turn = _Turn()
         for place, piece in slices:
             if piece is not None:
-                batch = kept.pop() if kept else self._decoded(piece, encoding, place)
+                batch = kept.pop() if kept else self._decoded(piece, request.encoding, place)
                 rejects.join(batch.rejects)
                 for at in range(0, len(batch.spans), TURN_SPANS):
                     part = Batch(batch.spans[at : at + TURN_SPANS], Rejects())
                     try:
-                        rejects.join(self._judge(part, now_ns, transport, sender))
+                        rejects.join(self._judge(part, now_ns, request))
                     except Refusal as refusal:
                         if refusal.outcome is not Outcome.INTERNAL:
                             raise
@@ -496,7 +444,7 @@ class Export:
                     if turn.is_over():
                         await asyncio.sleep(0)
                 if self._record is not None and batch.spans:
-                    self._record(piece, encoding)
+                    self._record(piece, request.encoding)
             if turn.is_over():
                 await asyncio.sleep(0)
         if failed is not None:
@@ -504,19 +452,12 @@ class Export:
         return rejects
 
     async def _kept(
-        self,
-        keep: Keep,
-        judged: Coroutine[Any, Any, Rejects],
-        now_ns: int,
-        body: bytes,
-        encoding: Encoding,
-        transport: str,
-        sender: str | None,
+        self, keep: Keep, judged: Coroutine[Any, Any, Rejects], now_ns: int, request: Request
     ) -> Rejects:
         """The same, kept before. One at a time: between two, what is kept says all that was judged."""
         async with self._one:
             try:
-                keep.keep(now_ns, body, encoding, transport, sender)
+                keep.keep(now_ns, request)
             except BaseException:
                 judged.close()
                 raise
@@ -526,14 +467,14 @@ class Export:
             finally:
                 keep.parts(begin=False)
 
-    async def _accept_slices(self, signal: Signal, body: bytes, encoding: Encoding) -> Answer:
-        if encoding == "json":
-            _check_json(signal, body, otlp_json.check_object)
+    async def _accept_slices(self, request: Request) -> Answer:
+        if request.encoding == "json":
+            _check(request, otlp_json.check_object)
             return TAKEN
         turn = _Turn()
-        for _, piece in _slices(body, encoding):
+        for _, piece in _slices(request.body, "proto"):
             if piece is not None:
-                _check_proto(signal, piece)
+                _check_proto(request.signal, piece)
             if turn.is_over():
                 await asyncio.sleep(0)
         return TAKEN
@@ -548,10 +489,18 @@ class Export:
         except Malformed as error:
             raise Refusal(Outcome.MALFORMED, f"{place}{error}") from error
 
-    def _judge(self, batch: Batch, now_ns: int, transport: str, sender: str | None) -> Rejects:
+    def _judge(self, batch: Batch, now_ns: int, request: Request) -> Rejects:
         """Hands the spans on; gives all that were left out, by the decoder or the pipeline."""
+        sender, transport = request.sender, request.transport
         spans = batch.spans if sender is None else self._stamp.stamp(batch.spans, sender)
-        refused = self._hand_on(spans, now_ns, transport)
+        if self._annotated is None:
+            refused = self._hand_on(spans, now_ns, transport)
+        else:
+            self._annotated.judging(request)
+            try:
+                refused = self._hand_on(spans, now_ns, transport)
+            finally:
+                self._annotated.judging(None)  # the next spans may be another request's
         accepted = len(spans)
         if refused is not None:
             accepted -= refused.count
@@ -559,53 +508,26 @@ class Export:
         self.stats.span(transport, "accepted", accepted)
         return batch.rejects
 
-    def _observe(self, transport: str, now_ns: int) -> None:
+    def _observe(self, request: Request, now_ns: int) -> None:
         if self._is_again:
             return
-        latency = self.stats.verdict_latency.get(transport)
+        latency = self.stats.verdict_latency.get(request.transport)
         if latency is not None:
             latency.observe((self._clock() - now_ns) / SECOND_NS)
 
-    def _answer(self, rejects: Rejects, transport: str) -> Answer:
+    def _answer(self, rejects: Rejects, request: Request) -> Answer:
         if not rejects.reasons:
             return TAKEN
         for reason, count in rejects.reasons.items():
             self.stats.count("spans_rejected", reason, by=count)
-        self.stats.span(transport, "rejected", rejects.count)
+        self.stats.span(request.transport, "rejected", rejects.count)
         return Answer(rejects.count, rejects.message)
 
-    def metrics(self, body: bytes, encoding: Encoding, transport: str) -> Answer:
-        """Check that a body is well-formed; its metrics are not looked at.
-
-        Accepted, so that a sender whose one endpoint setting covers all signals does not fail.
-
-        Raises:
-            Refusal: malformed or too large.
-        """
-        return self._accept("metrics", body, encoding, transport)
-
-    def logs(self, body: bytes, encoding: Encoding, transport: str) -> Answer:
-        """Check that a body is well-formed; its log records are not looked at.
-
-        Raises:
-            Refusal: malformed or too large.
-        """
-        return self._accept("logs", body, encoding, transport)
-
-    def _accept(
-        self, signal: Signal, body: bytes, encoding: Encoding, transport: str
-    ) -> Answer:
-        self._admit(body, transport)
-        if encoding == "json":
-            _check_json(signal, body, otlp_json.json_object)
-        else:
-            _check_proto(signal, body)
-        return TAKEN
-
-    def _admit(self, body: bytes, transport: str) -> None:
-        self.stats.received(transport, len(body))
-        if len(body) > self.limits.body_bytes:
-            message = f"the body has {len(body)} bytes, the limit is {self.limits.body_bytes}"
+    def _admit(self, request: Request) -> None:
+        size, most = len(request.body), self.limits.body_bytes
+        self.stats.received(request.transport, size)
+        if size > most:
+            message = f"the body has {size} bytes, the limit is {most}"
             raise Refusal(Outcome.TOO_LARGE, message)
 
     def _hand_on(self, spans: list[Span], now_ns: int, transport: str) -> Rejects | None:
@@ -645,18 +567,27 @@ TAKEN: Final = Answer()
 """Full success."""
 
 
-def _is_own(batch: Batch) -> bool:
-    """True if all spans come from the own traces of an offrails service.
+@contextmanager
+def _traced(tracer: Tracer, request: Request) -> Iterator[OwnSpan]:
+    """A span of the service's own traces around a request, which says why it was refused."""
+    with tracer.request(request.transport, len(request.body)) as span:
+        try:
+            yield span
+        except Refusal as refusal:
+            span.set(status=refusal.outcome.name)
+            span.fail(refusal.outcome.name)
+            raise
+
+
+def _describe(span: OwnSpan, batch: Batch) -> None:
+    """Says how many spans a request has. Nothing is kept of one that has own spans of an offrails service alone.
 
     They are judged like any other, so that a sender cannot exempt calls by the same mark.
     """
     spans = batch.spans
-    return bool(spans) and all(OWN in span.resource.attributes for span in spans)
-
-
-def _note_refusal(request: OwnSpan, refusal: Refusal) -> None:
-    request.set(status=refusal.outcome.name)
-    request.fail(refusal.outcome.name)
+    if spans and all(OWN in each.resource.attributes for each in spans):
+        span.discard()
+    span.set(spans=len(spans))
 
 
 def _slices(
@@ -689,11 +620,15 @@ def proto_answer(answer: Answer) -> bytes:
     return found
 
 
-def _check_json(signal: Signal, body: bytes, check: Callable[[bytes], object]) -> None:
+def _check(request: Request, json_check: Callable[[bytes], object]) -> None:
+    """Refuses metrics and logs that are malformed; nothing else is looked at."""
+    if request.encoding == "proto":
+        _check_proto(request.signal, request.body)
+        return
     try:
-        check(body)
+        json_check(request.body)
     except Malformed as error:
-        raise Refusal(Outcome.MALFORMED, f"{signal}: {error}") from error
+        raise Refusal(Outcome.MALFORMED, f"{request.signal}: {error}") from error
 
 
 def _check_proto(signal: Signal, body: bytes) -> None:

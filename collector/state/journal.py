@@ -30,12 +30,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from collector.receive.request import Request
 from collector.receive.status import Outcome, Refusal
 from collector.state.lock import Lock
 from collector.state.records import (
     Asked,
     Delivered,
-    Encoding,
     Gap,
     Kind,
     encoded,
@@ -218,9 +218,7 @@ class Journal:
         """True where an answer waits for `synced`."""
         return self.rules.durability == "power"
 
-    def keep(
-        self, now_ns: int, body: bytes, encoding: Encoding, transport: str, sender: str | None
-    ) -> None:
+    def keep(self, now_ns: int, request: Request) -> None:
         """Writes a request that is about to be judged.
 
         Raises:
@@ -229,8 +227,8 @@ class Journal:
         try:
             if self._missed:
                 self._write_gap(now_ns)
-            head = request_head(transport, encoding, sender)
-            self.append(Kind.REQUEST, now_ns, head, body)
+            head = request_head(request.transport, request.encoding, request.sender)
+            self.append(Kind.REQUEST, now_ns, head, request.body)
         except OSError as problem:
             if self.rules.refuse:
                 raise _refusal(problem) from problem

@@ -22,6 +22,10 @@ LOSSES: Mapping[str, tuple[str, ...]] = {
     ),
     "AgentMonitorRecordingLoss": ('offrails_record_requests_total{%s,result="dropped"}',),
     "AgentMonitorJournalFailing": ("offrails_journal_errors_total{%s}",),
+    "AgentMonitorForwardLoss": (
+        'offrails_forward_dropped_total{%s,destination="tempo",reason="queue_full"}',
+        'offrails_forward_requests_total{%s,destination="phoenix",signal="traces",outcome="refused"}',
+    ),
     "AgentMonitorLogLinesDropped": (
         'offrails_log_lines_dropped_total{%s,reason="queue_full"}',
     ),

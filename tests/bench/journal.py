@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from collector.receive.request import Request
 from collector.state.journal import Journal, Rules
 from tests.bench import bounds, latency
 from tests.bench.bounds import Bound
@@ -91,7 +92,7 @@ def _files(folder: Path, *, sync: bool) -> Iterator[Put]:
     journal.begin([])
 
     def put() -> None:
-        journal.keep(time.time_ns(), BODY, "proto", "grpc", None)
+        journal.keep(time.time_ns(), Request("traces", BODY, "proto", "grpc"))
         if sync:
             os.fdatasync(journal._fd)
 

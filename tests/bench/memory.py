@@ -167,7 +167,7 @@ def _piped(traffic: Traffic) -> Monitor:
     pipeline = Pipeline(monitor, stats, lambda _: None)
     export = Export(pipeline.consume, stats, lambda: 1_800_000_000 * SECOND)
     for body in traffic.requests:
-        export.traces(body, "proto", "grpc")
+        export.ingest_now("traces", body, "proto", "grpc")
     assert of_monitor(monitor) == sent(traffic)
     KEPT.append(export)
     return monitor

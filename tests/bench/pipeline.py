@@ -61,7 +61,7 @@ def _judge(traffic: Traffic) -> Run:
 
     def run() -> None:
         for body in traffic.requests:
-            export.traces(body, "proto", "grpc")
+            export.ingest_now("traces", body, "proto", "grpc")
         found = of_monitor(monitor)
         assert found == sent(traffic), (found, sent(traffic))
 

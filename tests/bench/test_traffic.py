@@ -26,7 +26,7 @@ def judged(traffic: Traffic) -> Monitor:
     monitor, stats = Monitor([load_spec(ROVER)], Limits(history_complete=True)), Stats()
     export = Export(Pipeline(monitor, stats, lambda _: None).consume, stats, lambda: NOW)
     for body in traffic.requests:
-        export.traces(body, "proto", "grpc")
+        export.ingest_now("traces", body, "proto", "grpc")
     return monitor
 
 
@@ -50,7 +50,7 @@ def test_copied_sessions_are_sessions_of_their_own() -> None:
     export = Export(Pipeline(monitor, stats, lambda _: None).consume, stats, lambda: NOW)
     calls = harmful = 0
     for body, begun, harm in bodies(500, NOW):
-        export.traces(body, "proto", "grpc")
+        export.ingest_now("traces", body, "proto", "grpc")
         calls, harmful = calls + begun, harmful + harm
 
     assert of_monitor(monitor) == Outcome(calls, harmful)

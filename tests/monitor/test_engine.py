@@ -269,6 +269,20 @@ def test_unknown_arguments_are_never_guessed() -> None:
     assert judge.totals.pairs["rover", "rover"].sessions == 0
 
 
+def test_the_harm_rate_of_a_session_is_its_judgements() -> None:
+    """`harm_rate` is what the judgement has, and None where that is not scored or not known."""
+    judge = monitor(ROVER, POLICY)
+    key = SessionKey("", "s")
+    for done in (call(1, "unlock"), call(2, "fly"), call(3, "open")):
+        judge.observe(done, NOW)
+        assert judge.harm_rate(key, "rover") == judge.find("s")[0]["harm_rate"]
+    assert judge.harm_rate(key, "rover") == 1 / 3
+    assert judge.harm_rate(key, "policy") is None
+    assert judge.harm_rate(SessionKey("", "other"), "rover") is None
+    judge.observe(water(4, None), NOW)
+    assert judge.harm_rate(key, "rover") is None
+
+
 def test_unknown_arguments_do_not_hide_a_certain_harm() -> None:
     """If no reading is allowed, the call is harmful for any arguments."""
     judge = monitor(ROVER)

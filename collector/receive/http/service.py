@@ -55,6 +55,12 @@ MEDIA_TYPES: Final[Mapping[bytes, Encoding]] = {
 CONTENT_TYPES: Final[Mapping[Encoding, bytes]] = {
     encoding: media_type for media_type, encoding in MEDIA_TYPES.items()
 }
+REJECTED: Final[Mapping[Signal, str]] = {
+    "traces": "rejectedSpans",
+    "metrics": "rejectedDataPoints",
+    "logs": "rejectedLogRecords",
+}
+"""Keys of partial success in JSON."""
 TRANSPORTS: Final[Mapping[Encoding, str]] = {"proto": "http_proto", "json": "http_json"}
 
 
@@ -230,7 +236,7 @@ class _Exchange(AdmittedExchange):
         if answer is TAKEN:
             return _FULL[self._encoding]
         if self._encoding == "json":
-            return Reply(200, _json_answer(answer))
+            return Reply(200, _json_answer(answer, self._signal or "traces"))
         return Reply(200, proto_answer(answer))
 
     def _refused(self, refusal: Refusal) -> Reply:
@@ -264,9 +270,9 @@ def _media_type_message(media_type: str) -> str:
     return f"{found}; use application/x-protobuf or application/json"
 
 
-def _json_answer(answer: Answer) -> bytes:
+def _json_answer(answer: Answer, signal: Signal) -> bytes:
     if not answer.rejected and not answer.message:
         return b"{}"
     # proto3 JSON writes 64-bit integers as strings.
-    partial = {"rejectedSpans": str(answer.rejected), "errorMessage": answer.message}
+    partial = {REJECTED[signal]: str(answer.rejected), "errorMessage": answer.message}
     return json.dumps({"partialSuccess": partial}).encode()

@@ -49,12 +49,12 @@ def test_spans_leave_no_garbage_behind(restored: None) -> None:
     monitor, stats = Monitor([load_spec(ROVER)], Limits(history_complete=True)), Stats()
     export = Export(Pipeline(monitor, stats, lambda _: None).consume, stats, lambda: now)
     first, *rest = traffic.requests
-    export.traces(first, "proto", "grpc")
+    export.ingest_now("traces", first, "proto", "grpc")
     gc.collect()
     gc.disable()
 
     for body in rest:
-        export.traces(body, "proto", "grpc")
+        export.ingest_now("traces", body, "proto", "grpc")
     assert gc.collect() == 0
 
     for hours in range(1, 100):
@@ -170,7 +170,7 @@ def test_a_monitor_that_is_let_go_takes_its_sessions_along(restored: None) -> No
         pipeline = Pipeline(monitor, stats, lambda _: None)
         export = Export(pipeline.consume, stats, lambda: 1_800_000_000 * SECOND)
         for body in traffic.requests:
-            export.traces(body, "proto", "grpc")
+            export.ingest_now("traces", body, "proto", "grpc")
         assert monitor.sessions > 100
         pipeline.finish()
 

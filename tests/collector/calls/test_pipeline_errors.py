@@ -193,7 +193,7 @@ def test_a_failing_request_is_counted_by_its_spans_and_errors() -> None:
     service = Service()
     export = Export(service.pipeline.consume, service.stats, lambda: NOW)
     with failing(service, "_take", 5), pytest.raises(Refusal) as refusal:
-        export.traces(body, "proto", "grpc")
+        export.ingest_now("traces", body, "proto", "grpc")
 
     assert refusal.value.outcome is Outcome.INTERNAL
     assert +Counter(service.stats.dropped) == {"internal_error": 1}
@@ -207,7 +207,7 @@ def test_an_error_after_the_last_span_refuses_nothing() -> None:
     service = Service()
     export = Export(service.pipeline.consume, service.stats, lambda: NOW)
     with failing(service, "monitor.saw", 1):
-        export.traces(body, "proto", "grpc")
+        export.ingest_now("traces", body, "proto", "grpc")
 
     assert +Counter(service.stats.dropped) == {}
     assert service.stats.spans == {("grpc", "accepted"): 20}

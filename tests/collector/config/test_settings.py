@@ -323,6 +323,7 @@ def test_next_hops_are_a_list_of_sections(written: Any) -> None:
         ),
         ("{endpoint: http://a/b, protocol: grpc}", "expected an endpoint without a path"),
         ("{endpoint: http://u@a, bearer_token_file: t}", "expected the user in the endpoint or"),
+        ("{endpoint: http://a, sync: true, on_full: drop}", "expected on_full: refuse"),
         ("{endpoint: http://a}, http://a", "two next hops of forward are a: give one a name"),
     ],
 )  # fmt: skip

@@ -5,65 +5,22 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.app.service import App
-from collector.config.settings import Decide, NextHop, Receiver, Settings
+from collector.config.settings import NextHop
 from collector.net.watched_files import UnusableError
-from collector.receive.export import Signal
+from collector.receive.request import Signal
 from collector.telemetry.logs import captured
-from monitor.spec.read import load_specs
-from tests.collector.app.test_service import FREE, body, http
+from tests.collector.app.test_service import body, http
 from tests.collector.event_loop import run, until
 from tests.collector.forward.hops import GrpcHop, HttpHop, answer
+from tests.collector.forward.running import LISTENERS, metrics, post, service
 from tests.collector.forward.telemetry import SIGNALS, Protocol, export
 
-SPECS = load_specs([Path(__file__).parents[3] / "dfa_specs" / "farm_rover.yaml"]).specs
 BUSY = answer("503 Busy")
-LISTENERS = [("grpc", "builtin"), ("grpc", "grpcio"), ("http", "builtin")]
-
-
-@asynccontextmanager
-async def service(
-    *hops: NextHop | str, drain_seconds: float = 5.0, **receiver: Any
-) -> AsyncIterator[App]:
-    """A running service with these next hops."""
-    app = App(
-        Settings(
-            receiver=Receiver(**{"grpc": FREE, "http": FREE, **receiver}),
-            metrics=FREE,
-            admin="off",
-            decide=Decide(listen="off"),
-            history="complete",
-            forward=cast("Any", list(hops)),
-            drain_seconds=drain_seconds,
-        ),
-        SPECS,
-    )
-    await app.start()
-    try:
-        yield app
-    finally:
-        await app.stop()
-
-
-async def metrics(app: App) -> dict[str, float]:
-    """The samples of next hops on /metrics."""
-    _, page = await http(app.addresses["metrics"], "GET", "/metrics")
-    lines = (line.rpartition(" ") for line in page.decode().splitlines())
-    return {name: float(value) for name, _, value in lines if name.startswith("offrails_f")}
-
-
-async def post(app: App, sent: bytes, path: str = "/v1/traces") -> int:
-    """The status of a request in JSON."""
-    status, _ = await http(app.addresses["http"], "POST", path, sent)
-    return status
 
 
 @pytest.mark.parametrize(("protocol", "server"), LISTENERS)

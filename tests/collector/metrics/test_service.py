@@ -65,7 +65,7 @@ def scrape(
         alerts,
         tracer,
         DecideService(pipeline, monitor, now_ns),
-        Forwarding([], Stats()),
+        Forwarding([], Stats(), lambda *_: None),
     ]
     families = Families(monitor, stats or Stats(), None, more)
     pushed = Telemetry(otlp_endpoint="http://127.0.0.1:1")

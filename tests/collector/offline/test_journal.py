@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from collector.cli.main import main
+from collector.receive.request import Request
 from collector.state.journal import Journal, Rules
 from collector.state.records import Kind
 from tests.collector.app.test_service import body
@@ -22,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
     journal.begin([])
     journal.append(Kind.TICK, START)
     for number, tool in enumerate(("unlock_safety", "move")):
-        journal.keep(START + number, body(tool), "json", "http_json", None)
+        journal.keep(START + number, Request("traces", body(tool), "json", "http_json"))
     journal.release()
     return tmp_path
 

@@ -50,7 +50,9 @@ GOOD, BAD = b"\1" * 16, b"\1"
 def test_spans_are_handed_on_with_the_time_and_transport() -> None:
     """The pipeline gets the spans, the time and the transport."""
     pipeline, stats = Pipeline(), Stats()
-    answer = Export(pipeline, stats, lambda: 42).traces(body(GOOD, GOOD), "proto", "grpc")
+    answer = Export(pipeline, stats, lambda: 42).ingest_now(
+        "traces", body(GOOD, GOOD), "proto", "grpc"
+    )
     assert answer == Answer()
     [(spans, now_ns, transport)] = pipeline.calls
     assert (len(spans), now_ns, transport) == (2, 42, "grpc")
@@ -61,7 +63,9 @@ def test_spans_are_handed_on_with_the_time_and_transport() -> None:
 def test_partial_success_counts_exactly() -> None:
     """Rejected spans are counted and reported; the others are handed on."""
     pipeline, stats = Pipeline(), Stats()
-    answer = Export(pipeline, stats, lambda: 0).traces(body(GOOD, BAD, BAD), "proto", "grpc")
+    answer = Export(pipeline, stats, lambda: 0).ingest_now(
+        "traces", body(GOOD, BAD, BAD), "proto", "grpc"
+    )
     assert answer.rejected == 2
     assert answer.message.startswith("span 2 of the request: trace id has 1 bytes")
     assert stats.spans == {("grpc", "accepted"): 1, ("grpc", "rejected"): 2}
@@ -73,7 +77,7 @@ def test_partial_success_counts_exactly() -> None:
 def test_without_spans_the_pipeline_is_not_called(raw: bytes) -> None:
     """A request without spans does not call the pipeline."""
     pipeline = Pipeline()
-    Export(pipeline, Stats(), lambda: 0).traces(raw, "proto", "grpc")
+    Export(pipeline, Stats(), lambda: 0).ingest_now("traces", raw, "proto", "grpc")
     assert pipeline.calls == []
 
 
@@ -105,15 +109,15 @@ def test_malformed_bodies_are_refused(signal: Any, encoding: Any, raw: bytes) ->
 def test_metrics_and_logs_are_accepted() -> None:
     """A sender with one endpoint for all signals does not fail."""
     export = Export(Pipeline(), Stats(), lambda: 0)
-    assert export.metrics(b"\x0a\x00", "proto", "grpc") == Answer()
-    assert export.logs(b'{"resourceLogs":[]}', "json", "http_json") == Answer()
+    assert export.ingest_now("metrics", b"\x0a\x00", "proto", "grpc") == Answer()
+    assert export.ingest_now("logs", b'{"resourceLogs":[]}', "json", "http_json") == Answer()
 
 
 def test_the_limit_holds_whatever_the_transport() -> None:
     """The last line of defence, for a transport set up with another limit."""
     export = Export(Pipeline(), Stats(), lambda: 0, Limits(body_bytes=4))
     with pytest.raises(Refusal) as refusal:
-        export.traces(b"\0" * 5, "proto", "grpc")
+        export.ingest_now("traces", b"\0" * 5, "proto", "grpc")
     assert refusal.value.outcome is Outcome.TOO_LARGE
 
 
@@ -121,7 +125,7 @@ def test_a_refusal_of_the_pipeline_is_passed_on() -> None:
     """The sender gets the pipeline's back-pressure."""
     pipeline, stats = Pipeline(Refusal(Outcome.UNAVAILABLE, "full", 7)), Stats()
     with pytest.raises(Refusal) as refusal:
-        Export(pipeline, stats, lambda: 0).traces(body(GOOD), "proto", "grpc")
+        Export(pipeline, stats, lambda: 0).ingest_now("traces", body(GOOD), "proto", "grpc")
     assert (refusal.value.outcome, refusal.value.retry_seconds) == (Outcome.UNAVAILABLE, 7)
     assert stats.spans == {}
     assert +Counter(stats.dropped) == {}
@@ -134,7 +138,7 @@ def test_an_error_of_the_pipeline_is_counted_and_logged_once_a_minute() -> None:
         export = Export(Pipeline(KeyError("boom")), stats, lambda: now[0])
         for now[0] in (0, 1, 59_999_999_999, 60_000_000_000):
             with pytest.raises(Refusal, match="internal error") as refusal:
-                export.traces(body(GOOD), "proto", "grpc")
+                export.ingest_now("traces", body(GOOD), "proto", "grpc")
             assert refusal.value.outcome is Outcome.INTERNAL
     assert [line["error"] for line in lines] == ["KeyError", "KeyError"]
     assert stats.counts == {("internal_errors", "KeyError"): 4}

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from collector.receive.request import Request
 from collector.receive.status import Outcome, Refusal
 from collector.state.journal import Journal, Rules
 from collector.state.lock import Lock, LockedError
@@ -53,13 +54,13 @@ def records(folder: Path) -> list[Record]:
 
 
 def keep(journal: Journal, body: bytes = BODY, now: int = START) -> None:
-    journal.keep(now, body, "proto", "grpc", "anna")
+    journal.keep(now, Request("traces", body, "proto", "grpc", "anna"))
 
 
 def test_a_request_comes_back_as_it_was(journal: Journal) -> None:
     """Body, encoding, transport, sender and time of receipt are those that were written."""
     keep(journal)
-    journal.keep(START + 5, b"{}", "json", "http_json", None)
+    journal.keep(START + 5, Request("traces", b"{}", "json", "http_json"))
     one, two = records(journal.folder)
     first, second = request_of(one.payload), request_of(two.payload)
     assert (first.body, first.encoding, first.transport, first.sender) == (

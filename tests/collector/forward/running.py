@@ -1,0 +1,68 @@
+"""The service with next hops, in the process of the test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from collector.app.service import App
+from collector.config.settings import Decide, NextHop, Receiver, Settings
+from monitor.spec.read import load_specs
+from monitor.spec.spec import Spec
+from tests.collector.app.test_service import FREE, http
+
+__all__ = ["LISTENERS", "SPECS", "metrics", "post", "service"]
+
+SPECS = load_specs([Path(__file__).parents[3] / "dfa_specs" / "farm_rover.yaml"]).specs
+LISTENERS = [("grpc", "builtin"), ("grpc", "grpcio"), ("http", "builtin")]
+"""Protocols of a sender, and the servers that take them."""
+
+
+@asynccontextmanager
+async def service(
+    *hops: NextHop | str,
+    drain_seconds: float = 5.0,
+    specs: Sequence[Spec] = SPECS,
+    more: dict[str, Any] | None = None,
+    **receiver: Any,
+) -> AsyncIterator[App]:
+    """A running service with these next hops.
+
+    Args:
+        hops: the setting `forward`.
+        drain_seconds: for the queues at the end.
+        specs: under which it judges.
+        more: other settings.
+        receiver: settings of its listeners.
+    """
+    given: dict[str, Any] = {
+        "receiver": Receiver(**{"grpc": FREE, "http": FREE, **receiver}),
+        "metrics": FREE,
+        "admin": "off",
+        "decide": Decide(listen="off"),
+        "history": "complete",
+        "forward": cast("Any", list(hops)),
+        "drain_seconds": drain_seconds,
+        **(more or {}),
+    }
+    app = App(Settings(**given), specs)
+    await app.start()
+    try:
+        yield app
+    finally:
+        await app.stop()
+
+
+async def metrics(app: App) -> dict[str, float]:
+    """The samples of next hops on /metrics."""
+    _, page = await http(app.addresses["metrics"], "GET", "/metrics")
+    lines = (line.rpartition(" ") for line in page.decode().splitlines())
+    return {name: float(value) for name, _, value in lines if name.startswith("offrails_f")}
+
+
+async def post(app: App, sent: bytes, path: str = "/v1/traces") -> int:
+    """The status of a request in JSON."""
+    status, _ = await http(app.addresses["http"], "POST", path, sent)
+    return status
