@@ -435,6 +435,15 @@ ALERTS: Final[Mapping[str, Alert]] = {
     "AgentMonitorSpecLoadFailed": Alert(
         _valued(1, {"offrails_spec_last_reload_successful{monitor}": (1, 0)})
     ),
+    "AgentMonitorForwardFailing": Alert(
+        _valued(
+            5,
+            {
+                'offrails_forward_queue_bytes{monitor,destination="next"}': (0, 900),
+                'offrails_forward_queue_bytes_max{monitor,destination="next"}': (1_000, 1_000),
+            },
+        )
+    ),
     "AgentMonitorQueueNearFull": Alert(
         _valued(
             5,
