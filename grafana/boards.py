@@ -1182,6 +1182,61 @@ def _forward() -> Row:
     )
 
 
+def _journal() -> Row:
+    return Row(
+        (
+            Panel(
+                "Journal",
+                "timeseries",
+                "Bytes of its files, per monitor. Nothing: no journal is kept.",
+                "bytes",
+                (Target(_own("journal_bytes"), "{{instance}}"),),
+                6,
+                low=0,
+                may_be_empty=True,
+            ),
+            Panel(
+                "Writes that the disk refused",
+                "timeseries",
+                "By `state.on_error` the request is refused, or judged and lost with the process.",
+                "wps",
+                (
+                    Target(
+                        f"sum by (instance) ({_rate(_own('journal_errors_total'))})",
+                        "{{instance}}",
+                    ),
+                ),
+                6,
+                ((None, "transparent"), (0.001, RED)),
+                low=0,
+                may_be_empty=True,
+            ),
+            Panel(
+                "Time to judge the journal again",
+                "timeseries",
+                "Of the latest start. Receivers are closed meanwhile.",
+                "s",
+                (Target(_own("journal_recovery_seconds"), "{{instance}}"),),
+                6,
+                low=0,
+                may_be_empty=True,
+            ),
+            Panel(
+                "Down-time before the latest start",
+                "timeseries",
+                "Above `state.bridged_seconds`, calls may be missing, and sessions that go on count as joined.",
+                "s",
+                (Target(_own("down_seconds"), "{{instance}}"),),
+                6,
+                low=0,
+                may_be_empty=True,
+            ),
+        ),
+        8,
+        "Does it survive a restart?",
+    )
+
+
 def _means() -> Row:
     return Row(
         (
@@ -1283,7 +1338,7 @@ BOARDS: Final = (
         (JOB, INSTANCE),
         (
             *(_health_stats(), _intake(), _times(), _decisions(), _alerts(), _forward()),
-            _means(),
+            *(_journal(), _means()),
         ),
         since="now-3h",
     ),
