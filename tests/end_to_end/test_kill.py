@@ -6,7 +6,7 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
@@ -26,13 +26,8 @@ SECOND = 1_000_000_000
 RETRY_SECONDS = 0.05
 GIVE_UP_SECONDS = 240
 RECOVERED_SECONDS = 120
-WINDOW_SECONDS = 30
-TIMES = {
-    "OFFRAILS_SESSIONS_WINDOW_SECONDS": str(WINDOW_SECONDS),
-    "OFFRAILS_HISTORY": "complete",
-}
-"""No restart takes as long as the window, so that no call is late; and the time since the start of a service, in
-which the two differ, changes nothing."""
+WINDOW_SECONDS = {2: 30, 5: 60, 50: 120}
+"""By rounds: no restart takes as long, so that no call is late."""
 SENDERS = ("grpc", "http", "grpc", "http")
 SPEC = """
 id: orders
@@ -150,14 +145,10 @@ class Killed:
     def __init__(self, folder: Path, spec: Path, **variables: str) -> None:
         ports = _free_ports(4)
         names = ("GRPC", "HTTP", "METRICS", "ADMIN")
-        self.variables = (
-            {
-                f"OFFRAILS_{name}": f"127.0.0.1:{port}"
-                for name, port in zip(names, ports, strict=True)
-            }
-            | variables
-            | TIMES
-        )
+        self.variables = {
+            f"OFFRAILS_{name}": f"127.0.0.1:{port}"
+            for name, port in zip(names, ports, strict=True)
+        } | variables
         self._arguments = ("--specs", str(spec), "--state", str(folder))
         self.service = self._start()
 
@@ -213,13 +204,6 @@ def spec(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.fixture
-def undisturbed(spec: Path) -> Iterator[Service]:
-    service = Service(("--specs", str(spec)), TIMES).wait_ready()
-    yield service
-    service.kill()
-
-
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize(
     ("rounds", "durability"),
@@ -230,16 +214,24 @@ def undisturbed(spec: Path) -> Iterator[Service]:
     ],
 )
 def test_what_was_acknowledged_survives(
-    rounds: int, durability: str, spec: Path, undisturbed: Service, tmp_path: Path
+    rounds: int, durability: str, spec: Path, tmp_path: Path
 ) -> None:
     """However often it is killed under load, its judgements and metrics are those of one that never was."""
     chance = Random(rounds)
+    # The time since the start of a service, in which the two differ, changes nothing.
+    times = {
+        "OFFRAILS_SESSIONS_WINDOW_SECONDS": str(WINDOW_SECONDS[rounds]),
+        "OFFRAILS_HISTORY": "complete",
+    }
+    undisturbed = Service(("--specs", str(spec)), times)
     killed = Killed(
         tmp_path / "state",
         spec,
         OFFRAILS_STATE_DURABILITY=durability,
         OFFRAILS_STATE_BRIDGED_SECONDS=str(GIVE_UP_SECONDS),
+        **times,
     )
+    undisturbed.wait_ready()
     senders = Senders([undisturbed.addresses, killed.service.addresses])
     try:
         for number in range(rounds):
@@ -251,7 +243,7 @@ def test_what_was_acknowledged_survives(
             senders.wait()
         assert senders.retries
         for service in (undisturbed, killed.service):
-            eventually(partial(_is_settled, service), 3 * WINDOW_SECONDS)
+            eventually(partial(_is_settled, service), 3 * WINDOW_SECONDS[rounds])
         found, true = _objects(killed.service), _objects(undisturbed)
         differing = {key: diff for key in true if (diff := _differs(found.get(key), true[key]))}
         assert not differing, killed.service.events("state_recovered")
@@ -259,6 +251,7 @@ def test_what_was_acknowledged_survives(
         assert _figures(killed.service) == _figures(undisturbed)
     finally:
         killed.service.kill()
+        undisturbed.kill()
 
 
 def _is_settled(service: Service) -> bool:
