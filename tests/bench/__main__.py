@@ -23,6 +23,7 @@ NAMES = (
     "scrape",
     "scores",
     "policies",
+    "guard",
     "watch",
     "learning",
     "page",
