@@ -117,12 +117,14 @@ class Guard(BaseGuard):
         ends = time.monotonic() + self.deadline_seconds
         asked = self._ask(question)
         try:
-            return asked.found.result(max(0.0, ends - time.monotonic()))
+            found = asked.found.result(max(0.0, ends - time.monotonic()))
         except TimeoutError:
-            return self._leave(asked)
+            found = self._leave(asked)
         except BaseException:
             self._drop(asked)
             raise
+        self._count(found)
+        return found
 
     async def _adecide(self, question: Question) -> list[Decision]:
         ends = time.monotonic() + self.deadline_seconds
@@ -133,7 +135,9 @@ class Guard(BaseGuard):
         except BaseException:
             self._drop(asked)
             raise
-        return answer.result() if answer.done() else self._leave(asked)
+        found = answer.result() if answer.done() else self._leave(asked)
+        self._count(found)
+        return found
 
     def _ask(self, question: Question) -> _Asked:
         asked = _Asked(len(question.calls))
@@ -141,16 +145,13 @@ class Guard(BaseGuard):
             body = question.body()
             self._connection.run(partial(self._exchange, question, body, asked))
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
-            asked.settle(self._without(problem, asked.calls))
+            asked.settle(self._decisions(problem, asked.calls))
         return asked
 
     def _leave(self, asked: _Asked) -> list[Decision]:
         """The time is up. An answer that came at the same moment is taken."""
         decisions = self._decisions(Failure("deadline"), asked.calls)
-        if not asked.leave(made=decisions[0].allowed):
-            return asked.found.result()
-        self._count(decisions)
-        return decisions
+        return decisions if asked.leave(made=decisions[0].allowed) else asked.found.result()
 
     def _drop(self, asked: _Asked) -> None:
         """Whoever asked was cancelled: nothing of it is made."""
@@ -168,21 +169,15 @@ class Guard(BaseGuard):
                 answer = await loop.post(DECIDE, question.body(arguments=False))
             decisions = _read(answer, question, self.on_unknown)
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
-            asked.settle(self._without(problem, asked.calls))
+            asked.settle(self._decisions(problem, asked.calls))
             return
         if not asked.settle(decisions):
             for each in decisions:  # nobody else can speak of them: who asked has no ids
                 self.outcome(each.decision_id, "ran" if asked.made else "skipped")
             return
-        self._count(decisions)
         for each in decisions:
             if each.held and not each.allowed:
                 self.outcome(each.decision_id, "skipped")
-
-    def _without(self, problem: Exception, calls: int) -> list[Decision]:
-        decisions = self._decisions(problem, calls)
-        self._count(decisions)
-        return decisions
 
     def _decisions(self, problem: Exception, calls: int) -> list[Decision]:
         if isinstance(problem, Failure):

@@ -99,12 +99,13 @@ def test_a_denied_call_that_is_made_is_judged() -> None:
 
 
 def test_parallel_calls_are_one_group() -> None:
-    """Two calls of which one comes first are judged as overlapping ones: both are right."""
+    """They are judged as overlapping ones: of the second it is not certain that it comes second."""
     guard = make()
     found = guard.check_all([Call("approve", {}), Call("pay", {"amount": 5})])
     for each in found:
         guard.outcome(each.decision_id, "ran")
 
+    assert [each.decision for each in found] == ["allow", "unknown"]
     assert [each.allowed for each in found] == [True, True]
     assert judgement(guard)["harmful"] == 0
 
