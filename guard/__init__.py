@@ -1,8 +1,9 @@
 """Asks before a tool runs: would this call be harmful here? The client side of `offrails`.
 
-    Guard  --question-->  the service  --answer-->  Decision  ->  the tool runs, or not
+    Guard       --question-->  the service              --answer-->  Decision  ->  the tool runs, or not
+    LocalGuard  --question-->  a monitor in this process --answer-->  Decision  ->  the tool runs, or not
 
-It imports nothing of the service, nor of the library.
+It imports nothing of the service. `LocalGuard` alone imports the library, by its public names.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
     from guard.base import BaseGuard
     from guard.client import Guard
     from guard.decision import Decision, Denied
+    from guard.in_process import LocalGuard
     from guard.question import Call
 
-__all__ = ["BaseGuard", "Call", "Decision", "Denied", "Guard"]
+__all__ = ["BaseGuard", "Call", "Decision", "Denied", "Guard", "LocalGuard"]
 
 _HOME = {
     "BaseGuard": "guard.base",
@@ -24,6 +26,7 @@ _HOME = {
     "Decision": "guard.decision",
     "Denied": "guard.decision",
     "Guard": "guard.client",
+    "LocalGuard": "guard.in_process",
 }
 
 

@@ -1,14 +1,16 @@
-"""What every guard offers, whoever decides: checks, batches, outcomes, and guarded functions."""
+"""What every guard offers, whoever decides: checks, batches, outcomes, guarded functions, and counts."""
 
 from __future__ import annotations
 
 import logging
+import threading
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self, TypeVar, overload
 
-from guard.decision import Decision, Outcome
+from guard.decision import Decision, Outcome, Policy
 from guard.question import Call, Question, Shared, current_span
 from guard.wrapping import OnDenied, wrapped
 
@@ -35,6 +37,11 @@ class BaseGuard(ABC):
         agent: who makes the calls.
         service: the agent's service.name, which specs match on.
         attributes: more that specs match on, as the resource attributes of its spans.
+        on_unavailable: what is done with a call where there is no decision.
+        on_unknown: what is done with a call of which nobody knows whether it is harmful.
+
+    Raises:
+        ValueError: an attribute or a policy cannot be used.
     """
 
     def __init__(
@@ -44,11 +51,24 @@ class BaseGuard(ABC):
         agent: str = "",
         service: str = "",
         attributes: Mapping[str, Any] = _NOTHING,
+        on_unavailable: Policy = "allow",
+        on_unknown: Policy = "allow",
     ) -> None:
+        for key, value in attributes.items():
+            if not isinstance(value, str | int | float | bool):
+                raise ValueError(f"attributes.{key}: expected a text, a number or a boolean")  # noqa: TRY004
+        for name, given in (("on_unavailable", on_unavailable), ("on_unknown", on_unknown)):
+            if given not in ("allow", "deny"):
+                raise ValueError(f"{name}: expected allow or deny, found {given!r}")
         self.session = session
         self.agent = agent
         self.service = service
         self.attributes = attributes
+        self.on_unavailable: Final = on_unavailable
+        self.on_unknown: Final = on_unknown
+        self._counting = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        self._reported: set[str] = set()
         self._reported_session = False
 
     # --- one call ------------------------------------------------------------------------------
@@ -148,6 +168,14 @@ class BaseGuard(ABC):
         if not decision.held:  # what is held was taken back when it was decided
             self.outcome(decision.decision_id, "skipped")
 
+    def counts(self) -> dict[str, int]:
+        """What was decided, and what was not, since the start.
+
+        Keys: `allow`, `deny`, `unknown`, `would_deny`, and why there was no decision, in one word.
+        """
+        with self._counting:
+            return dict(self._counts)
+
     # --- functions -------------------------------------------------------------------------------
 
     def wrap(
@@ -241,6 +269,36 @@ class BaseGuard(ABC):
             commit,
         )
         return Question(shared, calls, batch)
+
+    def _count(self, decisions: Iterable[Decision]) -> None:
+        with self._counting:
+            for each in decisions:
+                self._counts[each.unavailable or each.decision] += 1
+                if each.would_deny:
+                    self._counts["would_deny"] += 1
+
+    def _lose(self, what: str, problem: Exception) -> None:
+        """Counts what is lost beside a decision, and logs the first of each kind."""
+        with self._counting:
+            self._counts[what] += 1
+        if self._is_first(what):
+            _log.warning("offrails guard: %s: %s; more are counted only", what, problem)
+
+    def _is_first(self, what: str) -> bool:
+        with self._counting:
+            first = what not in self._reported
+            self._reported.add(what)
+        return first
+
+    def _report(self, why: str, problem: Exception) -> None:
+        """Logs the first decision of each kind that is missing; `counts` has the rest."""
+        if self._is_first(why):
+            _log.warning(
+                "offrails guard: no decision (%s): such calls are %s; more are counted only",
+                why,
+                "made" if self.on_unavailable == "allow" else "not made",
+                exc_info=problem if why == "internal" else None,
+            )
 
     def _current_session(self) -> str:
         if isinstance(self.session, str):

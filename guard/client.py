@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import threading
 import time
 import weakref
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
 from functools import partial
 from types import MappingProxyType
@@ -36,8 +34,6 @@ _TOO_MUCH: Final = (400, 413)
 """What the service answers where it cannot read the arguments, or finds them too long."""
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
-
-_log: Final = logging.getLogger("offrails.guard")
 
 
 class Guard(BaseGuard):
@@ -81,19 +77,15 @@ class Guard(BaseGuard):
         token: str | None = None,
         ca: str | None = None,
     ) -> None:
-        super().__init__(session=session, agent=agent, service=service, attributes=attributes)
-        for key, value in attributes.items():
-            if not isinstance(value, str | int | float | bool):
-                raise ValueError(f"attributes.{key}: expected a text, a number or a boolean")  # noqa: TRY004
-        for name, given in (("on_unavailable", on_unavailable), ("on_unknown", on_unknown)):
-            if given not in ("allow", "deny"):
-                raise ValueError(f"{name}: expected allow or deny, found {given!r}")
-        self.on_unavailable: Final = on_unavailable
-        self.on_unknown: Final = on_unknown
+        super().__init__(
+            session=session,
+            agent=agent,
+            service=service,
+            attributes=attributes,
+            on_unavailable=on_unavailable,
+            on_unknown=on_unknown,
+        )
         self.deadline_seconds: Final = deadline_seconds
-        self._lock = threading.Lock()
-        self._counts: Counter[str] = Counter()
-        self._reported: set[str] = set()
         self._connection = Connection(url, token, ca)
         self._end = weakref.finalize(self, self._connection.close, CLOSE_SECONDS)
 
@@ -104,8 +96,7 @@ class Guard(BaseGuard):
         `connection`, `busy` (too much is on its way), `overloaded` (429, 503), `unauthorized` (401,
         403), `refused` (another 4xx), `error` (5xx), `unreadable`, `internal`; `outcomes_lost`.
         """
-        with self._lock:
-            return dict(self._counts)
+        return super().counts()
 
     def outcome(self, decision_id: str, outcome: Outcome) -> None:
         """Says what became of a call. Returns at once; "" as the id is nobody's call."""
@@ -114,7 +105,7 @@ class Guard(BaseGuard):
         try:
             self._connection.run(partial(self._send_outcome, decision_id, outcome))
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
-            self._lose(problem)
+            self._lose("outcomes_lost", problem)
 
     def close(self) -> None:
         """Waits for outcomes that are on their way, `CLOSE_SECONDS` at most, and closes the connections."""
@@ -126,12 +117,14 @@ class Guard(BaseGuard):
         ends = time.monotonic() + self.deadline_seconds
         asked = self._ask(question)
         try:
-            return asked.found.result(max(0.0, ends - time.monotonic()))
+            found = asked.found.result(max(0.0, ends - time.monotonic()))
         except TimeoutError:
-            return self._leave(asked)
+            found = self._leave(asked)
         except BaseException:
             self._drop(asked)
             raise
+        self._count(found)
+        return found
 
     async def _adecide(self, question: Question) -> list[Decision]:
         ends = time.monotonic() + self.deadline_seconds
@@ -142,7 +135,9 @@ class Guard(BaseGuard):
         except BaseException:
             self._drop(asked)
             raise
-        return answer.result() if answer.done() else self._leave(asked)
+        found = answer.result() if answer.done() else self._leave(asked)
+        self._count(found)
+        return found
 
     def _ask(self, question: Question) -> _Asked:
         asked = _Asked(len(question.calls))
@@ -150,16 +145,13 @@ class Guard(BaseGuard):
             body = question.body()
             self._connection.run(partial(self._exchange, question, body, asked))
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
-            asked.settle(self._without(problem, asked.calls))
+            asked.settle(self._decisions(problem, asked.calls))
         return asked
 
     def _leave(self, asked: _Asked) -> list[Decision]:
         """The time is up. An answer that came at the same moment is taken."""
         decisions = self._decisions(Failure("deadline"), asked.calls)
-        if not asked.leave(made=decisions[0].allowed):
-            return asked.found.result()
-        self._count(decisions)
-        return decisions
+        return decisions if asked.leave(made=decisions[0].allowed) else asked.found.result()
 
     def _drop(self, asked: _Asked) -> None:
         """Whoever asked was cancelled: nothing of it is made."""
@@ -177,21 +169,15 @@ class Guard(BaseGuard):
                 answer = await loop.post(DECIDE, question.body(arguments=False))
             decisions = _read(answer, question, self.on_unknown)
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
-            asked.settle(self._without(problem, asked.calls))
+            asked.settle(self._decisions(problem, asked.calls))
             return
         if not asked.settle(decisions):
             for each in decisions:  # nobody else can speak of them: who asked has no ids
                 self.outcome(each.decision_id, "ran" if asked.made else "skipped")
             return
-        self._count(decisions)
         for each in decisions:
             if each.held and not each.allowed:
                 self.outcome(each.decision_id, "skipped")
-
-    def _without(self, problem: Exception, calls: int) -> list[Decision]:
-        decisions = self._decisions(problem, calls)
-        self._count(decisions)
-        return decisions
 
     def _decisions(self, problem: Exception, calls: int) -> list[Decision]:
         if isinstance(problem, Failure):
@@ -208,37 +194,10 @@ class Guard(BaseGuard):
         try:
             answer = await loop.post(OUTCOME, body)
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
-            self._lose(problem)
+            self._lose("outcomes_lost", problem)
         else:
             if answer.status not in (200, 409):  # 409: spans were faster
-                self._lose(Failure(_why(answer.status)))
-
-    def _lose(self, problem: Exception) -> None:
-        with self._lock:
-            self._counts["outcomes_lost"] += 1
-        self._report("outcomes_lost", problem)
-
-    # --- counting --------------------------------------------------------------------------------
-
-    def _count(self, decisions: Sequence[Decision]) -> None:
-        with self._lock:
-            for each in decisions:
-                self._counts[each.unavailable or each.decision] += 1
-                if each.would_deny:
-                    self._counts["would_deny"] += 1
-
-    def _report(self, why: str, problem: Exception) -> None:
-        """Logs the first of each kind; `counts` has the rest."""
-        with self._lock:
-            first = why not in self._reported
-            self._reported.add(why)
-        if first:
-            _log.warning(
-                "offrails guard: no decision (%s): such calls are %s; more are counted only",
-                why,
-                "made" if self.on_unavailable == "allow" else "not made",
-                exc_info=problem if why == "internal" else None,
-            )
+                self._lose("outcomes_lost", Failure(_why(answer.status)))
 
 
 class _Asked:

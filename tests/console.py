@@ -24,9 +24,12 @@ class Block(NamedTuple):
     text: str
 
 
-def blocks(page: Path) -> Iterator[Block]:
-    """The blocks of a page, in their order."""
-    for indent, kind, name, text in _BLOCK.findall(page.read_text()):
+def blocks(page: Path, heading: str = "") -> Iterator[Block]:
+    """The blocks of a page, or of one of its sections, in their order."""
+    read = page.read_text()
+    if heading:
+        read = read.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    for indent, kind, name, text in _BLOCK.findall(read):
         yield Block(kind, name, dedent(text) if indent else text)
 
 

@@ -25,6 +25,7 @@ NAMES = (
     "scrape",
     "scores",
     "policies",
+    "guard",
     "watch",
     "learning",
     "page",

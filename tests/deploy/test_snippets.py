@@ -14,12 +14,14 @@ import monitor
 from tests.console import Block, blocks
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/library.md")
+PAGES = ("README.md", "docs/library.md", "docs/guard.md#Without a service")
+"""Pages, or one section of a page."""
 
 
-def python(page: Path) -> list[tuple[str, str]]:
+def python(page: str) -> list[tuple[str, str]]:
     """The blocks of Python of a page, each with the text block that follows it, if one does."""
-    found = list(blocks(page))
+    file, _, heading = page.partition("#")
+    found = list(blocks(ROOT / file, heading))
     return [
         (block.text, after.text if after.kind == "text" else "")
         for block, after in zip(found, [*found[1:], Block("", "", "")], strict=True)
@@ -32,7 +34,7 @@ def test_python_does_what_is_shown(page: str, monkeypatch: pytest.MonkeyPatch) -
     """Every block runs at the root of the repository, and its output is what the page shows."""
     monkeypatch.chdir(ROOT)
     names: dict[str, Any] = {}
-    found = python(ROOT / page)
+    found = python(page)
     assert found
     for text, shown in found:
         out = StringIO()
