@@ -24,7 +24,7 @@ from collector import __version__
 from collector.app.state_counters import CountersOfParts
 from collector.receive.export import Export
 from collector.receive.status import GRPC_NAMES, Code, Outcome, Refusal
-from collector.state.heads import Heads, specs_record
+from collector.state.heads import Heads
 from collector.state.journal import Journal
 from collector.state.past import Flaw, Past
 from collector.state.reading import Found
@@ -40,14 +40,13 @@ from collector.state.records import (
     request_of,
 )
 from collector.state.segment import Record
+from collector.state.spec_texts import compiled, specs_record
 from collector.telemetry.clock import JUMP_NS, ReplayClock
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
 from monitor.aggregate.kept_counters import set_pair_counters
 from monitor.engine import Monitor
 from monitor.limits import SECOND
-from monitor.spec.acceptance import day_of
-from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 
 __all__ = ["Recovery", "Replayed", "compiled"]
@@ -299,14 +298,3 @@ def _log_flaw(flaw: Flaw) -> None:
 def _word(code: Code, transport: str) -> str:
     """As the transports count their answers."""
     return GRPC_NAMES[code.grpc] if transport == "grpc" else str(code.http)
-
-
-def compiled(texts: Sequence[tuple[str, bytes]], now: int) -> list[Spec] | None:
-    """The specs in some texts; None where one cannot be compiled any more."""
-    found = []
-    for file, text in texts:
-        spec, _ = compile_text(text.decode("utf-8", "replace"), file, day_of(now))
-        if spec is None:
-            return None
-        found.append(spec)
-    return found

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 
 from collector import __version__
-from collector.app import gc_tuning
+from collector.app import gc_tuning, last_good
 from collector.app.service import App, redaction_of
 from collector.config.first_minutes import OFF_BY, first_minutes
 from collector.config.memory_limit import Fitted, cgroup_limit, fitted
@@ -18,6 +18,7 @@ from collector.net.watched_files import UnusableError
 from collector.receive.memory_guard import MemoryGuard, resident_bytes
 from collector.telemetry import logs
 from collector.telemetry.build import BUILD
+from collector.telemetry.clock import now_ns
 from collector.telemetry.log_writer import print_in_thread
 from collector.telemetry.redaction import Redaction
 from monitor.spec.read import Loaded
@@ -72,6 +73,9 @@ def _memory_guard(limit: int) -> MemoryGuard | None:
 
 async def _serve(fit: Fitted, loaded: Loaded, redaction: Redaction) -> int:
     settings, specs = fit.settings, loaded.specs
+    before = last_good.find(settings, loaded, now_ns()) if loaded.refused else None
+    if before is not None:
+        specs = before.specs
     if fit.limit:
         receiver, sessions = settings.receiver, settings.sessions
         logs.log.info(
@@ -87,7 +91,8 @@ async def _serve(fit: Fitted, loaded: Loaded, redaction: Redaction) -> int:
     try:
         app = App(settings, specs, memory=_memory_guard(fit.limit), redaction=redaction)
         if loaded.refused:
-            app.start_without(sum(each.severity == "error" for each in loaded.findings))
+            errors = sum(each.severity == "error" for each in loaded.findings)
+            app.start_without(errors, before)
         addresses = await app.start()
     except UnusableError:
         raise

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from collector.api.verdict_feed import VerdictFeed
 from collector.app.decisions import build_decide, decided_calls
+from collector.app.last_good import keeper_of
 from collector.app.listeners import (
     ConnectionMetrics,
     Server,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from collector.metrics.otlp_push import OtlpPush
     from collector.metrics.otlp_traces import OtlpTraces
     from collector.sinks.recorder import Recorder
+    from collector.state.last_good_specs import LastGood
     from collector.state.records import Asked
 
 __all__ = ["App", "instance_of", "limits_of", "redaction_of"]
@@ -292,7 +294,10 @@ class App:
         self._receivers = build_receivers(
             settings.receiver, export, admission, self._capacity.receiver
         )
-        self.reloader = Reloader(settings.specs, self._use, self._log, clock, tracer=tracer)
+        self._keep_specs = keeper_of(settings, clock)
+        self.reloader = Reloader(
+            settings.specs, self._use, self._log, clock, tracer=tracer, keep=self._keep_specs
+        )
         in_use = [judge.spec for judge in self.monitor.binder.judges.values()]
         self.reloader.loaded(len(in_use), accepted(in_use))
         self._pipeline = pipeline
@@ -435,14 +440,19 @@ class App:
                 self._state.use(specs)
         return changed
 
-    def start_without(self, refused: int) -> None:
+    def start_without(self, refused: int, before: LastGood | None = None) -> None:
         """Spec files were refused: the service is not ready until all are read without an error.
 
         Args:
             refused: errors in them.
+            before: specs of an earlier process that are in use in their place.
         """
-        self.reloader.started_without(refused)
+        self.reloader.started_without(refused, 0 if before is None else before.at_ns)
         self._health.reason = "specs refused"
+        if before is not None:
+            self._health.reason += ", the last good ones are in use"
+            if self._state is not None:
+                self._state.heads.texts = before.texts
 
     async def start(self) -> dict[str, str]:
         """Binds all listeners and returns their addresses by name.
@@ -479,6 +489,9 @@ class App:
         self._ticker = asyncio.create_task(self._tick())
         if self.settings.reload.watch and self.settings.specs:
             self._watcher = asyncio.create_task(self.reloader.watch())
+        if self._keep_specs is not None and self.reloader.reloads.last_succeeded:
+            in_use = [judge.spec for judge in self.monitor.binder.judges.values()]
+            await asyncio.to_thread(self._keep_specs, in_use)
         self._health.ready = True
         return self.addresses
 

@@ -916,6 +916,12 @@ class Settings(_Section):
             description="What `serve` does if specs or settings are refused at its start. refuse: it exits. start: it runs with the sound specs, or with none, is not ready, and alerts. If settings are refused, it serves only /metrics and health, and retries."
         ),
     ] = "refuse"
+    specs_last_good: Annotated[
+        File | None,
+        Field(
+            description="Folder in which the last specs that compiled are kept, for a start with `specs_on_error: start` whose specs are refused. If empty: `state.dir`, if a journal is kept."
+        ),
+    ] = None
     reload: Reload = Reload()
     receiver: Receiver = Receiver()
     decide: Annotated[Decide, Field(description="Decisions before calls are made.")] = Decide()

@@ -73,6 +73,7 @@ class Reloader:
         clock: Unix nanoseconds.
         poll_seconds: how often `watch` looks.
         tracer: makes a span of each reload; None where own traces are off.
+        keep: keeps the specs of a reload that succeeded, for a later start; it may block. None where none are kept.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Reloader:
         clock: Callable[[], int],
         poll_seconds: float = POLL_SECONDS,
         tracer: Tracer | None = None,
+        keep: Callable[[Sequence[Spec]], None] | None = None,
     ) -> None:
         self.reloads = Reloads(success_ns=clock())
         self._paths = tuple(paths)
@@ -91,6 +93,7 @@ class Reloader:
         self._clock = clock
         self._poll_seconds = poll_seconds
         self._tracer = tracer
+        self._keep = keep
         self._first = look(self._paths)
         """As they were when the service was built, so that no change after it is missed."""
         self._lock = asyncio.Lock()
@@ -103,11 +106,16 @@ class Reloader:
         self._in_use = specs
         self._accepted = accepted_calls
 
-    def started_without(self, errors: int) -> None:
-        """Spec files were refused at the start; the service runs without what is in them."""
+    def started_without(self, errors: int, kept_ns: int = 0) -> None:
+        """Spec files were refused at the start; the service runs without what is in them.
+
+        Args:
+            errors: found in them.
+            kept_ns: when the specs that are in use in their place compiled, Unix nanoseconds; 0 where there are none.
+        """
         self.reloads.last_succeeded = False
         self.reloads.errors += errors
-        self.reloads.success_ns = 0
+        self.reloads.success_ns = kept_ns
 
     def ask(self, why: str) -> None:
         """Reloads soon: for a signal handler, which cannot wait."""
@@ -129,6 +137,8 @@ class Reloader:
                 span.set(specs=done.specs, changed=done.changed)
                 if not done.success:
                     span.fail("refused")
+                elif self._keep is not None:
+                    await asyncio.to_thread(self._keep, loaded.specs)
         self._tell(done, why)
         if who:
             self._log.info(

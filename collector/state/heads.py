@@ -18,14 +18,14 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from hashlib import blake2b, sha256
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final
 
 from collector.state.journal import Journal
-from collector.state.records import Kind, Known, Specs, encoded
+from collector.state.records import Kind, Known, encoded
+from collector.state.spec_texts import specs_record
 from collector.telemetry.counters import Stats
 from monitor.aggregate.kept_counters import pair_counters
 from monitor.aggregate.totals import Key
@@ -33,7 +33,7 @@ from monitor.engine import Monitor
 from monitor.records import SessionKey
 from monitor.spec.spec import Spec
 
-__all__ = ["Counters", "Heads", "specs_record"]
+__all__ = ["Counters", "Heads"]
 
 PAIRS_AT_ONCE: Final = 16
 """Pairs whose counters are looked at in one tick."""
@@ -41,8 +41,6 @@ KEYS_AT_ONCE: Final = 4_096
 """Sessions whose marks are written in one tick."""
 COUNTERS_NS: Final = 1_000_000_000
 """Between two records of the counters that belong to no pair."""
-SPECS_BYTES_MAX: Final = 8 << 20
-"""Texts of specs that are written with each file; larger ones are named by their digest alone."""
 
 Counters = Callable[[], dict[str, Any]]
 """Counters of other parts of the process, as plain data."""
@@ -74,6 +72,8 @@ class Heads:
         self._stats = stats
         self._more = more
         self._clock = clock
+        self.texts: Mapping[str, bytes] = {}
+        """Texts of specs by file, for files that hold other ones by now."""
         self._specs = b""
         self._todo: Iterator[None] | None = None
         """The rest of this file's head."""
@@ -90,7 +90,7 @@ class Heads:
 
     def use(self, specs: Sequence[Spec]) -> None:
         """These specs are in use from the next record on that says so."""
-        self._specs = encoded(specs_record(specs))
+        self._specs = encoded(specs_record(specs, self.texts))
 
     def write_specs(self) -> None:
         """Writes which specs are in use."""
@@ -196,28 +196,3 @@ class Heads:
         digest = blake2b(found, digest_size=16).digest()
         if self._written.get(key) != digest and self._journal.try_append(Kind.PAIR, now, found):
             self._written[key] = digest
-
-
-def specs_record(specs: Sequence[Spec]) -> Specs:
-    """The specs with the texts of their files, as far as these are still the ones that were compiled."""
-    digest = blake2b(digest_size=16)
-    texts: list[tuple[str, bytes]] | None = []
-    size = 0
-    for spec in specs:
-        digest.update(f"{spec.file}\0{spec.sha256_8}\0{spec.version}\0".encode())
-        text = _text(spec)
-        size += len(text or b"")
-        if text is None or size > SPECS_BYTES_MAX:
-            texts = None
-        elif texts is not None:
-            texts.append((spec.file, text))
-    return Specs(digest.digest(), texts)
-
-
-def _text(spec: Spec) -> bytes | None:
-    """The text that a spec was compiled from; None where the file holds another one by now."""
-    try:
-        text = Path(spec.file).read_bytes()
-    except (OSError, ValueError):
-        return None
-    return text if sha256(text).hexdigest().startswith(spec.sha256_8) else None

@@ -242,6 +242,10 @@ def test_the_sidecar_fails_open() -> None:
     volumes = workload["spec"]["template"]["spec"]["volumes"]
     [specs] = [each for each in volumes if each["name"] == "offrails-specs"]
     assert specs["configMap"]["optional"] is True
+    mounts = monitor_of(workload)["volumeMounts"]
+    [kept] = [each for each in mounts if each["mountPath"] == given["OFFRAILS_SPECS_LAST_GOOD"]]
+    assert not kept.get("readOnly")
+    assert [each["emptyDir"] for each in volumes if each["name"] == kept["name"]]
 
 
 @pytest.mark.parametrize("folder", BUILT)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from collector.config.settings import ENVIRONMENT
+from collector.config.settings import ENVIRONMENT, load
 from tests.deploy.test_deploy import KUBERNETES, ROOT, kustomized, monitor_of, tool, workload_of
 from tests.end_to_end.deploy_tools import built
 
@@ -19,15 +19,21 @@ CHART = ROOT / "deploy" / "helm" / "offrails"
 SCHEMA = CHART / "values.schema.json"
 MANIFESTS = {
     "gateway": "gateway/deployment.yaml",
+    "fleet": "fleet/statefulset.yaml",
     "edge": "edge/daemonset.yaml",
     "sidecar": "sidecar/component/sidecar.yaml",
 }
 """Mode -> the manifest that it agrees with."""
 KINDS = {
     "gateway": {"Deployment", "Service", "ServiceAccount", "ConfigMap", "NetworkPolicy", "PodMonitor", "PodDisruptionBudget"},
+    "fleet": {"StatefulSet", "Deployment", "Service", "ServiceAccount", "ConfigMap", "NetworkPolicy", "PodMonitor", "PodDisruptionBudget"},
     "edge": {"DaemonSet", "Service", "ServiceAccount", "ConfigMap", "NetworkPolicy", "PodMonitor"},
     "sidecar": {"Deployment", "ConfigMap", "PodMonitor"},
 }  # fmt: skip
+ROUTED = ("fleet", "offrails")
+"""Mode and name of the Service that leads to the router."""
+SHIPPED_MONITORS = r"\n +- offrails-[0-9]+\.offrails-headless:4317"
+"""What the chart replaces in the routes: the monitors of deploy/kubernetes/fleet."""
 WRONG: dict[str, dict[str, Any]] = {
     "no such mode": {"mode": "cluster"},
     "an unknown key": {"replicas": 2},
@@ -35,6 +41,10 @@ WRONG: dict[str, dict[str, Any]] = {
     "a number for a variable": {"env": {"OFFRAILS_SESSIONS_MAX": 2000}},
     "a variable of nobody": {"env": {"sessions_max": "1"}},
     "a spec that is no YAML file": {"specs": {"shop.txt": "id: shop"}},
+    "settings that are no text": {"config": {"forward": []}},
+    "no monitors": {"fleet": {"replicas": 0}},
+    "a secret in the place of the journal": {"secrets": {"state": "s"}},
+    "a size of nothing": {"state": {"enabled": True, "size": "much"}},
 }
 
 
@@ -112,7 +122,7 @@ def test_values_agree_with_the_manifests(mode: str) -> None:
 
 
 def test_templates_use_values_that_there_are() -> None:
-    """Each `.Values.` of a template is in values.yaml; the chart's spec is the bundled one."""
+    """Each `.Values.` of a template is in values.yaml; the chart's spec and routes are those that are shipped."""
     found = yaml.safe_load((CHART / "values.yaml").read_text())
     for file in (CHART / "templates").iterdir():
         for path in re.findall(r"\.Values\.([\w.]+)", file.read_text()):
@@ -120,12 +130,15 @@ def test_templates_use_values_that_there_are() -> None:
             for part in path.split("."):
                 assert part in here, (file.name, path)
                 here = here[part]
+    routes = (CHART / "route-by-session.yaml").read_text()
+    assert routes == (ROOT / "deploy" / "otelcol" / "route-by-session.yaml").read_text()
+    assert len(re.findall(SHIPPED_MONITORS, routes)) == 3
     ours = (CHART / "specs" / "farm_rover.yaml").read_text()
     assert ours == (ROOT / "dfa_specs" / "farm_rover.yaml").read_text()
 
 
 def test_the_schema_refuses_wrong_values(tmp_path: Path) -> None:
-    """check-jsonschema accepts the three modes and refuses each faulty value."""
+    """check-jsonschema accepts each mode and refuses each faulty value."""
     program = tool("check-jsonschema")
 
     def accepted(given: dict[str, Any]) -> bool:
@@ -162,6 +175,13 @@ def rendered(mode: str, *more: Path) -> list[dict[str, Any]]:
     return [each for each in yaml.safe_load_all(done.stdout) if each]
 
 
+def specs_of(resources: list[dict[str, Any]]) -> dict[str, Any]:
+    """The ConfigMap of the specs."""
+    maps = [each for each in resources if each["kind"] == "ConfigMap"]
+    (found,) = [each for each in maps if each["metadata"]["name"].endswith("-specs")]
+    return found
+
+
 @pytest.mark.parametrize("mode", MANIFESTS)
 def test_helm_lint_is_silent(mode: str) -> None:
     """No error and no warning in any mode."""
@@ -185,8 +205,16 @@ def test_the_chart_makes_the_manifests(mode: str) -> None:
     assert made["pod"]["automountServiceAccountToken"] is False
     grace = "terminationGracePeriodSeconds"
     assert made["pod"][grace] == plain["pod"][grace]
-    ((ours,), (theirs,)) = (each["pod"]["volumes"] for each in (made, plain))
-    assert ours["configMap"].get("optional") == theirs["configMap"].get("optional")
+    ours, theirs = (
+        [
+            {**each, "name": "", "configMap": ""}
+            for each in pod["volumes"]
+            if "configMap" not in each
+        ]
+        + [each["configMap"].get("optional") for each in pod["volumes"] if "configMap" in each]
+        for pod in (made["pod"], plain["pod"])
+    )
+    assert ours == theirs
 
 
 @pytest.mark.parametrize("mode", MANIFESTS)
@@ -199,7 +227,7 @@ def test_rendered_selectors_find_their_pods(mode: str) -> None:
     assert workload["spec"]["selector"]["matchLabels"].items() <= labels.items()
     for each in resources:
         spec = each.get("spec", {})
-        if each["kind"] == "Service":
+        if each["kind"] == "Service" and (mode, each["metadata"]["name"]) != ROUTED:
             assert spec["selector"].items() <= labels.items()
             assert {port["targetPort"] for port in spec["ports"]} <= ports
         if each["kind"] in ("PodMonitor", "PodDisruptionBudget"):
@@ -207,8 +235,10 @@ def test_rendered_selectors_find_their_pods(mode: str) -> None:
         if each["kind"] == "NetworkPolicy":
             assert spec["podSelector"]["matchLabels"].items() <= labels.items()
     volumes = monitor_of(workload)["pod"]["volumes"]
-    (specs,) = [each for each in resources if each["kind"] == "ConfigMap"]
-    assert [each["configMap"]["name"] for each in volumes] == [specs["metadata"]["name"]]
+    specs = specs_of(resources)
+    assert [each["configMap"]["name"] for each in volumes if "configMap" in each] == [
+        specs["metadata"]["name"]
+    ]
     assert yaml.safe_load(specs["data"]["farm_rover.yaml"])["id"] == "farm_rover"
 
 
@@ -253,5 +283,138 @@ def test_values_reach_the_pod(tmp_path: Path) -> None:
         "pod"
     ]["volumes"]
     assert "/etc/offrails/tokens" in {each["mountPath"] for each in made["volumeMounts"]}
-    (specs,) = [each for each in resources if each["kind"] == "ConfigMap"]
-    assert specs["data"] == {"shop.yaml": "id: shop\n"}
+    assert specs_of(resources)["data"] == {"shop.yaml": "id: shop\n"}
+
+
+def given(tmp_path: Path, **own: Any) -> Path:
+    """A file with values of one's own."""
+    file = tmp_path / "given.yaml"
+    file.write_text(yaml.safe_dump(own))
+    return file
+
+
+@pytest.mark.parametrize("mode", MANIFESTS)
+def test_settings_as_text_reach_the_pod(mode: str, tmp_path: Path) -> None:
+    """A settings file, with next hops, is mounted and named; another text starts new pods."""
+    text = "forward:\n  - endpoint: http://tempo:4318\n"
+    made = [rendered(mode, given(tmp_path, config=each)) for each in (text, text + "\n\n# b\n")]
+    monitor = monitor_of(workload_of(made[0]))
+    env = {each["name"]: each["value"] for each in monitor["env"]}
+    (mount,) = [each for each in monitor["volumeMounts"] if each["name"] == "offrails-config"]
+    assert env["OFFRAILS_CONFIG"] == f"{mount['mountPath']}/offrails.yaml"
+    assert values(mode)["env"].items() <= env.items()
+    (volume,) = [each for each in monitor["pod"]["volumes"] if each["name"] == mount["name"]]
+    (settings,) = [
+        each
+        for each in made[0]
+        if each["kind"] == "ConfigMap"
+        and each["metadata"]["name"] == volume["configMap"]["name"]
+    ]
+    file = tmp_path / "offrails.yaml"
+    file.write_text(settings["data"]["offrails.yaml"])
+    assert [hop.endpoint for hop in load(file, {}, {}).forward] == ["http://tempo:4318"]
+    first, second = (
+        workload_of(each)["spec"]["template"]["metadata"]["annotations"] for each in made
+    )
+    assert first != second
+
+
+@pytest.mark.parametrize("mode", MANIFESTS)
+def test_the_journal_has_a_volume(mode: str, tmp_path: Path) -> None:
+    """`state` gives each monitor a volume that it may write to: a claim where it outlives the pod."""
+    resources = rendered(mode, given(tmp_path, state={"enabled": True, "storageClass": "fast"}))
+    workload = workload_of(resources)
+    monitor = monitor_of(workload)
+    env = {each["name"]: each["value"] for each in monitor["env"]}
+    (mount,) = [each for each in monitor["volumeMounts"] if each["name"] == "offrails-state"]
+    assert env["OFFRAILS_STATE_DIR"] == mount["mountPath"]
+    assert not mount.get("readOnly")
+    assert monitor["pod"]["securityContext"]["fsGroup"] == 10001
+    volumes = [each for each in monitor["pod"]["volumes"] if each["name"] == mount["name"]]
+    claims = [each for each in resources if each["kind"] == "PersistentVolumeClaim"]
+    if mode == "gateway":
+        (claim,) = claims
+        assert volumes[0]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+        assert workload["spec"]["strategy"] == {"type": "Recreate"}
+    elif mode == "fleet":
+        (claim,) = workload["spec"]["volumeClaimTemplates"]
+        assert (claim["metadata"]["name"], volumes, claims) == (mount["name"], [], [])
+    else:
+        assert (volumes[0]["emptyDir"], claims) == ({"sizeLimit": "1Gi"}, [])
+        claim = None
+    if claim is not None:
+        assert claim["spec"] == {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "fast",
+            "resources": {"requests": {"storage": "1Gi"}},
+        }
+    if "startupProbe" in monitor:  # a long replay must not end the container
+        assert monitor["startupProbe"]["httpGet"]["path"] == "/-/healthy"
+
+
+def test_decisions_have_a_port(tmp_path: Path) -> None:
+    """`decide` opens port 4320 of the Service; in a sidecar it stays in the pod, and a fleet refuses it."""
+    own = given(tmp_path, decide={"enabled": True})
+    for mode in ("gateway", "edge", "sidecar"):
+        resources = rendered(mode, own)
+        monitor = monitor_of(workload_of(resources))
+        env = {each["name"]: each["value"] for each in monitor["env"]}
+        ports = {each["name"]: each["containerPort"] for each in monitor["ports"]}
+        assert ports["decide"] == 4320
+        host = "127.0.0.1" if mode == "sidecar" else "0.0.0.0"
+        assert env["OFFRAILS_DECIDE"] == f"{host}:4320"
+        if mode != "sidecar":
+            (service,) = [each for each in resources if each["kind"] == "Service"]
+            (port,) = [each for each in service["spec"]["ports"] if each["name"] == "decide"]
+            assert (port["port"], port["targetPort"]) == (4320, "decide")
+            (policy,) = [each for each in resources if each["kind"] == "NetworkPolicy"]
+            allowed = policy["spec"]["ingress"][0]["ports"]
+            assert {"port": "decide", "protocol": "TCP"} in allowed
+    done = template(CHART / "values-fleet.yaml", own)
+    assert (done.returncode, "ask a gateway or a sidecar" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("replicas", [1, 3, 12])
+def test_the_router_of_the_chart_knows_every_monitor(replicas: int, tmp_path: Path) -> None:
+    """It names each pod of the StatefulSet by the headless Service; agents reach it by the release's name."""
+    resources = rendered("fleet", given(tmp_path, fleet={"replicas": replicas}))
+    monitors = workload_of(resources)
+    services = {
+        each["metadata"]["name"]: each["spec"]
+        for each in resources
+        if each["kind"] == "Service"
+    }
+    (router,) = [each for each in resources if each["kind"] == "Deployment"]
+    (routes,) = [
+        each
+        for each in resources
+        if each["metadata"]["name"] == "offrails-router" and each["kind"] == "ConfigMap"
+    ]
+    made = yaml.safe_load(routes["data"]["route-by-session.yaml"])
+    shipped = yaml.safe_load((CHART / "route-by-session.yaml").read_text())
+    resolver = made["exporters"]["load_balancing"].pop("resolver")
+    shipped["exporters"]["load_balancing"].pop("resolver")
+    headless = monitors["spec"]["serviceName"]
+    assert made == shipped
+    assert monitors["spec"]["replicas"] == replicas
+    assert services[headless]["clusterIP"] == "None"
+    assert resolver["static"]["hostnames"] == [
+        f"{monitors['metadata']['name']}-{number}.{headless}:4317" for number in range(replicas)
+    ]
+    pod = router["spec"]["template"]
+    assert services["offrails"]["selector"].items() <= pod["metadata"]["labels"].items()
+    selected = monitors["spec"]["selector"]["matchLabels"].items()
+    assert not selected <= pod["metadata"]["labels"].items()
+    plain = yaml.safe_load((KUBERNETES / "fleet" / "router.yaml").read_text())["spec"][
+        "template"
+    ]
+    ours, theirs = (each["spec"]["containers"][0] for each in (pod, plain))
+    for part in ("image", "args", "ports", "readinessProbe", "resources", "volumeMounts"):
+        assert ours[part] == theirs[part], part
+    (policy,) = [each for each in resources if each["kind"] == "NetworkPolicy"]
+    allowed = [
+        each["podSelector"]["matchLabels"]
+        for each in policy["spec"]["ingress"][0]["from"]
+        if "podSelector" in each
+    ]
+    assert any(labels.items() <= pod["metadata"]["labels"].items() for labels in allowed)

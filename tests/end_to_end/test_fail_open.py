@@ -70,6 +70,82 @@ def test_a_bad_spec_is_left_out(serve: Serve, tmp_path: Path) -> None:
     assert service.metric("offrails_spec_last_reload_successful") == 1
 
 
+def harmful(service: Service, session: str, number: int) -> int:
+    """Harmful calls of a new session that moves without unlocking first."""
+    send(service, Rover(session, number).call("move", {}).spans)
+    found: int = service.judgement(session)["harmful"]
+    return found
+
+
+LOOSE = SPEC.replace("golden: [[unlock, move]]", "golden: [[move]]")
+"""Under it, moving at once is no harm."""
+
+
+@pytest.mark.parametrize("folder", ["OFFRAILS_SPECS_LAST_GOOD", "OFFRAILS_STATE_DIR"])
+def test_the_last_good_specs_outlive_a_restart(
+    serve: Serve, tmp_path: Path, folder: str
+) -> None:
+    """Good start, spec broken, restart: calls are judged by the old spec. Mended, the new one is used."""
+    (tmp_path / "specs").mkdir()
+    rover, other = tmp_path / "specs" / "rover.yaml", tmp_path / "specs" / "other.yaml"
+    rover.write_text(SPEC)
+    kept = tmp_path / "kept" / "last-good-specs"
+    variables = {"OFFRAILS_HISTORY": "complete", **START, folder: str(kept.parent)}
+    first = serve("--specs", str(rover.parent), program=None, wait=True, **variables)
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert harmful(first, "before", 1) == 1
+    assert first.stop() == 0
+
+    rover.write_text("id: [")
+    other.write_text(SPEC.replace("farm_rover", "other"))  # sound, and not in use before
+    for number, when in enumerate(("after", "later"), 2):
+        service = serve("--specs", str(rover.parent), program=None, wait=True, **variables)
+        ready = service.get("/-/ready", "metrics")
+        assert ready.status == 503
+        assert ready.body == b"not ready: specs refused, the last good ones are in use\n"
+        assert service.out[0].endswith("specs=1")
+        [used] = service.events("last_good_specs_used")
+        assert used["fault"].startswith(f"{rover}:")
+        assert (used["errors"], used["specs"]) == (1, 1)
+        assert 0 <= used["age_seconds"] < 60
+        assert service.metric("offrails_spec_last_reload_successful") == 0
+        assert service.metric("offrails_spec_last_reload_success_timestamp_seconds") > 0
+        assert harmful(service, when, number) == 1
+        if when == "after":
+            assert service.stop() == 0
+
+    other.unlink()
+    rover.write_text(LOOSE)
+    eventually(lambda: service.get("/-/ready", "metrics").status == 200)
+    assert service.metric("offrails_spec_last_reload_successful") == 1
+    assert harmful(service, "mended", 9) == 0
+    eventually(lambda: b"golden: [[move]]" in kept.read_bytes())
+
+
+def test_last_good_specs_that_cannot_be_used(serve: Serve, tmp_path: Path) -> None:
+    """A damaged file is logged, and the service starts with the sound specs; a folder that cannot be written is logged."""
+    rover, bad = tmp_path / "rover.yaml", tmp_path / "bad.yaml"
+    rover.write_text(SPEC)
+    kept = tmp_path / "kept"
+    variables = {**START, "OFFRAILS_SPECS_LAST_GOOD": str(kept)}
+    kept.write_text("")  # a file where the folder is to be
+    first = serve("--specs", str(rover), program=None, wait=True, **variables)
+    [told] = first.events("specs_not_kept")
+    assert told["file"] == str(kept / "last-good-specs")
+    assert first.stop() == 0
+
+    kept.unlink()
+    kept.mkdir()
+    (kept / "last-good-specs").write_bytes(b"torn")
+    bad.write_text("id: [")
+    second = serve(
+        "--specs", str(rover), "--specs", str(bad), program=None, wait=True, **variables
+    )
+    assert second.events("last_good_specs_unusable")
+    assert second.out[0].endswith("specs=1")
+    assert second.get("/-/ready", "metrics").body == b"not ready: specs refused\n"
+
+
 def test_no_spec_at_all(serve: Serve, tmp_path: Path) -> None:
     """If the folder is missing, such as an unmounted volume, the service starts without specs."""
     service = serve("--specs", str(tmp_path / "missing"), OFFRAILS_SPECS_ON_ERROR="start")

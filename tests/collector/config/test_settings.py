@@ -257,6 +257,7 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_ALERTS_RESOLVE_SECONDS": "7",
         "OFFRAILS_ALERTS_DASHBOARD_URL": "https://g.example/?agent={agent}",
         "OFFRAILS_SPECS_ON_ERROR": "start",
+        "OFFRAILS_SPECS_LAST_GOOD": "kept",
         "OFFRAILS_PUBLIC_URL": "https://offrails.example",
         "OFFRAILS_LAST_SCRAPE_SECONDS": "20",
         "OFFRAILS_MEMORY_LIMIT": "1000000000",

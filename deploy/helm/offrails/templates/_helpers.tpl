@@ -7,6 +7,11 @@ app.kubernetes.io/name: offrails
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{- define "offrails.routerSelector" -}}
+app.kubernetes.io/name: offrails-router
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
 {{- define "offrails.labels" -}}
 {{ include "offrails.selector" . }}
 app.kubernetes.io/part-of: offrails
@@ -45,10 +50,13 @@ capabilities: {drop: [ALL]}
     - {name: otlp-grpc, containerPort: 4317, protocol: TCP}
     - {name: otlp-http, containerPort: 4318, protocol: TCP}
     {{- end }}
+    {{- if .Values.decide.enabled }}
+    - {name: decide, containerPort: 4320, protocol: TCP}
+    {{- end }}
     - {name: metrics, containerPort: 9464, protocol: TCP}
   {{- if ne .Values.mode "sidecar" }}
-  startupProbe:
-    httpGet: {path: /-/ready, port: metrics}
+  startupProbe: # going through a journal may take longer than the probe waits
+    httpGet: {path: {{ ternary "/-/healthy" "/-/ready" .Values.state.enabled }}, port: metrics}
     periodSeconds: 1
     failureThreshold: 30
   readinessProbe:
@@ -67,15 +75,39 @@ capabilities: {drop: [ALL]}
     {{- include "offrails.containerSecurity" . | nindent 4 }}
   volumeMounts:
     - {name: offrails-specs, mountPath: /etc/offrails/specs, readOnly: true}
+    {{- if eq .Values.mode "sidecar" }}
+    - {name: offrails-last-good, mountPath: /var/lib/offrails/last-good}
+    {{- end }}
+    {{- if .Values.state.enabled }}
+    - {name: offrails-state, mountPath: /var/lib/offrails/state}
+    {{- end }}
+    {{- if .Values.config }}
+    - {name: offrails-config, mountPath: /etc/offrails/config, readOnly: true}
+    {{- end }}
     {{- range $folder, $secret := .Values.secrets }}
     - {name: offrails-{{ $folder }}, mountPath: /etc/offrails/{{ $folder }}, readOnly: true}
     {{- end }}
-  {{- with .Values.env }}
+  {{- with include "offrails.env" . | fromYaml }}
   env:
     {{- range $name, $value := . }}
     - {name: {{ $name }}, value: {{ $value | quote }}}
     {{- end }}
   {{- end }}
+{{- end -}}
+
+{{- /* The variables: those that other values ask for, and `env`, which has the last word. */ -}}
+{{- define "offrails.env" -}}
+{{- $given := dict -}}
+{{- if .Values.config -}}
+{{- $_ := set $given "OFFRAILS_CONFIG" "/etc/offrails/config/offrails.yaml" -}}
+{{- end -}}
+{{- if .Values.state.enabled -}}
+{{- $_ := set $given "OFFRAILS_STATE_DIR" "/var/lib/offrails/state" -}}
+{{- end -}}
+{{- if .Values.decide.enabled -}}
+{{- $_ := set $given "OFFRAILS_DECIDE" (ternary "127.0.0.1:4320" "0.0.0.0:4320" (eq .Values.mode "sidecar")) -}}
+{{- end -}}
+{{- toYaml (merge (dict) (.Values.env | default dict) $given) -}}
 {{- end -}}
 
 {{- define "offrails.volumes" -}}
@@ -85,8 +117,32 @@ capabilities: {drop: [ALL]}
     {{- if eq .Values.mode "sidecar" }}
     optional: true # without it, the agent starts all the same
     {{- end }}
+{{- if eq .Values.mode "sidecar" }}
+- name: offrails-last-good # the last specs that compiled, over restarts of the container
+  emptyDir: {sizeLimit: 32Mi}
+{{- end }}
+{{- if .Values.config }}
+- name: offrails-config
+  configMap: {name: {{ include "offrails.name" . }}-config}
+{{- end }}
+{{- if and .Values.state.enabled (eq .Values.mode "gateway") }}
+- name: offrails-state
+  persistentVolumeClaim: {claimName: {{ include "offrails.name" . }}-state}
+{{- else if and .Values.state.enabled (ne .Values.mode "fleet") }}
+- name: offrails-state # as long as the pod
+  emptyDir: {sizeLimit: {{ .Values.state.size }}}
+{{- end }}
 {{- range $folder, $secret := .Values.secrets }}
 - name: offrails-{{ $folder }}
   secret: {secretName: {{ $secret }}}
 {{- end }}
+{{- end -}}
+
+{{- define "offrails.claim" -}}
+accessModes: [ReadWriteOnce]
+{{- with .Values.state.storageClass }}
+storageClassName: {{ . }}
+{{- end }}
+resources:
+  requests: {storage: {{ .Values.state.size }}}
 {{- end -}}
