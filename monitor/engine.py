@@ -991,6 +991,10 @@ class Monitor:
             for judgement in session.judgements:
                 yield session, judgement
 
+    def joined_until_ns(self) -> int:
+        """Until when a session may have begun before the start, in Unix nanoseconds; 0 if none can."""
+        return 0 if self.limits.history_complete else self.started_ns + self.limits.idle_ns
+
     @property
     def touched_ns(self) -> int:
         """When the latest call was received, of the sessions that are live."""

@@ -65,6 +65,7 @@ def build_admin(
             tls=settings.receiver.tls.cert is not None,
             token=settings.receiver.auth.bearer.tokens_file is not None,
             show_arguments=settings.show_arguments,
+            joined_until_ns=monitor.joined_until_ns,
         ),
         redaction=redaction,
     )

@@ -345,10 +345,8 @@ class App:
     @property
     def young_until(self) -> str:
         """Until when a session may have begun before the start; "" where the history is complete."""
-        limits = self.monitor.limits
-        if limits.history_complete or not self.monitor.is_young(self._clock()):
-            return ""
-        return until(self.monitor.started_ns, limits.idle_ns)
+        found = self.monitor.joined_until_ns()
+        return until(found) if found > self._clock() else ""
 
     def _build_observers(self, families: Families) -> dict[str, Server]:
         """The metrics and the admin listener, where they are on."""

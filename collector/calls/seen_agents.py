@@ -58,6 +58,7 @@ class AgentRecord:
         "bytes",
         "calls",
         "changes",
+        "control_tools",
         "dialects",
         "due",
         "first_ns",
@@ -86,6 +87,8 @@ class AgentRecord:
         self.dialects: dict[str, None] = {}
         self.tools: dict[str, set[str]] = {}
         """Tool -> names of its arguments."""
+        self.control_tools: dict[str, None] = {}
+        """Tools of the framework itself, such as `final_answer`: no spec needs to name them."""
         self.bytes = 0
         """Approximate bytes of these names."""
         self._session_from = Tally(1)
@@ -136,7 +139,12 @@ class AgentRecord:
             self._switch = switch
             self._keep(self.switches, switch)
         self._session_from.add(1, call.session_from)
-        self._tool(call)
+        if call.control:
+            self._keep(self.control_tools, call.tool)
+            if call.arguments is not None:
+                self.arguments += 1
+        else:
+            self._tool(call)
 
     def record_agent(self, agent: str) -> None:
         """Adds an agent's name, if it is not empty."""
@@ -146,7 +154,10 @@ class AgentRecord:
 
     def record_arguments(self, call: ToolCall) -> None:
         """A later span has the arguments of a call that was added without."""
-        self._tool(call)
+        if call.control:
+            self.arguments += 1
+        else:
+            self._tool(call)
 
     def take_unlogged(self) -> list[AgentChange]:
         """The changes that are not logged yet; they count as logged from now on."""
@@ -278,6 +289,7 @@ class AgentRecord:
             "dialects": list(self.dialects),
             "instrumentations": list(self.scopes),
             "tools": {tool: sorted(names) for tool, names in self.tools.items()},
+            "control_tools": list(self.control_tools),
             "session_from": self.session_sources(),
             "calls": self.calls,
             "calls_with_arguments": self.arguments,

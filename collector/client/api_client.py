@@ -15,7 +15,7 @@ from collector.sinks.alert import printable
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["NoAnswerError", "ask", "bearer", "opened"]
+__all__ = ["NoAnswerError", "ask", "bearer", "opened", "shown_url"]
 
 TIMEOUT_SECONDS: Final = 10.0
 _ASKS: Final = "; it asks for a token: --token-file FILE"
@@ -44,7 +44,7 @@ def ask(url: str, path: str, token_file: Path | None = None) -> dict[str, Any]:
     with opened(url, path, TIMEOUT_SECONDS, token_file) as answer:
         found = json.loads(answer.read())
         if not isinstance(found, dict):
-            raise NoAnswerError(f"{_shown(url)}: expected an object at {path}")
+            raise NoAnswerError(f"{shown_url(url)}: expected an object at {path}")
         return found
 
 
@@ -68,7 +68,7 @@ def opened(
 
     base = url if "://" in url else f"http://{url}"
     if not base.startswith(("http://", "https://")) or not _has_host(base):
-        raise NoAnswerError(f"{_shown(url)}: expected HOST:PORT or http://HOST:PORT")
+        raise NoAnswerError(f"{shown_url(url)}: expected HOST:PORT or http://HOST:PORT")
     base, authorization = without_user(base.rstrip("/"))
     if token_file is not None:
         authorization = bearer(token_file)
@@ -80,13 +80,15 @@ def opened(
             if answer.status_code != httpx.codes.OK:
                 status = answer.status_code
                 hint = _ASKS if status == httpx.codes.UNAUTHORIZED else ""
-                raise NoAnswerError(f"{_shown(url)}: status {status} for {path}{hint}", status)
+                raise NoAnswerError(
+                    f"{shown_url(url)}: status {status} for {path}{hint}", status
+                )
             yield answer
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as problem:
         why = printable(reason(problem))
         if why == NO_RESPONSE and base.startswith("http:"):
             why += "; if it speaks TLS, ask for https://"
-        raise NoAnswerError(f"{_shown(url)}: {why}") from None
+        raise NoAnswerError(f"{shown_url(url)}: {why}") from None
 
 
 def bearer(token_file: Path) -> str:
@@ -115,7 +117,7 @@ def _has_host(base: str) -> bool:
         return False
 
 
-def _shown(url: str) -> str:
+def shown_url(url: str) -> str:
     """An address without user and password, and without what a terminal would obey."""
     scheme, colon, rest = url.rpartition("://")
     place, slash, path = rest.partition("/")

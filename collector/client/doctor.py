@@ -24,10 +24,12 @@ from collector.receive.address import Address, parse_address
 from collector.receive.protocol_detection import PREFACE
 from collector.receive.status import status_message
 
-__all__ = ["Finding", "Sender", "examine", "run", "sender"]
+__all__ = ["Finding", "Sender", "api_beside", "examine", "run", "sender"]
 
 TIMEOUT_SECONDS: Final = 5
 PORTS: Final = {"grpc": 4317, "http": 4318}
+API_PORT: Final = 4319
+LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 PROTO, JSON = "application/x-protobuf", "application/json"
 TRACES: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 PREFIX: Final = "OTEL_EXPORTER_OTLP_"
@@ -89,6 +91,14 @@ def sender(endpoint: str | None, environ: Mapping[str, str]) -> Sender:
         dict(_headers(environ.get(f"{PREFIX}HEADERS", ""))),
         **files,
     )
+
+
+def api_beside(who: Sender) -> str | None:
+    """Where the API of a service on this machine is by default; None for one on another: it keeps its API to itself."""
+    address = who.addresses["grpc"]
+    if address.path:
+        return f"127.0.0.1:{API_PORT}"
+    return str(Address(address.host, API_PORT)) if address.host in LOOPBACK else None
 
 
 def _addresses(given: str) -> dict[str, Address]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from collector.client.api_client import NoAnswerError, opened
+from collector.client.api_client import NoAnswerError, opened, shown_url
 from collector.sinks.alert import DETAIL_MAX, printable
 
 __all__ = ["DEFAULT_URL", "Filters", "TailError", "formatted", "lines", "tail"]
@@ -77,6 +77,7 @@ def tail(
     colour: bool,
     raw: bool = False,
     token_file: Path | None = None,
+    note: Callable[[str], None] | None = None,
 ) -> None:
     """Shows verdicts until the service stops.
 
@@ -87,11 +88,16 @@ def tail(
         colour: with the terminal's colours.
         raw: the JSON as it came, hostile text escaped as JSON does it.
         token_file: has the token that the service asks for.
+        note: takes a sentence, once, if the connection is there before the first verdict.
 
     Raises:
         TailError: no service there, or it went silent.
     """
-    for verdict in lines(_stream(url, token_file)):
+    stream = _stream(url, token_file)
+    if note is not None:
+        connected = f"connected to {shown_url(url)}, waiting for the first verdict"
+        stream = _noted(stream, connected, note)
+    for verdict in lines(stream):
         if "missed" in verdict and "kind" not in verdict:
             show(f"... {int(verdict['missed'])} verdicts missed: this reader is too slow")
         elif filters.matches(verdict):
@@ -104,6 +110,16 @@ def _stream(url: str, token_file: Path | None) -> Iterator[bytes]:
             yield from _split(answer.iter_raw())
     except NoAnswerError as problem:
         raise TailError(str(problem)) from None
+
+
+def _noted(
+    stream: Iterable[bytes], connected: str, note: Callable[[str], None]
+) -> Iterator[bytes]:
+    """The same lines; says that the stream is there if it begins with an empty line."""
+    for number, line in enumerate(stream):
+        if not number and not line.strip():
+            note(connected)
+        yield line
 
 
 def _split(parts: Iterable[bytes]) -> Iterator[bytes]:

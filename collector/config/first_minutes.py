@@ -14,9 +14,9 @@ USUALLY: Final = "for 30 minutes after a start (sessions.idle_seconds)"
 """How long it lasts, where no service is at hand to say."""
 
 
-def until(started_ns: int, idle_ns: int) -> str:
+def until(joined_until_ns: int) -> str:
     """When a session can no longer have begun before the start: RFC 3339, in UTC."""
-    moment = datetime.fromtimestamp((started_ns + idle_ns) / 1e9, UTC)
+    moment = datetime.fromtimestamp(joined_until_ns / 1e9, UTC)
     return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

@@ -38,6 +38,8 @@ class Agent(NamedTuple):
     runs: Sequence[tuple[str, ...]]
     named_by: str = "service.name"
     """The attribute that has its name; "" where nothing has a name."""
+    control_tools: Sequence[str] = ()
+    """Tools of its framework itself, which no spec needs to name."""
 
 
 def fetch(url: str, token_file: Path | None = None) -> list[Agent]:
@@ -82,6 +84,7 @@ def agents(
                 for name in dict.fromkeys((each["service"], *each["agents"]))
                 for run in runs.get(name, ())
             ],
+            control_tools=each.get("control_tools", ()),
         )
         for each in seen
     ]
@@ -161,6 +164,7 @@ def starter(agent: Agent) -> str:
         "#   pay_little: {tool: pay, arguments: {amount: {max: 100}}}",
         "alphabet:",
         *(_symbol(name, tool, agent.tools[tool]) for tool, name in symbols.items()),
+        *_about_control(agent),
         "",
         *_golden(agent, symbols),
         "",
@@ -186,6 +190,16 @@ def _about_arguments(agent: Agent) -> list[str]:
         " or ".join(_comment(each, 300) for each in agent.switches) or "see docs/frameworks.md"
     )
     return [f"# Its calls carry no arguments. To see them: {how}"]
+
+
+def _about_control(agent: Agent) -> list[str]:
+    """Why a tool that was seen is not in the alphabet."""
+    if not agent.control_tools:
+        return []
+    names = ", ".join(_comment(each) for each in agent.control_tools)
+    return [
+        f"# Left out: {names[:300]}. The framework's own tools are judged only if they are named here."
+    ]
 
 
 def _symbols(tools: Mapping[str, Any]) -> dict[str, str]:
@@ -231,7 +245,7 @@ def _golden(agent: Agent, symbols: Mapping[str, str]) -> list[str]:
         f"# The runs that were seen ({len(shown)} of {len(known)} different ones). Are all of them right?",
         "golden:",
         *(
-            f"  - [{', '.join(plain(symbols[t]) for t in run)}] # seen {n} times"
+            f"  - [{', '.join(plain(symbols[t]) for t in run)}] # seen {'once' if n == 1 else f'{n} times'}"
             for run, n in shown
         ),
     ]

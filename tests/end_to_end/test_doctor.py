@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,12 +28,25 @@ def port(service: Service, name: str) -> str:
 @pytest.mark.parametrize(("listener", "lines"), [("grpc", 1), ("http", 2)])
 def test_a_port_that_is_well(shared: Service, listener: str, lines: int) -> None:
     """Exit 0, a line for each transport that is spoken there; nothing is judged."""
-    ended = run("doctor", shared.addresses[listener])
+    ended = run("doctor", shared.addresses[listener], "--admin", shared.addresses["admin"])
 
     assert ended.returncode == 0, ended
     assert ended.stdout.count("ok    ") == len(ended.stdout.splitlines()) == lines
     assert not any("doctor" in str(each) for each in shared.judgements())
-    assert "may have begun before the start" in ended.stderr
+    assert ended.stderr == "", "its history is complete"
+
+
+def test_until_when_sessions_may_be_older(serve: Serve) -> None:
+    """`doctor` says what the API says of it: until idle time has passed from the start."""
+    service = serve()
+    history = service.get("/api/v1/about").json()["history"]
+    assert (history["complete"], history["off_by"]) == (False, "OFFRAILS_HISTORY=complete")
+
+    ended = run("doctor", service.addresses["http"], "--admin", service.addresses["admin"])
+
+    assert ended.returncode == 0, ended
+    when = datetime.fromtimestamp(history["joined_until"] / 1e9, UTC)
+    assert f"until {when:%Y-%m-%dT%H:%M:%SZ}, a session may have begun" in ended.stderr
 
 
 def test_unix_sockets(serve: Serve, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ ROVER = Path(__file__).parents[2] / "dfa_specs" / "farm_rover.yaml"
 BUILD = os.environ.get("OFFRAILS_BUILD", "plain|compiled")
 
 
-def test_it_says_what_it_is() -> None:
+def test_the_wheel_names_its_version_and_build() -> None:
     """The version and the build; no compiler is asked for."""
     told = subprocess.run(
         [*OFFRAILS, "--version"], capture_output=True, text=True, check=True

@@ -92,7 +92,7 @@ def test_empty_service_says_how_to_send(bare: Service, page: Page) -> None:
     assert page.problems == []
 
 
-def test_arguments_that_are_off_are_said_to_be(
+def test_the_option_for_hidden_arguments_is_named(
     bare: Service, monitor: Service, page: Page
 ) -> None:
     """Where arguments are not shown, the page names the option that shows them; else it is silent."""
@@ -186,7 +186,7 @@ def test_meaning_fits_a_narrow_window(monitor: Service, page: Page) -> None:
         assert page.run("document.documentElement.scrollWidth") <= 400
 
 
-def test_long_session_shows_what_matters(monitor: Service, page: Page) -> None:
+def test_a_long_session_shows_harmful_and_latest_calls(monitor: Service, page: Page) -> None:
     """Of many calls the harmful ones and the latest are shown; the others come when they are asked for."""
     reads = ("scan", "log") * 36
     send(monitor, Rover("lengthy", 309).calls("unlock_safety", "water", "move", *reads).spans)
@@ -201,7 +201,7 @@ def test_long_session_shows_what_matters(monitor: Service, page: Page) -> None:
     assert page.problems == []
 
 
-def test_lost_connection_is_told(page: Page) -> None:
+def test_a_lost_connection_raises_a_banner(page: Page) -> None:
     """A banner says since when what is shown may be old; it goes when the service is back."""
     service = Service(variables={"OFFRAILS_HISTORY": "complete"}).wait_ready()
     again = None
@@ -222,7 +222,7 @@ def test_lost_connection_is_told(page: Page) -> None:
             again.kill()
 
 
-def test_one_lost_answer_is_made_up_for(monitor: Service, page: Page) -> None:
+def test_the_next_answer_removes_the_banner(monitor: Service, page: Page) -> None:
     """The stream lives on, so the next answer takes the banner away."""
     page.open(url(monitor))
     page.until(lambda: page.text("#live") == "live" and page.text("#count"))
@@ -235,7 +235,7 @@ def test_one_lost_answer_is_made_up_for(monitor: Service, page: Page) -> None:
     assert page.problems == []
 
 
-def test_what_is_only_possible_is_drawn_as_such(monitor: Service, page: Page) -> None:
+def test_possible_harm_is_hatched_and_in_no_score(monitor: Service, page: Page) -> None:
     """Possible harm is hatched with its reason, and is no harm in the path, the plot or the text."""
     harmed(monitor, "maybe", 307)
     page.open(url(monitor, "maybe"))

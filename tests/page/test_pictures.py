@@ -103,7 +103,7 @@ def test_picture_is_the_golden_one(scenes_then: Service, page: Page, shot: Shot)
     assert share_of_others(page, file.read_bytes(), taken) <= SHARE_MAX
 
 
-def test_comparison_sees_what_changed(monitor: Service, page: Page) -> None:
+def test_the_comparison_of_pictures_finds_changes(monitor: Service, page: Page) -> None:
     """A picture is like itself, and unlike one with another colour, or of another size."""
     page.open(f"http://{monitor.addresses['admin']}/#//nobody")
     page.until(lambda: "is not known" in page.text("main"))

@@ -63,7 +63,7 @@ def test_departures_are_drawn_in_the_tree(watching: Service, page: Page) -> None
     assert page.problems == []
 
 
-def test_usual_session_has_no_departure(watching: Service, page: Page) -> None:
+def test_a_session_like_the_learnt_ones_has_no_departure(watching: Service, page: Page) -> None:
     """A session like the learnt ones is shown as usual, until it departs."""
     scene = now("usual", 21).steady("find_user", "get_order", every=1)
     play(watching, [scene])

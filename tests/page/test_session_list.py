@@ -123,7 +123,7 @@ def test_time_is_a_filter(many: Service, page: Page) -> None:
     assert page.problems == []
 
 
-def test_search_finds_what_was_called(many: Service, page: Page) -> None:
+def test_the_search_finds_tools_and_reasons(many: Service, page: Page) -> None:
     """The one field in sight finds reasons and tools, and a row says why its latest call was harmful."""
     page.open(url(many, "?q=out%20of%20order"))
     page.until(lambda: page.text("#range") == f"{HARMED} sessions")

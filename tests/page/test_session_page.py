@@ -58,7 +58,7 @@ def test_session_is_explained(monitor: Service, page: Page) -> None:
     assert page.problems == []
 
 
-def test_rules_are_said_in_words(monitor: Service, page: Page) -> None:
+def test_constraints_of_a_policy_are_shown_as_sentences(monitor: Service, page: Page) -> None:
     """A policy's constraints are sentences, the broken one first, each with where it stands."""
     harmed(monitor, "ruled", 108)
     page.open(url(monitor, "ruled"))
@@ -73,7 +73,7 @@ def test_rules_are_said_in_words(monitor: Service, page: Page) -> None:
     assert page.problems == []
 
 
-def test_ending_is_said(page: Page) -> None:
+def test_an_open_page_shows_an_unfinished_end(page: Page) -> None:
     """An open page shows that its session ended before its task was done."""
     service = Service(
         variables={"OFFRAILS_HISTORY": "complete", "OFFRAILS_SESSIONS_IDLE_SECONDS": "3"}
@@ -271,7 +271,7 @@ def test_narrow_window_needs_no_sideways_scroll(monitor: Service, page: Page) ->
     page.until(lambda: "narrow" in page.text("#sessions"))
 
 
-def test_policy_lets_nothing_else_in(monitor: Service) -> None:
+def test_the_content_security_policy_allows_only_own_resources(monitor: Service) -> None:
     """The page's policy allows its own script, its own style and its own API only."""
     reply = monitor.get("/")
     policy = reply.headers["content-security-policy"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from collector import __version__
+from collector.config.first_minutes import OFF_BY
 
 __all__ = ["About"]
 
@@ -21,15 +22,23 @@ class About(NamedTuple):
     token: bool = False
     """True where senders need a bearer token."""
     show_arguments: bool = False
+    joined_until_ns: Callable[[], int] = lambda: 0
+    """Until when a session may have begun before the start, Unix nanoseconds; 0 if none can."""
 
     def as_json(self) -> dict[str, Any]:
         """`/api/v1/about`."""
+        until = self.joined_until_ns()
         return {
             "version": __version__,
             "trace_url": self.trace_url,
             "show_arguments": self.show_arguments,
             "tls": self.tls,
             "token": self.token,
+            "history": {
+                "complete": not until,
+                "joined_until": until or None,
+                "off_by": OFF_BY,
+            },
             "receivers": {
                 name: self.addresses[name]
                 for name in ("http", "grpc")

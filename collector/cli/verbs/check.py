@@ -56,7 +56,8 @@ def run(options: argparse.Namespace) -> int:
     if not options.json:
         errors = sum(finding.severity == "error" for finding in loaded.findings)
         warnings = len(loaded.findings) - errors
-        print(f"{len(loaded.specs)} specs fine, {errors} errors, {warnings} warnings")
+        specs, faults = _counted(len(loaded.specs), "spec"), _counted(errors, "error")
+        print(f"{specs} fine, {faults}, {_counted(warnings, 'warning')}")
         for line in _unmatched(loaded.specs):
             print(line)
     if loaded.refused:
@@ -108,3 +109,7 @@ def _check_runs(options: argparse.Namespace, specs: Sequence[Any]) -> int:
         print(f"offrails: {check_runs.untested(found)}", file=sys.stderr)
         return FAILED
     return FAILED if found.rejected else OK
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

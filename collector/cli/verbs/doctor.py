@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import Any
 
+from collector.cli.arguments import add_token_file
 from collector.cli.inputs import FAILED, OK, quit_with
 
 __all__ = ["add", "run"]
@@ -20,18 +22,27 @@ def add(group: Any) -> None:
         metavar="ENDPOINT",
         help="[http[s]://]HOST[:PORT] or unix:PATH (default: OTEL_EXPORTER_OTLP_ENDPOINT, else 127.0.0.1)",
     )
+    doctor.add_argument(
+        "--admin",
+        metavar="URL",
+        help="API of the service, asked until when sessions may have begun before its start (default: port 4319, if ENDPOINT is this machine)",
+    )
+    add_token_file(doctor)
     doctor.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails doctor`, and returns the exit code."""
-    from collector.client.doctor import run
-    from collector.config.first_minutes import USUALLY, first_minutes
+    from collector.client.doctor import api_beside, run, sender
+    from collector.client.first_minutes import limitation
 
     try:
         found = run(options.endpoint)
+        url = options.admin or api_beside(sender(options.endpoint, os.environ))
     except ValueError as problem:
         quit_with(str(problem))
-    if found:
-        print(first_minutes(USUALLY), file=sys.stderr)
-    return OK if found else FAILED
+    if not found:
+        return FAILED
+    if said := limitation(url, options.token_file):
+        print(said, file=sys.stderr)
+    return OK

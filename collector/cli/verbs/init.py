@@ -39,17 +39,19 @@ def add(group: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails init`, and returns the exit code."""
-    from collector.config.first_minutes import USUALLY, first_minutes
+    from collector.client.first_minutes import limitation
     from collector.offline.progress_bar import Progress
     from collector.offline.replay import BadInput, observe
     from collector.offline.starter_spec import NothingSeen, choose, fetch, starter
 
     files = [Path(source) for source in options.sources]
+    url = None
     try:
         if any(file.exists() or _is_file(file) for file in files):
             files = recordings(files)
             agents = observe(files, Progress(files))
         else:
+            url = options.sources[0]
             agents = [
                 agent for url in options.sources for agent in fetch(url, options.token_file)
             ]
@@ -57,7 +59,8 @@ def run(options: argparse.Namespace) -> int:
     except (BadInput, NothingSeen) as problem:
         print(f"offrails: {problem}", file=sys.stderr)
         return FAILED
-    print(first_minutes(USUALLY), file=sys.stderr)
+    if said := limitation(url, options.token_file):
+        print(said, file=sys.stderr)
     if options.out is None:
         print(text, end="")
     elif options.out.exists():

@@ -68,6 +68,7 @@ def run(options: argparse.Namespace) -> int:
             colour=wanted,
             raw=options.json,
             token_file=options.token_file,
+            note=lambda line: print(f"offrails: {line}", file=sys.stderr, flush=True),
         )
     except TailError as problem:
         print(f"offrails: {problem}", file=sys.stderr)

@@ -161,7 +161,7 @@ def test_no_record_refers_to_itself(restored: None, wire: Any, requested: Mode) 
     assert gc.collect() == 0
 
 
-def test_a_monitor_that_is_let_go_takes_its_sessions_along(restored: None) -> None:
+def test_a_dropped_monitor_leaves_no_cycles_of_sessions(restored: None) -> None:
     """A dropped monitor breaks the references between its live sessions and their sums."""
     traffic = generate(50, 10)
 
@@ -183,7 +183,7 @@ def test_a_monitor_that_is_let_go_takes_its_sessions_along(restored: None) -> No
     assert sys.getallocatedblocks() - before < 500
 
 
-def test_what_there_is_at_the_start_is_left_alone(restored: None) -> None:
+def test_objects_of_the_start_are_frozen(restored: None) -> None:
     """Objects of the start are frozen, and young objects are collected less often than by default."""
     gc_tuning.settle()
 

@@ -56,7 +56,7 @@ def test_full_and_nothing_judged_is_not_ready(health: Health) -> None:
     assert answer(health) == (200, b"ready\n")
 
 
-def test_a_full_service_that_nobody_asks_is_ready_again(health: Health) -> None:
+def test_a_full_service_becomes_ready_without_a_request(health: Health) -> None:
     """A full service becomes ready without a request: Kubernetes sends none to a pod that is not ready."""
     stats = Stats()
     readiness = Readiness(Ready(full_seconds=2), health, stats, ())

@@ -109,7 +109,9 @@ deadlines: [{from: move, to: log, within: 20s}]
 """
 
 
-def test_time_is_told_to_those_who_look_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missed_deadline_is_streamed_counted_and_logged(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """A deadline that no call answers is in the stream of verdicts, the metrics and the log."""
 
     async def use(app: App, clock: Clock) -> tuple[dict[str, Any], str, list[dict[str, Any]]]:
@@ -189,7 +191,9 @@ def test_bytes_to_verdict_to_gauge() -> None:
     assert 'offrails_harm_rate{agent="farm-rover",spec="farm_rover"} 1.0' in metrics
 
 
-def test_time_goes_on_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_alone_makes_counters_final_and_ends_sessions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Final counters and idle ends come with the clock, without any request."""
     monkeypatch.setattr(app_module, "TICK_SECONDS", 0.001)
 
@@ -371,7 +375,7 @@ constraints: [{at_most: [move, 1]}]
 """
 
 
-def test_a_spec_that_nothing_matches_is_told() -> None:
+def test_a_spec_that_no_session_matches_is_logged_once() -> None:
     """Ten minutes after the start, once; the agent's own line names the specs that judge it."""
 
     async def use() -> None:

@@ -72,7 +72,7 @@ def with_app(use: Callable[[App, Hook], Awaitable[T]], **changes: Any) -> T:
     return asyncio.run(run())
 
 
-def test_what_settles_leaves_at_once() -> None:
+def test_a_settling_page_is_delivered_before_the_end() -> None:
     """A page that would have waited for a minute is delivered before the process ends."""
 
     async def use(app: App, hook: Hook) -> tuple[int, int]:
@@ -131,7 +131,7 @@ def _value(page: bytes) -> float:
     return sum(float(line.rpartition(b" ")[2]) for line in lines)
 
 
-def test_nobody_who_scrapes_is_waited_for() -> None:
+def test_a_service_that_was_never_scraped_ends_at_once() -> None:
     """A service that was never scraped ends without waiting for a scrape."""
 
     async def use(app: App, _hook: Hook) -> bool:

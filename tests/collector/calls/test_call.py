@@ -334,7 +334,7 @@ def test_requests_by_setting(wire: Any, bench: Any) -> None:
     assert bench().send(first).tools() == []
 
 
-def test_a_request_told_again_is_one(wire: Any, bench: Any) -> None:
+def test_a_repeated_model_output_is_one_request(wire: Any, bench: Any) -> None:
     """An agent's span that repeats the model's output asks for nothing new."""
     first = _dialogue(wire)[0]
     again = first.but(span_id=b"another!")
@@ -947,7 +947,7 @@ def test_parallel_calls_of_one_id_are_as_many_as_they_have_arguments(
         assert [step["arguments"] for step in steps] == [{"amount": 1}, {"amount": 9}]
 
 
-def test_what_stands_for_no_id_is_none(wire: Any, bench: Any) -> None:
+def test_a_placeholder_for_an_unknown_id_is_no_id(wire: Any, bench: Any) -> None:
     """Google's ADK writes the same text for each call whose id it does not know."""
     attributes = {"gen_ai.tool.call.id": "<not specified>"}
     spans = [

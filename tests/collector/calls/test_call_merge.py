@@ -45,7 +45,7 @@ def test_order_is_nothing(wire: Any, bench: Any, spans: Any) -> None:
         assert bench().send(*order).steps() == wanted
 
 
-def test_what_is_below_goes_along(wire: Any, bench: Any) -> None:
+def test_a_failed_server_span_fails_the_call_above(wire: Any, bench: Any) -> None:
     """A failed server span below a call fails that call, not the one with the same id."""
     steps = bench().send(*repeated_id(wire)).steps()
 

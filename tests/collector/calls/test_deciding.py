@@ -397,7 +397,7 @@ def test_only_its_own_client_settles_a_call() -> None:
 # --- time ---------------------------------------------------------------------------------------
 
 
-def test_what_nobody_confirms_is_taken_back() -> None:
+def test_an_unconfirmed_decided_call_is_retracted() -> None:
     """After `confirm_seconds` the session is as if the call had not been decided."""
     client = Client()
     client.ask("pay", at=1)

@@ -69,7 +69,7 @@ def test_values_without_names_are_told_from_freed_ones(source: str) -> None:
         assert told_apart(one, other) == (True, True)
 
 
-def test_what_is_kept_is_small() -> None:
+def test_digests_of_freed_arguments_are_small() -> None:
     """The digests stay small for any number of arguments."""
     one = piece({str(number): "x" * 1_000 for number in range(10_000)})
     one.give_up()

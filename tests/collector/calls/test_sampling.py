@@ -50,7 +50,7 @@ def test_the_mark_is_read(state: str, sampled: bool) -> None:
 
 
 @pytest.mark.parametrize(("state", "sampled"), MARKS)
-def test_both_encodings_tell(state: str, sampled: bool) -> None:
+def test_both_encodings_show_sampling(state: str, sampled: bool) -> None:
     """JSON and protobuf give the same answer."""
     (span,) = otlp_json.decode(json.dumps(request(state)).encode()).spans
     message = ExportTraceServiceRequest()

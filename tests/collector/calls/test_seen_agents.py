@@ -36,7 +36,7 @@ def _of(namespace: str, service: str) -> ToolCall:
     return _call("trace")._replace(session=key, attributes=attributes)
 
 
-def test_calls_are_counted_by_what_told_their_session() -> None:
+def test_calls_are_counted_by_the_source_of_their_session_id() -> None:
     """Calls are counted by the source of their session id, in the order of first appearance."""
     seen = Inventory()
     for told_by in ("trace", "trace", "session.id", "trace"):

@@ -282,7 +282,7 @@ gc.collect()
 """
 
 
-def test_what_is_deep_below_other_things_goes_whole() -> None:
+def test_a_deep_tree_is_freed_as_a_whole() -> None:
     """A deep tree and many sessions are freed as a whole, without writes to freed memory."""
     environment = {**os.environ, "PYTHONMALLOC": "debug"}
     command = [sys.executable, "-P", "-c", _DEEP]
@@ -375,7 +375,7 @@ def test_the_arguments_of_a_tenant_that_holds_little_stay() -> None:
     assert traces.held <= 100_000
 
 
-def test_arguments_are_let_go_when_nobody_sends() -> None:
+def test_held_arguments_are_freed_after_silence() -> None:
     """After two periods of silence nothing is held, as long as somebody looks at the clock."""
     traces = Traces()
     for number in range(1, 10):

@@ -63,6 +63,16 @@ def _shown(service: Service, filters: Filters) -> list[str]:
     return found
 
 
+def test_who_waits_reads_that_the_connection_is_there(service: Service) -> None:
+    """One sentence, before the first verdict, without the address's user and password."""
+    found: list[str] = []
+    url = service.url.replace("http://", "http://me:secret@")
+    tail(url, Filters(), found.append, colour=False, note=found.append)
+    address = service.url.removeprefix("http://")
+    assert found[0] == f"connected to http://{address}, waiting for the first verdict"
+    assert len(found) == 4
+
+
 def test_a_harmful_call_says_why() -> None:
     """Reason, severity, what was allowed and what was skipped are on its line."""
     assert formatted(HARMFUL, colour=False) == (
@@ -171,7 +181,11 @@ def test_the_verb(service: Service) -> None:
         check=False,
     )
 
-    assert (done.returncode, done.stderr) == (1, "offrails: the service has stopped\n")
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        f"offrails: connected to {service.url}, waiting for the first verdict",
+        "offrails: the service has stopped",
+    ]
     assert json.loads(done.stdout.splitlines()[0]) == HARMFUL
 
 

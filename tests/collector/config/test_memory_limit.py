@@ -34,7 +34,7 @@ def test_a_large_limit_raises_no_bound() -> None:
     assert bounds(fitted(Settings(memory_limit=64 << 30), 0).settings) == bounds(Settings())
 
 
-def test_what_is_set_stays() -> None:
+def test_the_memory_limit_keeps_explicit_settings() -> None:
     """A variable, a key in the file: both are set, and others of their section follow the limit."""
     given = {
         "OFFRAILS_MEMORY_LIMIT": str(192 * MIB),

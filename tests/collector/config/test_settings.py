@@ -416,7 +416,7 @@ def test_wrong_files_name_line_and_key(written: Any, text: str, said: str) -> No
     assert said in problem(file)
 
 
-def test_all_problems_are_told_at_once(written: Any) -> None:
+def test_all_problems_of_settings_are_reported_at_once(written: Any) -> None:
     """A line each, whatever their source."""
     file = written("metrics: x\n")
 
@@ -549,7 +549,7 @@ def test_variables_of_kubernetes_are_not_ours(name: str) -> None:
     assert unknown({f"OFFRAILS_{name}": "x"}) == []
 
 
-def test_variables_of_others_that_begin_as_ours_are_told() -> None:
+def test_unknown_variables_with_our_prefix_are_reported() -> None:
     """They do not keep us from starting; empty ones are as good as unset."""
     environ = {
         "OFFRAILS_FAVOURITE": "x",

@@ -43,7 +43,7 @@ def test_models_last_words_are_compared(wire: Any, bench: Any) -> None:
     assert found.repeats.output_agreement == 1 / 3
 
 
-def test_where_nothing_is_told_nothing_is_compared(wire: Any, bench: Any) -> None:
+def test_contents_off_the_wire_give_no_agreement(wire: Any, bench: Any) -> None:
     """Contents that are not on the wire give no agreement, and not a perfect one."""
     spec, findings = compile_text(TASK, "t.yaml")
     assert spec is not None, findings

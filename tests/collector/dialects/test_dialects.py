@@ -480,7 +480,7 @@ def test_a_root_agent_without_a_name_is_its_services(
         assert found["agent"] == agent
 
 
-def test_what_was_seen_of_a_service(wire: Any, bench: Any) -> None:
+def test_the_inventory_lists_tools_arguments_and_session_sources(wire: Any, bench: Any) -> None:
     """Dialects, tools with their arguments, agents and the source of session ids are kept."""
     found = bench().send(
         wire.tool("move", arguments=MOVE, attributes={"gen_ai.conversation.id": "s1"}),

@@ -141,7 +141,7 @@ def test_an_argument_is_not_taken_for_an_answer(way: str) -> None:
 
 @pytest.mark.parametrize("levels", [150, 900, 5_000])
 @pytest.mark.parametrize("way", WAYS)
-def test_what_nests_too_deeply_is_not_told(way: str, levels: int) -> None:
+def test_a_state_that_nests_too_deeply_is_not_read(way: str, levels: int) -> None:
     """Too deep a state is not read, whatever Python's limit. The tool's own span has the arguments."""
     listed, within, separators = WAYS[way]
     call = {"name": "scan", "args": {"area": "@"}, "id": "a", "type": "tool_call"}

@@ -34,7 +34,7 @@ def test_loopback_answers_to_no_other(host: str) -> None:
     assert Guard("localhost:4319").refuses(scope(host)) is not None
 
 
-def test_names_are_said_in_the_settings() -> None:
+def test_names_are_checked_once_the_settings_list_them() -> None:
     """Elsewhere any name is taken, until names are listed."""
     assert Guard("0.0.0.0:4319").refuses(scope("any.example")) is None
     strict = Guard("0.0.0.0:4319", ["Monitor.example"])

@@ -218,7 +218,7 @@ def _both(keys: Keys) -> Path:
     return file
 
 
-def test_an_unknown_authority_is_said(keys: Keys) -> None:
+def test_an_untrusted_certificate_is_named_in_the_error(keys: Keys) -> None:
     """The error says that the certificate is not trusted, and is retryable."""
 
     async def main() -> None:

@@ -169,3 +169,40 @@ def test_a_recorded_run_is_accepted_by_its_starter(
     assert main(["replay", run, "--specs", str(out), "--table"]) == 0
     line = capsys.readouterr().out.splitlines()[1].split()
     assert line[3:9] == ["6", "6", "0", "0.000", "1.000", "1.000"]
+
+
+def _span(number: int, tool: str) -> dict[str, object]:
+    """A tool's span as smolagents writes it."""
+    texts = {"tool.name": tool, "openinference.span.kind": "TOOL", "session.id": "s1"}
+    return {
+        "traceId": "01" * 16,
+        "spanId": f"{number:016x}",
+        "name": tool,
+        "startTimeUnixNano": str(number),
+        "endTimeUnixNano": str(number),
+        "attributes": [{"key": k, "value": {"stringValue": v}} for k, v in texts.items()],
+    }
+
+
+def test_a_frameworks_own_tools_are_left_out_of_the_starter(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that ends with `final_answer` is accepted by its starter spec, which names that tool in a comment."""
+    spans = [_span(n, tool) for n, tool in enumerate(("find", "pay", "final_answer"), start=1)]
+    scope = {"name": "openinference.instrumentation.smolagents"}
+    service = [{"key": "service.name", "value": {"stringValue": "trip"}}]
+    group = {
+        "resource": {"attributes": service},
+        "scopeSpans": [{"scope": scope, "spans": spans}],
+    }
+    run, out = tmp_path / "run.otlp.jsonl", tmp_path / "start.yaml"
+    run.write_text(json.dumps({"resourceSpans": [group]}) + "\n")
+
+    assert main(["init", "--from", str(run), "--out", str(out)]) == 0
+    assert "# Left out: final_answer." in out.read_text()
+    capsys.readouterr()
+    assert main(["check", str(out), "--runs", str(run)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "1 spec fine, 0 errors, 0 warnings",
+        "trip: accepts all 1 runs",
+    ]

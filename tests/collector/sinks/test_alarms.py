@@ -94,7 +94,7 @@ def test_an_unexpected_write_pages_at_once() -> None:
     ],
     ids=["shadow", "one run", "first two", "divergence", "risk"],
 )
-def test_what_does_not_page(alarm: Raised) -> None:
+def test_references_in_shadow_hints_and_advice_page_nobody(alarm: Raised) -> None:
     """References in shadow, hints and advice are events, never pages."""
     told = Told()
     told.pager.alarm(alarm, 0)

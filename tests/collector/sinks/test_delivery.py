@@ -137,7 +137,7 @@ def test_a_webhook_gets_a_signed_page_and_its_end() -> None:
     run(main)
 
 
-def test_alertmanager_is_told_again() -> None:
+def test_a_firing_page_is_posted_to_alertmanager_again() -> None:
     """While a page fires it is posted again, with an end further on; resolved, it ends now."""
 
     async def main() -> None:
@@ -340,7 +340,7 @@ def test_a_fault_of_a_sink_is_not_the_end() -> None:
     run(main)
 
 
-def test_a_sink_that_fails_is_told_of_once_until_it_works() -> None:
+def test_a_failing_sink_is_logged_once_a_series() -> None:
     """One line a series, however many pages; and nothing of the path, which is a secret."""
 
     async def main(events: list[Any]) -> None:
@@ -373,7 +373,7 @@ def alert_of(number: int) -> dict[str, Any]:
     return {"status": "firing", "labels": {"n": str(number)}, "annotations": {}}
 
 
-def test_a_sink_that_goes_on_failing_is_told_of_once_a_minute(
+def test_a_sink_that_keeps_failing_is_logged_once_a_minute(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is logged once a minute, even if some deliveries succeed."""

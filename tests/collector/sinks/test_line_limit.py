@@ -79,7 +79,7 @@ def test_an_agent_that_invents_names_is_limited_by_its_namespace() -> None:
     assert written.count("harmful_call") == 501
 
 
-def test_what_was_left_out_is_never_forgotten() -> None:
+def test_suppressed_lines_beyond_the_buckets_are_summarised() -> None:
     """If more agents are limited than there are buckets, the rest is summarised by namespace."""
     written = Written(namespace_lines_per_second=0.1, burst_seconds=10)
     agents = PAIRS_MAX + 500
@@ -129,7 +129,7 @@ def test_a_clock_that_is_set_back_gives_no_lines_and_takes_none() -> None:
         max_size=80,
     )
 )
-def test_each_line_is_written_or_told(steps: list[tuple[int, int, int, bool]]) -> None:
+def test_each_line_is_written_or_summarised(steps: list[tuple[int, int, int, bool]]) -> None:
     """Lines written plus lines summarised are all lines, and the limit holds, in any sequence."""
     limit = LineLimit(1, 5, 2)
     now = 0

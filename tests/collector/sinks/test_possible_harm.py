@@ -194,7 +194,7 @@ def test_the_stream_of_verdicts_has_it() -> None:
         (WITHDRAWN, ["progress", "(was possible)"]),
     ],
 )
-def test_tail_says_it(verdict: Verdict, words: list[str]) -> None:
+def test_possible_harm_has_a_line_in_tail(verdict: Verdict, words: list[str]) -> None:
     """Possible harm has one line in `tail`, and a filter of its own."""
     event = as_event(verdict)
     line = formatted(event, colour=False)

@@ -214,7 +214,7 @@ def test_nothing_that_matches_is_left(value: Any, pattern: str) -> None:
     assert ("77" in json.dumps(found["resourceSpans"][0]["b"])) == (pattern != "7+")
 
 
-def test_what_a_crash_left_open_counts(tmp_path: Path) -> None:
+def test_an_unclosed_recording_counts_toward_the_total(tmp_path: Path) -> None:
     """A file that was never closed is deleted like any other beyond the total."""
     left = tmp_path / "offrails-00000000000000000001.jsonl.gz.open"
     left.write_bytes(b"x" * 1_000)

@@ -102,7 +102,7 @@ class Told:
         ]
 
 
-def test_a_worse_call_tells_the_page_again() -> None:
+def test_a_worse_call_replaces_the_page() -> None:
     """A cheap harm first hides no critical one: its alert ends, and the critical one fires."""
     told = Told()
     for number, severity in enumerate(("warning", "critical", "critical", "warning")):
@@ -117,7 +117,7 @@ def test_a_worse_call_tells_the_page_again() -> None:
     assert [page.count for page in told.pager.firing.values()] == [4]
 
 
-def test_what_is_taken_back_leaves_the_worst_that_remains() -> None:
+def test_a_revision_leaves_the_page_of_the_worst_remaining_call() -> None:
     """Without its critical calls the page is a lesser one's, and without those it is over."""
     told = Told()
     told.pager.consider([verdict(1, "warning"), verdict(2), verdict(3)], 1)
@@ -160,7 +160,7 @@ def test_another_name_of_the_agent_is_no_other_alert() -> None:
     assert told.alerts == {}
 
 
-def test_the_end_of_the_session_ends_the_page_as_it_was_told() -> None:
+def test_the_end_of_a_session_resolves_the_alert_that_was_sent() -> None:
     """The alert that was sent is resolved, whether or not a worse one waits."""
     for per_minute in (1, 60):
         told = Told(Rules(per_minute=per_minute))
@@ -211,7 +211,7 @@ def test_many_lesser_calls_hide_no_critical_one() -> None:
     assert len(told.pager._of) <= CALLS_MAX
 
 
-def test_a_page_without_room_is_told_when_there_is() -> None:
+def test_waiting_pages_are_sent_worst_first() -> None:
     """Waiting pages are sent once, the worst first, then the oldest."""
     told = Told(Rules(per_minute=2))
     told.pager.consider([verdict(n, session=f"c{n}") for n in range(3)], 0)
@@ -226,7 +226,7 @@ def test_a_page_without_room_is_told_when_there_is() -> None:
     assert told.rooms == [5, 5, 0, 0]
 
 
-def test_many_that_waited_are_told_a_few_at_a_time() -> None:
+def test_waiting_pages_are_spread_over_the_ticks() -> None:
     """Waiting pages are spread over the ticks, and none waits another minute."""
     many = 3 * RELEASED_AT_ONCE
     told = Told(Rules(per_minute=many))
@@ -239,7 +239,7 @@ def test_many_that_waited_are_told_a_few_at_a_time() -> None:
     assert seen == [RELEASED_AT_ONCE, 2 * RELEASED_AT_ONCE, many - 1, many - 1, many - 1]
 
 
-def test_what_does_not_hold_any_more_is_not_told() -> None:
+def test_a_waiting_page_that_no_longer_holds_is_dropped() -> None:
     """A waiting page is dropped if it is withdrawn, its session ends, or it is quiet for long."""
     told = Told(Rules(per_minute=1, quiet_ns=MINUTE))
     told.pager.consider([verdict(n, session=f"s{n}") for n in range(4)], 0)
@@ -266,7 +266,7 @@ def test_lesser_pages_do_not_use_up_the_minute() -> None:
     ]
 
 
-def test_what_waits_and_becomes_critical_waits_no_more() -> None:
+def test_a_waiting_page_that_becomes_critical_is_sent_at_once() -> None:
     """It is sent at once if there is room for critical pages."""
     told = Told(Rules(per_minute=2))
     told.pager.consider([verdict(n, "warning", session=f"w{n}") for n in (1, 2)], 0)
@@ -276,7 +276,7 @@ def test_what_waits_and_becomes_critical_waits_no_more() -> None:
     assert told.rooms == [2, 2, 0, 0]
 
 
-def test_what_became_worse_waits_for_room_too() -> None:
+def test_a_worse_page_waits_for_room() -> None:
     """Until there is room, the old alert stays; then it ends."""
     told = Told(Rules(per_minute=1))
     told.pager.consider([verdict(1, "warning"), verdict(2)], 0)
@@ -305,7 +305,7 @@ def test_one_tenant_leaves_room_to_others() -> None:
     assert len(told.news) == 2 + 6 + 1
 
 
-def test_what_waits_is_bounded() -> None:
+def test_waiting_pages_are_bounded() -> None:
     """Beyond the bound, pages are withheld and counted. Critical pages still have their share."""
     told = Told(Rules(per_minute=1))
     told.pager.consider(

@@ -63,7 +63,7 @@ def fill(file: IO[str]) -> None:
         os.set_blocking(descriptor, True)
 
 
-def test_who_logs_does_not_wait_for_a_reader(pipe: tuple[int, IO[str]]) -> None:
+def test_a_full_pipe_does_not_block_logging(pipe: tuple[int, IO[str]]) -> None:
     """If a pipe is full, logging does not wait: lines beyond the queue's bound are counted."""
     dropped = counts()
     writer = LogWriter(pipe[1], log_format.as_line, dropped, lines_max=100)
@@ -77,7 +77,7 @@ def test_who_logs_does_not_wait_for_a_reader(pipe: tuple[int, IO[str]]) -> None:
     writer.stop(0.01)  # returns though nothing could be written
 
 
-def test_lost_lines_are_told_once_there_is_a_reader_again(pipe: tuple[int, IO[str]]) -> None:
+def test_the_number_of_lost_lines_is_logged_later(pipe: tuple[int, IO[str]]) -> None:
     """Everything that was queued is written in order, with the number of lines that are missing."""
     dropped = counts()
     writer = LogWriter(pipe[1], log_format.as_line, dropped, lines_max=100)
@@ -182,7 +182,7 @@ def test_an_event_that_cannot_be_rendered_does_not_end_the_log() -> None:
     assert file.getvalue().endswith("2\n")
 
 
-def test_what_waits_is_written_at_the_end(restored: None) -> None:
+def test_closing_the_log_writes_queued_lines(restored: None) -> None:
     """Closing the log writes all queued lines, and those of Python itself."""
     file = io.StringIO()
     with logs.writing("info", Redaction(rules(("tok-[0-9]",), ())), file):

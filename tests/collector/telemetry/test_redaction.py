@@ -126,7 +126,7 @@ def test_sessions_can_be_asked_for_by_what_is_shown() -> None:
     assert redaction.original("[redacted:none]") == "[redacted:none]"
 
 
-def test_what_can_be_asked_for_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remembered_hidden_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hostile names do not fill the memory; the oldest are forgotten."""
     monkeypatch.setattr("collector.telemetry.redaction.KNOWN_MAX", 2)
     redaction = Redaction(rules([r"\d+"], []))

@@ -62,7 +62,7 @@ def test_a_clock_set_back_ends_no_spans() -> None:
     assert len(ended) >= 6
 
 
-def test_a_failure_is_said() -> None:
+def test_a_span_has_the_message_of_its_error() -> None:
     """The span has the error's message, or the exception's name."""
     tracer, ended = tracer_of(1, 10)
     with pytest.raises(KeyError), tracer.span("delivery", sink="webhook"):

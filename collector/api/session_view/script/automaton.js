@@ -29,10 +29,10 @@ function rules(spec, judgement) {
   for (const machine of [...spec.machines].sort((one, two) => weight(two) - weight(one))) {
     const steps = broken.get(machine.title) ?? [];
     const tone = steps.length ? 'harm' : open.has(machine.title) ? 'open' : 'kept';
-    const said = steps.length ? `broken by call ${steps.map((step) => step.index).join(', ')}`
+    const status = steps.length ? `broken by call ${steps.map((step) => step.index).join(', ')}`
       : open.has(machine.title) ? (judgement.ended ? 'not fulfilled when it ended' : 'still to be fulfilled') : 'kept';
     box.append(el('section', {},
-      el('h4', {}, el('span', { class: `rule ${tone}`, text: said }), ...sentence(machine.rule)),
+      el('h4', {}, el('span', { class: `rule ${tone}`, text: status }), ...sentence(machine.rule)),
       el('p', { class: 'mono soft', text: machine.title }),
       machine.why ? null : drawing(machine, walkOfRule(machine, judgement, steps))));
   }
@@ -44,17 +44,17 @@ function walkOfRule(machine, judgement, broken) {
   const walk = { states: new Map(), edges: new Map(), harms: new Map(), here: -1 };
   if (judgement.joined || judgement.steps_folded) return walk;
   const start = machine.states.findIndex((each) => each.initial);
-  const place = (text) => {
-    const told = machine.states.map((each, index) => [each.name, index])
+  const indexOf = (text) => {
+    const matching = machine.states.map((each, index) => [each.name, index])
       .filter(([name]) => `; ${text};`.includes(`; ${machine.title}: ${name};`));
-    return told.length ? told[0][1] : start;
+    return matching.length ? matching[0][1] : start;
   };
   walk.states.set(start, 0);
   walk.here = start;
   for (const step of judgement.steps) {
     if (broken.includes(step)) walk.harms.set(walk.here, [...(walk.harms.get(walk.here) ?? []), step]);
     if (isHarmful(step) || step.state === null) continue;
-    const to = place(step.state);
+    const to = indexOf(step.state);
     const edge = to === walk.here ? null : machine.edges.find((each) => each.source === walk.here && each.target === to);
     if (edge) walk.edges.set(edge, step.index);
     if (!walk.states.has(to)) walk.states.set(to, step.index);
@@ -119,12 +119,12 @@ function layersOf(machine) {
   queue.forEach((at) => (layers[layer[at]] ??= []).push(at));
   const row = machine.states.map(() => 0);
   for (const members of layers) {
-    const pull = (at) => {
+    const meanRow = (at) => {
       const from = machine.edges.filter((edge) => edge.target === at && layer[edge.source] === layer[at] - 1);
       return from.length ? from.reduce((sum, edge) => sum + row[edge.source], 0) / from.length : 0;
     };
-    const wanted = new Map(members.map((at) => [at, pull(at)]));
-    members.sort((one, two) => wanted.get(one) - wanted.get(two));
+    const wantedRow = new Map(members.map((at) => [at, meanRow(at)]));
+    members.sort((one, two) => wantedRow.get(one) - wantedRow.get(two));
     members.forEach((at, place) => { row[at] = place - (members.length - 1) / 2; });
   }
   return { layers, layer, row };

@@ -54,17 +54,17 @@ const toneOf = (step) => (step.possible ? 'possible' : step.kind ?? 'none');
 
 const KIND = { progress: 'progress', self_loop: 'read', harmful: 'harmful', control: 'control' };
 
-function callRow(step, judgement, whole, isNew, departure) {
+function callRow(step, judgement, timeline, isNew, departure) {
   const failed = step.error ? ' failed' : '';
   const others = overlapping(step, judgement.steps);
   const bound = others.length ? ` bound ${others[0] > step.index ? 'first' : others.at(-1) < step.index ? 'last' : ''}` : '';
   const row = el('li', { id: `call-${step.index}`, tabindex: '-1', class: `call ${isNew ? 'new' : ''}${bound}` },
     el('span', { class: 'index', text: String(step.index) }),
-    el('span', { class: 'tool' }, el('span', { text: step.tool }), el('span', { class: 'given', text: given(step) })),
+    el('span', { class: 'tool' }, el('span', { text: step.tool }), el('span', { class: 'given', text: argumentsText(step) })),
     kindOf(step, judgement, departure),
-    el('span', { class: 'to', text: led(step) + (step.kind === 'self_loop' ? '' : failed) + (step.overruled ? ' \u00b7 was denied' : '') }),
-    bars(step, others, whole),
-    el('span', { class: 'time', text: `+${span((step.start_ns - whole.begin) / 1e6)}`, title: new Date(step.start_ns / 1e6).toISOString() }),
+    el('span', { class: 'to', text: outcomeText(step) + (step.kind === 'self_loop' ? '' : failed) + (step.overruled ? ' \u00b7 was denied' : '') }),
+    timeBar(step, others, timeline),
+    el('span', { class: 'time', text: `+${span((step.start_ns - timeline.begin) / 1e6)}`, title: new Date(step.start_ns / 1e6).toISOString() }),
     copyButton(`copy-trace-${step.index}`, step.trace_id, `the trace id of call ${step.index}`));
   if (step.possible) row.append(whyPossible(step, judgement));
   else if (isHarmful(step)) row.append(why(step, judgement));
@@ -82,13 +82,13 @@ function kindOf(step, judgement, departure) {
   return el('span', { class: `kind ${step.kind ?? ''}`, text });
 }
 
-function given(step) {
+function argumentsText(step) {
   if (!step.arguments) return '';
   const parts = Object.entries(step.arguments).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
   return clean(`(${parts.join(', ')})`, 160);
 }
 
-function led(step) {
+function outcomeText(step) {
   if (step.possible) return words(step.reason);
   if (step.kind === 'progress') return `\u2192 ${step.state ?? 'several states'}`;
   if (step.kind === 'harmful') return words(step.reason);
@@ -99,7 +99,7 @@ const overlapping = (step, steps) => steps.filter((each) => each !== step
   && each.start_ns < step.end_ns && step.start_ns < each.end_ns).map((each) => each.index);
 
 /** The call on the session's time line; calls that were made at the same time are named. */
-function bars(step, others, { begin, end }) {
+function timeBar(step, others, { begin, end }) {
   const share = (ns) => 100 * (ns - begin) / (end - begin);
   const width = Math.max(1.2, share(step.end_ns) - share(step.start_ns));
   const picture = svg('svg', { class: 'lane', viewBox: '0 0 100 10', preserveAspectRatio: 'none', 'aria-hidden': 'true' },

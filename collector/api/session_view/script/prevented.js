@@ -11,15 +11,15 @@ function preventedCard(prevented) {
 }
 
 function preventedRow(denied) {
-  const said = [words(denied.reason ?? 'harmful')];
-  if (denied.constraint) said.push(denied.constraint);
-  if (denied.skipped.length) said.push(`first ${denied.skipped.join(', ')}`);
-  if (denied.allowed.length) said.push(`allowed were ${denied.allowed.slice(0, 8).join(', ')}`);
+  const parts = [words(denied.reason ?? 'harmful')];
+  if (denied.constraint) parts.push(denied.constraint);
+  if (denied.skipped.length) parts.push(`first ${denied.skipped.join(', ')}`);
+  if (denied.allowed.length) parts.push(`allowed were ${denied.allowed.slice(0, 8).join(', ')}`);
   return el('li', { class: 'call' },
     el('span', { class: 'index', text: '\u2013' }),
     el('span', { class: 'tool' }, el('del', { text: denied.tool })),
     el('span', { class: 'kind', text: 'prevented' }),
-    el('span', { class: 'to', text: said.join(' \u00b7 ') }),
+    el('span', { class: 'to', text: parts.join(' \u00b7 ') }),
     el('span', { class: 'bars', text: denied.spec }),
     el('span', { class: 'time', text: new Date(denied.at_ns / 1e6).toLocaleTimeString(), title: new Date(denied.at_ns / 1e6).toISOString() }));
 }

@@ -102,7 +102,7 @@ function tabs(judgements, key, redraw) {
 }
 
 function notes(judgement) {
-  const said = unknowns(judgement);
-  if (!said.length) return null;
-  return el('div', { class: 'note', role: 'note' }, ...said.map(([title, text]) => el('p', {}, el('b', { text: title }), ...sentence(` ${text}`))));
+  const found = unknowns(judgement);
+  if (!found.length) return null;
+  return el('div', { class: 'note', role: 'note' }, ...found.map(([title, text]) => el('p', {}, el('b', { text: title }), ...sentence(` ${text}`))));
 }

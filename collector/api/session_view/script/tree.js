@@ -99,9 +99,9 @@ function treeDrawing(tree, judgement) {
   picture.append(svg('title', { text: treeText(tree, way) }));
   const front = svg('g');
   nodes.forEach((node, place) => {
-    if (node.parent >= 0) branch(picture, front, nodes, place, at, way, upright);
+    if (node.parent >= 0) drawBranch(picture, front, nodes, place, at, way, upright);
   });
-  nodes.forEach((node, place) => knot(front, node, at[place], place === way.here ? 'here' : way.taken.has(place) || (place === 0 && way.here >= 0) ? 'seen' : '', way.departs.get(place), judgement, upright, upright ? 22 : Math.floor((gap - 24) / BOLD)));
+  nodes.forEach((node, place) => drawNode(front, node, at[place], place === way.here ? 'here' : way.taken.has(place) || (place === 0 && way.here >= 0) ? 'seen' : '', way.departs.get(place), judgement, upright, upright ? 22 : Math.floor((gap - 24) / BOLD)));
   picture.append(front);
   return el('div', { class: 'wide', tabindex: '0', role: 'group', 'aria-label': 'Prefix tree' }, picture);
 }
@@ -110,7 +110,7 @@ function treeText(tree, way) {
   return `${plural(tree.nodes.length - 1, 'step')} of the learnt runs, ${way.taken.size} taken, ${way.skipped.size} left out, ${plural(tree.way.filter((step) => step.kind).length, 'departure')}`;
 }
 
-function branch(back, front, nodes, place, at, way, upright) {
+function drawBranch(back, front, nodes, place, at, way, upright) {
   const [from, to] = [at[nodes[place].parent], at[place]];
   const tone = way.taken.has(place) ? 'taken' : way.skipped.has(place) ? 'skipped' : '';
   const strong = 1.2 + 5 * Math.sqrt(nodes[place].runs / Math.max(1, nodes[0].runs));
@@ -129,7 +129,7 @@ function branch(back, front, nodes, place, at, way, upright) {
   front.append(name);
 }
 
-function knot(front, node, { x, y }, tone, departs, judgement, upright, fit) {
+function drawNode(front, node, { x, y }, tone, departs, judgement, upright, fit) {
   const dot = svg('circle', { class: `state ${tone}`, cx: x, cy: y, r: NODE });
   dot.append(svg('title', { text: `${plural(node.runs, 'run')} came by${node.ends ? `, ${node.ends} ended here` : ''}` }));
   front.append(dot);

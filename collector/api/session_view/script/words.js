@@ -36,9 +36,9 @@ const ENDINGS = {
 
 /** The verdict in one sentence, and what it means: the first thing to read of a session. */
 function verdict(judgement, spec) {
-  const said = { task: taskVerdict, policy: policyVerdict, reference: referenceVerdict }[judgement.spec_kind];
-  if (!said) return null;
-  const [tone, headline, rest] = said(judgement, spec);
+  const verdictOf = { task: taskVerdict, policy: policyVerdict, reference: referenceVerdict }[judgement.spec_kind];
+  if (!verdictOf) return null;
+  const [tone, headline, rest] = verdictOf(judgement, spec);
   const shade = tone === 'good' && judgement.steps.some((step) => step.possible) ? 'warn' : tone;
   return el('div', { class: `verdict ${shade}` }, el('p', {}, el('b', { text: headline }), rest ? ` ${rest}` : ''), because(judgement));
 }
@@ -52,8 +52,8 @@ function because(judgement) {
     $(`call-${last.index}`)?.scrollIntoView({ block: 'center' });
     $(`call-${last.index}`)?.focus({ preventScroll: true });
   });
-  const told = last.possible ? `Possible, not certain: call ${last.index}, ${clean(last.tool, 60)}. ` : '';
-  return el('p', { class: 'because' }, told + (REASONS[last.reason] ?? `${words(last.reason)}.`), ' ',
+  const caveat = last.possible ? `Possible, not certain: call ${last.index}, ${clean(last.tool, 60)}. ` : '';
+  return el('p', { class: 'because' }, caveat + (REASONS[last.reason] ?? `${words(last.reason)}.`), ' ',
     last.detail ? el('span', { class: 'detail' }, ...sentence(last.detail), '. ') : null,
     last.severity ? el('span', { class: `level ${last.severity}`, text: last.severity }) : null,
     el('span', { class: 'level', text: MODES[judgement.mode] ?? words(judgement.mode) }), show);
@@ -103,19 +103,19 @@ function departureText(judgement, { step, kind, expected }) {
 
 /** What is not known of a session, what that does to its numbers, and what would help. */
 function unknowns(judgement) {
-  const said = [];
+  const found = [];
   const lenient = judgement.spec_kind === 'reference' ? '' : ' Only what is wrong however one reads it counts as harmful, and scores, which would be guesses, are left out.';
-  if (judgement.joined) said.push(['Joined in the middle.', `This session may have begun before it was first seen here, so where it stands is not known for sure.${lenient}`]);
-  else if (!judgement.exact) said.push(['Not all of it was told.', `Some calls can be read in more than one way, most often because their arguments were not in the spans.${lenient}`]);
-  if (judgement.bound_late) said.push(['Recognised late.', 'Which spec goes with it was learnt after its first calls.']);
-  if (judgement.steps_folded) said.push(['Long.', `The first ${plural(judgement.steps_folded, 'call')} are in every number, but no longer kept one by one.`]);
-  if (!judgement.spec) said.push(['Not judged.', 'No spec matches this session, so its calls are only shown. A spec says in `match` which sessions it is for.']);
+  if (judgement.joined) found.push(['Joined in the middle.', `This session may have begun before it was first seen here, so where it stands is not known for sure.${lenient}`]);
+  else if (!judgement.exact) found.push(['Not all of it was told.', `Some calls can be read in more than one way, most often because their arguments were not in the spans.${lenient}`]);
+  if (judgement.bound_late) found.push(['Recognised late.', 'Which spec goes with it was learnt after its first calls.']);
+  if (judgement.steps_folded) found.push(['Long.', `The first ${plural(judgement.steps_folded, 'call')} are in every number, but no longer kept one by one.`]);
+  if (!judgement.spec) found.push(['Not judged.', 'No spec matches this session, so its calls are only shown. A spec says in `match` which sessions it is for.']);
   for (const each of judgement.missed ?? []) {
     const what = each.kind === 'stalled' ? 'It stands still.' : 'It can no longer finish.';
-    said.push([what, `Since call ${each.step}: ${each.detail ?? words(each.reason)}.`]);
+    found.push([what, `Since call ${each.step}: ${each.detail ?? words(each.reason)}.`]);
   }
   const why = Object.entries(judgement.coverage?.not_judged ?? {}).filter(([reason]) => !OF_SPANS.has(reason));
   const missed = why.reduce((sum, [, count]) => sum + count, 0);
-  if (missed) said.push([`${plural(missed, 'call')} not judged, or not for certain:`, `${why.map(([reason]) => words(reason)).join(', ')}.`]);
-  return said;
+  if (missed) found.push([`${plural(missed, 'call')} not judged, or not for certain:`, `${why.map(([reason]) => words(reason)).join(', ')}.`]);
+  return found;
 }

@@ -76,7 +76,7 @@ def test_what_is_odd_is_read_in_full(text: str) -> None:
         ('{"a": %s}' % ("[" * 63 + "]" * 63), b"[" * 63 + b"]" * 63),
     ],
 )
-def test_a_member_is_told_as_it_is_written(text: str, told: str | bytes | None) -> None:
+def test_a_member_keeps_its_written_form(text: str, told: str | bytes | None) -> None:
     """Plain strings as texts, all others as their JSON; the last one of a name counts."""
     assert native_json().members(text, "a") == (told,)
     assert native_json().members(text.encode(), "a") == (told,)
@@ -298,7 +298,7 @@ def test_a_text_lacks_what_is_not_in_it(text: str, behind: str, sign: str) -> No
     assert native_json().lacks_at(span.values, 0, sign) is (sign not in text)
 
 
-def test_what_is_no_text_at_hand_may_have_any_sign() -> None:
+def test_unscanned_values_are_left_for_a_full_reading() -> None:
     """Other values, long texts and texts of another reader are left for a full reading."""
     lacks_at = native_json().lacks_at
     long_ = "x" * native().TEXT_BYTES_MAX

@@ -63,7 +63,7 @@ constraints:
 @pytest.mark.parametrize(
     "form", ['{"x": @, "a": 1}', ' {"a" : 1 ,"x":@ } ', '{"x":1,"a":1,"x":@}']
 )
-def test_what_is_nested_too_deeply_is_unknown_alone(form: str, deep: str) -> None:
+def test_a_member_nested_too_deeply_hides_no_other(form: str, deep: str) -> None:
     """Its name and the other members are known. The last of equal names counts."""
     for text in (form.replace("@", deep), json.dumps(form.strip().replace("@", deep))):
         found = mapping(text)
@@ -123,7 +123,7 @@ def test_the_last_member_of_a_name_counts() -> None:
     ],
     ids=lambda text: str(len(text)),
 )
-def test_what_is_no_object_is_not_read(text: str) -> None:
+def test_texts_that_are_no_objects_have_no_members(text: str) -> None:
     """Broken and truncated texts, and those that would take long, give nothing."""
     assert partly(text) is None
     assert mapping(text) in (None, UNREADABLE)
@@ -231,7 +231,7 @@ def test_arguments_beside_a_deep_one_are_read_within_what_holds_them(
         assert found == {"a": 1, "x": UNREAD, "b": "]"}
 
 
-def test_what_a_framework_adds_hides_nothing() -> None:
+def test_unreadable_additions_of_a_framework_hide_no_arguments() -> None:
     """If only the framework's additions are unreadable, the arguments are read."""
     (source,) = CREWAI_SPLUNK.arguments
     found = source.unwrap(f'{{"input": {{"a": 1, "security_context": {DEEP}}}}}')
@@ -304,7 +304,7 @@ def test_what_is_cut_off_is_too_deep_for_any_argument(value: Any, levels: int) -
     ],
     ids=lambda text: str(len(text)),
 )
-def test_what_has_no_end_is_not_cut(text: str) -> None:
+def test_unterminated_texts_are_unreadable_in_linear_time(text: str) -> None:
     """Unterminated texts and slow ones are unreadable. The time is linear in the length."""
     assert cut(text) is None
     assert call_form(text) is UNREADABLE

@@ -110,7 +110,7 @@ def test_a_result_says_whether_its_call_failed(says: Says, result: Any, failed: 
 
 
 @pytest.mark.parametrize(("says", "result"), [row[:2] for row in ROWS if row[2]])
-def test_what_says_that_a_call_failed_has_the_sign_of_it(says: Says, result: Any) -> None:
+def test_every_failed_result_has_the_scanned_marker(says: Says, result: Any) -> None:
     """Every failed result contains the marker, so a long text without it need not be read."""
     assert sign_of(says) in json.dumps(result)
     assert sign_of(None) == ""
@@ -120,7 +120,7 @@ def test_what_says_that_a_call_failed_has_the_sign_of_it(says: Says, result: Any
 @pytest.mark.parametrize(
     "text", ["error", '{"is_error": true}', '{"error": "stuck"}', json.dumps(FAILED)]
 )
-def test_what_a_tool_returns_says_nothing_by_itself(says: Says, text: str) -> None:
+def test_a_result_that_looks_like_an_error_fails_no_call(says: Says, text: str) -> None:
     """A page or file may look like an error result. It does not make a successful call failed."""
     assert says(text, "call_of_its_own") is False
 
@@ -135,6 +135,6 @@ def test_a_message_of_no_known_call_says_nothing() -> None:
 @pytest.mark.parametrize(
     "value", [None, 7, True, b"x", [FAILED], '{"is_error"', '{"a": "error"']
 )
-def test_what_is_no_result_says_nothing(says: Says, value: Any) -> None:
+def test_values_that_are_no_results_fail_no_call(says: Says, value: Any) -> None:
     """Values of other types, and texts that are cut off."""
     assert says(value, CALL) is False
