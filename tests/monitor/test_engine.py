@@ -8,6 +8,7 @@ import pytest
 
 from monitor import Limits, Monitor, Named, SessionKey, ToolCall, Verdict
 from monitor.aggregate.totals import BEHIND_MAX, fixed
+from monitor.decision import Answer
 from monitor.limits import SECOND
 from monitor.records import Evidence, Kind, Reason
 from monitor.spec.compiler.compile import compile_text
@@ -581,6 +582,31 @@ def test_a_control_tool_is_shown_and_not_judged() -> None:
     assert verdict.kind is Kind.CONTROL
     assert (found["calls"], found["harmful"], found["state"]) == (1, 0, "G1")
     assert [step["kind"] for step in found["steps"]] == ["control", "progress"]
+
+
+CHAIN = """
+id: chain
+kind: policy
+match: {service.name: rover}
+alphabet: {look: {tool: look}, open: {tool: open}, water: {tool: water}}
+constraints: [{chain_precedence: [open, water]}]
+"""
+
+
+def test_a_control_call_behind_overlapping_calls_is_decided_and_observed() -> None:
+    """A strict policy that may be in several states after a group judges a control call by none of them."""
+    judge = monitor(CHAIN)
+    later = {"end_ns": START + 5 * SECOND, "parent_span_id": b"p" * 8}
+    for number, tool in enumerate(("open", "look"), 1):
+        judge.observe(call(number, tool, **later), NOW)
+    control = call(6, "final_answer", control=True)
+    water_ = call(7, "water")
+
+    [decided] = judge.decide(control, NOW).specs
+    verdict = only(judge.observe(control, NOW))
+    assert (decided.answer, decided.kind) == (Answer.ALLOW, Kind.CONTROL)
+    assert verdict.kind is Kind.CONTROL
+    assert judge.decide(water_, NOW).answer is Answer.UNKNOWN  # by either end of the group
 
 
 def test_arguments_are_dropped_once_judged() -> None:

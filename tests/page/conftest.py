@@ -45,6 +45,7 @@ def monitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder: Path = tmp_path_factory.mktemp("specs")
     (folder / "hostile.yaml").write_text(HOSTILE, encoding="utf-8")
     (folder / "maze.yaml").write_text(MAZE, encoding="utf-8")
+    (folder / "guarded.yaml").write_text(GUARDED, encoding="utf-8")
     service = Service(
         ("--specs", str(SPECS), "--specs", str(folder)),
         {
@@ -77,6 +78,17 @@ alphabet: {enter: {tool: enter}, leave: {tool: leave}, fall: {tool: fall}}
 initial: gate
 accepting: [free]
 transitions: {gate: {enter: hall}, hall: {leave: free, fall: pit}, pit: {}, free: {}}
+"""
+
+
+GUARDED = """\
+id: guarded
+enforce: block
+match: {service.name: guarded}
+alphabet: {approve: {tool: approve}, pay: {tool: pay}}
+initial: start
+accepting: [paid]
+transitions: {start: {approve: approved}, approved: {pay: paid}}
 """
 
 

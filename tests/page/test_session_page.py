@@ -215,6 +215,57 @@ def test_parallel_calls_are_seen_as_such(monitor: Service, page: Page) -> None:
     assert page.run("document.querySelectorAll('.call.bound').length") == 2
 
 
+def asks(monitor: Service, session: str, tool: str, *, skips: bool = False) -> str:
+    """An agent asks before a call, which it may skip then; returns the decision."""
+
+    def post(path: str, body: object) -> dict[str, str]:
+        sent = json.dumps(body).encode()
+        kind = {"content-type": "application/json"}
+        reply = request(monitor.addresses["decide"], "POST", path, sent, kind)
+        assert reply.status == 200, reply
+        answer: dict[str, str] = reply.json()
+        return answer
+
+    body = {"session": session, "service": "guarded", "tool": tool, "arguments": {}}
+    found = post("/api/v1/decide", body)
+    if skips:
+        post("/api/v1/outcome", {"decision_id": found["decision_id"], "outcome": "skipped"})
+    return found["decision"]
+
+
+def test_a_prevented_call_is_seen_and_is_no_harm(monitor: Service, page: Page) -> None:
+    """A denied call has a card of its own, struck out, with its reason; the session is without harm."""
+    assert asks(monitor, "prevented", "pay", skips=True) == "deny"
+    made = Rover("prevented", 111).calls("approve", "pay")
+    send(monitor, made.spans, resource={"service.name": "guarded"})
+    known(monitor, "prevented")
+    page.open(url(monitor, "prevented"))
+    page.until(lambda: page.run("document.querySelector('#prevented') !== null"))
+
+    assert page.run("document.querySelector('#prevented del').textContent") == "pay"
+    assert page.run("document.querySelectorAll('#prevented .call').length") == 1
+    said = page.text("#prevented .to")
+    assert "out of order" in said
+    assert "first approve" in said
+    assert page.run("document.querySelectorAll('main .why').length") == 0
+    assert page.run("document.querySelectorAll('[id^=call-]').length") == 2
+    assert page.problems == []
+
+
+def test_a_denied_call_that_was_made_is_seen_as_harm(monitor: Service, page: Page) -> None:
+    """It is among the calls, harmful, with a note that it was denied; nothing is called prevented."""
+    assert asks(monitor, "overruled", "pay") == "deny"
+    made = Rover("overruled", 112, start_ns=time.time_ns()).call("pay", {})
+    send(monitor, made.spans, resource={"service.name": "guarded"})
+    known(monitor, "overruled")
+    page.open(url(monitor, "overruled"))
+    page.until(lambda: "was denied" in page.text("#call-1"))
+
+    assert "out of order" in page.text("#call-1")
+    assert page.run("document.querySelector('#prevented')") is None
+    assert page.problems == []
+
+
 def test_list_filters_and_keys(monitor: Service, page: Page) -> None:
     """The search narrows the list; arrow keys and Enter choose a session."""
     harmed(monitor, "keys-one", 103)

@@ -5,7 +5,8 @@ a request. Requests that follow before the one in front is answered wait their t
 and no more of them is read meanwhile.
 
 A connection may work for `TURN_SECONDS`; then the others go first, and the rest of what it sent waits.
-The parser cannot be stopped within what it is given, so that is a small slice each time.
+The parser cannot be stopped within what it is given, so that is a small slice each time; requests that
+it finds there after the turn has ended wait, too.
 """
 
 from __future__ import annotations
@@ -195,6 +196,8 @@ class Connection(ConnectionBase):
         """When the work that is going on has lasted long enough."""
         self._is_yielding = False
         """Nothing is read: the others have their turn."""
+        self._is_turn_due = False
+        """What was parsed goes on in the next round of the loop."""
         self._is_body_paused = False
         """Nothing is read: the application has enough."""
 
@@ -484,12 +487,20 @@ class Connection(ConnectionBase):
             return
         reading.route()
         self._is_timed = False
-        if self._front is None or (self._front.is_answered and not self._later):
+        if self._front is None or (self._front.is_answered and not self._must_wait()):
             self._front = reading
             reading.begin()
-        else:
-            self._later.append((self._begin, (reading,)))
-            self._hold()
+            return
+        self._later.append((self._begin, (reading,)))
+        self._hold()
+        if not self.is_busy:
+            self._go_on_later()
+
+    def _must_wait(self) -> bool:
+        """Whether a request waits though the one before it is answered: others do, or the turn has ended."""
+        if self._later:
+            return True
+        return self._turn_end != NEVER and perf_counter() >= self._turn_end
 
     def _check_framing(self, reading: Exchange) -> None:
         """Refuses a request that RFC 9112 has a server refuse, and that the parser takes."""
@@ -560,13 +571,24 @@ class Connection(ConnectionBase):
         if not self._is_writable:
             self._hold()
         if self._held:
+            self._go_on_later()
+
+    def _go_on_later(self) -> None:
+        """Has what was parsed go on once the other connections have had their turn."""
+        if not self._is_turn_due:
+            self._is_turn_due = True
             asyncio.get_running_loop().call_soon(self._take_turns)
 
     def _take_turns(self) -> None:
         """Goes on with what was parsed meanwhile, and then listens again."""
+        self._is_turn_due = False
+        ends = perf_counter() + TURN_SECONDS
         while self._later and not self.is_discarding and self._is_next():
             event, arguments = self._later.popleft()
             event(*arguments)
+            if self._later and perf_counter() >= ends:
+                self._go_on_later()
+                return
         self._listen()
 
     def _is_next(self) -> bool:

@@ -22,6 +22,7 @@ from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.spec.read import load_specs
+from tests.asking import AskedMonitor
 
 CAPTURES = Path(__file__).parents[3] / ".." / "shared" / "captures"
 RUNS = sorted(CAPTURES.glob("*/*.otlp.jsonl"))
@@ -141,12 +142,18 @@ def _rover(tmp_path: Path) -> Path:
     return file
 
 
-def _final(spans: list[Span], tmp_path: Path, requested: Mode = "never", size: int = 1) -> Any:
+def _final(
+    spans: list[Span],
+    tmp_path: Path,
+    requested: Mode = "never",
+    size: int = 1,
+    judge: type[Monitor] = Monitor,
+) -> Any:
     """What the API shows at the end, with the spans sent in this order and in requests of this size."""
     loaded = load_specs([_rover(tmp_path)])
     assert not loaded.refused
     limits = Limits(history_complete=True, keep_arguments=True, fold=False)
-    monitor = Monitor(loaded.specs, limits)
+    monitor = judge(loaded.specs, limits)
     pipeline = Pipeline(monitor, Stats(), lambda _: None, requested=requested)
     end = max(span.end_ns for span in spans)
     for first in range(0, len(spans), size):
@@ -188,3 +195,14 @@ def test_requests_leave_no_trace_where_tools_have_spans(path: Path, tmp_path: Pa
     for order in (spans, spans[::2] + spans[1::2], spans[1::2] + spans[::2]):
         found = _final(order, tmp_path, "auto")
         assert [each["steps"] for each in found] == wanted
+
+
+@pytest.mark.plain  # a compiled monitor has no subclasses
+@pytest.mark.parametrize("path", RUNS, ids=_name)
+def test_each_call_is_decided_as_it_is_judged(path: Path, tmp_path: Path) -> None:
+    """In time, late, out of order and doubled: the answer is the verdict to come, and asking changes nothing."""
+    spans = _spans(path)
+    for order in (spans, spans[::-1], spans[::2] + spans[1::2], spans + spans):
+        for size in (1, len(spans)):
+            wanted = _final(order, tmp_path, "auto", size)
+            assert _final(order, tmp_path, "auto", size, AskedMonitor) == wanted

@@ -15,7 +15,7 @@ from collector.decode.span import Span
 from collector.receive.connections import Bounds
 from collector.receive.export import Export
 from collector.receive.http.asgi_server import WebApp
-from collector.receive.http.connection import Connection
+from collector.receive.http.connection import SLICE_BYTES, Connection
 from collector.receive.http.service import HttpApp
 from collector.receive.listener import Listener
 from collector.telemetry.counters import Stats
@@ -244,6 +244,35 @@ def test_a_flood_of_small_requests_waits_its_turn(
             while answers < count:
                 answers += (await reader.readuntil(b"}")).count(b"HTTP/1.1 404 ")
             assert server.stats.counts["reads_deferred",] > count * 28 // 300_000
+            good.close()
+
+    run(scenario())
+
+
+def test_a_turn_ends_between_two_requests_of_one_read(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests that the parser has found already wait, too: each may take long."""
+    monkeypatch.setattr("collector.receive.http.connection.TURN_SECONDS", 0.0)
+    count = 100
+    flood = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * count
+    assert len(flood) > SLICE_BYTES
+
+    async def scenario() -> None:
+        async with served() as (server, reader, writer):
+            good_reader, good = await server.connect()
+            counted: list[str] = []
+            monkeypatch.setattr(
+                server.stats, "request", lambda _, signal, __: counted.append(signal)
+            )
+            writer.write(flood)
+            good.write(post(PROTO_BODY))
+            assert await status(good_reader) == 200
+            assert counted.index("traces") < 10
+            answers = 0
+            while answers < count:
+                answers += (await reader.readuntil(b"}")).count(b"HTTP/1.1 404 ")
+            assert len(counted) == count + 1
             good.close()
 
     run(scenario())
