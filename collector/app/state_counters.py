@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from collector.config.spec_reload import Reloads
 from collector.sinks.alerts import Alerts
 from collector.state.journal import Journal
+
+if TYPE_CHECKING:
+    from collector.forward.forwarding import Forwarding
 
 __all__ = ["CountersOfParts"]
 
@@ -20,10 +23,18 @@ class CountersOfParts:
         journal: its own records and errors.
         alerts: deliveries by sink, and what was withheld.
         reloads: of specs.
+        forwarding: requests by next hop; None without any.
     """
 
-    def __init__(self, journal: Journal, alerts: Alerts, reloads: Reloads) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        alerts: Alerts,
+        reloads: Reloads,
+        forwarding: Forwarding | None = None,
+    ) -> None:
         self._journal = journal
+        self._forwarding = forwarding
         self._alerts = alerts
         self._reloads = reloads
 
@@ -38,6 +49,7 @@ class CountersOfParts:
             },
             "reloads": [reloads.succeeded, reloads.failed, reloads.errors],
             "withheld": dict(self._alerts.pager.withheld),
+            "forward": self._forwarding.counters() if self._forwarding is not None else {},
             "queues": {
                 queue.id: {
                     "results": dict(queue.results),
@@ -57,6 +69,8 @@ class CountersOfParts:
         if "reloads" in found:
             reloads.succeeded, reloads.failed, reloads.errors = found["reloads"]
         _set(self._alerts.pager.withheld, found.get("withheld", {}))
+        if self._forwarding is not None:
+            self._forwarding.set_counters(found.get("forward", {}))
         for queue in self._alerts.queues:
             known = found.get("queues", {}).get(queue.id)
             if known is not None:

@@ -13,7 +13,9 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 
 __all__ = [
+    "Confirmed",
     "Delivered",
+    "Forwarded",
     "Gap",
     "Kind",
     "Known",
@@ -60,6 +62,10 @@ class Kind(IntEnum):
     """The process stopped of its own accord. No payload."""
     SETTLED = 13
     """Calls that settled were due to page. No payload."""
+    FORWARDED = 20
+    """A request goes on to next hops."""
+    CONFIRMED = 21
+    """A next hop need not be sent some requests any more."""
 
 
 class Opened(msgspec.Struct, array_like=True):
@@ -107,6 +113,32 @@ class Gap(msgspec.Struct, array_like=True):
 
     since_ns: int
     requests: int
+
+
+class Forwarded(msgspec.Struct, array_like=True):
+    """A request that goes on to next hops."""
+
+    request: int
+    """The place of its record; 0 where its body is here."""
+    hops: list[str]
+    """Names of the next hops."""
+    signal: str
+    encoding: Encoding
+    metadata: list[tuple[bytes, bytes]]
+    """Headers of its sender."""
+    marks: list[tuple[bytes, str, str, str, float | None, bool]]
+    """Verdicts on its spans: trace id and span id, verdict, reason, spec, HarmRate, possible harm."""
+    body: bytes = b""
+
+
+class Confirmed(msgspec.Struct, array_like=True):
+    """Requests that one next hop has got, or will never get."""
+
+    hop: str
+    places: list[int]
+    """Of the records `FORWARDED`."""
+    counts: list[tuple[str, str, str, int]] = []
+    """What became of them: signal, result, reason for which they were dropped, and their number."""
 
 
 _HEAD: Final = struct.Struct("<BHHB")
