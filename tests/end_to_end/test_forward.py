@@ -20,6 +20,11 @@ from tests.end_to_end.service import SPECS, Service, eventually
 from tests.end_to_end.test_kill import GIVE_UP_SECONDS, SENDERS, Killed, Senders
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *_: Any) -> None:
+        """A process that was killed leaves connections behind."""
+
+
 class Hop:
     """A next hop over HTTP that takes requests, refuses them for now, or lets them wait, as the test says."""
 
@@ -31,7 +36,7 @@ class Hop:
         self.free = threading.Event()
         """Answers wait until it is set."""
         self.free.set()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = _Server(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -131,6 +136,7 @@ def test_what_the_grace_does_not_suffice_for_is_logged(tmp_path: Path, hop: Hop)
         service.kill()
 
 
+@pytest.mark.timeout(300)
 def test_with_a_journal_the_next_process_sends_the_rest(tmp_path: Path, hop: Hop) -> None:
     """With `state`, what the grace does not suffice for is lost neither by SIGTERM nor by the start that follows."""
     hop.is_busy = True
@@ -145,7 +151,7 @@ def test_with_a_journal_the_next_process_sends_the_rest(tmp_path: Path, hop: Hop
         assert line["requests"] == 20
         hop.is_busy = False
         service = start(tmp_path, hop, **given)
-        eventually(lambda: len(hop.got) == 20)
+        eventually(lambda: len(hop.got) == 20, GIVE_UP_SECONDS)
         assert sorted(hop.got) == sorted(body(number) for number in range(20))
         assert service.stop() == 0
     finally:
@@ -179,6 +185,7 @@ def _killed(folder: Path, hops: Sequence[dict[str, Any]]) -> Killed:
     )
 
 
+@pytest.mark.timeout(300)
 def test_a_next_hop_that_was_down_gets_all_after_kills(tmp_path: Path, hop: Hop) -> None:
     """What was acknowledged while the next hop was down arrives after two kills; what was confirmed does not come again."""
     killed = _killed(tmp_path, [{"endpoint": hop.url, "name": "hop"}])
@@ -192,9 +199,10 @@ def test_a_next_hop_that_was_down_gets_all_after_kills(tmp_path: Path, hop: Hop)
             log.send(50)
             killed.kill()
         log.send(50)
+        killed.service.kill()
         hop.is_busy = False
         killed.kill()
-        eventually(lambda: len(hop.got) >= 200)
+        eventually(lambda: len(hop.got) >= 200, GIVE_UP_SECONDS)
         eventually(partial(_is_confirmed, killed, 200))
         found = Counter(hop.got)
         assert set(found) == {body(number) for number in range(200)}
