@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from collector.app.recovery import Recovery, Replayed
 from collector.app.state_counters import CountersOfParts
@@ -23,6 +24,9 @@ from collector.telemetry.logs import log
 from monitor.engine import Monitor
 from monitor.limits import SECOND
 from monitor.spec.spec import Spec
+
+if TYPE_CHECKING:
+    from collector.forward.forwarding import Forwarding
 
 __all__ = ["KeptState"]
 
@@ -69,6 +73,8 @@ class KeptState:
         """Since when the monitor sees spans, Unix nanoseconds."""
         self._heads: Heads | None = None
         self._recovery: Recovery | None = None
+        self._forwarding: Forwarding | None = None
+        self._stopped_ns = 0
 
     def _unusable(self, reason: str | None, number: int | None = None) -> UnusableError:
         return UnusableError("state.dir", str(self._settings.dir), reason, number)
@@ -90,9 +96,11 @@ class KeptState:
         reloads: Reloads,
         decisions: DecideService,
         app: Replayed,
+        forwarding: Forwarding | None,
     ) -> None:
         """Connects it with the parts of the service."""
-        parts = CountersOfParts(alerts, reloads, decisions)
+        self._forwarding = forwarding
+        parts = CountersOfParts(alerts, reloads, decisions, forwarding)
         self._heads = Heads(self.journal, monitor, stats, parts.get, self.clock)
         self._recovery = Recovery(
             self._past,
@@ -130,8 +138,21 @@ class KeptState:
         journal.rotated, journal.complete = heads.begin, heads.complete
         journal.undivided = heads.undivided
         await recovery.run(specs)
+        await self._restore_queues()
         self._past.done()
         self._recovery = None
+
+    async def _restore_queues(self) -> None:
+        """What an earlier process had not sent to next hops goes on."""
+        if self._forwarding is None:
+            return
+        from collector.forward.outbox import Outbox
+
+        outbox = Outbox(self.journal, self._forwarding.unkept, self.clock)
+        try:
+            await self._forwarding.restore(outbox, self.clock())
+        except OSError as problem:
+            log.error("forward_not_restored", reason=problem.strerror or str(problem))
 
     def use(self, specs: Sequence[Spec]) -> None:
         """These specs are in use from now on."""
@@ -153,3 +174,10 @@ class KeptState:
             return
         self.heads.flush(now)
         self.journal.try_append(Kind.CLOSED, now)
+        self._stopped_ns = now
+
+    async def close(self) -> None:
+        """All is delivered that can be. What that has changed is written as of the time when `stop` was called."""
+        if self._stopped_ns:
+            self.heads.flush(self._stopped_ns)
+        await self.journal.close()

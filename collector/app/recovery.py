@@ -30,6 +30,7 @@ from collector.state.past import Flaw, Past
 from collector.state.reading import Found
 from collector.state.records import (
     Asked,
+    Confirmed,
     Delivered,
     Gap,
     Kind,
@@ -54,6 +55,8 @@ __all__ = ["Recovery", "Replayed", "compiled"]
 TURN_SECONDS: Final = 0.01
 """Of work before health is answered."""
 FLAWS_LOGGED: Final = 20
+AFTERWARDS: Final = frozenset({Kind.DELIVERED, Kind.CONFIRMED})
+"""Records that may come when nothing is received any more."""
 
 
 class Replayed(Protocol):
@@ -73,6 +76,10 @@ class Replayed(Protocol):
 
     def use_again(self, specs: Sequence[Spec]) -> None:
         """These specs were in use from here on."""
+        ...
+
+    def confirmed_before(self, confirmed: Confirmed) -> None:
+        """A next hop had got these requests, or would never get them."""
         ...
 
     def delivered_before(self, sink: str, keys: Sequence[bytes]) -> None:
@@ -177,7 +184,7 @@ class Recovery:
 
     async def _take(self, record: Record) -> None:
         self._clock.at_ns = record.at_ns
-        if record.kind != Kind.DELIVERED:  # which may come when nothing is received any more
+        if record.kind not in AFTERWARDS:
             self._last_ns = max(self._last_ns, record.at_ns)
         try:
             if record.kind == Kind.REQUEST:
@@ -230,6 +237,8 @@ class Recovery:
         elif kind is Kind.DELIVERED:
             delivered = decoded(payload, Delivered)
             self._app.delivered_before(delivered.sink, delivered.keys)
+        elif kind is Kind.CONFIRMED:
+            self._app.confirmed_before(decoded(payload, Confirmed))
         elif kind is Kind.CLOCK:
             self._monitor.clock_moved(decoded(payload, int), now)
             self._last_ns = now

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from collector.metrics.otlp_traces import OtlpTraces
     from collector.sinks.recorder import Recorder
     from collector.state.last_good_specs import LastGood
-    from collector.state.records import Asked
+    from collector.state.records import Asked, Confirmed
 
 __all__ = ["App", "instance_of", "limits_of", "redaction_of"]
 
@@ -328,9 +328,15 @@ class App:
             more.append(self._forwarding)
         if state is not None:
             more.append(state.journal)
-            reloads = self.reloader.reloads
             state.wire(
-                self.monitor, stats, export, self._alerts, reloads, self._decisions, self
+                self.monitor,
+                stats,
+                export,
+                self._alerts,
+                self.reloader.reloads,
+                self._decisions,
+                self,
+                self._forwarding,
             )
         self._metrics_app: MetricsApp | None = None
         families = Families(self.monitor, stats, self.reloader.reloads, more)
@@ -542,6 +548,11 @@ class App:
         if self.monitor.use(specs):
             self._pipeline.specs_changed()
 
+    def confirmed_before(self, confirmed: Confirmed) -> None:
+        """What next hops had got of an earlier process."""
+        if self._forwarding is not None:
+            self._forwarding.confirmed_before(confirmed)
+
     def delivered_before(self, sink: str, keys: Sequence[bytes]) -> None:
         """What an earlier process has delivered."""
         self._alerts.settled_before(sink, keys)
@@ -640,7 +651,7 @@ class App:
         if self._traces is not None:
             await self._traces.stop(grace)
         if self._state is not None:
-            await self._state.journal.close()
+            await self._state.close()
 
     def _finalise(self) -> None:
         """No more calls come: verdicts become final, and what that brings goes to the sinks."""

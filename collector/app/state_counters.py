@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from collector.config.spec_reload import Reloads
 from collector.decide.service import DecideService
 from collector.sinks.alerts import Alerts
+
+if TYPE_CHECKING:
+    from collector.forward.forwarding import Forwarding
 
 __all__ = ["CountersOfParts"]
 
@@ -20,9 +23,17 @@ class CountersOfParts:
         alerts: deliveries by sink, and what was withheld.
         reloads: of specs.
         decisions: of the answers before calls.
+        forwarding: requests by next hop; None without any.
     """
 
-    def __init__(self, alerts: Alerts, reloads: Reloads, decisions: DecideService) -> None:
+    def __init__(
+        self,
+        alerts: Alerts,
+        reloads: Reloads,
+        decisions: DecideService,
+        forwarding: Forwarding | None = None,
+    ) -> None:
+        self._forwarding = forwarding
         self._alerts = alerts
         self._reloads = reloads
         self._decisions = decisions
@@ -34,6 +45,7 @@ class CountersOfParts:
             "reloads": [reloads.succeeded, reloads.failed, reloads.errors],
             "decisions": self._decisions.kept(),
             "withheld": dict(self._alerts.pager.withheld),
+            "forward": self._forwarding.counters() if self._forwarding is not None else {},
             "queues": {
                 queue.id: {
                     "results": dict(queue.results),
@@ -51,6 +63,8 @@ class CountersOfParts:
             reloads.succeeded, reloads.failed, reloads.errors = found["reloads"]
         self._decisions.set_kept(found.get("decisions", {}))
         _set(self._alerts.pager.withheld, found.get("withheld", {}))
+        if self._forwarding is not None:
+            self._forwarding.set_counters(found.get("forward", {}))
         for queue in self._alerts.queues:
             known = found.get("queues", {}).get(queue.id)
             if known is not None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from random import Random
 from typing import Any, Final, Protocol
 
@@ -69,7 +69,14 @@ LOG_SECONDS: Final = 60.0
 WORDS_MAX: Final = 200
 """Characters of a next hop's answer in the log."""
 RESULTS: Final = ("ok", "partial", "refused", "dropped")
-DROPPED: Final = ("queue_full", "gave_up", "unreadable", "shutdown", "internal_error")
+DROPPED: Final = (
+    "queue_full",
+    "gave_up",
+    "unreadable",
+    "shutdown",
+    "not_in_journal",
+    "internal_error",
+)
 """Why a message did not reach the next hop: labels of the counter `forward_dropped`."""
 
 
@@ -104,7 +111,11 @@ class Destination:
     """
 
     def __init__(
-        self, hop: NextHop, sender: Sender, queue: Queue, random: Random | None = None
+        self,
+        hop: NextHop,
+        sender: Sender,
+        queue: Queue,
+        random: Random | None = None,
     ) -> None:
         self.hop = hop
         self.name = hop.label
@@ -116,6 +127,9 @@ class Destination:
         self.dropped: Counter[str] = Counter(dict.fromkeys(DROPPED, 0))
         self.rejected: Counter[str] = Counter(dict.fromkeys(hop.signals, 0))
         """signal -> items that the next hop left out of requests it took."""
+        self.settled: Callable[[Message, str, str], None] | None = None
+        """Called for each message that is in the journal and need not be sent any more, with its result and, where it
+        was dropped, the reason; both are counted by then."""
         self.retries = 0
         self.latency = Histogram(FORWARD_SECONDS)
         self.is_up = True
@@ -142,16 +156,21 @@ class Destination:
 
     # --- what comes in -------------------------------------------------------------------------
 
-    def offer(self, message: Message) -> None:
-        """Takes a message if there is room for it, else drops and counts it."""
-        if self.queue.reserve(message.size):
-            self.put(message)
-        else:
-            self._drop(message, "queue_full")
+    def offer(self, message: Message, age_seconds: float = 0.0) -> None:
+        """Takes a message if there is room for it, else drops and counts it.
 
-    def put(self, message: Message) -> None:
+        Args:
+            message: for this next hop.
+            age_seconds: how long ago it was accepted.
+        """
+        if self.queue.reserve(message.size):
+            self.put(message, age_seconds)
+        else:
+            self.drop(message, "queue_full")
+
+    def put(self, message: Message, age_seconds: float = 0.0) -> None:
         """Takes a message whose size is reserved in the queue."""
-        message.received = asyncio.get_running_loop().time()
+        message.received = asyncio.get_running_loop().time() - age_seconds
         self.queue.put(message)
         self._idle.clear()
         self._news.set()
@@ -171,7 +190,7 @@ class Destination:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self, grace_seconds: float) -> None:
-        """Sends what waits, as far as the time allows. What is left is counted and logged."""
+        """Sends what waits, as far as the time allows. What is left is logged; what no journal keeps is counted."""
         self._stopping.set()
         if self._task is not None:
             with contextlib.suppress(TimeoutError):
@@ -181,12 +200,16 @@ class Destination:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        count = 0
+        left: Counter[bool] = Counter()
         for message in self.queue.drain():
-            count += 1
-            self._drop(message, "shutdown")
-        if count:
-            log.warning("forward_undelivered", destination=self.name, requests=count)
+            is_kept = message.place > 0
+            left[is_kept] += 1
+            if not is_kept:
+                self.drop(message, "shutdown")
+        if left[False]:
+            log.warning("forward_undelivered", destination=self.name, requests=left[False])
+        if left[True]:
+            log.info("forward_kept", destination=self.name, requests=left[True])
         await self._sender.close()
 
     async def _run(self) -> None:
@@ -235,12 +258,12 @@ class Destination:
             raise
         except UnreadableError:
             self.queue.settle(message)
-            self._drop(message, "unreadable")
+            self.drop(message, "unreadable")
             return
         except Exception as error:  # noqa: BLE001 - a fault of ours must not end the task
             self._log("error", "forward_failed", error=type(error).__name__, exc_info=error)
             self.queue.settle(message)
-            self._drop(message, "internal_error")
+            self.drop(message, "internal_error")
             return
         if reply.outcome.value.retryable:
             self._retry(message, reply, began)
@@ -266,7 +289,7 @@ class Destination:
             reply = await self._sender.send(message)
         except Exception as error:
             unreadable = isinstance(error, UnreadableError)
-            self._drop(message, "unreadable" if unreadable else "internal_error")
+            self.drop(message, "unreadable" if unreadable else "internal_error")
             raise
         finally:
             self._waiting -= 1
@@ -298,7 +321,7 @@ class Destination:
         self._failed(reply, began, now)
         if now - message.received >= self.hop.give_up_seconds:
             self.queue.settle(message)
-            self._drop(message, "gave_up")
+            self.drop(message, "gave_up")
             return
         self.retries += 1
         self.queue.put_back(message)
@@ -330,11 +353,14 @@ class Destination:
         signal = message.signal
         self.latency.observe(asyncio.get_running_loop().time() - message.received)
         if reply.outcome is not Outcome.OK:
-            self.results[signal, "refused"] += 1
+            self._count(signal, "refused")
+            self._done(message, "refused")
             words = reply.message[:WORDS_MAX]
             self._log("warning", "forward_refused", signal=signal, reason=words)
             return
-        self.results[signal, "partial" if reply.rejected else "ok"] += 1
+        result = "partial" if reply.rejected else "ok"
+        self._count(signal, result)
+        self._done(message, result)
         self.rejected[signal] += reply.rejected
         if reply.rejected or reply.message:
             words = reply.message[:WORDS_MAX]
@@ -346,11 +372,48 @@ class Destination:
                 reason=words,
             )
 
-    def _drop(self, message: Message, reason: str) -> None:
-        self.results[message.signal, "dropped"] += 1
-        self.dropped[reason] += 1
+    def drop(self, message: Message, reason: str) -> None:
+        """Gives a message up, and counts it."""
+        self._count(message.signal, "dropped", reason)
+        self._done(message, "dropped", reason)
         if reason != "shutdown":  # which has a line of its own
             self._log("warning", "forward_dropped", reason=reason)
+
+    def _done(self, message: Message, result: str, reason: str = "") -> None:
+        if message.place and self.settled is not None:
+            self.settled(message, result, reason)
+
+    def _count(self, signal: str, result: str, reason: str = "", by: int = 1) -> None:
+        self.results[signal, result] += by
+        if reason:
+            self.dropped[reason] += by
+
+    def count_again(self, counts: Iterable[tuple[str, str, str, int]]) -> None:
+        """Counts results of an earlier process: signal, result, reason, number. Unknown ones are left out."""
+        for signal, result, reason, by in counts:
+            if (signal, result) in self.results and (not reason or reason in self.dropped):
+                self._count(signal, result, reason, by)
+
+    def counters(self) -> dict[str, Any]:
+        """Its counters, as plain data, as they outlive the process."""
+        return {
+            "results": [[*key, count] for key, count in self.results.items()],
+            "dropped": dict(self.dropped),
+            "rejected": dict(self.rejected),
+            "retries": self.retries,
+            "latency": [list(self.latency.counts), self.latency.sum_seconds],
+        }
+
+    def set_counters(self, found: Mapping[str, Any]) -> None:
+        """Sets them; signals and reasons that are not known are left out."""
+        for signal, result, count in found["results"]:
+            if (signal, result) in self.results:
+                self.results[signal, result] = count
+        for counter, name in ((self.dropped, "dropped"), (self.rejected, "rejected")):
+            for key in counter.keys() & found[name].keys():
+                counter[key] = found[name][key]
+        self.retries = found["retries"]
+        self.latency.set(*found["latency"])
 
     def _log(self, level: str, event: str, **fields: Any) -> bool:
         """Writes a line about this next hop, unless the last one of its kind is young; True if it does."""

@@ -9,26 +9,35 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 from collector.config.settings import NextHop
 from collector.forward.annotation import Mark, Marks, is_worse
 from collector.forward.destination import Destination, Sender
 from collector.forward.http_sender import HttpForwarder
 from collector.forward.message import Message, Reply
+from collector.forward.outbox import Outbox, marks_of
 from collector.forward.queue import MemoryQueue
 from collector.forward.transcode import UnreadableError
+from collector.forward.unsent import Unsent, bodies_of, unsent_in
 from collector.receive.export import TAKEN, Answer
 from collector.receive.request import Metadata, Request, Signal
 from collector.receive.status import Outcome, Refusal
+from collector.state.records import Confirmed
 from collector.telemetry.counters import Reading, Stats
+from collector.telemetry.logs import log
 from monitor.records import CALL_KINDS, SessionKey, Verdict
 
 __all__ = ["Forwarding", "HarmRate", "forwarding_of"]
 
 SIGNALS: Final[tuple[Signal, ...]] = ("traces", "metrics", "logs")
+SECOND_NS: Final = 1_000_000_000
+BODIES_AT_ONCE: Final = 256
+"""Requests of an earlier process that are read between two looks at the event loop."""
 REMEMBERED_MAX: Final = 1_024
 """Refused requests whose verdicts are remembered."""
 RETRY_SECONDS: Final = 5
@@ -69,6 +78,9 @@ class Forwarding:
         self.waits = any(each.hop.sync for each in destinations)
         self.annotates = any(each.hop.annotate for each in destinations)
         """True if all verdicts must be worded, not only news."""
+        self.unkept = Counter({each.name: 0 for each in destinations})
+        """Next hop -> requests that waited for it when the journal deleted them."""
+        self._outbox: Outbox | None = None
         self._judged: Request | None = None
         """The request whose spans are being judged."""
         self._remembered: dict[bytes, Marks] = {}
@@ -130,6 +142,7 @@ class Forwarding:
         marks = self._marks(request)
         pairs = self._messages(request, marks)
         self._reserve(request, marks, pairs)
+        self._keep(request, marks, pairs)
         _put(pairs)
 
     async def deliver(self, request: Request) -> Answer:
@@ -158,6 +171,7 @@ class Forwarding:
         finally:
             if not is_taken:
                 _release(later)
+        self._keep(request, marks, later)
         _put(later)
         rejected = max((each.rejected for each in replies), default=0)
         words = next((each.message for each in replies if each.message), "")
@@ -196,6 +210,23 @@ class Forwarding:
                 raise Refusal(Outcome.UNAVAILABLE, text)
             held.append((hop, message))
 
+    def _keep(self, request: Request, marks: Marks | None, pairs: _Pairs) -> None:
+        """Writes into the journal, where there is one, that the request goes on.
+
+        Raises:
+            Refusal: UNAVAILABLE; it could not be written. No room is held then.
+        """
+        if self._outbox is None or not pairs:
+            return
+        try:
+            place = self._outbox.keep(request, [hop.name for hop, _ in pairs], marks)
+        except Refusal:
+            _release(pairs)
+            self._remember(request, marks)
+            raise
+        for _, message in pairs:
+            message.place = place
+
     def _refusal(self, reply: Reply) -> Refusal:
         """What a sender is told of a next hop's answer."""
         if reply.outcome.value.retryable:
@@ -209,6 +240,76 @@ class Forwarding:
             return metadata
         names = self._header_names[hop.name]
         return [each for each in metadata if each[0] in names]
+
+    # --- the journal ----------------------------------------------------------------------------
+
+    def keep_in(self, outbox: Outbox) -> None:
+        """From now on, a journal keeps what goes on."""
+        self._outbox = outbox
+        for hop in self.destinations:
+            hop.settled = partial(outbox.confirm, hop.name)
+
+    async def restore(self, outbox: Outbox, now_ns: int) -> None:
+        """Puts what an earlier process had not sent into the queues, and from then on keeps what goes on.
+
+        Raises:
+            OSError: the journal's folder cannot be read.
+        """
+        by_name = {each.name: each for each in self.destinations}
+        self.keep_in(outbox)
+        strangers: Counter[str] = Counter()
+        waiting = await asyncio.to_thread(unsent_in, outbox.folder)
+        for at in range(0, len(waiting), BODIES_AT_ONCE):
+            some = waiting[at : at + BODIES_AT_ONCE]
+            bodies = await asyncio.to_thread(bodies_of, outbox.folder, some)
+            for unsent, body in zip(some, bodies, strict=True):
+                strangers.update(name for name in unsent.hops if name not in by_name)
+                hops = [by_name[name] for name in unsent.hops if name in by_name]
+                outbox.found(unsent, [each.name for each in hops])
+                age = max(0, now_ns - unsent.at_ns) / SECOND_NS
+                for hop in hops:
+                    message = self._again(hop, unsent, body or b"")
+                    if body is None:
+                        hop.drop(message, "not_in_journal")
+                    else:
+                        hop.offer(message, age)
+        for name, count in strangers.items():
+            log.warning("forward_undelivered", destination=name, requests=count)
+        for hop in self.destinations:
+            if len(hop.queue):
+                log.info("forward_restored", destination=hop.name, requests=len(hop.queue))
+
+    def _again(self, hop: Destination, unsent: Unsent, body: bytes) -> Message:
+        marks = marks_of(unsent) if hop.hop.annotate else None
+        metadata = self._listed(unsent.metadata, hop)
+        message = Message(unsent.signal, body, unsent.encoding, metadata, marks)
+        message.place = unsent.place
+        return message
+
+    def counters(self) -> dict[str, Any]:
+        """Counters of all next hops, by name, as they outlive the process.
+
+        What was confirmed is written before: a replay counts what stands behind them.
+        """
+        if self._outbox is not None:
+            self._outbox.flush()
+        return {
+            each.name: each.counters() | {"unkept": self.unkept[each.name]}
+            for each in self.destinations
+        }
+
+    def set_counters(self, found: Mapping[str, Any]) -> None:
+        """Sets them; a next hop that is new begins at 0."""
+        for each in self.destinations:
+            if each.name in found:
+                each.set_counters(found[each.name])
+                self.unkept[each.name] = found[each.name]["unkept"]
+
+    def confirmed_before(self, confirmed: Confirmed) -> None:
+        """Counts what became of requests of an earlier process."""
+        for each in self.destinations:
+            if each.name == confirmed.hop:
+                each.count_again(confirmed.counts)
 
     # --- its life -------------------------------------------------------------------------------
 
@@ -229,6 +330,8 @@ class Forwarding:
     async def stop(self, grace_seconds: float) -> None:
         """Sends what waits, as far as the time allows. What is left is counted and logged."""
         await asyncio.gather(*(each.stop(grace_seconds) for each in self.destinations))
+        if self._outbox is not None:
+            self._outbox.flush()
 
     def readings(self) -> Iterator[Reading]:
         """The metrics of all next hops."""
@@ -250,6 +353,8 @@ class Forwarding:
                 for signal, count in each.rejected.items()
             ],
         )
+        unkept = self.unkept.items() if self._outbox is not None else ()
+        yield Reading("forward_unkept", [((name,), count) for name, count in unkept])
         yield Reading("forward_retries", [((each.name,), each.retries) for each in hops])
         held = [((each.name,), each.queue.bytes) for each in hops]
         yield Reading("forward_queue_bytes", held)

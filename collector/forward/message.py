@@ -27,7 +27,16 @@ class Message:
         marks: what is to be added to spans, before it is sent.
     """
 
-    __slots__ = ("body", "encoding", "marks", "metadata", "received", "signal", "size")
+    __slots__ = (
+        "body",
+        "encoding",
+        "marks",
+        "metadata",
+        "place",
+        "received",
+        "signal",
+        "size",
+    )
 
     def __init__(
         self,
@@ -49,6 +58,8 @@ class Message:
             + MARK_BYTES * len(marks or ())
         )
         """What it takes of a queue's bytes."""
+        self.place = 0
+        """Where the journal says that it goes on; 0 where none does."""
         self.received = 0.0
         """When it was put into the queue, by the event loop's clock."""
 

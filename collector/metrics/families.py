@@ -259,12 +259,17 @@ OWN: Final[Mapping[str, Described]] = {
         "counter",
         ("destination", "reason"),
         "Requests that did not reach a next hop: the queue was full, they grew too old, they could not be"
-        " converted, the service stopped, or a fault of this program.",
+        " converted, the service stopped, the journal no longer had them, or a fault of this program.",
     ),
     "forward_rejected_items": Described(
         "counter",
         ("destination", "signal"),
         "Spans, data points and log records that a next hop left out of requests it took (partial success).",
+    ),
+    "forward_unkept": Described(
+        "counter",
+        ("destination",),
+        "Requests that waited for a next hop when the journal, at its bound, deleted them: lost if the process ends.",
     ),
     "forward_retries": Described(
         "counter", ("destination",), "Requests that a next hop is to be sent again."

@@ -105,7 +105,7 @@ class Keep(Protocol):
         ...
 
     def keep(self, now_ns: int, request: Request) -> None:
-        """Keeps a request that was received at `now_ns`.
+        """Keeps a request that was received at `now_ns`, and notes its place.
 
         Raises:
             Refusal: it could not be kept.
@@ -263,7 +263,8 @@ class Export:
             raise
         if self._forward is not None:
             answer = await self._deliver(self._forward, request, answer)
-        if self._keep is not None and self._keep.waits and signal == "traces":
+        is_kept = signal == "traces" or self._forward is not None
+        if self._keep is not None and self._keep.waits and is_kept:
             await self._keep.synced()
         return answer
 

@@ -32,6 +32,7 @@ class Request:
         "body",
         "encoding",
         "metadata",
+        "place",
         "sender",
         "signal",
         "transport",
@@ -53,5 +54,7 @@ class Request:
         self.transport = transport
         self.sender = sender
         self.metadata = metadata
+        self.place = 0
+        """Where the journal keeps it (`collector.state.segment.place_of`); 0 where none does."""
         self.verdicts: dict[bytes, dict[str, Verdict]] | None = None
         """Span, by trace id and span id -> spec -> verdict; None where nobody notes them."""

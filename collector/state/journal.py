@@ -48,6 +48,7 @@ from collector.state.segment import (
     head_of,
     new_header,
     numbered,
+    place_of,
     segments,
 )
 from collector.telemetry.counters import Reading
@@ -72,6 +73,11 @@ LOG_NS: Final = 60 * SECOND_NS
 RETRY_SECONDS: Final = 5
 IDLE_NS: Final = 5 * SECOND_NS
 """Between two records of a process that has nothing to do."""
+_STAY: Final = frozenset(
+    {Kind.SPECS, Kind.COUNTERS, Kind.PAIR, Kind.KNOWN, Kind.WHOLE, Kind.CONFIRMED}
+)
+"""Records that begin no file, however large the newest is: those of its head, which is being written, and those that
+stand before counters in which they are counted."""
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Another file would not fit either."""
 
@@ -122,6 +128,10 @@ class Journal:
         """Called when a request was judged to its end that is judged in parts."""
         self.in_parts = False
         """True while such a request is judged: its record is written, and counters count a part of it."""
+        self.needed: Callable[[], int] | None = None
+        """Gives the number of the first file that is needed whatever its age; next hops wait for what is in it."""
+        self.pruned: Callable[[int], None] | None = None
+        """Called when files were deleted, with the number of the first one that is left."""
         self.complete: Callable[[], None] | None = None
         """Called before the next file is begun while the head of this one is not whole."""
         self.records: Counter[str] = Counter()
@@ -228,7 +238,7 @@ class Journal:
             if self._missed:
                 self._write_gap(now_ns)
             head = request_head(request.transport, request.encoding, request.sender)
-            self.append(Kind.REQUEST, now_ns, head, request.body)
+            request.place = self.append(Kind.REQUEST, now_ns, head, request.body)
         except OSError as problem:
             if self.rules.refuse:
                 raise _refusal(problem) from problem
@@ -243,6 +253,22 @@ class Journal:
         """Writes what a client says of a decided call; as `keep_question`."""
         self.try_append(Kind.OUTCOME, now_ns, encoded(Asked(sender, body)))
 
+    def keep_forwarded(self, now_ns: int, payload: bytes) -> int:
+        """Writes that a request goes on to next hops.
+
+        Returns:
+            Its place; 0 where the disk fails and requests are judged without.
+
+        Raises:
+            Refusal: it could not be written, and is to be sent again.
+        """
+        try:
+            return self.append(Kind.FORWARDED, now_ns, payload)
+        except OSError as problem:
+            if self.rules.refuse:
+                raise _refusal(problem) from problem
+            return 0
+
     def _write_gap(self, now_ns: int) -> None:
         self.append(Kind.GAP, now_ns, encoded(Gap(self._missed_ns, self._missed)))
         self._missed = 0
@@ -253,18 +279,16 @@ class Journal:
         if not begin and self.undivided is not None:
             self.undivided(self._clock())
 
-    def append(self, kind: Kind, at_ns: int, *parts: bytes) -> None:
-        """Appends one record.
+    def append(self, kind: Kind, at_ns: int, *parts: bytes) -> int:
+        """Appends one record, and gives its place.
 
         Raises:
             OSError: the disk refuses it. Nothing of it is in the file then.
         """
         try:
-            if (
-                self._size >= self.rules.file_bytes or self._is_broken or self._is_old(at_ns)
-            ) and (not self._is_head):
+            if not self._is_head and self._is_over(kind, at_ns):
                 self._rotate()
-            self._write(kind, at_ns, parts)
+            place = self._write(kind, at_ns, parts)
         except OSError as problem:
             self._fail(problem)
             raise
@@ -272,6 +296,7 @@ class Journal:
         if self.failing:
             self.failing = False
             log.info("journal_recovered", folder=str(self.folder), errors=self.errors)
+        return place
 
     def try_append(self, kind: Kind, at_ns: int, *parts: bytes) -> bool:
         """The same; False where the disk refuses it, which is counted."""
@@ -281,12 +306,21 @@ class Journal:
             return False
         return True
 
+    def _is_over(self, kind: Kind, at_ns: int) -> bool:
+        """True if the record goes to another file."""
+        if self._is_broken or self._header is None:
+            return True
+        if kind in _STAY:
+            return False
+        return self._size >= self.rules.file_bytes or self._is_old(at_ns)
+
     def _is_old(self, at_ns: int) -> bool:
         header = self._header
         return header is None or at_ns - header.begun_ns > self.rules.keep_ns // FILES
 
-    def _write(self, kind: Kind, at_ns: int, parts: tuple[bytes, ...]) -> None:
+    def _write(self, kind: Kind, at_ns: int, parts: tuple[bytes, ...]) -> int:
         assert self._header is not None
+        place = place_of(self._number, self._size)
         head = head_of(self._header, kind, at_ns, parts)
         size = HEAD_BYTES + sum(map(len, parts))
         try:
@@ -299,6 +333,7 @@ class Journal:
         self._size += size
         self.bytes += size
         self._last_ns = at_ns
+        return place
 
     def _fail(self, problem: OSError) -> None:
         self.errors += 1
@@ -399,14 +434,16 @@ class Journal:
             self._pool.submit(_sync_and_close, fd)
 
     def prune(self, now_ns: int) -> None:
-        """Deletes the oldest files that are too old, or too many, and not needed."""
+        """Deletes the oldest files that are too old and not needed, or too many."""
+        needed = self.needed() if self.needed is not None else self._number
         wholes = [place for place, each in enumerate(self._old) if place and each.is_whole]
         if self._is_whole and self._old:
             wholes.append(len(self._old))
         gone = 0
         for place in wholes:
-            last_ns = self._old[place - 1].last_ns
-            if self.bytes <= self.rules.bytes_max and last_ns > now_ns - self.rules.keep_ns:
+            last = self._old[place - 1]
+            is_of_use = last.last_ns > now_ns - self.rules.keep_ns or last.number >= needed
+            if self.bytes <= self.rules.bytes_max and is_of_use:
                 break
             for each in self._old[gone:place]:
                 with suppress(FileNotFoundError):
@@ -414,6 +451,8 @@ class Journal:
                 self.bytes -= each.bytes
             gone = place
         del self._old[:gone]
+        if gone and self.pruned is not None:
+            self.pruned(self._old[0].number if self._old else self._number)
 
     # --- power ---------------------------------------------------------------------------------
 

@@ -7,9 +7,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 from collector.state.records import Kind
-from collector.state.segment import HEADERS_BYTES, Damage, Record, read, read_header, segments
+from collector.state.segment import (
+    HEAD_BYTES,
+    HEADERS_BYTES,
+    PAYLOAD_MAX,
+    Damage,
+    Record,
+    length_in,
+    number_of,
+    numbered,
+    offset_of,
+    read,
+    read_header,
+    record_at,
+    segments,
+)
 
-__all__ = ["Found", "found_in", "read_file"]
+__all__ = ["Found", "found_in", "read_file", "read_record"]
 
 
 class Found(NamedTuple):
@@ -60,3 +74,22 @@ def read_file(path: Path) -> Iterator[Record | Damage]:
             yield Damage(each.offset, len(each.payload), why)
         else:
             yield each
+
+
+def read_record(folder: Path, place: int) -> Record | None:
+    """The record at a place of a journal; None where there is none any more.
+
+    Raises:
+        OSError: the file is there, and cannot be read.
+    """
+    try:
+        with numbered(folder, number_of(place)).open("rb") as file:
+            header = read_header(file.read(HEADERS_BYTES))
+            file.seek(offset_of(place))
+            head = file.read(HEAD_BYTES)
+            length = length_in(head)
+            if isinstance(header, Damage) or not 0 <= length <= PAYLOAD_MAX:
+                return None
+            return record_at(head + file.read(length), 0, header)
+    except FileNotFoundError:
+        return None

@@ -14,7 +14,9 @@ import msgspec
 
 __all__ = [
     "Asked",
+    "Confirmed",
     "Delivered",
+    "Forwarded",
     "Gap",
     "Kind",
     "Known",
@@ -65,6 +67,10 @@ class Kind(IntEnum):
     """A client asked about calls, and those that were not denied went ahead."""
     OUTCOME = 15
     """A client said what became of a decided call."""
+    FORWARDED = 16
+    """A request goes on to next hops."""
+    CONFIRMED = 17
+    """A next hop need not be sent some requests any more."""
 
 
 class Opened(msgspec.Struct, array_like=True):
@@ -120,6 +126,32 @@ class Gap(msgspec.Struct, array_like=True):
 
     since_ns: int
     requests: int
+
+
+class Forwarded(msgspec.Struct, array_like=True):
+    """A request that goes on to next hops."""
+
+    request: int
+    """The place of its record; 0 where its body is here."""
+    hops: list[str]
+    """Names of the next hops."""
+    signal: str
+    encoding: Encoding
+    metadata: list[tuple[bytes, bytes]]
+    """Headers of its sender."""
+    marks: list[tuple[bytes, str, str, str, float | None, bool]]
+    """Verdicts on its spans: trace id and span id, verdict, reason, spec, HarmRate, possible harm."""
+    body: bytes = b""
+
+
+class Confirmed(msgspec.Struct, array_like=True):
+    """Requests that one next hop has got, or will never get."""
+
+    hop: str
+    places: list[int]
+    """Of the records `FORWARDED`."""
+    counts: list[tuple[str, str, str, int]] = []
+    """What became of them: signal, result, reason for which they were dropped, and their number."""
 
 
 _HEAD: Final = struct.Struct("<BHHB")

@@ -39,10 +39,15 @@ __all__ = [
     "Header",
     "Record",
     "head_of",
+    "length_in",
     "new_header",
+    "number_of",
     "numbered",
+    "offset_of",
+    "place_of",
     "read",
     "read_header",
+    "record_at",
     "segments",
 ]
 
@@ -62,6 +67,7 @@ HEAD_BYTES: Final = _HEAD.size
 _CRC_BYTES: Final = 4
 _MARK_BYTES: Final = 8
 _SALT_BYTES: Final = 20
+_OFFSET_BITS: Final = 36
 
 
 class Header(NamedTuple):
@@ -164,6 +170,16 @@ def read(data: bytes) -> Iterator[Record | Damage]:
         yield Damage(begin, at - begin, why, torn=is_last)
 
 
+def length_in(head: bytes) -> int:
+    """Bytes of the payload that a record's head announces; -1 where it is no head."""
+    return int(_HEAD.unpack(head)[1]) if len(head) == HEAD_BYTES else -1
+
+
+def record_at(data: bytes, at: int, header: Header) -> Record | None:
+    """The record at a place of a file, or of a part of it; None where none counts."""
+    return _record(data, at, header)
+
+
 def _record(data: bytes, at: int, header: Header) -> Record | None:
     """The record at a place; None where none counts."""
     if len(data) - at < HEAD_BYTES or not data.startswith(header.mark, at):
@@ -186,6 +202,21 @@ def _next(data: bytes, at: int, header: Header) -> int:
             return found
         at = found + 1
     return len(data)
+
+
+def place_of(number: int, offset: int) -> int:
+    """A record's place in a journal, in one number; later records have higher ones."""
+    return number << _OFFSET_BITS | offset
+
+
+def number_of(place: int) -> int:
+    """The number of the file in which a record is."""
+    return place >> _OFFSET_BITS
+
+
+def offset_of(place: int) -> int:
+    """Where in its file a record is."""
+    return place & (1 << _OFFSET_BITS) - 1
 
 
 def numbered(folder: Path, number: int) -> Path:

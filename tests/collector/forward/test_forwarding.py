@@ -368,6 +368,7 @@ def test_metrics_are_there_from_the_start() -> None:
                     "gave_up",
                     "unreadable",
                     "shutdown",
+                    "not_in_journal",
                     "internal_error",
                 )
             },

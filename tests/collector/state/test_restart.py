@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from collector.config.settings import Alerts, Auth, Bearer, Receiver
+from collector.decode.protobuf.message_classes import varint
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.decode.span import Resource, Span
 from collector.net.watched_files import UnusableError
@@ -302,6 +303,29 @@ def test_a_large_request_survives(tmp_path: Path) -> None:
         assert results[0] == results[1]
 
     asyncio.run(run())
+
+
+def test_a_request_that_fills_a_file_is_behind_a_whole_head(tmp_path: Path) -> None:
+    """A request that is larger than a file leaves the head of its file to be written: older files can go."""
+
+    async def main() -> None:
+        life = Life(tmp_path, SPECS, state={"bytes_max": 1 << 20})
+        app = await life.start()
+        for number in range(40):
+            spans = World(Random(number)).session(f"s{number}", life.clock.now, "shop").spans
+            bulk = (
+                b"\xfa\x3f" + varint(128 << 10) + bytes(128 << 10)
+            )  # a field that nobody knows
+            await app.export.ingest("traces", body_of(spans) + bulk, "proto", "grpc")
+            life.pass_to(life.clock.now + SECOND)
+        assert app._state is not None
+        journal = app._state.journal
+        assert journal.records["whole"] >= 39
+        assert journal.bytes < (1 << 20) + (256 << 10)
+        assert not [key for key in app._stats.counts if key[0] == "internal_errors"]
+
+    with captured():
+        asyncio.run(main())
 
 
 def test_senders_come_back(tmp_path: Path) -> None:
