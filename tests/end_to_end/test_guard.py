@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import threading
@@ -17,7 +18,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import Tracer
 
-from guard import Call, Decision, Denied, Guard
+from guard import BaseGuard, Call, Decision, Denied, Guard, LocalGuard
+from monitor import Limits, Monitor, load_spec
 from tests.end_to_end.service import Service, eventually
 from tests.guard.double import free_port
 
@@ -127,6 +129,28 @@ def test_parallel_calls_are_decided_together(service: Service, check: Check) -> 
     assert "depends on the order of calls that overlap" in together[0].message
     [judgement] = service.judgements("s1")
     assert (judgement["calls"], judgement["harmful"]) == (2, 0)
+
+
+def test_a_guard_in_process_says_the_same(service: Service, spec: str) -> None:
+    """The same questions get the same answers, words and specs from a service and from a monitor in this process."""
+    monitor = Monitor([load_spec(spec)], Limits(history_complete=True))
+    local = LocalGuard(monitor, session="s1", agent="till", service="shop")
+    decisions = []
+    for tool in ("pay", "look", "fly", "approve", "pay", "pay", "look"):
+        with guard_of(service) as remote:  # at its end, the outcome has arrived
+            found = _said(remote, tool)
+        assert found == _said(local, tool)
+        decisions.append(found["decision"])
+
+    assert decisions == ["deny", "allow", "deny", "allow", "allow", "deny", "allow"]
+
+
+def _said(guard: BaseGuard, tool: str) -> Any:
+    """The whole answer, but for its id; an allowed call is made."""
+    decision = guard.check(tool, {})
+    guard.outcome(decision.decision_id, "ran" if decision.allowed else "skipped")
+    raw = json.loads(json.dumps({**decision.raw, "decision_id": ""}))
+    return {**raw, "allowed": decision.allowed, "message": decision.message}
 
 
 # --- spans of refused calls ----------------------------------------------------------------------
