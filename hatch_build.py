@@ -27,8 +27,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 SWITCH = "OFFRAILS_NATIVE"
 UNTRAINED = "untrained"
 """Value of the switch with which it is compiled once; with any other it is trained, where that can be done."""
-NEEDS = ["mypy==2.4.1", "setuptools>=80", "httptools>=0.6", "msgspec>=0.19"]
-"""The last two for their types."""
+NEEDS = ["mypy==2.4.1", "setuptools>=80"]
 TRAINING = "tests/bench/training.py"
 
 COMPILED = {
@@ -91,10 +90,8 @@ class Native(BuildHookInterface[Any]):
     """Adds the compiled modules to a wheel."""
 
     def dependencies(self) -> list[str]:
-        """What the build needs beside hatchling: for the training, what the program needs."""
-        if not os.environ.get(SWITCH):
-            return []
-        return NEEDS + (self.metadata.core.dependencies if _can_train(Path(self.root)) else [])
+        """What the build needs beside hatchling: also what the program needs, for its types and the training."""
+        return NEEDS + self.metadata.core.dependencies if os.environ.get(SWITCH) else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compiles, if it is asked for; an editable install is always plain."""
@@ -178,6 +175,8 @@ def _build(modules: Sequence[Any], place: Path, scratch: Path, how: list[str]) -
         module.extra_link_args = [*module.extra_link_args, *linked, *how]
     command = _parallel()(Distribution({"name": "offrails", "ext_modules": made}))
     command.build_lib, command.build_temp, command.force = str(place), str(scratch), True
+    # mypyc makes a small extension for each module, beside a large one that holds them all.
+    command.parallel = os.cpu_count()
     command.ensure_finalized()
     command.run()
 
@@ -188,24 +187,19 @@ def _parallel() -> type[Any]:
 
     class Parallel(build_ext):
         def build_extensions(self) -> None:
-            compiler = self.compiler
-            compile_all, compile_one = compiler.compile, compiler._compile  # noqa: SLF001
+            compile_all = self.compiler.compile
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
 
-            def compiled(*arguments: Any, **named: Any) -> Any:
-                begun = []
-                with ThreadPoolExecutor(os.cpu_count()) as pool:
+                def compiled(sources: list[str], *arguments: Any, **named: Any) -> list[str]:
+                    """Compiles each source by itself, the largest first: none is left alone at the end."""
+                    begun = {
+                        each: pool.submit(compile_all, [each], *arguments, **named)
+                        for each in sorted(sources, key=os.path.getsize, reverse=True)
+                    }
+                    return [made for each in sources for made in begun[each].result()]
 
-                    def begin(*of: Any) -> None:
-                        begun.append(pool.submit(compile_one, *of))
-
-                    compiler._compile = begin  # noqa: SLF001
-                    objects = compile_all(*arguments, **named)
-                for each in begun:
-                    each.result()
-                return objects
-
-            compiler.compile = compiled
-            super().build_extensions()
+                self.compiler.compile = compiled
+                super().build_extensions()
 
     return Parallel
 

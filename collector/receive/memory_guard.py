@@ -10,7 +10,6 @@ Example: the limit is 400 MiB. The marks are 360 MiB (the limit less 40 MiB) and
 
 from __future__ import annotations
 
-import ctypes
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -111,5 +110,7 @@ def resident_bytes() -> Callable[[], int] | None:
 
 def _trim() -> None:
     """Returns the free memory that glibc keeps. Other C libraries keep little, or return it by themselves."""
+    import ctypes  # half a megabyte, for those that are short of memory
+
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -95,6 +95,7 @@ def generate(
     seed: int = 1,
     start_ns: int = 1_700_000_000 * SECOND,
     late: float = LATE,
+    speakers: int = len(SPEAKERS),
 ) -> Traffic:
     """Traffic of many sessions in flight, the same for the same arguments.
 
@@ -104,8 +105,10 @@ def generate(
         seed: other seeds give other ids and another order.
         start_ns: when the first session begins, Unix nanoseconds.
         late: share of model and tool spans that are held back.
+        speakers: how many instrumentations; with one, a request is one resource with one scope, as
+            the SDK of one agent sends.
     """
-    source = _source(random.Random(seed), start_ns, late)
+    source = _source(random.Random(seed), start_ns, late, speakers)
     sent: list[_Sent] = []
     bodies = []
     for _ in range(requests):
@@ -132,7 +135,9 @@ def is_harmful(before: Sequence[str], tool: str) -> bool:
     return harms([*before, tool]) > harms(before)
 
 
-def _source(chance: random.Random, start_ns: int, late: float) -> Iterator[_Sent]:
+def _source(
+    chance: random.Random, start_ns: int, late: float, speakers: int
+) -> Iterator[_Sent]:
     """An endless series of spans, of sessions that begin as others end.
 
     The first call of all comes in order: from then on it is known that tools have spans of their
@@ -142,7 +147,7 @@ def _source(chance: random.Random, start_ns: int, late: float) -> Iterator[_Sent
 
     def begun() -> list[_Sent]:
         number = next(numbers)
-        spans = list(_session(number, start_ns + number * SECOND // 100, chance))
+        spans = list(_session(number, start_ns + number * SECOND // 100, chance, speakers))
         return _held_back(spans, late if number > 1 else 0.0, chance)
 
     live = [begun() for _ in range(IN_FLIGHT)]
@@ -155,9 +160,11 @@ def _source(chance: random.Random, start_ns: int, late: float) -> Iterator[_Sent
             live[at] = begun()
 
 
-def _session(number: int, start_ns: int, chance: random.Random) -> Iterable[_Sent]:
+def _session(
+    number: int, start_ns: int, chance: random.Random, speakers: int
+) -> Iterable[_Sent]:
     """The spans of one session in the order they end."""
-    at = chance.randrange(len(SPEAKERS))
+    at = chance.randrange(speakers)
     tools = chance.choice(RUNS)
     conversation = f"rover-{number}-{chance.randbytes(4).hex()}"
     made: list[Call] = []

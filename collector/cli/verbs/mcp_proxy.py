@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
 from collector.cli.guarding import add_guard, guard_of
 from collector.cli.inputs import FAILED, quit_with
@@ -53,6 +52,8 @@ def run(options: argparse.Namespace) -> int:
         quit_with("mcp-proxy: expected -- COMMAND..., or --listen and --to")
     if not over_http and not options.command:
         quit_with("mcp-proxy: expected -- COMMAND..., or --listen and --to")
+    from uuid import uuid4
+
     from guard.mcp.gate import Gate
 
     with guard_of(options) as guard:

@@ -7,11 +7,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from collector.decode.protobuf.slices import PARTS_MAX, REPEATED_SHARE, SLICE_BYTES
+from collector.decode.protobuf.slices import PARTS_MAX, REPEATED_SHARE
 from collector.decode.span import Malformed
 
-__all__ = ["Place", "json_slices"]
+__all__ = ["SLICE_BYTES", "Place", "json_slices"]
 
+SLICE_BYTES: Final = 64 << 10
+"""A quarter of what a slice of protobuf has: JSON takes many times as long to decode."""
 OBJECTS_MAX: Final = 500_000
 OBJECT_BYTES_MIN: Final = 16
 """More than OBJECTS_MAX objects are accepted only if they have at least this mean size. Objects of exporters have

@@ -6,8 +6,9 @@ order gives the spans of the whole request.
 Only the envelopes are read here: resources, scopes and the lengths of spans. Traces, metrics and logs
 have the same field numbers, so this serves all three. Contents are checked when a slice is decoded.
 
-Each slice repeats its resource and scope. It has `SLICE_BYTES`, or four times these if that is more, so
-all slices together are at most a quarter larger than the request.
+Each slice repeats its resource and scope. It has `LARGE_BYTES`, as a request that is not cut may have, or
+four times its resource and scope if that is more. So all slices together are at most a quarter larger
+than the request.
 """
 
 from __future__ import annotations
@@ -19,12 +20,10 @@ from typing import Final
 from collector.decode.protobuf.message_classes import varint
 from collector.decode.span import ATTRIBUTES_MAX, Malformed
 
-__all__ = ["LARGE_BYTES", "PARTS_MAX", "SLICE_BYTES", "proto_slices"]
+__all__ = ["LARGE_BYTES", "PARTS_MAX", "proto_slices"]
 
 LARGE_BYTES: Final = 256 << 10
-"""Larger requests are worth cutting."""
-SLICE_BYTES: Final = 64 << 10
-"""About 100 spans: 1 ms of work."""
+"""Larger requests are cut. About 100 spans of 2.5 KB: compiled 0.1 ms of decoding, plain 0.5 ms."""
 REPEATED_SHARE: Final = 4
 """A slice has at least this many times the size of its head (resource and scope)."""
 PARTS_MAX: Final = 500
@@ -58,7 +57,7 @@ CROWDED: Final = b"\x4a\x00" * (ATTRIBUTES_MAX + 1)
 """A span with one attribute too many and no other field."""
 
 
-def proto_slices(body: bytes, size: int = SLICE_BYTES) -> Iterator[bytes | None]:
+def proto_slices(body: bytes, size: int = LARGE_BYTES) -> Iterator[bytes | None]:
     """Cut a protobuf request into slices; None gives other requests a turn.
 
     Args:

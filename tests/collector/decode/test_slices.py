@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.decode.json import otlp_json
-from collector.decode.json.slices import json_slices
+from collector.decode.json.slices import SLICE_BYTES, json_slices
 from collector.decode.protobuf import otlp_proto
-from collector.decode.protobuf.slices import SLICE_BYTES, proto_slices
+from collector.decode.protobuf.slices import LARGE_BYTES, proto_slices
 from collector.decode.span import ATTRIBUTES_MAX, Batch, Malformed
 from tests.conformance.bodies import raw_field
 
@@ -107,7 +107,7 @@ def test_slices_are_small() -> None:
     body = request([[500]], text="x" * 2_000).SerializeToString()
     pieces = [piece for piece in proto_slices(body) if piece is not None]
     assert len(pieces) >= 4
-    assert max(map(len, pieces)) < SLICE_BYTES + 5_000
+    assert max(map(len, pieces)) < LARGE_BYTES + 5_000
     texts = [piece for _, piece in json_slices(as_json(request([[500]], text="x" * 2_000)))]
     assert len(texts) >= 4
     assert max(map(len, texts)) < SLICE_BYTES + 5_000
