@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import shutil
 import signal
 import threading
@@ -119,6 +120,13 @@ class Monitor:
         """Stops its process where it is, or lets it go on."""
         self.service.process.send_signal(signal.SIGSTOP if frozen else signal.SIGCONT)
 
+    def fill_disk(self, *, full: bool) -> None:
+        """Files of its process take nothing more, as on a full disk, or do again."""
+        size = 0 if full else resource.RLIM_INFINITY
+        resource.prlimit(
+            self.service.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY)
+        )
+
 
 class Agent:
     """An agent that works a session each second, in a thread; what it cannot send is lost.
@@ -220,8 +228,10 @@ class Fleet:
             settings |= {
                 "OFFRAILS_ALERTS_WEBHOOK_URL": self.hook.url,
                 "OFFRAILS_RECEIVER_AUTH_BEARER_TOKENS_FILE": str(tokens),
-                "OFFRAILS_RECEIVER_AUTH_BEARER_LIMITS_REQUESTS_PER_SECOND": "20",
+                "OFFRAILS_RECEIVER_AUTH_BEARER_LIMITS_REQUESTS_PER_SECOND": "10",
             }
+        if name == "sidecar-b":
+            settings["OFFRAILS_STATE_DIR"] = str(self._folder / "journal")
         (self._folder / name).mkdir()
         specs = paging_specs(self._folder / name)
         (specs / "watched.yaml").write_text(_WATCHED)

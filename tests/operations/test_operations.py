@@ -6,6 +6,7 @@ Alertmanager. `fleet` has the clock: a minute of the rules is three seconds. `ma
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -24,7 +25,12 @@ PAGED = "AgentCriticalHarmfulCall"
 STUCK = "AgentSessionStuck"
 HARM = ("unlock_safety", "water")
 SLACK = 4
-"""Seconds for scrapes and evaluations, and for a busy machine, beyond what a rule promises."""
+"""Seconds for scrapes and evaluations beyond what a rule promises, where nobody else uses the machine."""
+
+
+def slack() -> float:
+    """The same on this machine as it is now: longer by how many processes wait for each processor."""
+    return SLACK * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 @pytest.fixture
@@ -35,14 +41,14 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
 
 
 def test_half_an_hour(fleet: Fleet) -> None:
-    """Harm, kills, freezes, floods, outages, a bad spec, a silent agent and a quiet night: each is told once."""
+    """Harm, kills, freezes, floods, outages, a full disk, a bad spec, a silent agent and a quiet night: each is told once."""
     gateway, first, second = fleet.monitors.values()
     apple, birch, cedar, dogwood, elm = fleet.agents.values()
     expected: Counter[tuple[str, str]] = Counter()
 
     def told(name: str, who: str, minutes: float = 0.0) -> None:
         """An alert is told, at most so many minutes of the clock (and some slack) from now."""
-        fleet.wait_told(name, who, minutes * MINUTE + SLACK)
+        fleet.wait_told(name, who, minutes * MINUTE + slack())
         expected[name, who] += 1
 
     # A calm start: no alert for what has just begun.
@@ -64,7 +70,7 @@ def test_half_an_hour(fleet: Fleet) -> None:
     elm.run(*HARM)
     told(PAGED, "elm")
     first.start()
-    fleet.wait_over("AgentMonitorDown", first.instance, MINUTE + SLACK)
+    fleet.wait_over("AgentMonitorDown", first.instance, MINUTE + slack())
 
     # A rollout loses nothing, and tells nothing.
     gateway.restart()
@@ -74,7 +80,7 @@ def test_half_an_hour(fleet: Fleet) -> None:
     second.freeze(frozen=True)
     told("AgentMonitorDown", second.instance, 2 + 10 / 60)
     second.freeze(frozen=False)
-    fleet.wait_over("AgentMonitorDown", second.instance, MINUTE + SLACK)
+    fleet.wait_over("AgentMonitorDown", second.instance, MINUTE + slack())
 
     # A sender whose spans cannot be read, and one that sends too much.
     spans = Rover("", 1).call("move", {}).spans
@@ -92,6 +98,13 @@ def test_half_an_hour(fleet: Fleet) -> None:
     before = sum(fleet.hook.sessions.values())
     fleet.hook.become("well")
     eventually(lambda: sum(fleet.hook.sessions.values()) > before, 30)
+
+    # The disk of a journal is full: its requests are refused, and it goes on once there is room.
+    second.fill_disk(full=True)
+    told("AgentMonitorJournalFailing", second.instance)
+    assert second.service.metric("offrails_journal_failing") == 1
+    second.fill_disk(full=False)
+    eventually(lambda: second.service.metric("offrails_journal_failing") == 0)
 
     # A spec that cannot be read.
     spec = second.specs / "watched.yaml"
