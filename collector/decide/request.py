@@ -24,6 +24,9 @@ __all__ = ["CALLS_MAX", "BadRequest", "Question", "read_outcome", "read_question
 CALLS_MAX: Final = 64
 """Calls of one question: as many as one call may have spans."""
 
+ARGUMENTS_MAX: Final = 1_024
+"""Arguments of one call, by their names. Each costs time in which nobody else is answered."""
+
 ATTRIBUTES_MAX: Final = 64
 """Attributes of one question."""
 
@@ -204,6 +207,10 @@ def _arguments(raw: Raw, where: str) -> dict[str, Any] | None:
         return None
     found = parsed(text)
     if type(found) is dict:
+        if len(found) > ARGUMENTS_MAX:
+            raise BadRequest(
+                f"expected at most {ARGUMENTS_MAX} arguments, found {len(found)}", where
+            )
         return found
     if text.startswith(b"{"):
         raise BadRequest("the arguments nest too deeply", where)

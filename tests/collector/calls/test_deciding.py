@@ -133,6 +133,29 @@ def test_a_call_in_flight_leaves_the_next_one_uncertain() -> None:
     assert client.one("pay", at=4) == "unknown"
 
 
+@pytest.mark.parametrize(
+    ("done", "flying", "asked", "in_flight", "ended"),
+    [
+        ((), "look", "pay", "deny", "deny"),
+        ((), "approve", "pay", "unknown", "allow"),
+        (("approve",), "pay", "pay", "unknown", "deny"),
+        (("approve",), "look", "pay", "allow", "allow"),
+    ],
+)
+def test_an_answer_beside_a_call_in_flight_holds_both_ways(
+    done: tuple[str, ...], flying: str, asked: str, in_flight: str, ended: str
+) -> None:
+    """Certain if it is the same before and after that call; once its outcome is known, it is certain."""
+    client = Client(enforce="block")
+    for each in done:
+        client.tell(client.ask(each, at=1)[0], "ran", at=2)
+    (made,) = client.ask(flying, at=3)
+
+    assert client.one(asked, at=4, commit=False) == in_flight
+    client.tell(made, "ran", at=5)
+    assert client.one(asked, at=6, commit=False) == ended
+
+
 def test_a_denied_call_is_in_no_session() -> None:
     """Under `block` it is not committed; it is handed on and remembered as prevented."""
     client = Client(enforce="block")

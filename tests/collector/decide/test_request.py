@@ -123,6 +123,11 @@ FAULTS: list[tuple[Any, str, str]] = [
     ({"session": "s", "tool": "t" * 10_000}, "tool", "expected at most"),
     ({"session": "s", "tool": "t", "attributes": {"a": []}}, "attributes[...]", "expected"),
     (
+        {"session": "s", "tool": "t", "arguments": dict.fromkeys(map(str, range(1_025)))},
+        "arguments",
+        "at most 1024 arguments, found 1025",
+    ),
+    (
         {"session": "s", "tool": "t", "attributes": {"a": "v" * 2_000}},
         "attributes.a",
         "at most 1024 characters",
