@@ -17,6 +17,7 @@ NAMES = (
     "process",
     "latency",
     "journal",
+    "forward",
     "trajectory",
     "startup",
     "memory",
