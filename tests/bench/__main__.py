@@ -18,6 +18,7 @@ NAMES = (
     "latency",
     "decide",
     "journal",
+    "forward",
     "trajectory",
     "startup",
     "memory",

@@ -105,24 +105,27 @@ class GrpcHop:
     Args:
         reply: gives the answer's message, or the status; None: it never answers.
         credentials: of the server; None: without TLS.
+        port: of the loopback; 0 for a free one.
     """
 
     def __init__(
         self,
         reply: Callable[[GotGrpc], bytes | Status | None] = lambda _: b"",
         credentials: grpc.ServerCredentials | None = None,
+        port: int = 0,
     ) -> None:
         self.reply = reply
         self.got: list[GotGrpc] = []
         self.url = ""
         self._credentials = credentials
+        self._port = port
 
     async def __aenter__(self) -> GrpcHop:
         options = [("grpc.max_receive_message_length", -1), ("grpc.so_reuseport", 0)]
         self._server = grpc.aio.server(options=options)
         self._server.add_generic_rpc_handlers((self,))  # type: ignore[arg-type]
         if self._credentials is None:
-            port = self._server.add_insecure_port("127.0.0.1:0")
+            port = self._server.add_insecure_port(f"127.0.0.1:{self._port}")
             self.url = f"http://127.0.0.1:{port}"
         else:
             port = self._server.add_secure_port("127.0.0.1:0", self._credentials)

@@ -656,3 +656,24 @@ def test_httpx_is_loaded_only_where_it_is_used() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+
+
+def test_a_missing_module_is_looked_for_once() -> None:
+    """What httpcore tries to import with each request fails at once where it is not installed."""
+    program = (
+        "import importlib.util, sys\n"
+        "from collector.net.http_client import options\n"
+        "is_there = importlib.util.find_spec('sniffio') is not None\n"
+        "options('http://a', timeout_seconds=1)\n"
+        "print(is_there or sys.modules['sniffio'] is None)\n"
+        "try:\n"
+        "    import sniffio\n"
+        "except ImportError:\n"
+        "    print(not is_there)\n"
+        "else:\n"
+        "    print(is_there)\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == ["True", "True"]
