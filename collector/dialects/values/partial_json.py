@@ -108,6 +108,7 @@ def _in_c() -> tuple[
 ]:
     """The functions of `native.pyi`; None each if it was not built."""
     try:
+        import collector.decode.native  # noqa: F401 - the next one finds its values only where it is loaded
         from collector.dialects import native
     except ImportError:
         return None, None, None, None, None

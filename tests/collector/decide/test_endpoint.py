@@ -214,7 +214,7 @@ def test_an_error_of_ours_is_answered_and_harms_no_other(
     def broken(*_: Any, **__: Any) -> Any:
         raise KeyError("secret")
 
-    monkeypatch.setattr(server.monitor, "decide", broken)
+    monkeypatch.setattr("collector.decide.service.read_question", broken)  # never compiled
     status, _, found = server.ask(ASK)
     monkeypatch.undo()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -191,12 +193,17 @@ CHANGES = st.lists(
 )
 
 
-def spans_with(*values: bytes | str) -> tuple[Span, Span]:
-    """A span whose attributes have these values, as the protobuf runtime has it and as C has it."""
+def body_with(*values: bytes | str) -> bytes:
+    """A request with one span, whose attributes have these values."""
     told = [field(1, each.encode()) if isinstance(each, str) else each for each in values]
     pairs = [field(9, field(1, b"k%d" % n) + field(2, each)) for n, each in enumerate(told)]
     ids = field(1, b"\1" * 16) + field(2, b"\2" * 8)
-    body = field(1, field(2, field(2, ids + b"".join(pairs))))
+    return field(1, field(2, field(2, ids + b"".join(pairs))))
+
+
+def spans_with(*values: bytes | str) -> tuple[Span, Span]:
+    """A span whose attributes have these values, as the protobuf runtime has it and as C has it."""
+    body = body_with(*values)
     [full] = otlp_proto.decode_any(body).spans
     scanned = scan.decode(body, otlp_proto.ProtoCodec(), native_reader())
     assert scanned is not None
@@ -332,3 +339,18 @@ def test_a_result_is_told_with_its_sign_as_without(result: str) -> None:
             found += [read._is_told(each, fields, 0, "c") for each in spans]
 
     assert found == [result == json.dumps(FAILED)] * 4
+
+
+def test_the_service_reads_texts_where_they_lie() -> None:
+    """Whatever the service imports first, the built reader of JSON finds values of the built reader of bodies."""
+    pytest.importorskip(
+        "collector.dialects.native", reason="the source is tested, not the build"
+    )
+    code = f"""
+import collector.app.service
+from collector.decode.protobuf import otlp_proto
+from collector.dialects.values.partial_json import members_at
+[span] = otlp_proto.decode({body_with('{"a": "x"}')!r}).spans
+assert members_at(span.values, 0, "a") == ("x",)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
