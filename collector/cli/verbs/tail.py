@@ -37,6 +37,8 @@ def add(group: Any) -> None:
             "cannot_finish",
             "stalled",
             "divergence",
+            "prevented",
+            "overruled",
         ),
         help="only verdicts of this kind; repeatable",
     )
