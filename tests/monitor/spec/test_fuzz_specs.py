@@ -23,7 +23,8 @@ from monitor.spec.spec import Spec
 ROOT = Path(__file__).parents[3]
 BUNDLED = ROOT / "dfa_specs"
 TEXTS = [path.read_text() for path in sorted(BUNDLED.rglob("*.yaml"))]
-SLOW_SECONDS = 2.0
+SLOW_SECONDS = 5.0
+"""The slowest takes a third of it on a slow machine; what is to be caught takes minutes."""
 MEMORY_MAX = 200 * 1024 * 1024
 
 
@@ -244,7 +245,7 @@ BOMBS: dict[str, Callable[[], str]] = {
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_hostile_document_is_answered_in_time(name: str) -> None:
-    """Any document takes at most two seconds of this thread."""
+    """Any document takes at most a few seconds of this thread."""
     text = BOMBS[name]()
     start = time.thread_time()
     checked(text)
