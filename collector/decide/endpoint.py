@@ -1,12 +1,16 @@
 """The listener of decisions: `POST /api/v1/decide`, `POST /api/v1/outcome` and `GET /-/healthy`, in JSON.
 
-Each request is answered where its last byte arrives, without a task: a decision takes microseconds.
+A request is answered where its last byte arrives, without a task: a decision takes microseconds. To read a large one may
+take tens of milliseconds, so large ones wait for each other: one in a turn of the event loop, between which others are
+answered.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, Literal
 
 from collector.decide.service import DecideService
@@ -32,6 +36,8 @@ PATHS: Final[Mapping[bytes, Path]] = {
     b"/api/v1/outcome": "outcome",
     b"/-/healthy": "healthy",
 }
+LARGE_BYTES: Final = 16 << 10
+"""Of a body; smaller ones take at most a few milliseconds, whatever is in them."""
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
 HEALTHY: Final = Reply(200, b"ok\n")
@@ -60,6 +66,8 @@ class DecideApp(Service):
     ) -> None:
         super().__init__(stats, max_body, admission, (), guard)
         self.decisions = decisions
+        self.large = asyncio.Lock()
+        """Held by the large request that is answered."""
         self._fault = fault
 
     def start(self, connection: Connection) -> Exchange:
@@ -111,12 +119,21 @@ class _Exchange(AdmittedExchange):
             raise Refusal(Outcome.UNSUPPORTED_MEDIA, "expected a body without Content-Encoding")
 
     def _take(self) -> None:
-        decisions, body = self._app.decisions, self._body()
-        if self._path == "decide":
-            status, answer = decisions.decide(body, self._sender)
+        body = self._body()
+        if len(body) > LARGE_BYTES:
+            self._answer_later(partial(self._reply_large, body))
         else:
-            status, answer = decisions.settle(body, self._sender)
-        self._answer(Reply(status, answer))
+            self._answer(self._reply(body))
+
+    def _reply(self, body: bytes) -> Reply:
+        decisions = self._app.decisions
+        take = decisions.decide if self._path == "decide" else decisions.settle
+        return Reply(*take(body, self._sender))
+
+    async def _reply_large(self, body: bytes) -> Reply:
+        async with self._app.large:
+            await asyncio.sleep(0)
+            return self._reply(body)
 
     def _refused(self, refusal: Refusal) -> Reply:
         headers = refusal_headers(refusal)

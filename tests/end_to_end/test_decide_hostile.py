@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 
 CALLS: Final = 4
 """Of the good agent, each with three requests."""
-LONGEST_SECONDS: Final = 3.0
-"""CPU time of the service between a request and its answer, which may wait for a question of each hostile client. On a
-machine that is not slow it is a fraction of a second."""
+LONGEST_SECONDS: Final = 1.0
+"""CPU time of the service between a request and its answer."""
 HOSTILE: Final = 4
 """Clients at a time."""
 SLOW: Final = 60

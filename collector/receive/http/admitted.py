@@ -9,8 +9,9 @@ Invariant: a request holds a place from the first byte of its body to its answer
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from fnmatch import fnmatchcase
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
@@ -251,6 +252,30 @@ class AdmittedExchange(Exchange):
         self._leave()
         if not self.is_whole:
             self._count_lost()
+
+    def _answer_later(self, reply: Callable[[], Coroutine[Any, Any, Reply]]) -> None:
+        """Has a task answer. It holds the request's place to its end, also where the connection is lost."""
+        place, self._place = self._place, None
+        if place is not None:
+            place.keep()
+        tasks = self.connection.connections.tasks
+        task = asyncio.get_running_loop().create_task(self._answer_by(reply, place))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    async def _answer_by(
+        self, reply: Callable[[], Coroutine[Any, Any, Reply]], place: Place | None
+    ) -> None:
+        try:
+            found = await reply()
+        except Refusal as refusal:
+            found = self._refused(refusal)
+        except Exception as error:  # noqa: BLE001 - as above
+            found = self._refused(self._service.fault(error))
+        finally:
+            if place is not None:
+                place.leave()
+        self._answer(found)
 
     def _body(self) -> bytes:
         pieces, self._pieces = self._pieces, []

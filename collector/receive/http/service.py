@@ -13,6 +13,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final
 
 from collector.decode.protobuf.slices import LARGE_BYTES
@@ -176,11 +177,8 @@ class _Exchange(AdmittedExchange):
             body, coding = inflate(body, coding, self._app.max_body), ""
         export = self._app.export
         if coding or len(body) > LARGE_BYTES or export.waits:
-            if self._place is not None:
-                self._place.keep()
-            task = asyncio.get_running_loop().create_task(self._take_long(body, coding))
-            self.connection.connections.tasks.add(task)
-            task.add_done_callback(self.connection.connections.tasks.discard)
+            held = self._place.bytes if self._place is not None else 0
+            self._answer_later(partial(self._reply_long, body, coding, held))
             return
         transport = TRANSPORTS[self._encoding]
         export = self._app.export
@@ -194,20 +192,24 @@ class _Exchange(AdmittedExchange):
         names = self._app.export.header_names
         return self.headers_of(names) if names else ()
 
-    async def _take_long(self, body: bytes, coding: str) -> None:
-        """The same in slices; a large coded body is inflated beside the loop, one at a time."""
+    async def _reply_long(self, body: bytes, coding: str, held: int) -> Reply:
+        """The same in slices; a large coded body is inflated beside the loop, one at a time.
+
+        Args:
+            body: as it came.
+            coding: its content coding; "" if it has none any more.
+            held: bytes that its place holds.
+        """
         assert self._signal is not None
         app, transport = self._app, TRANSPORTS[self._encoding]
-        # Both are kept to the end, also where the connection is lost.
-        room, place = Reservation(app.admission), self._place
-        self._place = None
+        room = Reservation(app.admission)
         try:
             if coding:
                 async with app.inflating:
                     body = await inflate_beside(
                         body, coding, app.max_body, app.beside, room.hold
                     )
-            elif place is None or place.bytes < len(body):
+            elif held < len(body):
                 room.hold(len(body))
             answer = await app.export.ingest(
                 self._signal,
@@ -218,17 +220,9 @@ class _Exchange(AdmittedExchange):
                 room,
                 self._metadata(),
             )
-        except Refusal as refusal:
-            reply = self._refused(refusal)
-        except Exception as error:  # noqa: BLE001 - as above
-            reply = self._refused(app.export.fault(error))
-        else:
-            reply = self._reply(answer)
         finally:
             room.release()
-            if place is not None:
-                place.leave()
-        self._answer(reply)
+        return self._reply(answer)
 
     # --- what goes out --------------------------------------------------------------------------
 
