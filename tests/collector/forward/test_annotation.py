@@ -142,7 +142,7 @@ def test_json_says_the_same(
     wanted.DiscardUnknownFields()
     parsed = ExportTraceServiceRequest.FromString(to_protobuf("traces", made))
     assert parsed == wanted
-    assert made.count(b'"later"') == body.count(b'"later"')
+    assert made.count(b'"later":') == body.count(b'"later":')
 
 
 def test_the_rest_is_the_same_bytes() -> None:
