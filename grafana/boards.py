@@ -1214,7 +1214,7 @@ def _journal() -> Row:
             Panel(
                 "Time to judge the journal again",
                 "timeseries",
-                "Of the latest start. Receivers are closed meanwhile.",
+                "Of the latest start. Requests that came meanwhile were judged last.",
                 "s",
                 (Target(_own("journal_recovery_seconds"), "{{instance}}"),),
                 6,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from collector.app.recovery import Recovery, Replayed
+from collector.app.recovery import Receive, Recovery, Replayed
 from collector.app.state_counters import CountersOfParts
 from collector.config.settings import Sessions
 from collector.config.settings import State as StateSettings
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from collector.forward.forwarding import Forwarding
 
 __all__ = ["KeptState"]
+
+TICK_SECONDS: Final = 0.25
+"""Between two records of the time, while an earlier one is gone through."""
 
 
 class KeptState:
@@ -91,14 +95,14 @@ class KeptState:
         self,
         monitor: Monitor,
         stats: Stats,
-        export: Export,
+        again: Export,
         alerts: Alerts,
         reloads: Reloads,
         decisions: DecideService,
         app: Replayed,
         forwarding: Forwarding | None,
     ) -> None:
-        """Connects it with the parts of the service."""
+        """Connects it with the parts of the service; `again` judges what was judged before."""
         self._forwarding = forwarding
         parts = CountersOfParts(alerts, reloads, decisions, forwarding)
         self._heads = Heads(self.journal, monitor, stats, parts.get, self.clock)
@@ -108,7 +112,7 @@ class KeptState:
             self.clock,
             monitor,
             stats,
-            export,
+            again,
             parts,
             self._heads,
             app,
@@ -125,22 +129,55 @@ class KeptState:
         """Since when the counters count, Unix nanoseconds."""
         return self.heads.since_ns
 
-    async def recover(self, specs: Sequence[Spec]) -> None:
+    @property
+    def has_past(self) -> bool:
+        """True where an earlier process has left something to go through."""
+        return self._past.head is not None
+
+    async def recover(self, specs: Sequence[Spec], receive: Receive | None) -> None:
         """Goes through the journal, and begins to write behind it.
 
         Args:
             specs: in use from now on.
+            receive: opens the receivers, whose requests are kept meanwhile; None: they open later.
         """
-        recovery, heads = self._recovery, self.heads
+        recovery, journal = self._recovery, self.journal
         assert recovery is not None
-        heads.use(specs)
-        journal = self.journal
-        journal.rotated, journal.complete = heads.begin, heads.complete
-        journal.undivided = heads.undivided
-        await recovery.run(specs)
+        self.heads.use(specs)
+        if not self.has_past:
+            self._write_heads()
+        ticker: asyncio.Task[None] | None = None
+
+        async def begin() -> None:
+            nonlocal ticker
+            assert receive is not None
+            await receive()
+            ticker = asyncio.create_task(self._pass_time())
+
+        try:
+            await recovery.run(specs, begin if receive is not None else None)
+        finally:
+            if ticker is not None:
+                ticker.cancel()
+        journal.follow(self._past.files)
+        if self.has_past:
+            self._write_heads()
+            journal.renew()
+        self._recovery = None
         await self._restore_queues()
         self._past.done()
-        self._recovery = None
+
+    def _write_heads(self) -> None:
+        """Each file begins with what the service knows, from now on."""
+        heads, journal = self.heads, self.journal
+        journal.rotated, journal.complete = heads.begin, heads.complete
+        journal.undivided = heads.undivided
+
+    async def _pass_time(self) -> None:
+        """Notes that time goes on for what is received meanwhile."""
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self.journal.try_append(Kind.TICK, self.clock.present())
 
     async def _restore_queues(self) -> None:
         """What an earlier process had not sent to next hops goes on."""

@@ -7,6 +7,8 @@ the sinks would get waits until the end, and what they had got by then is taken 
 Counters are set to what they were at each place where they were written, so that they go on, however much of the
 journal was deleted or damaged.
 
+Requests that arrive meanwhile are kept behind all that, and are judged in their turn (`collector.state.backlog`).
+
 Nothing here raises for what is in the journal: what cannot be read or judged is counted, and the rest is used.
 
 Example: a process is killed, and the next one starts 2 s later. It replays 40,000 requests, sends the page that had
@@ -17,13 +19,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol
 
 from collector import __version__
 from collector.app.state_counters import CountersOfParts
 from collector.receive.export import Export
 from collector.receive.status import GRPC_NAMES, Code, Outcome, Refusal
+from collector.state.backlog import Backlog
 from collector.state.heads import Heads
 from collector.state.journal import Journal
 from collector.state.past import Flaw, Past
@@ -50,13 +53,13 @@ from monitor.engine import Monitor
 from monitor.limits import SECOND
 from monitor.spec.spec import Spec
 
-__all__ = ["Recovery", "Replayed", "compiled"]
+__all__ = ["Receive", "Recovery", "Replayed", "compiled"]
 
 TURN_SECONDS: Final = 0.01
 """Of work before health is answered."""
 FLAWS_LOGGED: Final = 20
-AFTERWARDS: Final = frozenset({Kind.DELIVERED, Kind.CONFIRMED})
-"""Records that may come when nothing is received any more."""
+
+Receive = Callable[[], Awaitable[None]]
 
 
 class Replayed(Protocol):
@@ -96,7 +99,7 @@ class Recovery:
         clock: is set to the times of then.
         monitor: made for the time at which the replay begins.
         stats: the process's counters.
-        export: judges requests.
+        export: judges requests, and keeps none.
         parts: whose counters go on, too.
         heads: learns since when the counters count.
         app: all else.
@@ -126,39 +129,67 @@ class Recovery:
         self._heads = heads
         self._app = app
         self._bridged_ns = bridged_ns
-        self._last_ns = 0
         self._digest = b""
         self._judged = 0
+        self._late = 0
+        """Of these, requests that arrived meanwhile."""
         self._wrong = 0
-        self._clock_set = 0
-        """By how much the clock stands behind the last record, nanoseconds."""
         self._turn = time.perf_counter()
 
-    async def run(self, specs: Sequence[Spec]) -> None:
-        """Replays all of it, comes back to the present, and begins to write.
+    async def run(self, specs: Sequence[Spec], receive: Receive | None) -> None:
+        """Goes through all of it, and what was kept meanwhile, and comes back to the present.
+
+        Nothing is left when this returns, and nothing was awaited since that was seen.
 
         Args:
             specs: in use from now on.
+            receive: opens the receivers, whose requests are kept and judged in their turn; None: they open later.
         """
         begun = time.perf_counter()
-        head = self._past.head
-        if head is not None:
+        if self._past.head is None:
+            await self._open()
+        else:
+            if receive is not None:
+                await self._open()
+                await receive()
             self._begin(specs)
             try:
-                for found in self._past.paths:
-                    for record in await self._records(found):
-                        await self._take(record)
+                await self._go_through(specs, opens=receive is None)
             finally:
                 self._clock.at_ns = None
-        now = self._clock()
-        missed_ns = self._return(now, specs) if head is not None else -1
         self._journal.replayed += self._judged
         self._journal.recovery_seconds = time.perf_counter() - begun
-        self._journal.begin(self._past.files)
-        if self._clock_set:
-            self._journal.try_append(Kind.CLOCK, now, encoded(self._clock_set))
-        self._journal.try_append(Kind.OPENED, now, encoded(Opened(__version__, missed_ns)))
         self._report()
+
+    async def _open(self) -> None:
+        """Begins to write, behind all that is to be gone through."""
+        missed_ns, by = -1, 0
+        self._clock.at_ns = None
+        if self._past.head is not None:
+            last_ns = await asyncio.to_thread(self._past.last_ns)
+            missed_ns, by = self._away(last_ns, self._clock())
+        now, journal = self._clock(), self._journal
+        journal.begin()
+        if by:
+            journal.try_append(Kind.CLOCK, now, encoded(by))
+        journal.try_append(Kind.OPENED, now, encoded(Opened(__version__, missed_ns)))
+        self._heads.write_specs()
+
+    async def _go_through(self, specs: Sequence[Spec], *, opens: bool) -> None:
+        """The files of earlier processes, and what this one has written by then."""
+        for found in self._past.paths:
+            for record in await self._records(found):
+                await self._take(record)
+        if specs_record(specs).digest != self._digest:
+            self._app.use_again(specs)
+            self._digest = specs_record(specs).digest
+        if opens:
+            await self._open()
+        before, backlog = self._judged, Backlog(self._journal)
+        while not backlog.is_empty:
+            for record in await backlog.read():
+                await self._take(record)
+        self._late = self._judged - before
 
     async def _records(self, found: Found) -> list[Record]:
         """The records of a file, read beside the event loop; none where the disk does not give it."""
@@ -171,7 +202,7 @@ class Recovery:
     def _begin(self, specs: Sequence[Spec]) -> None:
         head = self._past.head
         assert head is not None
-        self._last_ns = self._clock.at_ns = head.started_ns
+        self._clock.at_ns = head.started_ns
         self._heads.since_ns = head.started_ns
         self._monitor.drop_marks(head.marks)
         self._digest = specs_record(specs).digest
@@ -184,8 +215,6 @@ class Recovery:
 
     async def _take(self, record: Record) -> None:
         self._clock.at_ns = record.at_ns
-        if record.kind not in AFTERWARDS:
-            self._last_ns = max(self._last_ns, record.at_ns)
         try:
             if record.kind == Kind.REQUEST:
                 await self._judge(record)
@@ -208,8 +237,8 @@ class Recovery:
         request = request_of(record.payload)
         code = Outcome.OK.value
         try:
-            await self._export.again(
-                request.body, request.encoding, request.transport, request.sender
+            await self._export.ingest(
+                "traces", request.body, request.encoding, request.transport, request.sender
             )
         except Refusal as refusal:
             code = refusal.outcome.value
@@ -241,7 +270,6 @@ class Recovery:
             self._app.confirmed_before(decoded(payload, Confirmed))
         elif kind is Kind.CLOCK:
             self._monitor.clock_moved(decoded(payload, int), now)
-            self._last_ns = now
         elif kind is Kind.GAP:
             self._monitor.missed(decoded(payload, Gap).since_ns, now)
         elif kind is Kind.OPENED:
@@ -265,20 +293,13 @@ class Recovery:
             self._digest = found.digest
             self._app.use_again(specs)
 
-    def _return(self, now: int, specs: Sequence[Spec]) -> int:
-        """Comes back to the present: the specs of now, and the time that has passed."""
-        if specs_record(specs).digest != self._digest:
-            self._app.use_again(specs)
-        if now < self._last_ns - JUMP_NS:
-            self._clock_set = now - self._last_ns
-            self._monitor.clock_moved(self._clock_set, now)
-            return -1
-        down = max(0, now - self._last_ns)
+    def _away(self, last_ns: int, now: int) -> tuple[int, int]:
+        """What the time without a service means: since when spans were missed, -1 if not; by how much the clock was set."""
+        if now < last_ns - JUMP_NS:
+            return -1, now - last_ns
+        down = max(0, now - last_ns)
         self._journal.down_seconds = down / SECOND
-        if down <= self._bridged_ns:
-            return -1
-        self._monitor.missed(self._last_ns, now)
-        return self._last_ns
+        return (-1 if down <= self._bridged_ns else last_ns), 0
 
     def _report(self) -> None:
         flaws = self._past.flaws
@@ -290,6 +311,7 @@ class Recovery:
         log.info(
             "state_recovered",
             requests=self._judged,
+            received_meanwhile=self._late,
             sessions=self._monitor.sessions,
             seconds=round(self._journal.recovery_seconds, 3),
             down_seconds=round(self._journal.down_seconds, 3),

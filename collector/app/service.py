@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -287,7 +288,14 @@ class App:
         pipeline.quiet = not is_annotated
         keep = state.journal if state is not None else None
         export = self.export = Export(
-            pipeline.consume, stats, clock, bounds, record, tracer, self._forwarding, keep
+            pipeline.consume,
+            stats,
+            clock if state is None else state.clock.present,
+            bounds,
+            record,
+            tracer,
+            self._forwarding,
+            keep,
         )
         admission = build_admission(settings.receiver, stats, memory)
         self._capacity = capacity_of(settings)
@@ -331,7 +339,7 @@ class App:
             state.wire(
                 self.monitor,
                 stats,
-                export,
+                Export(pipeline.consume, stats, clock, bounds, is_timed=False),
                 self._alerts,
                 self.reloader.reloads,
                 self._decisions,
@@ -507,25 +515,43 @@ class App:
     # --- the state of an earlier process -------------------------------------------------------
 
     async def _recover(self, state: KeptState) -> None:
-        """Goes through the journal. Health is answered meanwhile, and /metrics says that it is too early."""
-        self._health.reason = self._health.reason or RECOVERING
+        """Goes through the journal. Health is answered meanwhile, and /metrics says that it is too early.
+
+        Senders are answered, too: what they send is kept, and judged in its turn. Where requests go on to next hops, these
+        come first, and senders wait.
+        """
         self._health.is_early = True
         watched = self._servers.get("metrics")
         if watched is not None:
             self.addresses["metrics"] = await watched.start()
         specs = [judge.spec for judge in self.monitor.binder.judges.values()]
+        is_early = state.has_past and self._forwarding is None
+        if not is_early:
+            self._health.reason = self._health.reason or RECOVERING
         self._is_past = True
         self._alerts.hold()
+        early = Stats()
         try:
-            await state.recover(specs)
+            await state.recover(specs, partial(self._receive, early) if is_early else None)
         finally:
             self._is_past = False
+        self.export.judge_now(self._stats)
+        self._stats.add_early(early)
         self._alerts.keep(state.journal)
         self._alerts.release()
         self._pipeline.inventory.new.clear()
         self._health.is_early = False
         if self._health.reason == RECOVERING:
             self._health.reason = ""
+
+    async def _receive(self, early: Stats) -> None:
+        """Opens the receivers of telemetry, while what came before is still to be judged: `early` counts meanwhile."""
+        self.export.judge_later(early)
+        for name, server in self._receivers.items():
+            if name != "decide":
+                self.addresses[name] = await server.start()
+        self._health.ready = True
+        self._log.info("receiving", judged="later", **self.addresses)
 
     def tick_again(self, now: int) -> None:
         """Time went on, in an earlier process."""

@@ -768,7 +768,7 @@ class State(_Section):
             ge=1 << 20,
             description="Bytes of the journal. Beyond it, the oldest files are deleted, and a restart reads the sessions that were in them as joined. A restart judges what is left again.",
         ),
-    ] = 256 * 1024 * 1024
+    ] = 512 * 1024 * 1024
     keep_seconds: Annotated[
         Annotated[Number, Field(gt=0)] | None,
         Field(

@@ -34,5 +34,8 @@ class Health:
     def _readiness(self) -> tuple[int, bytes]:
         why = ", ".join(filter(None, (self.reason, self.faults if self.ready else "")))
         if self.ready and not why:
-            return 200, b"ready\n"
+            return (
+                200,
+                b"ready, and judging what came before\n" if self.is_early else b"ready\n",
+            )
         return 503, f"not ready: {why}\n".encode() if why else b"not ready\n"

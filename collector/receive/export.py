@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from google.protobuf.message import DecodeError
@@ -183,6 +182,7 @@ class Export:
         tracer: makes spans of trace requests; None where own traces are off.
         forward: takes accepted requests on to next hops; None without any.
         keep: keeps trace requests before they are judged; None for no journal.
+        is_timed: whether the time to a verdict counts; False where requests of an earlier time are judged again.
     """
 
     def __init__(
@@ -195,6 +195,8 @@ class Export:
         tracer: Tracer | None = None,
         forward: Forward | None = None,
         keep: Keep | None = None,
+        *,
+        is_timed: bool = True,
     ) -> None:
         self.stats = stats
         self.waits = (keep is not None and keep.waits) or (
@@ -215,12 +217,13 @@ class Export:
         self._keep = keep
         self._one = asyncio.Lock()
         """Held by the large request that is kept and judged."""
-        self._is_again = False
-        """True while requests of an earlier process are judged again."""
+        self._is_timed = is_timed
+        self._judges = True
+        """False while trace requests are only kept, see `judge_later`."""
         self._clock = clock
         self._log = log
         self._logged_ns: dict[str, int] = {}
-        sizes = Sizes(self.limits.value_bytes, partial(stats.count, "attributes_over_bound"))
+        sizes = Sizes(self.limits.value_bytes, self._count_oversized)
         self._proto = otlp_proto.ProtoCodec(sizes)
         self._json = otlp_json.JsonCodec(sizes)
         self._stamp = TenantStamp()
@@ -292,25 +295,20 @@ class Export:
             self._forward.send(request)
         return answer
 
-    async def again(
-        self, body: bytes, encoding: Encoding, transport: str, sender: str | None
-    ) -> None:
-        """Judges a trace request that an earlier process has accepted.
+    def judge_later(self, stats: Stats) -> None:
+        """Trace requests are read and kept, and answered then: who goes through what is kept judges them in turn.
 
-        It is neither kept, recorded nor forwarded again, and makes no span and no latency.
-
-        Raises:
-            Refusal: as it did then.
+        Args:
+            stats: counts meanwhile. What is judged later is counted as it is judged.
         """
-        keep, record, tracer = self._keep, self._record, self._tracer
-        forward, annotated = self._forward, self._annotated
-        self._keep = self._record = self._tracer = self._forward = self._annotated = None
-        self._is_again = True
-        try:
-            await self.ingest("traces", body, encoding, transport, sender)
-        finally:
-            self._keep, self._record, self._tracer = keep, record, tracer
-            self._forward, self._annotated, self._is_again = forward, annotated, False
+        self._judges, self.stats = False, stats
+
+    def judge_now(self, stats: Stats) -> None:
+        """All that was kept is judged: from now on, requests are judged before they are answered."""
+        self._judges, self.stats = True, stats
+
+    def _count_oversized(self) -> None:
+        self.stats.count("attributes_over_bound")
 
     async def _deliver(self, forward: Forward, request: Request, answer: Answer) -> Answer:
         """Passes a request on; what next hops left out that were waited for is in the answer."""
@@ -353,8 +351,9 @@ class Export:
         if batch.spans:
             if self._keep is not None:
                 self._keep.keep(now_ns, request)
-            rejects = self._judge(batch, now_ns, request)
-            self._observe(request, now_ns)
+            if self._judges:
+                rejects = self._judge(batch, now_ns, request)
+                self._observe(request, now_ns)
             if self._record is not None:
                 self._record(request.body, request.encoding)
         return self._answer(rejects, request)
@@ -379,6 +378,7 @@ class Export:
         body, encoding = request.body, request.encoding
         kept: list[Batch] = []
         held = count = spans = 0
+        rejects = Rejects()
         turn = _Turn()
         hold = None if room is None else room.hold
         keeps = True
@@ -387,6 +387,7 @@ class Export:
                 count += 1
                 batch = self._decoded(piece, encoding, place)
                 spans += len(batch.spans)
+                rejects.join(batch.rejects)
                 size = len(piece) + SPAN_BYTES * len(batch.spans)
                 keeps = keeps and held <= KEPT_SPANS and (room is None or room.takes(size))
                 if keeps:
@@ -400,8 +401,12 @@ class Export:
         if len(kept) == count and self._record is None:
             again = iter([("", b"")] * count)
         await asyncio.sleep(0)  # serve others first: the second reading is not interrupted
+        if not self._judges:
+            if spans:
+                self._keep_alone(now_ns, request)
+            return self._answer(rejects, request)
         # A task, so that a sender that disconnects does not leave half of its request judged.
-        judged = self._judge_slices(again, kept, now_ns, request)
+        judged = self._judge_slices(again, kept, rejects, now_ns, request)
         if spans and self._keep is not None:
             judged = self._kept(self._keep, judged, now_ns, request)
         task = asyncio.create_task(judged)
@@ -411,10 +416,18 @@ class Export:
         self._observe(request, now_ns)
         return self._answer(rejects, request)
 
+    def _keep_alone(self, now_ns: int, request: Request) -> None:
+        """Keeps a request that is judged later."""
+        if self._keep is not None:
+            self._keep.keep(now_ns, request)
+        if self._record is not None:
+            self._record(request.body, request.encoding)
+
     async def _judge_slices(
         self,
         slices: Iterator[tuple[str, bytes | None]],
         kept: list[Batch],
+        rejects: Rejects,
         now_ns: int,
         request: Request,
     ) -> Rejects:
@@ -423,17 +436,16 @@ class Export:
         Args:
             slices: of the body; empty if all decoded slices were kept.
             kept: the first slices, decoded.
+            rejects: what the first reading left out; the second adds to it, and returns it.
             now_ns: receipt.
             request: whose body it is.
         """
-        rejects = Rejects()
         failed: Refusal | None = None
         kept.reverse()
         turn = _Turn()
         for place, piece in slices:
             if piece is not None:
                 batch = kept.pop() if kept else self._decoded(piece, request.encoding, place)
-                rejects.join(batch.rejects)
                 for at in range(0, len(batch.spans), TURN_SPANS):
                     part = Batch(batch.spans[at : at + TURN_SPANS], Rejects())
                     try:
@@ -510,7 +522,7 @@ class Export:
         return batch.rejects
 
     def _observe(self, request: Request, now_ns: int) -> None:
-        if self._is_again:
+        if not self._is_timed:
             return
         latency = self.stats.verdict_latency.get(request.transport)
         if latency is not None:

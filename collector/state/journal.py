@@ -86,7 +86,7 @@ class Rules(NamedTuple):
     """How the journal is kept."""
 
     durability: Durability = "process"
-    bytes_max: int = 256 << 20
+    bytes_max: int = 512 << 20
     """Of all files, about."""
     keep_ns: int = 3_600 * SECOND_NS
     """Files whose last record is older are deleted."""
@@ -135,8 +135,13 @@ class Journal:
         self.complete: Callable[[], None] | None = None
         """Called before the next file is begun while the head of this one is not whole."""
         self.records: Counter[str] = Counter()
-        """By kind."""
+        """By kind, of this process."""
+        self._records_before: Counter[str] = Counter()
         self.errors = 0
+        """Of this process."""
+        self._errors_before = 0
+        self.begun = 0
+        """The place of the first record of this process."""
         self.replayed = 0
         """Requests that were judged again at the start."""
         self.recovery_seconds = 0.0
@@ -183,23 +188,33 @@ class Journal:
         self.folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
         self._lock = Lock(self.folder)
 
-    def begin(self, found: Sequence[File]) -> None:
+    def begin(self) -> None:
         """Begins a file behind all that are there, and from then on writes.
 
         Where the disk refuses it, this is counted, and tried again with each record.
-
-        Args:
-            found: those that a replay may begin with, and that are deleted one day.
         """
-        self._old = list(found)
-        self.bytes = sum(each.bytes for each in found)
         self._number = max((number for number, _ in segments(self.folder)), default=0)
+        self.begun = place_of(self._number + 1, HEADERS_BYTES)
         if self.rules.durability == "power":
             self._pool = ThreadPoolExecutor(1, "journal")
+        self.renew()
+
+    def renew(self) -> None:
+        """Begins another file. Where the disk refuses it, records go on as before."""
         try:
             self._open_file()
         except OSError as problem:
             self._fail(problem)
+
+    def follow(self, found: Sequence[File]) -> None:
+        """These files were there before: they are deleted one day."""
+        self._old[:0] = found
+        self.bytes += sum(each.bytes for each in found)
+
+    @property
+    def end(self) -> int:
+        """The place of the record to come, if it goes to the newest file."""
+        return place_of(self._number, self._size)
 
     async def close(self) -> None:
         """Writes no more."""
@@ -371,12 +386,17 @@ class Journal:
 
     def kept(self) -> dict[str, Any]:
         """Counters that go on with the next process, as plain data."""
-        return {"records": dict(self.records), "errors": self.errors, "replayed": self.replayed}
+        records = self.records + self._records_before
+        return {
+            "records": dict(records),
+            "errors": self.errors + self._errors_before,
+            "replayed": self.replayed,
+        }
 
     def set_kept(self, found: Mapping[str, Any]) -> None:
-        """Sets them."""
-        self.records = Counter(found.get("records", self.records))
-        self.errors = found.get("errors", self.errors)
+        """Sets them to what they were before this process."""
+        self._records_before = Counter(found.get("records", self._records_before))
+        self._errors_before = found.get("errors", self._errors_before)
         self.replayed = found.get("replayed", self.replayed)
 
     # --- files ---------------------------------------------------------------------------------
@@ -498,12 +518,13 @@ class Journal:
 
     def readings(self) -> Iterator[Reading]:
         """The journal's own metrics."""
-        kinds = {kind.name.lower(): 0 for kind in Kind} | self.records
+        records = self.records + self._records_before
+        kinds = {kind.name.lower(): 0 for kind in Kind} | records
         yield Reading("journal_bytes", [((), self.bytes)])
         yield Reading(
             "journal_records", [((kind,), count) for kind, count in sorted(kinds.items())]
         )
-        yield Reading("journal_errors", [((), self.errors)])
+        yield Reading("journal_errors", [((), self.errors + self._errors_before)])
         yield Reading("journal_failing", [((), int(self.failing))])
         yield Reading("journal_replayed", [((), self.replayed)])
         yield Reading("journal_recovery_seconds", [((), self.recovery_seconds)])

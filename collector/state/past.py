@@ -23,6 +23,18 @@ from collector.state.segment import FIRST, PATTERN, Damage, Record
 __all__ = ["ATTEMPTS_MAX", "Flaw", "Head", "Past"]
 
 ATTEMPTS_MAX: Final = 5
+ALIVE: Final = frozenset(
+    {
+        Kind.REQUEST,
+        Kind.QUESTION,
+        Kind.OUTCOME,
+        Kind.FORWARDED,
+        Kind.TICK,
+        Kind.SETTLED,
+        Kind.CLOSED,
+    }
+)
+"""Records that only a process writes whose receivers are open, or were until then: not one that could not start."""
 _ATTEMPTS: Final = "attempts"
 _ASIDE: Final = "set-aside"
 
@@ -110,6 +122,22 @@ class Past:
         """Notes a file that the disk does not give."""
         why = problem.strerror or str(problem)
         self.flaws.append(Flaw(found.path.name, 0, found.bytes, why, False))
+
+    def last_ns(self) -> int:
+        """When an earlier process received last, as far as its records say; Unix nanoseconds."""
+        for found in reversed(self._found):
+            last = 0
+            with suppress(OSError):
+                for each in read_file(found.path):
+                    if isinstance(each, Damage):
+                        continue
+                    if each.kind == Kind.CLOCK:
+                        last = each.at_ns
+                    elif each.kind in ALIVE:
+                        last = max(last, each.at_ns)
+            if last:
+                return last
+        return self.head.started_ns if self.head is not None else 0
 
     @property
     def paths(self) -> list[Found]:

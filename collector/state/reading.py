@@ -23,7 +23,7 @@ from collector.state.segment import (
     segments,
 )
 
-__all__ = ["Found", "found_in", "read_file", "read_record"]
+__all__ = ["Found", "found_in", "read_file", "read_on", "read_record"]
 
 
 class Found(NamedTuple):
@@ -74,6 +74,27 @@ def read_file(path: Path) -> Iterator[Record | Damage]:
             yield Damage(each.offset, len(each.payload), why)
         else:
             yield each
+
+
+def read_on(path: Path, offset: int) -> list[Record]:
+    """The records from a place on, of a file that this process writes: they are whole, and the last one ends it.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        header = read_header(file.read(HEADERS_BYTES))
+        file.seek(offset)
+        data = file.read()
+    found: list[Record] = []
+    at = 0
+    while not isinstance(header, Damage):
+        record = record_at(data, at, header)
+        if record is None:
+            break
+        found.append(record._replace(offset=offset + at))
+        at += HEAD_BYTES + len(record.payload)
+    return found
 
 
 def read_record(folder: Path, place: int) -> Record | None:

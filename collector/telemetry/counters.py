@@ -153,6 +153,10 @@ class Tally:
         self._counts = dict(counts)
 
 
+_TAKEN: Final = frozenset({"OK", "200"})
+_COUNTED_LATER: Final = frozenset({"spans_rejected", "attributes_over_bound"})
+
+
 class Stats:
     """Every counter of the process, keyed by label values."""
 
@@ -221,6 +225,15 @@ class Stats:
                 self.verdict_latency[name].set(counts, total)
         if "span_lag" in found:
             self.span_lag.set(*found["span_lag"])
+
+    def add_early(self, early: Stats) -> None:
+        """Adds what was counted while trace requests were only kept, but for these: they are counted as they are judged."""
+        for (transport, signal, code), n in early.requests.items():
+            if signal != "traces" or code not in _TAKEN:
+                self._requests.add(n, transport, signal, code)
+        for key, n in early.counts.items():
+            if key[0] not in _COUNTED_LATER:
+                self.add(key, n)
 
     def request(self, transport: Transport, signal: str, code: str) -> None:
         """Count one answered request; `code` is the gRPC code's name or the HTTP status."""

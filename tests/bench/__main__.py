@@ -18,6 +18,7 @@ NAMES = (
     "latency",
     "decide",
     "journal",
+    "restart",
     "forward",
     "trajectory",
     "startup",

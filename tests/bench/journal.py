@@ -1,11 +1,10 @@
-"""What the journal costs: a record beside other stores, a span of the service, a restart.
+"""What the journal costs: a record beside other stores, and a span of the service.
 
     python -m tests.bench.journal
 
 Stores: CPU and wall microseconds of one record of 30 KB, the least of several rounds. Service: CPU
 microseconds of the server a span without a journal, with `process` and with `power`, the least of several
-rotating rounds, and the p99 of the answer at 1,000 spans a second. Restart: seconds from the start of a
-process to its line `ready`, for what was sent before. Every row proves its calls and harmful verdicts.
+rotating rounds, and the p99 of the answer at 1,000 spans a second. Every row proves its calls and harmful verdicts.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from collector.receive.request import Request
 from collector.state.journal import Journal, Rules
 from tests.bench import bounds, latency
 from tests.bench.bounds import Bound
-from tests.bench.outcome import Outcome, of_metrics, sent
+from tests.bench.outcome import of_metrics, sent
 from tests.bench.process import TRANSPORTS
 from tests.bench.service import Server, service
 from tests.bench.traffic import generate
@@ -39,8 +38,6 @@ RATIO_MAX: Final = 1.25
 """CPU of a span with `process`, in times of that without a journal."""
 ANSWER_MS_MAX: Final = 20.0
 """p99 of an answer with `power`."""
-RESTART_SIZES: Final = (50, 400)
-"""Spans a request and requests that a restart finds."""
 
 Put = Callable[[], None]
 
@@ -71,17 +68,6 @@ class Answer(NamedTuple):
     verdict_p99: float
 
 
-class Restart(NamedTuple):
-    """How long it takes to start without a journal, and with one."""
-
-    spans: int
-    bytes: int
-    empty_seconds: float
-    seconds: float
-    judged_seconds: float
-    """Of `seconds`: what the service says its replay took."""
-
-
 # --- stores --------------------------------------------------------------------------------------
 
 
@@ -89,7 +75,7 @@ class Restart(NamedTuple):
 def _files(folder: Path, *, sync: bool) -> Iterator[Put]:
     journal = Journal(folder, Rules(bytes_max=1 << 30), time.time_ns)
     journal.open()
-    journal.begin([])
+    journal.begin()
 
     def put() -> None:
         journal.keep(time.time_ns(), Request("traces", BODY, "proto", "grpc"))
@@ -204,33 +190,6 @@ def answers() -> list[Answer]:
     return found
 
 
-def restart() -> Restart:
-    """Starts, sends, ends, and starts again."""
-    size, requests = RESTART_SIZES
-    traffic = generate(size, requests, seed=7)
-    with tempfile.TemporaryDirectory(prefix=".bench-", dir=Path.cwd()) as folder:
-        begun = time.perf_counter()
-        with _kept(Path(folder), "process") as server:
-            empty = time.perf_counter() - begun
-            TRANSPORTS["gRPC"](server, traffic)
-            true = of_metrics(server.metrics())
-            assert true == sent(traffic)
-        begun = time.perf_counter()
-        with _kept(Path(folder), "process") as server:
-            took = time.perf_counter() - begun
-            text = server.metrics()
-        found = of_metrics(text)
-        assert found == Outcome(*true), (found, true)
-        values = dict(line.rsplit(" ", 1) for line in text.splitlines() if line[:1] != "#")
-    return Restart(
-        traffic.spans,
-        int(float(values["offrails_journal_bytes"])),
-        empty,
-        took,
-        float(values["offrails_journal_recovery_seconds"]),
-    )
-
-
 def bounds_of(rows: list[Cost], waits: list[Answer]) -> list[Bound]:
     """CPU with `process`, and the answer with `power`."""
     cpu = {row[:3]: row.cpu for row in rows}
@@ -262,11 +221,6 @@ def main() -> None:
     print(f"\nanswers at {RATE:,} spans/s: ms  p50    p99   verdict p99")
     for wait in waits:
         print(f"{wait.durability:26s} {wait.p50:7.2f} {wait.p99:6.2f} {wait.verdict_p99:8.2f}")
-    found = restart()
-    print(
-        f"\nrestart: {found.spans:,} spans, {found.bytes / 1e6:.1f} MB: {found.seconds:.2f} s to ready,"
-        f" {found.judged_seconds:.2f} s of them judging; {found.empty_seconds:.2f} s without"
-    )
     print(bounds.lines(bounds_of(rows, waits)))
 
 

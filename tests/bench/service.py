@@ -134,11 +134,15 @@ def peers() -> list[Peer]:
 
 @contextlib.contextmanager
 def service(
-    *arguments: str, specs: Path = ROVER, name: str = OURS, plain: bool = False
+    *arguments: str,
+    specs: Path = ROVER,
+    name: str = OURS,
+    plain: bool = False,
+    log: int = subprocess.DEVNULL,
 ) -> Iterator[Server]:
     """The service itself, ready, judging by one spec with a complete history.
 
-    With `plain` it is the one of this folder in any case, not the compiled one.
+    With `plain` it is the one of this folder in any case, not the compiled one. `log` takes its lines, a descriptor.
     """
     command = [sys.executable, "-m", "collector", "serve", "--specs", str(specs)]
     for listener in ("grpc", "http", "metrics"):
@@ -148,7 +152,7 @@ def service(
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=log,
         text=True,
         cwd=ROOT,
         env=environment,

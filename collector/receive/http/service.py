@@ -249,7 +249,10 @@ class _Exchange(AdmittedExchange):
         return CONTENT_TYPES[self._encoding]
 
     def _count(self, code: str) -> None:
-        self._app.stats.request(TRANSPORTS[self._encoding], self._signal or "other", code)
+        stats = (
+            self._app.export.stats
+        )  # while requests are judged later, others than the service's
+        stats.request(TRANSPORTS[self._encoding], self._signal or "other", code)
 
     def _count_lost(self) -> None:
         self._app.stats.count("client_disconnects", TRANSPORTS[self._encoding])

@@ -313,7 +313,7 @@ def test_old_files_with_requests_that_wait_are_kept(tmp_path: Path) -> None:
     now = [1_700_000_000 * ONE_NS]
     journal = Journal(tmp_path, Rules(keep_ns=160 * ONE_NS), lambda: now[0])
     journal.open()
-    journal.begin([])
+    journal.begin()
     needed = [1]
     journal.needed = lambda: needed[0]
 
@@ -366,7 +366,7 @@ def test_a_request_that_is_in_no_file_is_counted(tmp_path: Path) -> None:
     """If the file with a body has been deleted, and not the record that it goes on, that is a counted loss."""
     journal = Journal(tmp_path, Rules(), lambda: 1_700_000_000 * ONE_NS)
     journal.open()
-    journal.begin([])
+    journal.begin()
     record = Forwarded(7 << 36, ["hop"], "traces", "proto", [], [])
     journal.keep_forwarded(1_700_000_000 * ONE_NS, encoded(record))
     journal.release()
@@ -391,7 +391,7 @@ def test_damage_costs_what_is_damaged(tmp_path: Path, damage: Callable[[bytes], 
     """A torn end or a flipped byte loses its own record; the other requests go on."""
     journal = Journal(tmp_path, Rules(), lambda: 1_700_000_000 * ONE_NS)
     journal.open()
-    journal.begin([])
+    journal.begin()
     for number in range(5):
         request = Request("traces", body_number(number), "json", "http_json")
         journal.keep(1_700_000_000 * ONE_NS, request)
@@ -417,7 +417,7 @@ def test_a_place_that_is_no_record_has_no_body(tmp_path: Path) -> None:
     """Any number is a place without a body, unless a record of the right kind is there."""
     journal = Journal(tmp_path, Rules(), lambda: 0)
     journal.open()
-    journal.begin([])
+    journal.begin()
     tick = journal.append(Kind.TICK, 0)
     journal.release()
     assert read_record(tmp_path, tick) is not None

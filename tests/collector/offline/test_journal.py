@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
     """A journal with two requests, whose process was killed."""
     journal = Journal(tmp_path, Rules(), Clock())
     journal.open()
-    journal.begin([])
+    journal.begin()
     journal.append(Kind.TICK, START)
     for number, tool in enumerate(("unlock_safety", "move")):
         journal.keep(START + number, Request("traces", body(tool), "json", "http_json"))

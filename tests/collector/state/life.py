@@ -5,6 +5,7 @@ It has no listeners and no tasks: requests go to its `Export`, and time goes on 
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -68,12 +69,19 @@ class Life:
 
     async def start(self) -> App:
         """Starts a service, which recovers what there is."""
+        await self.begin()
+        return self.app
+
+    def begin(self) -> asyncio.Task[None]:
+        """The same: a task at whose end all is recovered."""
         self.app = App(
             self.settings, self.specs, clock=self.clock, steady=lambda: self.clock.now
         )
-        if self.app._state is not None:
-            await self.app._recover(self.app._state)
-        return self.app
+        return asyncio.create_task(self._recover(self.app))
+
+    async def _recover(self, app: App) -> None:
+        if app._state is not None:
+            await app._recover(app._state)
 
     def kill(self) -> None:
         """Ends the process as kill -9 does: nothing more is written."""
@@ -111,7 +119,8 @@ class Life:
     ) -> None:
         """A request, as the receiver takes it, and counts its answer."""
         await self.app.export.ingest("traces", body_of(spans), encoding, transport, sender)
-        self.app._stats.request(transport, "traces", "OK" if transport == "grpc" else "200")
+        stats = self.app.export.stats
+        stats.request(transport, "traces", "OK" if transport == "grpc" else "200")
 
     def objects(self) -> list[dict[str, Any]]:
         """All judgements, in an order of their own."""

@@ -33,7 +33,7 @@ def clock() -> Clock:
 def journal_of(folder: Path, clock: Clock, **rules: Any) -> Journal:
     made = Journal(folder, Rules(**{"bytes_max": 1 << 20, **rules}), clock)
     made.open()
-    made.begin([])
+    made.begin()
     return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -175,6 +176,32 @@ def test_after_a_long_down_time_sessions_count_as_joined(tmp_path: Path) -> None
         await life.restart(0)  # a replay knows of the down-time before
         found = [rover.judgement(each) for each in ("old", "new", "done")]
         assert found == true
+
+    asyncio.run(run())
+
+
+def test_a_start_that_fails_ends_no_down_time(tmp_path: Path) -> None:
+    """A process that could not open its receivers has received nothing: the down-time goes on."""
+
+    async def run() -> None:
+        life, rover = await _started(tmp_path)
+        await rover.call("s", "unlock")
+        settings = life.settings
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            receiver = Receiver(grpc="off", http=address)
+            for _ in range(3):
+                life.kill()
+                life.clock.now += 8 * SECOND
+                life.settings = settings.model_copy(update={"receiver": receiver})
+                with pytest.raises(OSError, match=address):
+                    await life.start()
+        life.settings = settings
+        await life.restart(8 * SECOND)
+        assert life.app._state is not None
+        assert 32 <= life.app._state.journal.down_seconds < 33
+        await rover.call("s", "lock")
+        assert rover.judgement("s")["joined"]
 
     asyncio.run(run())
 
