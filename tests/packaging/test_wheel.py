@@ -69,7 +69,7 @@ def empty(wheel: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
     constraints = str(ROOT / "constraints.txt")
     _pip(
         programs / "python", "install", "--only-binary", ":all:", "--constraint", constraints,
-        f"{wheel.file}[demo,grpcio]", environment={**os.environ, **without},
+        f"{wheel.file}[demo,grpcio]", environment={**_bare(), **without},
     )  # fmt: skip
     yield programs
     shutil.rmtree(place)

@@ -249,6 +249,7 @@ def test_a_flood_of_small_requests_waits_its_turn(
     run(scenario())
 
 
+@pytest.mark.plain
 def test_a_turn_ends_between_two_requests_of_one_read(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
