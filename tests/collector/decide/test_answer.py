@@ -9,30 +9,7 @@ import pytest
 from collector.calls.deciding import Made
 from collector.decide.answer import as_json_object
 from monitor.decision import Answer, Decision, SpecDecision
-from monitor.records import Kind, Reason
-
-
-def spec(answer: Answer, enforce: str = "block", **fields: Any) -> SpecDecision:
-    """What one spec says."""
-    harmful = answer is Answer.DENY
-    usual: dict[str, Any] = {
-        "spec": "shop",
-        "spec_version": "1",
-        "mode": "shadow",
-        "enforce": enforce,
-        "answer": answer,
-        "kind": Kind.HARMFUL if harmful else Kind.PROGRESS,
-        "reason": Reason.OUT_OF_ORDER if harmful else None,
-        "severity": "critical" if harmful else "info",
-        "symbol": "pay",
-        "skipped": ("approve",) if harmful else (),
-        "allowed": ("approve", "cancel"),
-        "constraint": None,
-        "state": "start",
-        "certain": True,
-        "missing": (),
-    }
-    return SpecDecision(**usual | fields)
+from tests.monitor.test_decision_message import said as spec
 
 
 def answered(*specs: SpecDecision) -> dict[str, Any]:
