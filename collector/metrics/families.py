@@ -92,7 +92,9 @@ OWN: Final[Mapping[str, Described]] = {
         "Requests of earlier processes that this one has judged again at its start.",
     ),
     "journal_recovery_seconds": Described(
-        "gauge", (), "How long it took to judge them again; requests that came meanwhile were judged last."
+        "gauge",
+        (),
+        "How long it took to judge them again; requests that came meanwhile were judged last.",
     ),
     "journal_flaws": Described(
         "gauge",
