@@ -190,6 +190,7 @@ class Recovery:
             for record in await backlog.read():
                 await self._take(record)
         self._late = self._judged - before
+        self._past.flaws += backlog.flaws
 
     async def _records(self, found: Found) -> list[Record]:
         """The records of a file, read beside the event loop; none where the disk does not give it."""

@@ -15,17 +15,17 @@ import asyncio
 from typing import Final
 
 from collector.state.journal import Journal
+from collector.state.past import Flaw
 from collector.state.reading import read_on
 from collector.state.segment import (
-    HEAD_BYTES,
     HEADERS_BYTES,
+    Damage,
     Record,
     number_of,
     numbered,
     offset_of,
     place_of,
 )
-from collector.telemetry.logs import log
 
 __all__ = ["Backlog"]
 
@@ -41,6 +41,8 @@ class Backlog:
     """
 
     def __init__(self, journal: Journal) -> None:
+        self.flaws: list[Flaw] = []
+        """What could not be read."""
         self._journal = journal
         self._place = journal.begun
 
@@ -50,24 +52,20 @@ class Backlog:
         return self._place >= self._journal.end
 
     async def read(self) -> list[Record]:
-        """The next records, in order; none at the end of a file."""
-        place, end = self._place, self._journal.end
-        number, offset = number_of(place), offset_of(place)
+        """The next records, in order: the rest of their file, as far as it was written when this was called."""
+        end = self._journal.end
+        number, offset = number_of(self._place), offset_of(self._place)
         is_newest = number == number_of(end)
+        size = offset_of(end) - offset if is_newest else -1
         path = numbered(self._journal.folder, number)
         try:
-            if is_newest and offset_of(end) - offset < NEAR_BYTES:
-                records = read_on(path, offset)
+            if 0 <= size < NEAR_BYTES:
+                found = read_on(path, offset, size)
             else:
-                records = await asyncio.to_thread(read_on, path, offset)
+                found = await asyncio.to_thread(read_on, path, offset, size)
         except OSError as problem:
-            log.error("journal_lost", file=path.name, reason=problem.strerror or str(problem))
-            records = []
-        if records:
-            last = records[-1]
-            self._place = place_of(number, last.offset + HEAD_BYTES + len(last.payload))
-        elif is_newest:  # somebody has spoilt the file: what is in it cannot be judged
-            self._place = end
-        else:
-            self._place = place_of(number + 1, HEADERS_BYTES)
-        return records
+            found = [Damage(offset, max(0, size), problem.strerror or str(problem))]
+        self._place = end if is_newest else place_of(number + 1, HEADERS_BYTES)
+        damages = [each for each in found if isinstance(each, Damage)]
+        self.flaws += [Flaw(path.name, *each) for each in damages]
+        return [each for each in found if isinstance(each, Record)]

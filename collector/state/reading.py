@@ -20,6 +20,7 @@ from collector.state.segment import (
     read,
     read_header,
     record_at,
+    records_in,
     segments,
 )
 
@@ -76,8 +77,13 @@ def read_file(path: Path) -> Iterator[Record | Damage]:
             yield each
 
 
-def read_on(path: Path, offset: int) -> list[Record]:
-    """The records from a place on, of a file that this process writes: they are whole, and the last one ends it.
+def read_on(path: Path, offset: int, size: int) -> list[Record | Damage]:
+    """The records and damages of a part of a file.
+
+    Args:
+        path: of the file.
+        offset: where a record begins.
+        size: bytes of the part; -1 for all that is left.
 
     Raises:
         OSError: it cannot be read.
@@ -85,16 +91,10 @@ def read_on(path: Path, offset: int) -> list[Record]:
     with path.open("rb") as file:
         header = read_header(file.read(HEADERS_BYTES))
         file.seek(offset)
-        data = file.read()
-    found: list[Record] = []
-    at = 0
-    while not isinstance(header, Damage):
-        record = record_at(data, at, header)
-        if record is None:
-            break
-        found.append(record._replace(offset=offset + at))
-        at += HEAD_BYTES + len(record.payload)
-    return found
+        data = file.read(size)
+    if isinstance(header, Damage):
+        return [header]
+    return [each._replace(offset=offset + each.offset) for each in records_in(data, 0, header)]
 
 
 def read_record(folder: Path, place: int) -> Record | None:

@@ -48,6 +48,7 @@ __all__ = [
     "read",
     "read_header",
     "record_at",
+    "records_in",
     "segments",
 ]
 
@@ -157,7 +158,12 @@ def read(data: bytes) -> Iterator[Record | Damage]:
         if data:
             yield header
         return
-    at, end = HEADERS_BYTES, len(data)
+    yield from records_in(data, HEADERS_BYTES, header)
+
+
+def records_in(data: bytes, at: int, header: Header) -> Iterator[Record | Damage]:
+    """The same, from a place on, of a file or a part of it whose header is known."""
+    end = len(data)
     while at < end:
         record = _record(data, at, header)
         if record is not None:

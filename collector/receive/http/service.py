@@ -249,9 +249,8 @@ class _Exchange(AdmittedExchange):
         return CONTENT_TYPES[self._encoding]
 
     def _count(self, code: str) -> None:
-        stats = (
-            self._app.export.stats
-        )  # while requests are judged later, others than the service's
+        # While requests are judged later, these are others than the service's.
+        stats = self._app.export.stats
         stats.request(TRANSPORTS[self._encoding], self._signal or "other", code)
 
     def _count_lost(self) -> None:

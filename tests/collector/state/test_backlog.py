@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -13,6 +14,7 @@ import pytest
 from collector.app import recovery
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.receive.status import Outcome, Refusal
+from collector.state.segment import HEAD_BYTES, number_of, numbered, offset_of
 from collector.telemetry.logs import captured
 from monitor.limits import SECOND
 from tests.collector.state.life import TICK_NS, Life, body_of
@@ -30,6 +32,17 @@ async def opened(life: Life) -> None:
     """Waits until the service keeps what it receives."""
     while life.app.export._judges:  # noqa: ASYNC110 - there is nothing to await in a service
         await asyncio.sleep(0)
+
+
+async def replaying(life: Life, past: Sequence[Request]) -> asyncio.Task[None]:
+    """Has a service judge these, kills it, and starts the next one, which keeps what it receives."""
+    await life.start()
+    for request in past:
+        await life.send(request.spans)
+    life.kill()
+    replay = life.begin()
+    await opened(life)
+    return replay
 
 
 def pass_early(life: Life, now: int) -> None:
@@ -126,12 +139,7 @@ def test_what_is_refused_meanwhile_is_counted(tmp_path: Path) -> None:
 
     async def run() -> None:
         life = Life(tmp_path, SPECS, alerts=ALERTS)
-        await life.start()
-        for request in traffic(1)[:20]:
-            await life.send(request.spans)
-        life.kill()
-        replay = life.begin()
-        await opened(life)
+        replay = await replaying(life, traffic(1)[:20])
         export = life.app.export
         with pytest.raises(Refusal) as refused:
             export.ingest_now("traces", b"\xff", "proto", "grpc")
@@ -161,12 +169,7 @@ def test_files_that_fill_meanwhile_are_gone_through(tmp_path: Path) -> None:
 
     async def run() -> list[dict[str, Any]]:
         life = Life(tmp_path, SPECS, alerts=ALERTS, state={"bytes_max": 1 << 20})
-        await life.start()
-        for request in traffic(1)[:40]:
-            await life.send(request.spans)
-        life.kill()
-        replay = life.begin()
-        await opened(life)
+        replay = await replaying(life, traffic(1)[:40])
         requests = traffic(2, sessions=40)
         for request in requests:
             await life.send(request.spans)
@@ -187,18 +190,42 @@ def test_files_that_fill_meanwhile_are_gone_through(tmp_path: Path) -> None:
     assert all(second == first + 1 for first, second in pairwise(numbers))
 
 
+def test_damage_of_what_arrived_costs_what_is_damaged(tmp_path: Path) -> None:
+    """A request that is spoilt on the disk before it is judged is told as lost; those around it are judged."""
+
+    async def run() -> None:
+        life = Life(tmp_path, SPECS, alerts=ALERTS)
+        requests = traffic(1)
+        replay = await replaying(life, requests[:20])
+        state = life.app._state
+        assert state is not None
+        places = []
+        for request in requests[20:23]:
+            places.append(state.journal.end)
+            await life.send(request.spans)
+        file = numbered(tmp_path, number_of(places[1]))
+        data = bytearray(file.read_bytes())
+        data[offset_of(places[1]) + HEAD_BYTES] ^= 1
+        file.write_bytes(data)
+        assert not replay.done()
+        with captured() as lines:
+            await replay
+        told = {line["event"]: line for line in lines}
+        assert told["state_recovered"]["received_meanwhile"] == 2
+        assert told["journal_damaged"]["offset"] == offset_of(places[1])
+        assert told["journal_damaged"]["file"] == file.name
+        assert state.journal.flaws == 1
+
+    asyncio.run(run())
+
+
 def test_a_disk_that_is_full_refuses_meanwhile_too(tmp_path: Path) -> None:
     """What cannot be kept is not acknowledged: it is to be sent again."""
 
     async def run() -> None:
         life = Life(tmp_path, SPECS, alerts=ALERTS)
-        await life.start()
         requests = traffic(1)
-        for request in requests[:20]:
-            await life.send(request.spans)
-        life.kill()
-        replay = life.begin()
-        await opened(life)
+        replay = await replaying(life, requests[:20])
         state = life.app._state
         assert state is not None
         with pytest.MonkeyPatch.context() as patch, captured():
