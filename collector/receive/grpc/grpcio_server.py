@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 import os
 import threading
 from collections import Counter
@@ -34,6 +35,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # else the core writes to stand
 import grpc
 from google.protobuf.message import DecodeError
 from google.rpc.status_pb2 import Status
+from grpc._cython import cygrpc  # type: ignore[attr-defined]
 from grpc.aio import EOF  # type: ignore[attr-defined]
 from grpc_health.v1 import health, health_pb2
 from grpc_status.rpc_status import to_status
@@ -69,6 +71,18 @@ CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
 CANCEL_SECONDS: Final = 0.05
 """Between the end of a call's messages and the news that it was cancelled."""
 NO_REQUEST: Final = "not a request of this method"
+
+
+def _is_told(record: logging.LogRecord) -> bool:
+    """False for an answer that could not be sent, since its client had gone: no error, and the builtin server is silent, too.
+
+    The core itself says nothing of clients that are known to have gone; of others it learns a moment later.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, cygrpc.ExecuteBatchError)
+
+
+logging.getLogger("grpc._cython.cygrpc").addFilter(_is_told)
 
 
 def coding_of(body: bytes) -> str:
