@@ -90,7 +90,10 @@ class Page:
         return found["result"].get("value")
 
     def text(self, selector: str) -> str:
-        """The text of the first element that matches a selector; empty if there is none."""
+        """The text of the first element that matches a selector; empty if there is none, or if it is not painted yet.
+
+        Rows of the list are laid out when their frame is drawn (`content-visibility`), so a test waits for them.
+        """
         found: str = self.run(
             f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"
         )

@@ -44,7 +44,7 @@ def test_demo_is_on_the_page(demo: subprocess.Popen[str], page: Page) -> None:
     told = next(line for line in demo.stdout if "until you press Ctrl-C" in line)
     assert address in told
     page.until(lambda: page.run("document.querySelectorAll('#sessions li').length") == 7)
-    assert "water again and again" in page.text("#sessions li:first-child .name")
+    page.until(lambda: "water again and again" in page.text("#sessions li:first-child .name"))
     page.run("document.querySelector('#sessions a').click()")
     page.until(lambda: "The task is done." in page.text(".verdict"))
     assert "2 of 8 calls were harmful" in page.text(".verdict")

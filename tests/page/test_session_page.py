@@ -276,7 +276,7 @@ def test_list_filters_and_keys(monitor: Service, page: Page) -> None:
     page.run("document.getElementById('text').focus()")
     page.ask("Input.insertText", text="KEYS-")
     page.until(lambda: page.run("document.querySelectorAll('#sessions li').length") == 2)
-    assert page.text("#sessions li:first-child .name") == "keys-one"
+    page.until(lambda: page.text("#sessions li:first-child .name") == "keys-one")
     page.press("ArrowDown")
     page.press("ArrowDown")
     page.press("Enter")
