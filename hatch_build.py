@@ -69,10 +69,12 @@ DIRECT = ["-fno-plt", "-fno-semantic-interposition", "-fvisibility=hidden"]
 DIRECT_LINKED = ["-Wl,-Bsymbolic", "-Wl,-z,now"]
 """Calls, among the modules and into Python, go straight to what they call: a span waits for code as much
 as for memory, and each detour is a line of it. Known to Linux's compilers and linkers."""
+BARE = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
+"""No tables for exceptions of C++, of which there are none: a tenth of what is loaded."""
 
 COUNTING = ["-fprofile-generate"]
-TRAINED = ["-fprofile-use", "-fprofile-partial-training", "-Wno-missing-profile"]
-"""What the training does not reach is compiled as if there had been none."""
+TRAINED = ["-fprofile-use", "-Wno-missing-profile"]
+"""What the training does not reach is compiled for size, and lies apart: it is not in memory until it is used."""
 
 DEALLOC = re.compile(r"\s*\w+_dealloc\(\w+ \*self\)")
 """The head of the function by which objects of one class go, in what mypyc writes."""
@@ -168,7 +170,7 @@ def _build(modules: Sequence[Any], place: Path, scratch: Path, how: list[str]) -
     """Compiles and links them; each time into the same objects, beside which lies what was counted."""
     from setuptools import Distribution
 
-    direct, linked = (DIRECT, DIRECT_LINKED) if sys.platform == "linux" else ([], [])
+    direct, linked = ([*DIRECT, *BARE], DIRECT_LINKED) if sys.platform == "linux" else ([], [])
     made = [copy(module) for module in modules]
     for module in made:
         module.extra_compile_args = [*module.extra_compile_args, *direct, *how]

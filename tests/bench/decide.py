@@ -76,7 +76,7 @@ def _round(*, flying: bool) -> dict[str, float]:
     for place in range(max(map(len, RUNS))):
         way = FIRST if place == 0 else FLYING if flying else NEXT
         calls = [
-            _call(number, place, flying=flying)
+            session_call(number, place, flying=flying)
             for number in range(SESSIONS)
             if place < len(RUNS[number % len(RUNS)])
         ]
@@ -91,12 +91,15 @@ def _round(*, flying: bool) -> dict[str, float]:
             assert (one.kind is Kind.HARMFUL) is harmful, (call, one)
             monitor.observe(call, call.end_ns)
             if flying and place:  # the call before has ended by now
-                before = _call(number, place - 1, flying=True)
-                monitor.amend(before, _call(number, place - 1, flying=False), call.end_ns)
+                before = session_call(number, place - 1, flying=True)
+                monitor.amend(
+                    before, session_call(number, place - 1, flying=False), call.end_ns
+                )
     return {way: took / count[way] * 1e6 for way, took in spent.items()}
 
 
-def _call(number: int, place: int, *, flying: bool) -> ToolCall:
+def session_call(number: int, place: int, *, flying: bool) -> ToolCall:
+    """The call of a session at one place of its run; one that is flying has not ended."""
     start_ns = 1_700_000_000 * SECOND + place * SECOND
     return ToolCall(
         session=SessionKey("", str(number)),
@@ -111,11 +114,11 @@ def _call(number: int, place: int, *, flying: bool) -> ToolCall:
         parent_span_id=b"",
         call_id="",
         evidence=Evidence.DECIDED if flying else Evidence.EXECUTED,
-        attributes=_ATTRIBUTES,
+        attributes=ATTRIBUTES,
     )
 
 
-_ATTRIBUTES: Final = {"service.name": "farm-rover"}
+ATTRIBUTES: Final = {"service.name": "farm-rover"}
 
 
 # --- over HTTP ------------------------------------------------------------------------------------
@@ -146,12 +149,12 @@ def over_http() -> list[Row]:
     with service("--decide", "127.0.0.1:0") as server:
         for number in range(ROUNDS):
             for row in rows:
-                row.rounds.append(_measure(server, row.a_second, number))
+                row.rounds.append(measure_round(server, row.a_second, number))
     return rows
 
 
-def _measure(server: Server, rate: int, number: int) -> Round:
-    """One round, its work checked."""
+def measure_round(server: Server, rate: int, number: int) -> Round:
+    """One round at one of the rates, its work checked."""
     before, begun = server.metrics(), server.cpu_ns()
     seed = rate * 100 + number
     asking = _started("decide_load", server.ports["decide"], rate, RATES[rate], seed)
