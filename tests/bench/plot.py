@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tests.bench.process import RATIO_MAX, Row
+from tests.bench.process import COMPILED_MAX, Row
 from tests.bench.service import COLLECTOR
 
 __all__ = ["svg"]
@@ -38,7 +38,7 @@ def svg(rows: Sequence[Row]) -> str:
     for number, (transport, size) in enumerate(groups):
         found = {row.server: row.cpu_us for row in rows if row[1:3] == (transport, size)}
         top = TOP + number * (len(names) * BAR + GAP)
-        most = RATIO_MAX.get((transport, size), 0.0) * found.get(COLLECTOR, 0.0)
+        most = COMPILED_MAX.get((transport, size), 0.0) * found.get(COLLECTOR, 0.0)
         longest = max(most, *found.values())
         costs = [found[name] for name in names]
         parts += _group(f"{transport}, {size}", costs, longest, top)

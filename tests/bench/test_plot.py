@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.bench.plot import LETTER, WIDTH, svg
-from tests.bench.process import RATIO_MAX, Row
+from tests.bench.process import COMPILED_MAX, Row
 from tests.bench.service import COLLECTOR, OURS, PLAIN
 
 TEXT = re.compile(r'<text x="([\d.]+)"[^>]*>([^<]*)</text>')
@@ -16,7 +16,7 @@ def test_no_text_is_cut_off() -> None:
     servers = {OURS: 1.0, PLAIN: 246.4, COLLECTOR: 17.0, "rotel, blackhole": 128.8}
     rows = [
         Row(name, *way, cost)
-        for way in [*RATIO_MAX, ("HTTP", 512)]
+        for way in [*COMPILED_MAX, ("HTTP", 512)]
         for name, cost in servers.items()
     ]
     texts = [(float(x), text) for x, text in TEXT.findall(svg(rows))]
