@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from monitor.spec.suggestions import closest
+
 __all__ = ["Arguments", "add_specs", "add_token_file", "to_path"]
 
 
@@ -16,14 +18,22 @@ class Arguments(argparse.ArgumentParser):
     """The parser of the program or of one verb."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(formatter_class=_Formatter, **options)
+        # An option that is cut short would change its meaning when another one that begins so is added.
+        super().__init__(formatter_class=_Formatter, allow_abbrev=False, **options)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, Any]:
         """Like argparse, but unknown arguments are refused with the usage of the verb, not of the program."""
         found, rest = super().parse_known_args(args, namespace)
         if rest:
-            self.error(f"unrecognized arguments: {' '.join(rest)}")
+            self.error(f"unrecognized arguments: {' '.join(rest)}{self._hint(rest[0])}")
         return found, rest
+
+    def _hint(self, unknown: str) -> str:
+        """Names the option that was probably meant."""
+        if not unknown.startswith("--"):
+            return ""
+        meant = closest(unknown.partition("=")[0], self._option_string_actions)
+        return f"; did you mean {meant}?" if meant else ""
 
 
 class _Formatter(argparse.HelpFormatter):

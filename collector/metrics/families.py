@@ -78,11 +78,9 @@ OWN: Final[Mapping[str, Described]] = {
     # The journal; only where `state.dir` is set.
     "journal_bytes": Described("gauge", (), "Bytes of the journal's files."),
     "journal_records": Described(
-        "counter", ("kind",), "Records written to the journal by this process, by kind."
+        "counter", ("kind",), "Records written to the journal, by kind."
     ),
-    "journal_errors": Described(
-        "counter", (), "Writes to the journal that the disk refused, in this process."
-    ),
+    "journal_errors": Described("counter", (), "Writes to the journal that the disk refused."),
     "journal_failing": Described(
         "gauge", (), "1 from a write to the journal that the disk refused until one succeeds."
     ),
