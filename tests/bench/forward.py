@@ -4,7 +4,7 @@
 
 CPU microseconds of the server a span, the least of several rotating rounds: without a next hop, with one over HTTP, one
 over gRPC, one whose spans are annotated, and one with a journal. Where `make deploy-tools` has built a Collector, it
-passes the same requests on over gRPC. The next hop is another service: every row proves that all of its calls, and no
+passes the same requests on over gRPC, with a queue in memory and with one in files. The next hop is another service: every row proves that all of its calls, and no
 other, have arrived there.
 """
 
@@ -37,6 +37,7 @@ MOST: Final[Mapping[tuple[str, int], float]] = {
 """(next hop, spans a request) -> CPU of a span, in times of that without one."""
 NONE: Final = "none"
 COLLECTOR: Final = "Collector, otlp to otlp"
+COLLECTOR_WITH_FILES: Final = "Collector, queue in files"
 PROGRAM: Final = ROOT / ".tools" / "otelcol"
 CONFIG: Final = """\
 receivers:
@@ -44,16 +45,22 @@ receivers:
     protocols:
       grpc: {{endpoint: "127.0.0.1:{grpc}", max_recv_msg_size_mib: 64}}
       http: {{endpoint: "127.0.0.1:{http}", max_request_body_size: 67108864}}
+extensions:
+  file_storage: {{directory: "%(folder)s", create_directory: true}}
 exporters:
   otlp:
-    endpoint: 127.0.0.1:%d
+    endpoint: 127.0.0.1:%(port)d
     compression: none
     tls: {{insecure: true}}
+    sending_queue: {{%(queue)s}}
 service:
+  extensions: [file_storage]
   telemetry: {{metrics: {{level: none}}, logs: {{level: error}}}}
   pipelines:
     traces: {{receivers: [otlp], exporters: [otlp]}}
 """
+QUEUES: Final = {COLLECTOR: "", COLLECTOR_WITH_FILES: "storage: file_storage"}
+"""Collector -> the setting of its queue."""
 
 
 class Cost(NamedTuple):
@@ -86,11 +93,12 @@ def _pairs() -> Iterator[dict[str, Pair]]:
             config.write_text(yaml.safe_dump(_settings(hop, folder, more)))
             server = stack.enter_context(service("--config", str(config), name=name))
             found[name] = Pair(server, hop)
-        if PROGRAM.exists():
-            hop = stack.enter_context(service(name=f"next hop of {COLLECTOR}"))
-            command = (str(PROGRAM), "--config", "{config}")
-            peer = Peer(COLLECTOR, command, CONFIG % hop.ports["grpc"])
-            found[COLLECTOR] = Pair(stack.enter_context(start(peer)), hop)
+        for name, queue in QUEUES.items() if PROGRAM.exists() else ():
+            hop = stack.enter_context(service(name=f"next hop of {name}"))
+            place = stack.enter_context(tempfile.TemporaryDirectory(prefix=".bench-", dir=ROOT))
+            given = {"folder": f"{place}/queue", "port": hop.ports["grpc"], "queue": queue}
+            peer = Peer(name, (str(PROGRAM), "--config", "{config}"), CONFIG % given)
+            found[name] = Pair(stack.enter_context(start(peer)), hop)
         yield found
 
 
@@ -115,7 +123,7 @@ def _settings(hop: Server, folder: Path, more: Mapping[str, Any]) -> dict[str, A
 def _measure(name: str, pair: Pair, transport: str, traffic: Traffic) -> float:
     """CPU microseconds a span, up to when all has arrived."""
     server, hop = pair
-    is_ours = name != COLLECTOR
+    is_ours = name not in QUEUES
     here = of_metrics(server.metrics()) if is_ours else NOTHING
     there = of_metrics(hop.metrics()) if hop is not None else NOTHING
     true, begun = sent(traffic), server.cpu_ns()
@@ -170,9 +178,9 @@ def bounds_of(rows: list[Cost]) -> list[Bound]:
 def main() -> None:
     """Measures all of it and says what was found."""
     rows = costs()
-    print("next hop                 transport  spans/request  cpu us/span")
+    print("next hop                   transport  spans/request  cpu us/span")
     for row in sorted(rows, key=lambda row: (row.transport, row.spans_a_request)):
-        print(f"{row.hop:24s} {row.transport:10s} {row.spans_a_request:13d} {row.cpu:12.1f}")
+        print(f"{row.hop:26s} {row.transport:10s} {row.spans_a_request:13d} {row.cpu:12.1f}")
     print(bounds.lines(bounds_of(rows)))
     print("check: every row's calls and harmful verdicts were counted by its next hop: kept")
 
