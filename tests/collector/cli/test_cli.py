@@ -83,7 +83,7 @@ def test_what_a_verb_does_not_take_is_told_with_its_usage(
 @pytest.mark.parametrize("option", ["--stat", "--sttate", "--stat=/tmp/state"])
 def test_an_option_is_written_out(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     """An option that is cut short or misspelt is refused, and the error names the one that was meant."""
-    assert quits("serve", option) == 2
+    assert quits("serve", "--specs", "/no/such/folder", option) == 2
     told = capsys.readouterr().err
     assert f"unrecognized arguments: {option}; did you mean --state?" in told
 
