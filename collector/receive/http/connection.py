@@ -684,11 +684,11 @@ class Connection(ConnectionBase):
     def _hang_up(self, *, is_read: bool) -> None:
         """Closes; where not all was read, once the client has had a chance to read our words."""
         self.is_discarding = True
+        self._unread = b""
         if is_read or self.transport.is_closing() or not self.transport.can_write_eof():
             self.transport.close()
             return
         self._in_head = self.idle = False
-        self._unread = b""
         self._wait(LINGER_SECONDS)
         self.transport.write_eof()
         if self._held or self._is_yielding:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import random
+import time
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from collector.decode.span import Span
 from collector.receive.admission import Admission
 from collector.receive.connections import INBOX_BYTES, Bounds, Connections
 from collector.receive.export import Export
-from collector.receive.http.connection import Connection
+from collector.receive.http.connection import TURN_SECONDS, Connection
 from collector.receive.http.head_cache import HEAD_BYTES_MAX, KnownHead, known_head
 from collector.receive.http.service import HttpApp
 from collector.telemetry.counters import Stats
@@ -131,7 +133,8 @@ class _Client:
     async def settled(self) -> None:
         """Runs what was deferred to later turns of the loop."""
         await asyncio.sleep(0)
-        while self.connection._unread or self.connection._is_yielding:  # noqa: ASYNC110
+        known: Any = self.connection
+        while known._unread or known._is_yielding or known._is_turn_due:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
     def outcome(self) -> tuple[object, ...]:
@@ -167,15 +170,41 @@ def _request(path: int, lines: int, body: int, name: int) -> bytes:
     return head % (PATHS[path], LINES[lines], NAMES[name], len(sent)) + sent
 
 
-@given(
-    requests=st.lists(REQUESTS, max_size=5),
-    again=st.integers(1, 3),
-    cuts=st.lists(st.integers(0, 120_000), max_size=4),
-)
+ARRIVALS = {
+    "requests": st.lists(REQUESTS, max_size=5),
+    "again": st.integers(1, 3),
+    "cuts": st.lists(st.integers(0, 120_000), max_size=4),
+}
+
+
+@given(**ARRIVALS)
 def test_known_heads_change_nothing(
     requests: list[tuple[int, ...]], again: int, cuts: list[int]
 ) -> None:
     """Cached heads, cut heads and heads never seen before give the same responses."""
+    check_ways(requests, again, cuts)
+
+
+@pytest.mark.plain
+@given(seed=st.integers(0, 100), **ARRIVALS)
+def test_turns_that_end_anywhere_change_nothing(
+    seed: int, requests: list[tuple[int, ...]], again: int, cuts: list[int]
+) -> None:
+    """The same on a machine that is so slow that a connection's turn may end after each step."""
+    chance, late = random.Random(seed), 0.0
+
+    def slow() -> float:
+        nonlocal late
+        late += TURN_SECONDS * chance.randint(0, 1)
+        return time.perf_counter() + late
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("collector.receive.http.connection.perf_counter", slow)
+        check_ways(requests, again, cuts)
+
+
+def check_ways(requests: list[tuple[int, ...]], again: int, cuts: list[int]) -> None:
+    """The same requests in all ways in which they may arrive."""
 
     async def scenario() -> None:
         sent = [_request(*each) for each in requests for _ in range(again)]
@@ -196,7 +225,6 @@ def test_known_heads_change_nothing(
     asyncio.run(scenario())
 
 
-@pytest.mark.plain
 @pytest.mark.plain
 def test_a_known_head_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parser reads only the first of several equal heads."""
