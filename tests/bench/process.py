@@ -32,10 +32,10 @@ SIZES: dict[int, int] = {1: 1_500, 50: 120, 512: 12}
 Ratios = dict[tuple[str, int], float]
 """(transport, spans a request) -> what a span may cost, in times of the Collector's."""
 COMPILED_MAX: Ratios = {
-    ("HTTP", 50): 0.5,
+    ("HTTP", 50): 0.4,
     ("gRPC", 50): 0.7,
     ("gRPC", 512): 0.9,
-    ("HTTP", 1): 0.6,
+    ("HTTP", 1): 0.5,
     ("gRPC", 1): 0.5,
 }
 PLAIN_MAX: Ratios = {("HTTP", 50): 1.6, ("gRPC", 50): 1.6}
@@ -143,8 +143,8 @@ def bounds_of(rows: list[Row]) -> list[Bound]:
             most,
             "x",
         )
-        for name, bounds_of_build in builds.items()
-        for (transport, size), most in bounds_of_build.items()
+        for name, at_most in builds.items()
+        for (transport, size), most in at_most.items()
         if (COLLECTOR, transport, size) in costs
     ]
 

@@ -26,8 +26,9 @@ from tests.bench.service import COMPILED, service
 from tests.bench.traffic import RUNS, generate
 
 SEED = 1_000
-OTHER_SEED = 2_000
 """Other sessions than those that are measured."""
+OTHER_SEED = 2_000
+"""Others again."""
 IN_PROCESS: dict[int, int] = {50: 320, 1: 4_000, 512: 16}
 OVER_SOCKETS: dict[int, int] = {1: 1_500, 50: 120, 512: 12}
 """Spans a request -> requests."""

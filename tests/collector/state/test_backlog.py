@@ -226,8 +226,6 @@ def test_a_disk_that_is_full_refuses_meanwhile_too(tmp_path: Path) -> None:
         life = Life(tmp_path, SPECS, alerts=ALERTS)
         requests = traffic(1)
         replay = await replaying(life, requests[:20])
-        state = life.app._state
-        assert state is not None
         with pytest.MonkeyPatch.context() as patch, captured():
             patch.setattr("collector.state.journal._write_all", _full)
             with pytest.raises(Refusal) as refused:
