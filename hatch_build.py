@@ -79,6 +79,12 @@ TRAINED = ["-fprofile-use", "-Wno-missing-profile"]
 DEALLOC = re.compile(r"\s*\w+_dealloc\(\w+ \*self\)")
 """The head of the function by which objects of one class go, in what mypyc writes."""
 
+MADE = re.compile(r"(?<=\n)( *)(PyObject \*ret = CPyPy_\w+_____init__\(self, args, kwds\);\n)")
+"""Where an object of one class is given its first values, in what mypyc writes."""
+BLANK = r"""\1if (PyTuple_GET_SIZE(args) == 1 && PyTuple_GET_ITEM(args, 0) == Py_Ellipsis)
+\1    return self;
+\1\2"""
+
 CONFIG = """\
 [mypy]
 strict = True
@@ -162,7 +168,7 @@ def _modules(root: Path, scratch: Path) -> list[Any]:
         multi_file=True,  # compilers take four times as long for all in one
     )
     for written in scratch.rglob("*.c"):
-        written.write_text(_at_once(written.read_text()))
+        written.write_text(_blank(_at_once(written.read_text())))
     return modules + [Extension(name, [path]) for name, path in IN_C.items()]
 
 
@@ -232,3 +238,12 @@ def _at_once(code: str) -> str:
         if has_header or "CPy_TRASHCAN" not in line:
             kept.append(line)
     return "\n".join(kept)
+
+
+def _blank(code: str) -> str:
+    """What mypyc writes, with a way to make an object whose fields are set one by one: `cls.__new__(cls, ...)`.
+
+    Plain Python's `cls.__new__(cls)` gives one. mypyc's calls `__init__`, unless a class is marked as `serializable`;
+    then each look at a field asks whether it is set.
+    """
+    return MADE.sub(BLANK, code)

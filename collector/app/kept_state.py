@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from collector.app.recovery import Receive, Recovery, Replayed
+from collector.app.snapshots import Snapshots
+from collector.app.snapshots import State as InSnapshot
 from collector.app.state_counters import CountersOfParts
-from collector.config.settings import Sessions
+from collector.config.settings import Sessions, Settings
 from collector.config.settings import State as StateSettings
 from collector.config.spec_reload import Reloads
 from collector.decide.service import DecideService
 from collector.net.watched_files import UnusableError
 from collector.receive.export import Export
+from collector.receive.memory_guard import MemoryGuard
 from collector.sinks.alerts import Alerts
 from collector.state.heads import Heads
 from collector.state.journal import Journal, Rules
 from collector.state.past import Past
 from collector.state.records import Kind, encoded
+from collector.state.spec_texts import specs_record
 from collector.telemetry.clock import ReplayClock
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
@@ -76,6 +80,7 @@ class KeptState:
         self.started_ns = clock() if head is None else head.started_ns
         """Since when the monitor sees spans, Unix nanoseconds."""
         self._heads: Heads | None = None
+        self._snapshots: Snapshots | None = None
         self._recovery: Recovery | None = None
         self._forwarding: Forwarding | None = None
         self._stopped_ns = 0
@@ -101,11 +106,27 @@ class KeptState:
         decisions: DecideService,
         app: Replayed,
         forwarding: Forwarding | None,
+        settings: Settings,
+        memory: MemoryGuard | None,
+        objects: Mapping[str, object],
     ) -> None:
-        """Connects it with the parts of the service; `again` judges what was judged before."""
+        """Connects it with the parts of the service.
+
+        `again` judges what was judged before. From `objects` all is reached that snapshots hold; `memory` refuses
+        those that might take too much.
+        """
         self._forwarding = forwarding
         parts = CountersOfParts(alerts, reloads, decisions, forwarding)
-        self._heads = Heads(self.journal, monitor, stats, parts.get, self.clock)
+        heads = self._heads = Heads(self.journal, monitor, stats, parts.get, self.clock)
+        self._snapshots = Snapshots(
+            self.journal,
+            monitor,
+            objects,
+            settings,
+            lambda: InSnapshot(heads.counters(), alerts.waiting()),
+            memory,
+            self.clock,
+        )
         self._recovery = Recovery(
             self._past,
             self.journal,
@@ -117,7 +138,14 @@ class KeptState:
             self._heads,
             app,
             int(self._settings.bridged_seconds * SECOND),
+            self._snapshots,
         )
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """Short cuts of the replay."""
+        assert self._snapshots is not None
+        return self._snapshots
 
     @property
     def heads(self) -> Heads:
@@ -144,6 +172,7 @@ class KeptState:
         recovery, journal = self._recovery, self.journal
         assert recovery is not None
         self.heads.use(specs)
+        self._note(specs)
         if not self.has_past:
             self._write_heads()
         ticker: asyncio.Task[None] | None = None
@@ -166,6 +195,8 @@ class KeptState:
         self._recovery = None
         await self._restore_queues()
         self._past.done()
+        self._note(specs)
+        self.snapshots.start()
 
     def _write_heads(self) -> None:
         """Each file begins with what the service knows, from now on."""
@@ -195,6 +226,10 @@ class KeptState:
         """These specs are in use from now on."""
         self.heads.use(specs)
         self.heads.write_specs()
+        self._note(specs)
+
+    def _note(self, specs: Sequence[Spec]) -> None:
+        self.snapshots.versions.use(specs_record(specs, self.heads.texts))
 
     def tick(self, now: int, is_busy: bool) -> None:
         """Time goes on, and what it brings is about to be done."""
@@ -210,6 +245,7 @@ class KeptState:
         if self._recovery is not None:
             return
         self.heads.flush(now)
+        self.snapshots.begin_last()
         self.journal.try_append(Kind.CLOSED, now)
         self._stopped_ns = now
 
@@ -217,4 +253,6 @@ class KeptState:
         """All is delivered that can be. What that has changed is written as of the time when `stop` was called."""
         if self._stopped_ns:
             self.heads.flush(self._stopped_ns)
+        if self._snapshots is not None:
+            await self._snapshots.close()
         await self.journal.close()

@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol
 
 from collector import __version__
+from collector.app.snapshots import Snapshots, Waiting
 from collector.app.state_counters import CountersOfParts
 from collector.receive.export import Export
 from collector.receive.status import GRPC_NAMES, Code, Outcome, Refusal
@@ -43,7 +44,8 @@ from collector.state.records import (
     encoded,
     request_of,
 )
-from collector.state.segment import Record
+from collector.state.segment import Record, place_of
+from collector.state.snapshot import About
 from collector.state.spec_texts import compiled, specs_record
 from collector.telemetry.clock import JUMP_NS, ReplayClock
 from collector.telemetry.counters import Stats
@@ -85,6 +87,10 @@ class Replayed(Protocol):
         """A next hop had got these requests, or would never get them."""
         ...
 
+    def waited_before(self, waiting: Waiting) -> None:
+        """These messages had not left yet, by the ids of their queues."""
+        ...
+
     def delivered_before(self, sink: str, keys: Sequence[bytes]) -> None:
         """A sink had got these messages."""
         ...
@@ -104,6 +110,7 @@ class Recovery:
         heads: learns since when the counters count.
         app: all else.
         bridged_ns: down-time that senders bridge by sending again: nothing is missed then.
+        snapshots: the newest one is where the replay begins.
     """
 
     def __init__(
@@ -118,6 +125,7 @@ class Recovery:
         heads: Heads,
         app: Replayed,
         bridged_ns: int,
+        snapshots: Snapshots,
     ) -> None:
         self._past = past
         self._journal = journal
@@ -129,11 +137,13 @@ class Recovery:
         self._heads = heads
         self._app = app
         self._bridged_ns = bridged_ns
+        self._snapshots = snapshots
         self._digest = b""
         self._judged = 0
         self._late = 0
         """Of these, requests that arrived meanwhile."""
         self._wrong = 0
+        self._restored: About | None = None
         self._turn = time.perf_counter()
 
     async def run(self, specs: Sequence[Spec], receive: Receive | None) -> None:
@@ -152,9 +162,9 @@ class Recovery:
             if receive is not None:
                 await self._open()
                 await receive()
-            self._begin(specs)
             try:
-                await self._go_through(specs, opens=receive is None)
+                place = await self._begin(specs)
+                await self._go_through(specs, place, opens=receive is None)
             finally:
                 self._clock.at_ns = None
         self._journal.replayed += self._judged
@@ -175,11 +185,12 @@ class Recovery:
         journal.try_append(Kind.OPENED, now, encoded(Opened(__version__, missed_ns)))
         self._heads.write_specs()
 
-    async def _go_through(self, specs: Sequence[Spec], *, opens: bool) -> None:
-        """The files of earlier processes, and what this one has written by then."""
+    async def _go_through(self, specs: Sequence[Spec], place: int, *, opens: bool) -> None:
+        """The files of earlier processes from a place on, and what this one has written by then."""
         for found in self._past.paths:
             for record in await self._records(found):
-                await self._take(record)
+                if place_of(found.number, record.offset) >= place:
+                    await self._take(record)
         if specs_record(specs).digest != self._digest:
             self._app.use_again(specs)
             self._digest = specs_record(specs).digest
@@ -200,13 +211,27 @@ class Recovery:
             self._past.unreadable(found, problem)
             return []
 
-    def _begin(self, specs: Sequence[Spec]) -> None:
+    async def _begin(self, specs: Sequence[Spec]) -> int:
+        """Brings back what the replay begins with, and gives its place."""
+        self._digest = specs_record(specs).digest
+        restored = await self._snapshots.restore(self._breathe)
+        if restored is None:
+            self._begin_with_head()
+            return 0
+        about, state = restored
+        self._count(state.counters)
+        self._app.waited_before(state.waiting)
+        self._past.skip_to(about.place, about.files)
+        self._restored = about
+        self._digest = about.specs
+        return about.place
+
+    def _begin_with_head(self) -> None:
         head = self._past.head
         assert head is not None
         self._clock.at_ns = head.started_ns
         self._heads.since_ns = head.started_ns
         self._monitor.drop_marks(head.marks)
-        self._digest = specs_record(specs).digest
         if head.missed_ns >= 0:
             self._monitor.missed(head.missed_ns, head.started_ns)
         if head.specs is not None:
@@ -223,6 +248,10 @@ class Recovery:
                 self._apply(record)
         except Exception as error:  # noqa: BLE001 - the rest is still of use
             self._fail(record, error)
+        await self._breathe()
+
+    async def _breathe(self) -> None:
+        """Lets others have their turn, now and then."""
         if time.perf_counter() - self._turn > TURN_SECONDS:
             await asyncio.sleep(0)
             self._turn = time.perf_counter()
@@ -293,6 +322,7 @@ class Recovery:
         if specs is not None:
             self._digest = found.digest
             self._app.use_again(specs)
+            self._snapshots.versions.use(found)
 
     def _away(self, last_ns: int, now: int) -> tuple[int, int]:
         """What the time without a service means: since when spans were missed, -1 if not; by how much the clock was set."""
@@ -312,6 +342,7 @@ class Recovery:
         log.info(
             "state_recovered",
             requests=self._judged,
+            snapshot=self._restored is not None,
             received_meanwhile=self._late,
             sessions=self._monitor.sessions,
             seconds=round(self._journal.recovery_seconds, 3),

@@ -63,6 +63,7 @@ from monitor.spec.spec import Spec
 
 if TYPE_CHECKING:
     from collector.app.kept_state import KeptState
+    from collector.app.snapshots import Waiting
     from collector.forward.forwarding import Forwarding
     from collector.metrics.otlp_push import OtlpPush
     from collector.metrics.otlp_traces import OtlpTraces
@@ -345,7 +346,11 @@ class App:
                 self._decisions,
                 self,
                 self._forwarding,
+                settings,
+                memory,
+                {"monitor": self.monitor, "pipeline": pipeline, "alerts": self._alerts.kept()},
             )
+            more.append(state.snapshots)
         self._metrics_app: MetricsApp | None = None
         families = Families(self.monitor, stats, self.reloader.reloads, more)
         if state is not None:
@@ -579,6 +584,10 @@ class App:
         if self._forwarding is not None:
             self._forwarding.confirmed_before(confirmed)
 
+    def waited_before(self, waiting: Waiting) -> None:
+        """What an earlier process had still to deliver."""
+        self._alerts.waited_before(waiting)
+
     def delivered_before(self, sink: str, keys: Sequence[bytes]) -> None:
         """What an earlier process has delivered."""
         self._alerts.settled_before(sink, keys)
@@ -601,6 +610,7 @@ class App:
             self._sink.tick,
             self._notices.tick,
             self._look_at_readiness,
+            self._look_at_snapshots,
         ):
             try:
                 step(now)
@@ -629,6 +639,10 @@ class App:
             if self._state is not None:
                 self._state.clock_moved(by, now)
             self.monitor.clock_moved(by, now)
+
+    def _look_at_snapshots(self, _now: int) -> None:
+        if self._state is not None:
+            self._state.snapshots.tick()
 
     def _look_at_readiness(self, _now: int) -> None:
         self._readiness.tick(self._steady())

@@ -21,6 +21,7 @@ from mypy_extensions import mypyc_attr
 from collector.calls.call import Call
 from collector.decode.span import Span
 from collector.dialects.answers import answer_of
+from monitor.aggregate.consistency_sample import digest_of
 from monitor.engine import Monitor
 from monitor.records import Named, Proof, SessionKey, ToolCall, Verdict
 
@@ -215,7 +216,7 @@ class Batch:
                 if self._monitor.is_compared(key):
                     answer = answer_of(self._answers[place])
                     if answer is not None:
-                        self._monitor.answered(key, (*answer[:3], hash(answer.text)))
+                        self._monitor.answered(key, (*answer[:3], digest_of(answer.text)))
             except Exception as error:  # noqa: BLE001
                 self.failed.append(Failed(error, None, None))
         self._answers.clear()

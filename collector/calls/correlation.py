@@ -184,7 +184,7 @@ class Correlation:
         if parts is None:
             return
         parts.loosened = False
-        for call in list(parts.loose.values()):
+        for call in list(parts.loose):
             self._update(context, call, tree.node(call.outer.span_id), "")
 
     def _update_released(self, context: Context, released: list[Node]) -> None:

@@ -164,8 +164,9 @@ class CallMerge:
             node = tree.node(span_id)
             if node is not None:
                 node.call = keep
-        if parts is not None and parts.loose.pop(id(gone), None) is not None:
-            parts.loose[id(keep)] = keep
+        if parts is not None and gone in parts.loose:
+            del parts.loose[gone]
+            parts.loose[keep] = None
         self._stats.count("spans_merged")
 
     def _release(self, tree: Tree, call: Call, joint: bytes, pieces: list[Piece]) -> None:

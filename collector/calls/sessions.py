@@ -94,9 +94,9 @@ class Sessions:
             False,
         )
         if certain:
-            parts.loose.pop(id(call), None)
-        elif id(call) not in parts.loose:
-            parts.loose[id(call)] = call
+            parts.loose.pop(call, None)
+        elif call not in parts.loose:
+            parts.loose[call] = None
             if len(parts.loose) > LOOSE_MAX:
                 del parts.loose[next(iter(parts.loose))]
                 self._coverage.count("over_bound")

@@ -149,7 +149,7 @@ class Parts:
     def __init__(self) -> None:
         self.hints: dict[bytes, SpanClaim] = {}
         """Span id -> the winning claim of the spans below it."""
-        self.loose: dict[int, Call] = {}
+        self.loose: dict[Call, None] = {}
         """Calls whose session may still change."""
         self.loosened = False
         """True if calls became loose since the loose calls were last updated."""
@@ -476,9 +476,7 @@ class Tree:
             self.by_id = self._indexed()
 
     def _shrink(self, parts: Parts) -> None:
-        parts.loose = {
-            key: call for key, call in parts.loose.items() if self._has(call.outer.span_id)
-        }
+        parts.loose = {call: None for call in parts.loose if self._has(call.outer.span_id)}
         parts.hints = {
             key: hint
             for key, hint in parts.hints.items()
@@ -517,7 +515,7 @@ class Tree:
         parts.loosened = True
         for node in self.calls():
             if node.call is not None:
-                parts.loose[id(node.call)] = node.call
+                parts.loose[node.call] = None
 
 
 def _ends_in(node: Node, end: Node) -> bool:

@@ -781,6 +781,13 @@ class State(_Section):
             description="What happens to requests that the disk refuses. refuse: senders are to send them again (503, UNAVAILABLE). continue: they are judged, and lost with the process."
         ),
     ] = "refuse"
+    snapshot_seconds: Annotated[
+        Number,
+        Field(
+            ge=0,
+            description="Seconds between two snapshots of the state, at least; a restart judges only what the journal has behind the last one. Another process writes them, which for some seconds takes up to one and a half times as much memory; where the memory limit has no room for that, none is taken. 0: none are taken.",
+        ),
+    ] = 60.0
     strict: Annotated[
         Switch,
         Field(

@@ -55,6 +55,10 @@ class Retained(dict[str, Any]):
     def __del__(self) -> None:
         _LIVE.bytes -= self._bytes
 
+    def __reduce__(self) -> tuple[type[Retained], tuple[dict[str, Any]]]:
+        """A copy counts, too."""
+        return Retained, (dict(self),)
+
 
 def retained_bytes() -> int:
     """Approximate bytes of all live attributes."""

@@ -99,6 +99,18 @@ OWN: Final[Mapping[str, Described]] = {
         (),
         "Places in the journal that could not be read at the start, torn ends aside.",
     ),
+    "snapshots": Described(
+        "counter",
+        ("result",),
+        "Snapshots of the state, by what became of them: ok, failed, or skipped, which the log explains.",
+    ),
+    "snapshot_bytes": Described("gauge", (), "Size of the last snapshot."),
+    "snapshot_seconds": Described(
+        "gauge", (), "How long the last snapshot took, in a process of its own."
+    ),
+    "snapshot_timestamp_seconds": Described(
+        "gauge", (), "When the last snapshot was taken, Unix time; 0 before the first."
+    ),
     "down_seconds": Described(
         "gauge", (), "From the last record of the process before to the start of this one."
     ),

@@ -1,8 +1,8 @@
-"""What is in a journal: its files and records, their damages, the requests as OTLP/JSON lines."""
+"""What is in a journal: its files and records, their damages, snapshots, the requests as OTLP/JSON lines."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,8 +12,9 @@ from collector.sinks.recorder import line
 from collector.state.reading import Found, found_in, read_file
 from collector.state.records import Kind, request_of
 from collector.state.segment import Damage, Record
+from collector.state.snapshot import About, Snapshot, UnusableError, snapshots
 
-__all__ = ["Content", "contents", "exported", "shown"]
+__all__ = ["Content", "Short", "contents", "exported", "short_cuts", "shown", "shown_short"]
 
 _FLAWS_SHOWN: Final = 10
 
@@ -90,6 +91,55 @@ def shown(content: Content) -> Iterator[str]:
         yield f"  {word}: {each.bytes:,} bytes at {each.offset:,}: {each.why}"
     if len(content.damages) > _FLAWS_SHOWN:
         yield f"  and {len(content.damages) - _FLAWS_SHOWN:,} more damages"
+
+
+class Short(NamedTuple):
+    """A snapshot, with all its checksums compared."""
+
+    path: Path
+    bytes: int
+    about: About | None
+    """None where its head cannot be read."""
+    problem: str
+    """Why it cannot be used; "" where it can."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As one JSON object."""
+        about = self.about
+        return {
+            "file": self.path.name,
+            "bytes": self.bytes,
+            "taken": _time(about.at_ns) if about is not None else None,
+            "program": about.program if about is not None else None,
+            "sessions": about.sessions if about is not None else None,
+            "problem": self.problem or None,
+        }
+
+
+def short_cuts(folder: Path) -> Iterator[Short]:
+    """The snapshots beside the files of a journal.
+
+    Raises:
+        OSError: the folder or a file cannot be read.
+    """
+    for path in snapshots(folder):
+        about, problem = None, ""
+        try:
+            found = Snapshot(path)
+            about = found.about
+            deque(found.check(), maxlen=0)
+        except UnusableError as error:
+            problem = str(error)
+        yield Short(path, path.stat().st_size, about, problem)
+
+
+def shown_short(short: Short) -> Iterator[str]:
+    """One snapshot, as lines for people."""
+    about = short.about
+    when = f"  {_time(about.at_ns)}, {about.sessions:,} sessions" if about is not None else ""
+    yield f"{short.path.name}  {short.bytes:,} bytes{when}"
+    if short.problem:
+        yield f"  not used: {short.problem}"
 
 
 def exported(folder: Path) -> Iterator[bytes]:

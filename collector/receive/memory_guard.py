@@ -31,6 +31,9 @@ GROWTH: Final = 10
 """Bytes that a body of new sessions takes once decoded and judged, per byte of the body."""
 SMALL_BYTES: Final = 1 << 20
 """Bytes of bodies that may be read at a time while memory is scarce."""
+TWIN: Final = 1.5
+"""What a forked process that writes a snapshot takes in the end, in times of the memory of this one: pages that its
+reading changes are copied, and it has a table of all objects."""
 LOOK_SECONDS: Final = 0.01
 """Shortest interval between two measurements. One takes 3 us."""
 TRIM_SECONDS: Final = 5.0
@@ -69,6 +72,10 @@ class MemoryGuard:
         if self._bytes + GROWTH * (held + more) >= self._full:
             return False
         return self._bytes < self._scarce or held + more <= SMALL_BYTES
+
+    def has_room_for_twin(self) -> bool:
+        """True if a forked process that writes all of this one's state fits below the first mark, too."""
+        return (1 + TWIN) * self._resident() < self._scarce
 
     def _look(self) -> None:
         now = self._clock()

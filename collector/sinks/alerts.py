@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Protocol
 
@@ -227,6 +227,20 @@ class Alerts:
         self._is_keyed = True
         for queue in self.queues:
             queue.hold()
+
+    def kept(self) -> dict[str, object]:
+        """Objects that know what pages, and what was delivered."""
+        return {"pager": self.pager, "groups": self._groups}
+
+    def waiting(self) -> dict[str, list[tuple[bytes, Any]]]:
+        """Messages that have not left yet, with their keys, by the ids of their queues."""
+        return {queue.id: queue.waiting() for queue in self.queues}
+
+    def waited_before(self, waiting: Mapping[str, Sequence[tuple[bytes, Any]]]) -> None:
+        """These messages of an earlier process had not left yet."""
+        for queue in self.queues:
+            for key, message in waiting.get(queue.id, ()):
+                queue.put(message, key)
 
     def settled_before(self, sink: str, keys: Sequence[bytes]) -> None:
         """An earlier process has sent these messages of a sink, or given them up."""

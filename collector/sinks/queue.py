@@ -146,6 +146,10 @@ class Queue:
         held, self._held = self._held, None
         return list(held or ())
 
+    def waiting(self) -> list[tuple[bytes, Any]]:
+        """What has not left yet, with its keys, the earliest first."""
+        return [(each.key, each.message) for each in self._entries if each.key]
+
     def put(self, message: Any, key: bytes = b"") -> None:
         """Takes a message; never waits."""
         if self._held is not None:

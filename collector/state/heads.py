@@ -166,14 +166,21 @@ class Heads:
         while found := array("Q", islice(marks, KEYS_AT_ONCE)):
             yield found.tobytes()
 
-    def _write_counters(self, now: int, *, anyway: bool = False) -> None:
-        self._counters_ns = now
-        found = {
+    def counters(self) -> dict[str, Any]:
+        """All counters that belong to no pair."""
+        return self._counters() | {"journal": self._journal.kept()}
+
+    def _counters(self) -> dict[str, Any]:
+        return {
             "since_ns": self.since_ns,
             "monitor": self._monitor.counters(),
             "stats": self._stats.kept(),
             "more": self._more(),
         }
+
+    def _write_counters(self, now: int, *, anyway: bool = False) -> None:
+        self._counters_ns = now
+        found = self._counters()
         compared = encoded(found)
         if anyway or compared != self._last:
             # The journal's own counters change with each record: they alone are no reason for one.

@@ -153,6 +153,8 @@ class Journal:
         """True from a write that failed until one succeeds."""
         self.bytes = 0
         """Of all files."""
+        self.written = 0
+        """Bytes of the records of this process."""
         self._clock = clock
         self._lock: Lock | None = None
         self._old: list[File] = []
@@ -210,6 +212,11 @@ class Journal:
         """These files were there before: they are deleted one day."""
         self._old[:0] = found
         self.bytes += sum(each.bytes for each in found)
+
+    @property
+    def old(self) -> list[File]:
+        """All files but the newest one."""
+        return list(self._old)
 
     @property
     def end(self) -> int:
@@ -347,6 +354,7 @@ class Journal:
             raise
         self._size += size
         self.bytes += size
+        self.written += size
         self._last_ns = at_ns
         return place
 

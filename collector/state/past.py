@@ -10,7 +10,7 @@ counted in the folder, and the journal is set aside after `ATTEMPTS_MAX`.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from collector.state.journal import File
 from collector.state.reading import Found, found_in, read_file
 from collector.state.records import Kind, Known, Specs, decoded
-from collector.state.segment import FIRST, PATTERN, Damage, Record
+from collector.state.segment import FIRST, PATTERN, Damage, Record, number_of
 
 __all__ = ["ATTEMPTS_MAX", "Flaw", "Head", "Past"]
 
@@ -138,6 +138,20 @@ class Past:
             if last:
                 return last
         return self.head.started_ns if self.head is not None else 0
+
+    def skip_to(self, place: int, files: Sequence[tuple[int, int, bool]]) -> None:
+        """A snapshot has all before a place: files before it are not read.
+
+        Args:
+            place: of the first record that is read.
+            files: what the snapshot says of them: number, time of the last record, whether a replay may begin with it.
+        """
+        known = {number: (last_ns, is_whole) for number, last_ns, is_whole in files}
+        for each in self._found:
+            if each.number < number_of(place):
+                last_ns, is_whole = known.get(each.number, (each.begun_ns, False))
+                self.files.append(File(each.number, each.bytes, last_ns, is_whole))
+        self._found = [each for each in self._found if each.number >= number_of(place)]
 
     @property
     def paths(self) -> list[Found]:

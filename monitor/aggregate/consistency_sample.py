@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, Final
 
 from monitor.scores.consistency import (
@@ -26,6 +27,7 @@ __all__ = [
     "LIVE_MAX",
     "SAMPLED_MAX",
     "ConsistencySample",
+    "digest_of",
     "hashed",
 ]
 
@@ -49,7 +51,15 @@ def hashed(arguments: Mapping[str, Any] | None) -> frozenset[int] | None:
     """The flat key-value set of Definition 4 as hashes, which reveal no argument."""
     if arguments is None:
         return None
-    return frozenset({hash((key, text_of(value))) for key, value in arguments.items()})
+    return frozenset(
+        {digest_of(f"{key}\0{text_of(value)}") for key, value in arguments.items()}
+    )
+
+
+def digest_of(text: str) -> int:
+    """A hash of a text, the same in every process: what is compared outlives one."""
+    raw = text.encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(raw, digest_size=8).digest(), "little")
 
 
 class ConsistencySample:

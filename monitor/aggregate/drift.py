@@ -9,7 +9,7 @@ from monitor.aggregate.histogram import Exemplar, Histogram
 from monitor.aggregate.top_k import TopK
 from monitor.reference.comparison import PHASES, Departure
 
-__all__ = ["WAYS", "WINDOW", "Drift", "Seen", "Way"]
+__all__ = ["WAYS", "WINDOW", "Drift", "Seen", "Way", "by_risk"]
 
 WINDOW: Final = 100
 """So many of the last finished sessions are behind the drift gauges."""
@@ -39,7 +39,8 @@ class Seen(NamedTuple):
     new_arguments: bool
 
 
-def _risk(share: Any) -> tuple[float]:
+def by_risk(share: Any) -> tuple[float]:
+    """More risk is worse."""
     return (share.risk,)
 
 
@@ -74,7 +75,7 @@ class Drift:
         """Numbers of the calls that first diverged."""
         self.risks = Histogram(_RISKS)
         """Of finished sessions."""
-        self.riskiest: TopK[Any] = TopK(_risk)
+        self.riskiest: TopK[Any] = TopK(by_risk)
         """Live judgements by their risk."""
         self._last: deque[Seen] = deque()
         self.ways: Counter[Way] = Counter()

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from itertools import count
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 __all__ = ["ROOM", "TopK"]
@@ -42,14 +41,15 @@ class TopK(Generic[Held]):
         badness: of a share; more is worse.
     """
 
-    __slots__ = ("_badness", "_changed", "_heap", "_numbers")
+    __slots__ = ("_badness", "_changed", "_heap", "_number")
 
     def __init__(self, badness: Callable[[Any], tuple[float, ...]]) -> None:
         self._badness = badness
         self._changed: dict[Held, object] = {}
         """Holders that have no place yet, each with its share."""
         self._heap: list[_Entry[Held]] = []
-        self._numbers = count()
+        self._number = 0
+        """Of the share that came last."""
 
     def __len__(self) -> int:
         return len(self._heap) + len(self._changed)
@@ -66,7 +66,8 @@ class TopK(Generic[Held]):
         for holder, share in changed.items():
             if holder.share is share:
                 lowest = tuple([-part for part in self._badness(share)])
-                heapq.heappush(self._heap, (lowest, next(self._numbers), share, holder))
+                self._number += 1
+                heapq.heappush(self._heap, (lowest, self._number, share, holder))
         if len(self._heap) > 4 * ROOM:
             # A sorted list is a heap.
             self._heap = heapq.nsmallest(ROOM, self._held())

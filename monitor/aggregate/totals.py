@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, Protocol
 
 from monitor.aggregate.consistency_sample import ConsistencySample
-from monitor.aggregate.drift import Drift
+from monitor.aggregate.drift import Drift, by_risk
 from monitor.aggregate.histogram import Exemplar, Histogram
 from monitor.aggregate.top_k import TopK
 from monitor.records import CALL_KINDS, Kind, Obstacle, Reason, SessionKey
@@ -19,6 +19,7 @@ from monitor.tenants import Holdings
 
 __all__ = [
     "AGENTS_MAX",
+    "BADNESS",
     "BEHIND_MAX",
     "BOUNDS",
     "CLEAN_SHARE",
@@ -405,6 +406,10 @@ def _harm(share: Share) -> tuple[int, int]:
 
 def _crit(share: Share) -> tuple[int]:
     return (-share.prefix_crit,)
+
+
+BADNESS: Final = (_harm, _crit, by_risk)
+"""By which shares are ordered."""
 
 
 def _is_clean(share: Share) -> bool:

@@ -55,6 +55,8 @@ COMPARED = (
 )
 SUMMED = ("offrails_calls_total", "offrails_tool_calls_total")
 """Counted by what was known when a call came: by its first verdict, and its agent of then."""
+OFTEN = "0.1"
+"""Seconds between two snapshots."""
 OWN = frozenset({"unless_began_before", "coverage"})
 """Of a judgement object: what depends on when the service started, and on how often spans were sent."""
 
@@ -206,17 +208,22 @@ def spec(tmp_path: Path) -> Path:
 
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize(
-    ("rounds", "durability"),
+    ("rounds", "durability", "snapshots"),
     [
-        (2, "process"),
-        pytest.param(50, "process", marks=pytest.mark.long),
-        pytest.param(5, "power", marks=pytest.mark.long),
+        (2, "process", "60"),
+        (2, "process", OFTEN),
+        pytest.param(50, "process", "0", marks=pytest.mark.long),
+        pytest.param(50, "process", OFTEN, marks=pytest.mark.long),
+        pytest.param(5, "power", "1", marks=pytest.mark.long),
     ],
 )
 def test_what_was_acknowledged_survives(
-    rounds: int, durability: str, spec: Path, tmp_path: Path
+    rounds: int, durability: str, snapshots: str, spec: Path, tmp_path: Path
 ) -> None:
-    """However often it is killed under load, its judgements and metrics are those of one that never was."""
+    """However often it is killed under load, its judgements and metrics are those of one that never was.
+
+    With a snapshot every tenth of a second, it is also killed while one is written, and each second time behind one.
+    """
     chance = Random(rounds)
     # The time since the start of a service, in which the two differ, changes nothing.
     times = {
@@ -228,6 +235,7 @@ def test_what_was_acknowledged_survives(
         tmp_path / "state",
         spec,
         OFFRAILS_STATE_DURABILITY=durability,
+        OFFRAILS_STATE_SNAPSHOT_SECONDS=snapshots,
         OFFRAILS_STATE_BRIDGED_SECONDS=str(GIVE_UP_SECONDS),
         **times,
     )
@@ -239,7 +247,12 @@ def test_what_was_acknowledged_survives(
             until = senders.sent + chance.randrange(len(bodies) - 2 * len(SENDERS))
             senders.send(bodies)
             eventually(partial(senders.have_sent, until), GIVE_UP_SECONDS)
+            if snapshots == OFTEN and number % 2:
+                eventually(partial(_has_snapshot, killed.service))
             killed.kill()
+            if snapshots == OFTEN and number % 2:
+                [recovered] = killed.service.events("state_recovered")
+                assert recovered["snapshot"]
             senders.wait()
         assert senders.retries
         for service in (undisturbed, killed.service):
@@ -252,6 +265,10 @@ def test_what_was_acknowledged_survives(
     finally:
         killed.service.kill()
         undisturbed.kill()
+
+
+def _has_snapshot(service: Service) -> bool:
+    return service.metric("offrails_snapshots_total", result="ok") > 0
 
 
 def _is_settled(service: Service) -> bool:

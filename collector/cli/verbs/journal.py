@@ -43,18 +43,22 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _inspect(folder: Path, *, as_json: bool) -> int:
-    from collector.offline.journal import contents, shown
+    from collector.offline.journal import contents, short_cuts, shown, shown_short
 
+    is_empty = True
     for content in contents(folder):
-        if as_json:
-            print(json.dumps(content.as_json()))
-        else:
-            print("\n".join(shown(content)))
+        is_empty = False
+        print(json.dumps(content.as_json()) if as_json else "\n".join(shown(content)))
+    for short in short_cuts(folder):
+        is_empty = False
+        print(json.dumps(short.as_json()) if as_json else "\n".join(shown_short(short)))
+    if is_empty:
+        quit_with(f"{folder}: no journal in this folder")
     return OK
 
 
 def _verify(folder: Path) -> int:
-    from collector.offline.journal import contents, shown
+    from collector.offline.journal import contents, short_cuts, shown, shown_short
 
     files = records = damaged = 0
     for content in contents(folder):
@@ -63,6 +67,11 @@ def _verify(folder: Path) -> int:
         if content.is_damaged:
             damaged += 1
             print("\n".join(shown(content)))
+    for short in short_cuts(folder):
+        files += 1
+        if short.problem:
+            damaged += 1
+            print("\n".join(shown_short(short)))
     print(f"{files} files, {records} records, {damaged} files damaged")
     return FAILED if damaged else OK
 

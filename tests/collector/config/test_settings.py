@@ -220,6 +220,7 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_STATE_BYTES_MAX": "2000000",
         "OFFRAILS_STATE_KEEP_SECONDS": "60",
         "OFFRAILS_STATE_ON_ERROR": "continue",
+        "OFFRAILS_STATE_SNAPSHOT_SECONDS": "30",
         "OFFRAILS_STATE_STRICT": "true",
         "OFFRAILS_STATE_BRIDGED_SECONDS": "60",
         "OFFRAILS_SHOW_ARGUMENTS": "true",

@@ -14,9 +14,10 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families as plain_families
 
 from collector.app.listeners import ConnectionMetrics
+from collector.app.snapshots import Snapshots, State
 from collector.calls.pipeline import Pipeline
 from collector.config.settings import Alerts as AlertSettings
-from collector.config.settings import Telemetry
+from collector.config.settings import Settings, Telemetry
 from collector.decide.service import DecideService
 from collector.forward.forwarding import Forwarding
 from collector.metrics.created import LOSSES
@@ -61,7 +62,8 @@ def scrape(
         held,
         Admission(memory=MemoryGuard(1 << 30, lambda: 0)),
         ConnectionMetrics({}),
-        Journal(Path("unused"), Rules(), now_ns),
+        journal := Journal(Path("unused"), Rules(), now_ns),
+        Snapshots(journal, monitor, {}, Settings(), lambda: State({}, {}), None, now_ns),
         alerts,
         tracer,
         DecideService(pipeline, monitor, now_ns),

@@ -10,7 +10,9 @@ import pytest
 from collector.cli.main import main
 from collector.receive.request import Request
 from collector.state.journal import Journal, Rules
-from collector.state.records import Kind
+from collector.state.records import Kind as RecordKind
+from collector.state.snapshot import About, save
+from monitor.object_graph import Block, Kind
 from tests.collector.app.test_service import body
 from tests.collector.state.life import START, Clock
 
@@ -21,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
     journal = Journal(tmp_path, Rules(), Clock())
     journal.open()
     journal.begin()
-    journal.append(Kind.TICK, START)
+    journal.append(RecordKind.TICK, START)
     for number, tool in enumerate(("unlock_safety", "move")):
         journal.keep(START + number, Request("traces", body(tool), "json", "http_json"))
     journal.release()
@@ -84,3 +86,37 @@ def test_a_folder_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) 
         main(["journal", "inspect", "/nowhere/at/all"])
     assert ended.value.code == 2
     assert "/nowhere/at/all: no such folder" in capsys.readouterr().err
+
+
+def test_a_folder_without_a_journal_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So does a folder in which there is none."""
+    with pytest.raises(SystemExit) as ended:
+        main(["journal", "inspect", str(tmp_path)])
+    assert ended.value.code == 2
+    assert "no journal in this folder" in capsys.readouterr().err
+
+
+def test_snapshots_are_listed_and_verified(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A snapshot has its time and its sessions; a damaged one is told, with exit code 1."""
+    about = About("1.0", 1 << 33, START, b"", [], b"", 1_200)
+    path = save(folder, about, [Block(Kind.INDEX, b"all of it")])
+    assert main(["journal", "inspect", str(folder)]) == 0
+    told = capsys.readouterr().out
+    size = path.stat().st_size
+    assert f"{path.name}  {size} bytes  2023-11-14T22:13:20.000Z, 1,200 sessions\n" in told
+    assert main(["journal", "verify", str(folder)]) == 0
+    assert "2 files, 3 records, 0 files damaged" in capsys.readouterr().out
+
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    assert main(["journal", "verify", str(folder)]) == 1
+    told = capsys.readouterr().out
+    assert "not used: it is damaged at byte" in told
+    assert "2 files, 3 records, 1 files damaged" in told
+    assert main(["journal", "inspect", "--json", str(folder)]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[1])
+    assert found["problem"].startswith("it is damaged")
+    assert found["sessions"] == 1_200

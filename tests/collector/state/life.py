@@ -92,6 +92,13 @@ class Life:
             state.journal._fd = -1
         state.journal.release()
 
+    def snapshot(self) -> None:
+        """Takes a snapshot, where the journal is between two records."""
+        state = self.app._state
+        assert state is not None
+        if not state.journal.in_parts:
+            assert state.snapshots.save(), state.snapshots.why
+
     async def restart(self, down_ns: int = SECOND) -> App:
         """Kills it, and starts another one after some time."""
         self.kill()

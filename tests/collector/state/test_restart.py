@@ -45,9 +45,16 @@ def traffic(seed: int, sessions: int = 6) -> list[Request]:
     return deliver(spans, Road(), chance)
 
 
-async def _live(life: Life, requests: list[Request], deaths: set[int]) -> None:
+async def _live(
+    life: Life,
+    requests: list[Request],
+    deaths: set[int],
+    snapshots: frozenset[int] = frozenset(),
+) -> None:
     await life.start()
     for number, request in enumerate(requests):
+        if number in snapshots:
+            life.snapshot()
         life.pass_to(request.now)
         await life.send(request.spans)
         if number in deaths:
@@ -67,6 +74,29 @@ def test_a_killed_service_goes_on_as_if_nothing_had_been(seed: int, tmp_path: Pa
     killed = Life(tmp_path, SPECS, alerts=ALERTS)
     asyncio.run(_live(true, requests, set()))
     asyncio.run(_live(killed, requests, deaths))
+    assert killed.objects() == true.objects()
+    assert killed.families() == true.families()
+    assert killed.counters() == true.counters()
+    assert killed.firing() == true.firing()
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_service_goes_on_from_a_snapshot_as_if_nothing_had_been(
+    seed: int, tmp_path: Path
+) -> None:
+    """The same, where snapshots were taken at random: only what came behind the last one is judged again."""
+    requests = traffic(seed)
+    chance = Random(seed)
+    deaths = {chance.randrange(len(requests)) for _ in range(3)}
+    snapshots = frozenset(chance.randrange(max(deaths) + 1) for _ in range(6))
+    true = Life(None, SPECS, alerts=ALERTS)
+    killed = Life(tmp_path, SPECS, alerts=ALERTS)
+    asyncio.run(_live(true, requests, set()))
+    with captured() as told:
+        asyncio.run(_live(killed, requests, deaths, snapshots))
+    unused = [each["reason"] for each in told if each["event"] == "snapshot_not_used"]
+    assert not unused
+    assert any(each.get("snapshot") for each in told)
     assert killed.objects() == true.objects()
     assert killed.families() == true.families()
     assert killed.counters() == true.counters()

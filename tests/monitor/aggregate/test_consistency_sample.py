@@ -16,6 +16,7 @@ from monitor.aggregate.consistency_sample import (
     LIVE_MAX,
     SAMPLED_MAX,
     ConsistencySample,
+    digest_of,
     hashed,
 )
 from monitor.aggregate.totals import Pair
@@ -239,7 +240,8 @@ def test_the_last_answer_of_a_session_counts() -> None:
 )
 def test_hashes_are_those_of_the_flat_set(arguments: dict[str, Any]) -> None:
     """The kept hashes are those of the pairs that Definition 4 compares."""
-    assert hashed(arguments) == frozenset(map(hash, flatten(arguments)))
+    pairs = ["\0".join(pair) for pair in flatten(arguments)]
+    assert hashed(arguments) == frozenset(map(digest_of, pairs))
     assert hashed(None) is None
 
 

@@ -1,0 +1,415 @@
+"""Snapshots of the service's state: when they are taken, what is in them, and the way back.
+
+Idea: a forked process has the state of one moment, whatever its parent goes on with. So the child writes the snapshot, and
+the parent only pays for the fork and for the memory pages that it changes meanwhile. At a stop there is nobody to wait, and
+the process writes it itself.
+
+Invariants:
+
+- A snapshot is of a moment between two records of the journal, so that a replay goes on behind it exactly.
+- It is for the same program and settings. With others, all of the journal is judged again.
+- The child touches nothing but its file: it has closed all others, and ends without any clean-up.
+
+Example: 100,000 sessions. A snapshot is taken at 12:00:00 and written by 12:00:05. At 12:00:40 the process is killed. The
+next one reads it, and judges the requests since 12:00:00 again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import time
+import warnings
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from collector import __version__
+from collector.app.spec_versions import SpecVersions
+from collector.config.settings import Settings
+from collector.receive.memory_guard import MemoryGuard
+from collector.state import snapshot
+from collector.state.journal import Journal
+from collector.state.segment import number_of, numbered
+from collector.state.snapshot import About, Snapshot, UnusableError
+from collector.telemetry.counters import Reading
+from collector.telemetry.logs import log
+from monitor.aggregate.totals import BADNESS
+from monitor.engine import Monitor
+from monitor.limits import SECOND
+from monitor.object_graph import Block, Layout, UnkeptError, fixtures, read, write
+
+__all__ = ["LAYOUT", "Restored", "Snapshots", "State", "Waiting", "digest_of"]
+
+BYTES_MIN: Final = 16 << 10
+"""A snapshot is taken once the journal has so much more: less is judged again in a moment."""
+SHARE: Final = 20
+"""Between two snapshots lies at least so many times what the last one took."""
+
+NICE: Final = 5
+"""The process that writes gives way to the service."""
+FAILED: Final = 1
+UNKEPT: Final = 3
+REFUSED: Final = 4
+"""Exit codes of the process that writes."""
+
+LAYOUT: Final = Layout(
+    packages=("monitor", "collector"),
+    records=(
+        "monitor.",
+        "collector.calls.",
+        "collector.decode.span.Resource",
+        "collector.dialects.values.",
+        "collector.telemetry.counters.Tally",
+        "collector.telemetry.counters.Histogram",
+        "collector.sinks.pager.",
+        "collector.sinks.alert.",
+        "collector.sinks.alert_groups.",
+        "collector.sinks.quota.",
+    ),
+    still=(
+        "monitor.spec.",
+        "monitor.alphabet.",
+        "monitor.automaton.",
+        "monitor.limits.",
+        "monitor.scores.running.Goldens",
+    ),
+    caches={
+        # By identity, which is another one in the next process.
+        "monitor.session.table.Table": {"_near": list},
+        "monitor.session.spec_binding.SpecBinder": {"_cache": dict},
+        "collector.calls.session_ids.SessionIds": {
+            "_owners": dict,
+            "_last": object,
+            "_requesters": dict,
+        },
+        # Whether anybody watches.
+        "collector.calls.pipeline.Pipeline": {"quiet": bool},
+    },
+    # All else of a judge follows from its spec.
+    only={"monitor.session.judge.Judge": ("skewed", "left_out", "numbers")},
+)
+
+Waiting = dict[str, list[tuple[bytes, Any]]]
+"""Messages that no sink has got, with their keys, by the id of the queue."""
+
+
+class State(NamedTuple):
+    """What is in a snapshot beside the objects."""
+
+    counters: dict[str, Any]
+    waiting: Waiting
+
+
+class Restored(NamedTuple):
+    """What was brought back, and what the rest of the service has to take over."""
+
+    about: About
+    state: State
+
+
+def digest_of(settings: Settings) -> bytes:
+    """Of all settings: what an object was made with is in its snapshot."""
+    found = msgspec.json.encode(settings.model_dump(mode="json"), order="sorted")
+    return blake2b(found, digest_size=16).digest()
+
+
+class Snapshots:
+    """Takes them, and reads the newest one.
+
+    Args:
+        journal: of the service.
+        monitor: of the service.
+        parts: by name, objects from which all else is reached that is kept.
+        settings: of the service.
+        state: gives counters and waiting messages.
+        memory: refuses a snapshot where its process might need more than there is; None: no limit.
+        clock: Unix nanoseconds.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        monitor: Monitor,
+        parts: Mapping[str, object],
+        settings: Settings,
+        state: Callable[[], State],
+        memory: MemoryGuard | None,
+        clock: Callable[[], int],
+    ) -> None:
+        self.versions = SpecVersions(monitor, LAYOUT, clock)
+        self.results = {"ok": 0, "failed": 0, "skipped": 0}
+        self.bytes = 0
+        self.taken_ns = 0
+        self.seconds = 0.0
+        """What the last one took."""
+        self._journal = journal
+        self._monitor = monitor
+        self._settings = digest_of(settings)
+        self._is_on = False
+        self._every = settings.state.snapshot_seconds
+        self._state = state
+        self._memory = memory
+        self._clock = clock
+        changing = set(map(id, fixtures({"binder": monitor.binder}, LAYOUT).values()))
+        self._known = {
+            path: each
+            for path, each in fixtures({**parts, "badness": BADNESS}, LAYOUT).items()
+            if id(each) not in changing
+        }
+        """What does not change while the process lives; what goes with the specs in use does."""
+        self._child = 0
+        self._begun = self._ended = time.monotonic()
+        self._written = 0
+        """Bytes of the journal at the last one."""
+        self._taking_ns = self._written_then = 0
+        self.why = ""
+        """What kept the last one from being taken."""
+        self._told: set[str] = set()
+
+    # --- taking ---------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """All is brought back: from now on snapshots are taken, if they are wanted."""
+        self._is_on = self._every > 0
+
+    def tick(self) -> None:
+        """Looks after the process that writes one, or begins one where it is due."""
+        self.versions.look()
+        if self._child:
+            self._look_after()
+        elif self._is_on and self._is_due():
+            self._fork()
+
+    def _is_due(self) -> bool:
+        journal = self._journal
+        if journal.in_parts or journal.written - self._written < BYTES_MIN:
+            return False
+        pause = max(self._every, SHARE * self.seconds)
+        return time.monotonic() - self._ended >= pause
+
+    def _fork(self) -> None:
+        if self._memory is not None and not self._memory.has_room_for_twin():
+            self._skip("the memory limit leaves no room for the process that writes it")
+            return
+        self._begin()
+        state = self._state()  # which may write records
+        about = self._about()
+        with warnings.catch_warnings():
+            # Python warns of other threads, whose locks the child may find taken: it takes none.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            try:
+                child = os.fork()
+            except OSError as problem:
+                self._fail(problem.strerror or str(problem))
+                return
+        if not child:
+            self._write_and_exit(about, state)
+        self._child = child
+
+    def _write_and_exit(self, about: About, state: State) -> None:
+        """In the child: writes, and ends at once."""
+        code = FAILED
+        try:
+            parent = os.getppid()
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)
+            _close_files()
+            os.nice(NICE)
+            gc.disable()  # what is written would be copied for nothing
+            blocks = _while_child_of(parent, self._blocks(state))
+            snapshot.save(self._journal.folder, about, blocks)
+            code = 0
+        except UnkeptError:
+            code = UNKEPT
+        except OSError:
+            code = REFUSED
+        finally:
+            os._exit(code)
+
+    def _look_after(self) -> None:
+        try:
+            child, status = os.waitpid(self._child, os.WNOHANG)
+        except ChildProcessError:  # somebody else has asked
+            child, status = self._child, FAILED << 8
+        if child:
+            self._end(status)
+
+    def _end(self, status: int) -> None:
+        """The child has ended."""
+        self._child = 0
+        code = os.waitstatus_to_exitcode(status)
+        if code == 0:
+            self._succeed()
+        elif code == UNKEPT:
+            self._skip("a session is under a version of a spec that was replaced long ago")
+        else:
+            why = "the disk refuses it" if code == REFUSED else f"its process ended with {code}"
+            self._fail(why)
+
+    def save(self) -> bool:
+        """Takes one in this process; False where that is not possible."""
+        self._end_child()
+        if self._journal.in_parts:
+            return False
+        self._begin()
+        state = self._state()
+        try:
+            snapshot.save(self._journal.folder, self._about(), self._blocks(state))
+        except UnkeptError as problem:
+            self._skip(str(problem))
+        except OSError as problem:
+            self._fail(problem.strerror or str(problem))
+        else:
+            self._succeed()
+            return True
+        return False
+
+    def begin_last(self) -> None:
+        """Nothing is received any more: begins one, where there is something new."""
+        self._end_child()
+        if self._is_on and not self._journal.in_parts and self._journal.written > self._written:
+            self._fork()
+
+    async def close(self) -> None:
+        """Waits for the one that is being written."""
+        self._is_on = False
+        if self._child:
+            _, status = await asyncio.to_thread(os.waitpid, self._child, 0)
+            self._end(status)
+
+    def _end_child(self) -> None:
+        if self._child:
+            with suppress(ProcessLookupError, ChildProcessError):
+                os.kill(self._child, signal.SIGKILL)
+                os.waitpid(self._child, 0)
+            self._child = 0
+
+    def _blocks(self, state: State) -> Iterator[Block]:
+        return write(self._known | self.versions.fixtures(), LAYOUT, state)
+
+    def _about(self) -> About:
+        journal = self._journal
+        self.versions.look()
+        self._taking_ns = self._clock()
+        return About(
+            __version__,
+            journal.end,
+            self._taking_ns,
+            self.versions.digest,
+            self.versions.kept(),
+            self._settings,
+            self._monitor.sessions,
+            [(each.number, each.last_ns, each.is_whole) for each in journal.old],
+        )
+
+    def _begin(self) -> None:
+        self._begun, self._written_then = time.monotonic(), self._journal.written
+
+    def _succeed(self) -> None:
+        self._stop("ok")
+        self._written, self.taken_ns = self._written_then, self._taking_ns
+        path = snapshot.newest(self._journal.folder)
+        with suppress(OSError):
+            self.bytes = path.stat().st_size if path is not None else 0
+
+    def _stop(self, result: str) -> None:
+        self.results[result] += 1
+        self._ended = time.monotonic()
+        self.seconds = self._ended - self._begun
+
+    def _fail(self, why: str) -> None:
+        self._stop("failed")
+        self._tell("snapshot_failed", why)
+
+    def _skip(self, why: str) -> None:
+        self._stop("skipped")
+        self._tell("snapshot_skipped", why)
+
+    def _tell(self, event: str, why: str) -> None:
+        """Each reason once."""
+        self.why = why
+        if why not in self._told:
+            self._told.add(why)
+            log.warning(event, folder=str(self._journal.folder), reason=why)
+
+    # --- the way back ---------------------------------------------------------------------------
+
+    async def restore(self, breathe: Callable[[], Awaitable[None]]) -> Restored | None:
+        """Brings back what the newest one has; None where there is none that can be used.
+
+        Args:
+            breathe: is awaited now and then.
+        """
+        folder = self._journal.folder
+        path = snapshot.newest(folder)
+        snapshot.clean(folder, path)
+        if path is None:
+            return None
+        was_on = gc.isenabled()
+        gc.disable()  # it would look through what was read again and again
+        try:
+            found = Snapshot(path)
+            self._check_fits(found.about)
+            for _ in found.check():
+                await breathe()
+            known = self._known | self.versions.restore(found.about.versions)
+            steps = read(found.blocks, known, LAYOUT)
+            state = await _through(steps, breathe)
+        except (UnusableError, UnkeptError, OSError) as problem:
+            log.warning("snapshot_not_used", file=path.name, reason=str(problem))
+            return None
+        finally:
+            if was_on:
+                gc.enable()
+        return Restored(found.about, State(*state))
+
+    def _check_fits(self, about: About) -> None:
+        if about.program != __version__:
+            raise UnusableError(f"it is of version {about.program} of the program")
+        if about.settings != self._settings:
+            raise UnusableError("it is of other settings")
+        if not numbered(self._journal.folder, number_of(about.place)).exists():
+            raise UnusableError("the journal goes on too far behind it")
+
+    # --- metrics --------------------------------------------------------------------------------
+
+    def readings(self) -> Iterator[Reading]:
+        """Of the snapshots."""
+        yield Reading("snapshots", [((name,), count) for name, count in self.results.items()])
+        yield Reading("snapshot_bytes", [((), self.bytes)])
+        yield Reading("snapshot_seconds", [((), self.seconds)])
+        yield Reading("snapshot_timestamp_seconds", [((), self.taken_ns / SECOND)])
+
+
+async def _through(
+    steps: Generator[None, None, Any], breathe: Callable[[], Awaitable[None]]
+) -> Any:
+    """Goes through all steps, and gives what they return."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+        await breathe()
+
+
+def _while_child_of(parent: int, blocks: Iterator[Block]) -> Iterator[Block]:
+    """Ends where the parent has ended: nobody needs it any more."""
+    for block in blocks:
+        if os.getppid() != parent:
+            os._exit(FAILED)
+        yield block
+
+
+def _close_files() -> None:
+    """Lets go of all that the parent has open: sockets, which would outlive it here, and the lock of the folder."""
+    for each in list(Path("/dev/fd").iterdir()):
+        with suppress(OSError):
+            os.close(int(each.name))

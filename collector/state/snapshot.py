@@ -1,0 +1,242 @@
+"""A snapshot: the state of a process at one place of its journal, in a file beside the journal's files.
+
+    header   magic 8 | version 2 | spare 2 | length 4 | crc32 4      (20 bytes), then `About` as MessagePack
+    block    kind 1 | spare 3 | length 4 | crc32 4                   (12 bytes), then its payload
+
+All numbers are little-endian. The checksum of a block begins with its kind.
+
+Idea: a replay that begins with a snapshot judges only what the journal has behind it. A snapshot is a short cut and nothing
+more: without one, or with one that does not fit, all that the journal has is judged again.
+
+Invariants:
+
+- A file has its name only once it is whole: it is written under another name, and synchronised.
+- All checksums are compared before anything of it is used. Reading raises nothing but `UnusableError`, whatever the bytes are.
+
+Example: a process is killed while it writes. What is left is a file whose name ends in `.part`, which the next one deletes.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from monitor.object_graph import Block, Kind
+
+__all__ = [
+    "About",
+    "Snapshot",
+    "UnusableError",
+    "Version",
+    "clean",
+    "name_of",
+    "newest",
+    "save",
+    "snapshots",
+]
+
+MAGIC: Final = b"OFFRSNAP"
+VERSION: Final = 1
+PATTERN: Final = "snapshot-*"
+_PART: Final = ".part"
+_FILE_MODE: Final = 0o600
+_HEADER: Final = struct.Struct("<8sH2xII")
+_BLOCK: Final = struct.Struct("<B3xII")
+
+
+class UnusableError(Exception):
+    """A snapshot cannot be used; says why."""
+
+
+class Version(msgspec.Struct, array_like=True):
+    """A version of a spec that sessions in a snapshot may be under."""
+
+    name: str
+    """What the snapshot calls it."""
+    is_in_use: bool
+    """Whether new sessions were under it."""
+    file: str
+    document: str
+    """What two processes know it by."""
+    text: bytes | None
+    """None where nobody had it any more."""
+    day: str
+    """By which its accepted calls were in force, as YYYY-MM-DD."""
+
+
+class About(msgspec.Struct):
+    """What a snapshot says of itself."""
+
+    program: str
+    """The version of the program that wrote it."""
+    place: int
+    """The place in the journal of the first record that is not in it."""
+    at_ns: int
+    """When it was taken, Unix nanoseconds."""
+    specs: bytes
+    """Digest of the specs in use."""
+    versions: list[Version]
+    """Of the specs in use, and of earlier ones."""
+    settings: bytes
+    """Digest of the settings."""
+    sessions: int
+    """Sessions in it, live and ended ones."""
+    files: list[tuple[int, int, bool]] = []
+    """Files of the journal before: number, time of the last record, whether a replay may begin with it."""
+
+
+class Found(NamedTuple):
+    """The place of a block in the file."""
+
+    kind: int
+    offset: int
+    length: int
+    checksum: int
+
+
+def name_of(folder: Path, place: int) -> Path:
+    """The file of the snapshot at a place of the journal."""
+    return folder / f"snapshot-{place:020d}"
+
+
+def snapshots(folder: Path) -> list[Path]:
+    """All whole ones, the oldest first."""
+    found = [each for each in folder.glob(PATTERN) if each.name[len("snapshot-") :].isdecimal()]
+    return sorted(found, key=lambda each: int(each.name[len("snapshot-") :]))
+
+
+def newest(folder: Path) -> Path | None:
+    """The newest one; None without any."""
+    found = snapshots(folder)
+    return found[-1] if found else None
+
+
+def clean(folder: Path, keep: Path | None) -> None:
+    """Deletes all but one, and what writers have left that were killed."""
+    for each in folder.glob(PATTERN):
+        if each != keep:
+            with suppress(OSError):
+                each.unlink()
+
+
+def save(folder: Path, about: About, blocks: Iterable[Block]) -> Path:
+    """Writes a snapshot, and deletes those before.
+
+    Raises:
+        OSError: the disk refuses it. Nothing of it is left then.
+    """
+    path = name_of(folder, about.place)
+    part = path.with_name(path.name + _PART)
+    try:
+        part.unlink(missing_ok=True)
+        part.touch(_FILE_MODE, exist_ok=False)
+        with part.open("wb") as file:
+            _write(file, about, blocks)
+            file.flush()
+            os.fsync(file.fileno())
+        part.rename(path)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+    clean(folder, path)
+    return path
+
+
+def _write(file: BinaryIO, about: About, blocks: Iterable[Block]) -> None:
+    head = msgspec.msgpack.encode(about)
+    file.write(_HEADER.pack(MAGIC, VERSION, len(head), crc32(head)))
+    file.write(head)
+    for kind, payload in blocks:
+        file.write(_BLOCK.pack(kind, len(payload), crc32(payload, kind)))
+        file.write(payload)
+
+
+class Snapshot:
+    """One file, to be read.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        UnusableError: it cannot be read, is of another version, or not whole.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with path.open("rb") as file:
+                self.about = _about(file)
+                self._blocks = list(_blocks(file, path.stat().st_size))
+        except OSError as problem:
+            raise UnusableError(problem.strerror or str(problem)) from None
+        if not self._blocks or self._blocks[-1].kind != Kind.INDEX:
+            raise UnusableError("its end is missing")
+
+    def check(self) -> Iterator[None]:
+        """Compares all checksums, a block at a time.
+
+        Raises:
+            UnusableError: one does not fit.
+        """
+        try:
+            with self.path.open("rb") as file:
+                for block in self._blocks:
+                    yield
+                    file.seek(block.offset)
+                    if crc32(file.read(block.length), block.kind) != block.checksum:
+                        raise UnusableError(f"it is damaged at byte {block.offset}")
+        except OSError as problem:
+            raise UnusableError(problem.strerror or str(problem)) from None
+
+    def blocks(self, kind: Kind) -> Iterator[bytes]:
+        """The payloads of one kind.
+
+        Raises:
+            OSError: the file cannot be read any more.
+        """
+        with self.path.open("rb") as file:
+            for block in self._blocks:
+                if block.kind == kind:
+                    file.seek(block.offset)
+                    yield file.read(block.length)
+
+
+def _about(file: BinaryIO) -> About:
+    head = file.read(_HEADER.size)
+    if len(head) < _HEADER.size:
+        raise UnusableError("its head is missing")
+    magic, version, length, checksum = _HEADER.unpack(head)
+    if magic != MAGIC:
+        raise UnusableError("it is no snapshot")
+    if version != VERSION:
+        raise UnusableError(f"it is of format {version}, this program reads {VERSION}")
+    payload = file.read(length)
+    if len(payload) < length or crc32(payload) != checksum:
+        raise UnusableError("its head is damaged")
+    try:
+        return msgspec.msgpack.decode(payload, type=About)
+    except msgspec.MsgspecError as problem:
+        raise UnusableError(str(problem)) from None
+
+
+def _blocks(file: BinaryIO, size: int) -> Iterator[Found]:
+    offset = file.tell()
+    while offset < size:
+        head = file.read(_BLOCK.size)
+        if len(head) < _BLOCK.size:
+            raise UnusableError("its end is missing")
+        kind, length, checksum = _BLOCK.unpack(head)
+        offset += _BLOCK.size
+        if offset + length > size:
+            raise UnusableError("its end is missing")
+        yield Found(kind, offset, length, checksum)
+        offset += length
+        file.seek(offset)

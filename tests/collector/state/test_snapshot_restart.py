@@ -1,0 +1,415 @@
+"""A service that goes on from a snapshot: what is in it, when it is taken, and when it is not used."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.app import snapshots as app_snapshots
+from collector.app.snapshots import Snapshots
+from collector.config.settings import Alerts, Sessions
+from collector.receive.memory_guard import MemoryGuard
+from collector.state.snapshot import newest, save
+from collector.state.snapshot import snapshots as files
+from collector.telemetry.logs import captured
+from monitor.limits import SECOND
+from monitor.object_graph import Block, Kind
+from monitor.spec.read import load_specs
+from tests.collector.state.life import Life
+from tests.collector.state.test_restart import HOUR_NS, ROVER, Rover, skip, spec_of
+
+ALERTS = Alerts(alertmanager=("http://127.0.0.1:1/",))
+
+
+def snapshots_of(life: Life) -> Snapshots:
+    assert life.app._state is not None
+    return life.app._state.snapshots
+
+
+async def started(folder: Path, **more: Any) -> tuple[Life, Rover]:
+    """A service that is older than any session may be, with a session that pages."""
+    life = Life(folder, [spec_of(ROVER)], alerts=ALERTS, **more)
+    await life.start()
+    skip(life, HOUR_NS)
+    rover = Rover(life)
+    await rover.call("s", "move")
+    return life, rover
+
+
+def recovered(told: list[dict[str, Any]]) -> list[tuple[bool, int]]:
+    """Of each start, whether a snapshot was used, and the requests that were judged again."""
+    events = [each for each in told if each["event"] == "state_recovered"]
+    return [(each["snapshot"], each["requests"]) for each in events]
+
+
+def test_only_what_came_behind_is_judged_again(tmp_path: Path) -> None:
+    """One request before the snapshot and two behind it: two are judged again."""
+
+    async def run() -> None:
+        life, rover = await started(tmp_path)
+        life.snapshot()
+        await rover.call("s", "unlock")
+        await rover.call("t", "unlock")
+        true = life.objects(), life.families(), life.firing()
+        with captured() as told:
+            await life.restart(0)
+        assert recovered(told) == [(True, 2)]
+        assert (life.objects(), life.families(), life.firing()) == true
+
+    asyncio.run(run())
+
+
+def test_sessions_outlive_their_requests(tmp_path: Path) -> None:
+    """Of a session whose requests are in deleted files, the snapshot has all."""
+
+    async def run() -> None:
+        life, rover = await started(tmp_path, state={"keep_seconds": 60.0})
+        true = rover.judgement("s")
+        for _ in range(40):
+            skip(life, 30 * SECOND)
+            await rover.call("other", "unlock")
+            if life.app.monitor.find("s"):
+                life.snapshot()
+        journal = life.app._state.journal  # type: ignore[union-attr]
+        assert min(each.number for each in journal.old) > 1
+        await life.restart(0)
+        assert rover.judgement("s") == {**rover.judgement("s"), "harmful": true["harmful"]}
+        await rover.call("s", "lock")
+        assert rover.judgement("s")["joined"] is False
+
+    asyncio.run(run())
+
+
+def test_pages_that_had_not_left_leave(tmp_path: Path) -> None:
+    """A message that waited when the snapshot was taken is sent by the next process, once."""
+
+    async def run() -> None:
+        life, _ = await started(tmp_path)
+        skip(life, 60 * SECOND)
+        before = [queue.waiting() for queue in life.app._alerts.queues]
+        assert len(before[0]) == 1
+        life.snapshot()
+        await life.restart(0)
+        after = [queue.waiting() for queue in life.app._alerts.queues]
+        assert [key for key, _ in after[0]] == [key for key, _ in before[0]]
+        [(key, _)] = after[0]
+        queue = life.app._alerts.queues[0]
+        assert life.app._state is not None
+        life.snapshot()
+        life.app._state.journal.settled(queue.id, [key])
+        await life.restart(0)
+        assert life.app._alerts.queues[0].waiting() == []
+
+    asyncio.run(run())
+
+
+def _damage(path: Path, life: Life) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    path.write_bytes(raw)
+
+
+def _cut(path: Path, life: Life) -> None:
+    path.write_bytes(path.read_bytes()[:-5])
+
+
+def _nonsense(path: Path, life: Life) -> None:
+    about = snapshots_of(life)._about()
+    save(path.parent, about, [Block(Kind.LINKED, b"nonsense"), Block(Kind.INDEX, b"end")])
+
+
+def _set(path: Path, life: Life) -> None:
+    life.settings = life.settings.model_copy(
+        update={"sessions": Sessions(idle_seconds=1_000.0)}
+    )
+
+
+def _renew(path: Path, life: Life) -> None:
+    about = snapshots_of(life)._about()
+    about.program = "0.0.1"
+    save(path.parent, about, [Block(Kind.INDEX, b"end")])
+
+
+def _leave_behind(path: Path, life: Life) -> None:
+    about = snapshots_of(life)._about()
+    about.place = 999 << 40
+    save(path.parent, about, [Block(Kind.INDEX, b"end")])
+
+
+@pytest.mark.parametrize(
+    ("happens", "why"),
+    [
+        (_damage, "damaged"),
+        (_cut, "its end is missing"),
+        (_nonsense, "UnpicklingError"),
+        (_set, "other settings"),
+        (_renew, "version 0.0.1"),
+        (_leave_behind, "too far behind"),
+    ],
+)
+def test_one_that_cannot_be_used_costs_only_time(
+    happens: Callable[[Path, Life], None], why: str, tmp_path: Path
+) -> None:
+    """Damaged, or of something else: the log says why, and all of the journal is judged again."""
+
+    async def run() -> None:
+        life, rover = await started(tmp_path)
+        life.snapshot()
+        await rover.call("s", "unlock")
+        true = rover.judgement("s")
+        path = newest(tmp_path)
+        assert path is not None
+        happens(path, life)
+        with captured() as told:
+            await life.restart(0)
+        [reason] = [each["reason"] for each in told if each["event"] == "snapshot_not_used"]
+        assert why in reason
+        assert recovered(told) == [(False, 2)]
+        found = rover.judgement("s")
+        assert {**found, "spec_version": ""} == {**true, "spec_version": ""}
+        life.snapshot()
+        assert len(files(tmp_path)) == 1
+
+    asyncio.run(run())
+
+
+def test_sessions_keep_the_versions_of_their_specs(tmp_path: Path) -> None:
+    """Specs that change while the service runs, and while it is down: each session goes on under its own version."""
+    orders = ("[unlock, move, lock]", "[unlock, lock, move]", "[move, unlock, lock]")
+
+    async def run() -> None:
+        file = tmp_path / "rover.yaml"
+        life = Life(tmp_path / "state", [])
+
+        def write(order: str) -> None:
+            file.write_text(ROVER.replace(orders[0], order))
+            life.specs = load_specs([file]).specs
+
+        write(orders[0])
+        await life.start()
+        skip(life, HOUR_NS)
+        rover = Rover(life)
+        for number, order in enumerate(orders):
+            write(order)
+            life.app._use(life.specs)
+            await rover.call(f"s{number}", order[1:-1].split(", ")[0])
+        life.snapshot()
+        with captured() as told:
+            await life.restart(0)
+        assert recovered(told) == [(True, 0)]
+        true = life.objects()
+        file.write_text(ROVER + "# again\n")
+        life.specs = load_specs([file]).specs
+        life.snapshot()
+        with captured() as told:
+            await life.restart(0)
+            life.snapshot()
+            await life.restart(0)
+        assert recovered(told) == [(True, 0), (True, 0)]
+        assert life.objects() == true
+        for number, order in enumerate([*orders, orders[0]]):
+            for tool in order[1:-1].split(", ")[number < 3 :]:
+                await rover.call(f"s{number}", tool)
+                assert rover.judgement(f"s{number}")["harmful"] == 0, (number, tool)
+        await rover.call("s1", "lock")
+        assert rover.judgement("s1")["harmful"] == 1
+
+    asyncio.run(run())
+
+
+def test_a_version_whose_text_is_gone_has_all_judged_again(tmp_path: Path) -> None:
+    """A spec that no file has any more, and that was too large for the journal, cannot be compiled again."""
+
+    async def run() -> None:
+        life, rover = await started(tmp_path)
+        life.snapshot()
+        life.specs = [spec_of(ROVER + "# other\n")]
+        with captured() as told:
+            await life.restart(0)
+        [reason] = [each["reason"] for each in told if each["event"] == "snapshot_not_used"]
+        assert "the text of rover.yaml of then is not known" in reason
+        assert recovered(told) == [(False, 1)]
+        assert rover.judgement("s")["harmful"] == 1
+
+    asyncio.run(run())
+
+
+def test_none_is_taken_where_memory_is_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process above half of its limit does not fork; the log says it once."""
+
+    async def run() -> None:
+        life, rover = await started(tmp_path, state={"snapshot_seconds": 0.001})
+        monkeypatch.setattr(app_snapshots, "BYTES_MIN", 1)
+        snapshots = snapshots_of(life)
+        snapshots._memory = MemoryGuard(100 << 20, lambda: 60 << 20)
+        with captured() as told:
+            for _ in range(3):
+                await rover.call("s", "unlock")
+                await asyncio.sleep(0.002)
+                snapshots.tick()
+        assert snapshots.results["skipped"] >= 1
+        assert [each["event"] for each in told].count("snapshot_skipped") == 1
+        assert newest(tmp_path) is None
+
+    asyncio.run(run())
+
+
+async def _settle(snapshots: Snapshots) -> None:
+    """Until the process that writes has ended."""
+    while snapshots._child:
+        await asyncio.sleep(0.001)
+        snapshots.tick()
+
+
+def test_another_process_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one is due, a forked process writes it; what goes on meanwhile is not in it."""
+
+    async def run() -> None:
+        life, rover = await started(tmp_path)
+        monkeypatch.setattr(app_snapshots, "BYTES_MIN", 1)
+        snapshots = snapshots_of(life)
+        snapshots._every = 0.0001
+        with captured() as told:
+            snapshots.tick()
+            assert snapshots._child
+            await rover.call("s", "unlock")
+            await _settle(snapshots)
+            assert snapshots.results == {"ok": 1, "failed": 0, "skipped": 0}, told
+            assert snapshots.bytes == newest(tmp_path).stat().st_size  # type: ignore[union-attr]
+            true = rover.judgement("s")
+            await life.restart(0)
+        assert recovered(told) == [(True, 1)]
+        assert rover.judgement("s") == true
+
+    asyncio.run(run())
+
+
+def test_a_writer_that_is_killed_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is counted and logged, the next one is taken in its time, and what it left is deleted at the start."""
+
+    async def run() -> None:
+        life, _ = await started(tmp_path)
+        monkeypatch.setattr(app_snapshots, "BYTES_MIN", 1)
+        snapshots = snapshots_of(life)
+        snapshots._every = 0.0001
+        with captured() as told:
+            snapshots._written = 0
+            snapshots.tick()
+            os.kill(snapshots._child, signal.SIGKILL)
+            await _settle(snapshots)
+        results = snapshots.results
+        assert results["failed"] + results["ok"] == 1
+        if results["failed"]:
+            assert "its process ended with -9" in str(told)
+        (tmp_path / "snapshot-00000000000000000009.part").write_bytes(b"half")
+        await life.restart(0)
+        assert not await asyncio.to_thread(lambda: list(tmp_path.glob("*.part")))
+
+    asyncio.run(run())
+
+
+def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot that does not fit is counted and logged; the journal goes on."""
+
+    async def run() -> None:
+        life, rover = await started(tmp_path)
+
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("collector.state.snapshot.save", full)
+        snapshots = snapshots_of(life)
+        with captured() as told:
+            assert not snapshots.save()
+            monkeypatch.setattr(app_snapshots, "BYTES_MIN", 1)
+            snapshots._every = 0.0001
+            await asyncio.sleep(20 * snapshots.seconds)
+            snapshots.tick()
+            await _settle(snapshots)
+        assert snapshots.results["failed"] == 2
+        assert {each["reason"] for each in told if each["event"] == "snapshot_failed"} == {
+            "No space left on device",
+            "the disk refuses it",
+        }
+        await rover.call("s", "unlock")
+        true = rover.judgement("s")
+        await life.restart(0)
+        assert rover.judgement("s") == true
+
+    asyncio.run(run())
+
+
+def test_a_clean_stop_takes_one(tmp_path: Path) -> None:
+    """After a stop by SIGTERM the next process judges nothing again, and goes on as if there had been no pause."""
+
+    async def run() -> None:
+        life, rover = await started(tmp_path)
+        true = rover.judgement("s")
+        with captured() as told:
+            await life.app.stop()
+            await life.start()
+        assert recovered(told) == [(True, 0)]
+        assert rover.judgement("s") == true
+        assert life.firing()
+        await rover.call("s", "unlock")
+        assert rover.judgement("s")["harmful"] == 1
+
+    asyncio.run(run())
+
+
+def test_without_a_wish_none_is_taken(tmp_path: Path) -> None:
+    """With `snapshot_seconds: 0` there is the journal alone."""
+
+    async def run() -> None:
+        life, _ = await started(tmp_path, state={"snapshot_seconds": 0})
+        for _ in range(3):
+            snapshots_of(life).tick()
+        await life.app.stop()
+        assert newest(tmp_path) is None
+        with captured() as told:
+            await life.start()
+        assert recovered(told) == [(False, 1)]
+
+    asyncio.run(run())
+
+
+def test_it_holds_all_specs(tmp_path: Path) -> None:
+    """Rules, references and tasks: what a session knows under each comes back."""
+
+    texts = [ROVER, POLICY]
+
+    async def run() -> None:
+        life = Life(tmp_path, [spec_of(text) for text in texts], alerts=ALERTS)
+        await life.start()
+        skip(life, HOUR_NS)
+        rover = Rover(life)
+        for tool in ("unlock", "move", "move", "lock", "dance"):
+            await rover.call("s", tool)
+            life.snapshot()
+            true = life.objects(), life.families()
+            await life.restart(0)
+            assert (life.objects(), life.families()) == true
+
+    asyncio.run(run())
+
+
+POLICY = """
+id: care
+kind: policy
+mode: page
+match: {service.name: rover}
+alphabet: {unlock: {tool: unlock}, move: {tool: move}}
+constraints:
+  - precedence: [unlock, move]
+  - at_most: [move, 1]
+"""
