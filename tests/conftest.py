@@ -14,6 +14,9 @@ from xdist.scheduler import LoadScopeScheduling
 import collector
 import monitor
 
+# As in a service with a journal, before anybody loads grpcio.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
+
 # No test asks how long an example takes: some compile what they test, and machines are busy.
 settings.register_profile("anywhere", deadline=None)
 # Everywhere else each run tries new examples; what decides whether work lands repeats itself.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -55,6 +56,8 @@ class KeptState:
         self, settings: StateSettings, sessions: Sessions, clock: Callable[[], int]
     ) -> None:
         assert settings.dir is not None
+        # What grpcio does at a fork waits for its threads, and may end the child, which uses nothing of it.
+        os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
         self.clock = ReplayClock(clock)
         self._settings = settings
         keep_seconds = settings.keep_seconds or 2 * sessions.idle_seconds
@@ -180,6 +183,7 @@ class KeptState:
         async def begin() -> None:
             nonlocal ticker
             assert receive is not None
+            await self._restore_queues()
             await receive()
             ticker = asyncio.create_task(self._pass_time())
 
@@ -188,12 +192,15 @@ class KeptState:
         finally:
             if ticker is not None:
                 ticker.cancel()
+        if self._forwarding is not None:
+            self._forwarding.come_back()
         journal.follow(self._past.files)
         if self.has_past:
             self._write_heads()
             journal.renew()
         self._recovery = None
-        await self._restore_queues()
+        if receive is None:
+            await self._restore_queues()
         self._past.done()
         self._note(specs)
         self.snapshots.start()

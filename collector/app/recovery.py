@@ -143,6 +143,8 @@ class Recovery:
         self._late = 0
         """Of these, requests that arrived meanwhile."""
         self._wrong = 0
+        self._is_own = False
+        """True for records of this process: what has become of messages is counted already."""
         self._restored: About | None = None
         self._turn = time.perf_counter()
 
@@ -197,6 +199,7 @@ class Recovery:
         if opens:
             await self._open()
         before, backlog = self._judged, Backlog(self._journal)
+        self._is_own = True
         while not backlog.is_empty:
             for record in await backlog.read():
                 await self._take(record)
@@ -296,7 +299,7 @@ class Recovery:
         elif kind is Kind.DELIVERED:
             delivered = decoded(payload, Delivered)
             self._app.delivered_before(delivered.sink, delivered.keys)
-        elif kind is Kind.CONFIRMED:
+        elif kind is Kind.CONFIRMED and not self._is_own:
             self._app.confirmed_before(decoded(payload, Confirmed))
         elif kind is Kind.CLOCK:
             self._monitor.clock_moved(decoded(payload, int), now)

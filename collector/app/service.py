@@ -522,15 +522,15 @@ class App:
     async def _recover(self, state: KeptState) -> None:
         """Goes through the journal. Health is answered meanwhile, and /metrics says that it is too early.
 
-        Senders are answered, too: what they send is kept, and judged in its turn. Where requests go on to next hops, these
-        come first, and senders wait.
+        Senders are answered, too: what they send is kept, and judged in its turn. Only where next hops get verdicts with the
+        spans, senders wait.
         """
         self._health.is_early = True
         watched = self._servers.get("metrics")
         if watched is not None:
             self.addresses["metrics"] = await watched.start()
         specs = [judge.spec for judge in self.monitor.binder.judges.values()]
-        is_early = state.has_past and self._forwarding is None
+        is_early = state.has_past and self._annotated is None
         if not is_early:
             self._health.reason = self._health.reason or RECOVERING
         self._is_past = True
@@ -555,6 +555,9 @@ class App:
         for name, server in self._receivers.items():
             if name != "decide":
                 self.addresses[name] = await server.start()
+        if self._forwarding is not None:
+            await asyncio.to_thread(self._refuse_loops)
+            self._forwarding.start()
         self._health.ready = True
         self._log.info("receiving", judged="later", **self.addresses)
 

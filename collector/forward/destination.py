@@ -8,8 +8,8 @@ Invariants:
 
 - `offer` returns at once. A next hop that hangs holds up its own queue, and the senders that `sync` lets wait for it:
   `SYNC_MAX` of them, and one at a time from the first failure on. The others are refused at once.
-- Each message that is offered is counted once in `results`: ok, partial, refused or dropped. One that `send_now` may
-  not deliver is its sender's again, and counted in `retries`.
+- Each message that is offered is counted once in `counts.results`: ok, partial, refused or dropped. One that `send_now` may
+  not deliver is its sender's again, and counted in `counts.retries`.
 - A message that fails goes behind the others, so one that the next hop never takes does not block them.
 - The log has at most one line a minute of each kind about a next hop.
 
@@ -22,36 +22,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, Final, Protocol
 
 from collector.config.settings import NextHop
+from collector.forward.counts import Counts
 from collector.forward.encoding import encode
 from collector.forward.message import Message, Reply
 from collector.forward.queue import Queue
 from collector.forward.transcode import UnreadableError
 from collector.receive.request import Encoding
 from collector.receive.status import Outcome
-from collector.telemetry.counters import Histogram
 from collector.telemetry.logs import log
 
-__all__ = ["DROPPED", "FORWARD_SECONDS", "Destination", "Sender"]
+__all__ = ["Destination", "Sender"]
 
-FORWARD_SECONDS: Final = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    5.0,
-    30.0,
-)
 IN_FLIGHT_MAX: Final = 8
 """Messages that are on their way to one next hop at a time."""
 SYNC_MAX: Final = 128
@@ -68,16 +54,6 @@ INLINE_BYTES_MAX: Final = 16 * 1024
 LOG_SECONDS: Final = 60.0
 WORDS_MAX: Final = 200
 """Characters of a next hop's answer in the log."""
-RESULTS: Final = ("ok", "partial", "refused", "dropped")
-DROPPED: Final = (
-    "queue_full",
-    "gave_up",
-    "unreadable",
-    "shutdown",
-    "not_in_journal",
-    "internal_error",
-)
-"""Why a message did not reach the next hop: labels of the counter `forward_dropped`."""
 
 
 class Sender(Protocol):
@@ -120,18 +96,12 @@ class Destination:
         self.hop = hop
         self.name = hop.label
         self.queue = queue
-        self.results: Counter[tuple[str, str]] = Counter(
-            {(signal, result): 0 for signal in hop.signals for result in RESULTS}
-        )
-        """(signal, result) -> messages."""
-        self.dropped: Counter[str] = Counter(dict.fromkeys(DROPPED, 0))
-        self.rejected: Counter[str] = Counter(dict.fromkeys(hop.signals, 0))
-        """signal -> items that the next hop left out of requests it took."""
+        self.counts = Counts(hop.signals)
+        self.before = Counts(hop.signals)
+        """Of earlier processes, while they come back."""
         self.settled: Callable[[Message, str, str], None] | None = None
         """Called for each message that is in the journal and need not be sent any more, with its result and, where it
         was dropped, the reason; both are counted by then."""
-        self.retries = 0
-        self.latency = Histogram(FORWARD_SECONDS)
         self.is_up = True
         """False from an attempt that failed until one is answered."""
         self._sender = sender
@@ -280,7 +250,7 @@ class Destination:
         """
         if self._waiting >= (1 if self._failures else SYNC_MAX):
             self.queue.settle(message)
-            self.retries += 1
+            self.counts.retries += 1
             return Reply(Outcome.UNAVAILABLE, "it has not answered others yet")
         began = message.received = asyncio.get_running_loop().time()
         self._waiting += 1
@@ -296,7 +266,7 @@ class Destination:
             self.queue.settle(message)
         if reply.outcome.value.retryable:
             self._failed(reply, began, asyncio.get_running_loop().time())
-            self.retries += 1
+            self.counts.retries += 1
         else:
             self._answered()
             self._settle(message, reply)
@@ -323,7 +293,7 @@ class Destination:
             self.queue.settle(message)
             self.drop(message, "gave_up")
             return
-        self.retries += 1
+        self.counts.retries += 1
         self.queue.put_back(message)
 
     def _failed(self, reply: Reply, began: float, now: float) -> None:
@@ -351,17 +321,17 @@ class Destination:
     def _settle(self, message: Message, reply: Reply) -> None:
         """Counts a message that the next hop took or refused."""
         signal = message.signal
-        self.latency.observe(asyncio.get_running_loop().time() - message.received)
+        self.counts.latency.observe(asyncio.get_running_loop().time() - message.received)
         if reply.outcome is not Outcome.OK:
-            self._count(signal, "refused")
+            self.counts.count(signal, "refused")
             self._done(message, "refused")
             words = reply.message[:WORDS_MAX]
             self._log("warning", "forward_refused", signal=signal, reason=words)
             return
         result = "partial" if reply.rejected else "ok"
-        self._count(signal, result)
+        self.counts.count(signal, result)
         self._done(message, result)
-        self.rejected[signal] += reply.rejected
+        self.counts.rejected[signal] += reply.rejected
         if reply.rejected or reply.message:
             words = reply.message[:WORDS_MAX]
             self._log(
@@ -374,7 +344,7 @@ class Destination:
 
     def drop(self, message: Message, reason: str) -> None:
         """Gives a message up, and counts it."""
-        self._count(message.signal, "dropped", reason)
+        self.counts.count(message.signal, "dropped", reason)
         self._done(message, "dropped", reason)
         if reason != "shutdown":  # which has a line of its own
             self._log("warning", "forward_dropped", reason=reason)
@@ -383,37 +353,10 @@ class Destination:
         if message.place and self.settled is not None:
             self.settled(message, result, reason)
 
-    def _count(self, signal: str, result: str, reason: str = "", by: int = 1) -> None:
-        self.results[signal, result] += by
-        if reason:
-            self.dropped[reason] += by
-
-    def count_again(self, counts: Iterable[tuple[str, str, str, int]]) -> None:
-        """Counts results of an earlier process: signal, result, reason, number. Unknown ones are left out."""
-        for signal, result, reason, by in counts:
-            if (signal, result) in self.results and (not reason or reason in self.dropped):
-                self._count(signal, result, reason, by)
-
-    def counters(self) -> dict[str, Any]:
-        """Its counters, as plain data, as they outlive the process."""
-        return {
-            "results": [[*key, count] for key, count in self.results.items()],
-            "dropped": dict(self.dropped),
-            "rejected": dict(self.rejected),
-            "retries": self.retries,
-            "latency": [list(self.latency.counts), self.latency.sum_seconds],
-        }
-
-    def set_counters(self, found: Mapping[str, Any]) -> None:
-        """Sets them; signals and reasons that are not known are left out."""
-        for signal, result, count in found["results"]:
-            if (signal, result) in self.results:
-                self.results[signal, result] = count
-        for counter, name in ((self.dropped, "dropped"), (self.rejected, "rejected")):
-            for key in counter.keys() & found[name].keys():
-                counter[key] = found[name][key]
-        self.retries = found["retries"]
-        self.latency.set(*found["latency"])
+    def come_back(self) -> None:
+        """All of earlier processes is counted: from now on there is one count."""
+        self.counts.add(self.before)
+        self.before = Counts(self.hop.signals)
 
     def _log(self, level: str, event: str, **fields: Any) -> bool:
         """Writes a line about this next hop, unless the last one of its kind is young; True if it does."""
@@ -433,5 +376,5 @@ class Destination:
 
     def outcomes(self) -> Iterator[tuple[tuple[str, str, str], int]]:
         """(name, signal, result) and the number of messages."""
-        for (signal, result), count in self.results.items():
+        for (signal, result), count in self.counts.results.items():
             yield (self.name, signal, result), count

@@ -80,6 +80,8 @@ class Forwarding:
         """True if all verdicts must be worded, not only news."""
         self.unkept = Counter({each.name: 0 for each in destinations})
         """Next hop -> requests that waited for it when the journal deleted them."""
+        self._is_on = False
+        self._unkept_before: Counter[str] = Counter()
         self._outbox: Outbox | None = None
         self._judged: Request | None = None
         """The request whose spans are being judged."""
@@ -294,22 +296,29 @@ class Forwarding:
         if self._outbox is not None:
             self._outbox.flush()
         return {
-            each.name: each.counters() | {"unkept": self.unkept[each.name]}
+            each.name: each.counts.kept() | {"unkept": self.unkept[each.name]}
             for each in self.destinations
         }
 
     def set_counters(self, found: Mapping[str, Any]) -> None:
-        """Sets them; a next hop that is new begins at 0."""
+        """Sets those of earlier processes, which count until `come_back`; a next hop that is new begins at 0."""
         for each in self.destinations:
             if each.name in found:
-                each.set_counters(found[each.name])
-                self.unkept[each.name] = found[each.name]["unkept"]
+                each.before.set_kept(found[each.name])
+                self._unkept_before[each.name] = found[each.name]["unkept"]
 
     def confirmed_before(self, confirmed: Confirmed) -> None:
         """Counts what became of requests of an earlier process."""
         for each in self.destinations:
             if each.name == confirmed.hop:
-                each.count_again(confirmed.counts)
+                each.before.count_again(confirmed.counts)
+
+    def come_back(self) -> None:
+        """All of earlier processes is counted: what was counted meanwhile comes on top of it."""
+        for each in self.destinations:
+            each.come_back()
+        self.unkept.update(self._unkept_before)
+        self._unkept_before.clear()
 
     # --- its life -------------------------------------------------------------------------------
 
@@ -323,9 +332,11 @@ class Forwarding:
             await each.prepare()
 
     def start(self) -> None:
-        """Begins to send, in the running loop."""
-        for each in self.destinations:
-            each.start()
+        """Begins to send, in the running loop; nothing happens where it has begun."""
+        if not self._is_on:
+            self._is_on = True
+            for each in self.destinations:
+                each.start()
 
     async def stop(self, grace_seconds: float) -> None:
         """Sends what waits, as far as the time allows. What is left is counted and logged."""
@@ -342,7 +353,7 @@ class Forwarding:
             [
                 ((each.name, reason), count)
                 for each in hops
-                for reason, count in each.dropped.items()
+                for reason, count in each.counts.dropped.items()
             ],
         )
         yield Reading(
@@ -350,17 +361,17 @@ class Forwarding:
             [
                 ((each.name, signal), count)
                 for each in hops
-                for signal, count in each.rejected.items()
+                for signal, count in each.counts.rejected.items()
             ],
         )
         unkept = self.unkept.items() if self._outbox is not None else ()
         yield Reading("forward_unkept", [((name,), count) for name, count in unkept])
-        yield Reading("forward_retries", [((each.name,), each.retries) for each in hops])
+        yield Reading("forward_retries", [((each.name,), each.counts.retries) for each in hops])
         held = [((each.name,), each.queue.bytes) for each in hops]
         yield Reading("forward_queue_bytes", held)
         bounds = [((each.name,), each.queue.bytes_max) for each in hops]
         yield Reading("forward_queue_bytes_max", bounds)
-        yield Reading("forward_seconds", [((each.name,), each.latency) for each in hops])
+        yield Reading("forward_seconds", [((each.name,), each.counts.latency) for each in hops])
         yield Reading("forward_up", [((each.name,), int(each.is_up)) for each in hops])
 
 

@@ -13,7 +13,7 @@ from monitor.spec.read import load_specs
 from monitor.spec.spec import Spec
 from tests.collector.app.test_service import FREE, http
 
-__all__ = ["LISTENERS", "SPECS", "metrics", "post", "service"]
+__all__ = ["LISTENERS", "SPECS", "app_of", "metrics", "post", "service"]
 
 SPECS = load_specs([Path(__file__).parents[3] / "dfa_specs" / "farm_rover.yaml"]).specs
 LISTENERS = [("grpc", "builtin"), ("grpc", "grpcio"), ("http", "builtin")]
@@ -21,14 +21,24 @@ LISTENERS = [("grpc", "builtin"), ("grpc", "grpcio"), ("http", "builtin")]
 
 
 @asynccontextmanager
-async def service(
+async def service(*hops: NextHop | str, **given: Any) -> AsyncIterator[App]:
+    """A running service with these next hops; see `app_of`."""
+    app = app_of(*hops, **given)
+    await app.start()
+    try:
+        yield app
+    finally:
+        await app.stop()
+
+
+def app_of(
     *hops: NextHop | str,
     drain_seconds: float = 5.0,
     specs: Sequence[Spec] = SPECS,
     more: dict[str, Any] | None = None,
     **receiver: Any,
-) -> AsyncIterator[App]:
-    """A running service with these next hops.
+) -> App:
+    """A service with these next hops, not started yet.
 
     Args:
         hops: the setting `forward`.
@@ -47,12 +57,7 @@ async def service(
         "drain_seconds": drain_seconds,
         **(more or {}),
     }
-    app = App(Settings(**given), specs)
-    await app.start()
-    try:
-        yield app
-    finally:
-        await app.stop()
+    return App(Settings(**given), specs)
 
 
 async def metrics(app: App) -> dict[str, float]:

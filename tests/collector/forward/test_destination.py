@@ -105,8 +105,8 @@ def test_messages_are_sent_in_order() -> None:
         await to.stop(1)
         assert [body for _, body in hop.attempts] == [message(n).body for n in range(50)]
         assert sorted(hop.taken) == [body for _, body in hop.attempts]
-        assert to.results["traces", "ok"] == 50
-        assert to.latency.count == 50
+        assert to.counts.results["traces", "ok"] == 50
+        assert to.counts.latency.count == 50
         assert hop.most_at_once == IN_FLIGHT_MAX
 
     run_virtual(main)
@@ -128,7 +128,7 @@ def test_a_next_hop_that_is_down_for_ten_minutes_loses_nothing() -> None:
         assert asyncio.get_running_loop().time() < MINUTES_10 + PAUSE_SECONDS_MAX + 10
         assert sorted(hop.taken) == [message(number).body for number in range(600)]
         assert to.is_up
-        assert to.retries == len(hop.attempts) - 600
+        assert to.counts.retries == len(hop.attempts) - 600
         await to.stop(1)
 
     with captured() as lines:
@@ -151,7 +151,7 @@ def test_a_next_hop_that_fails_now_and_then_does_not_flood_the_log() -> None:
             await asyncio.sleep(0.3)
         await drained(to)
         await to.stop(1)
-        assert to.retries > 100
+        assert to.counts.retries > 100
 
     with captured() as lines:
         run_virtual(main)
@@ -242,8 +242,8 @@ def test_a_message_that_is_never_taken_does_not_block_the_others() -> None:
         assert len(hop.taken) > 190
         await drained(to)
         assert len(hop.taken) == 199
-        assert to.dropped["gave_up"] == 1
-        assert to.results["traces", "dropped"] == 1
+        assert to.counts.dropped["gave_up"] == 1
+        assert to.counts.results["traces", "dropped"] == 1
         await to.stop(1)
 
     run_virtual(main)
@@ -264,7 +264,7 @@ def test_what_is_not_retryable_is_counted_and_not_sent_again(outcome: Outcome) -
         await drained(to)
         await to.stop(1)
         assert len(hop.attempts) == 1
-        assert to.results["traces", "refused"] == 1
+        assert to.counts.results["traces", "refused"] == 1
         assert to.is_up
 
     run_virtual(main)
@@ -281,8 +281,8 @@ def test_partial_success_is_counted() -> None:
             to.offer(message(number))
         await drained(to)
         await to.stop(1)
-        assert to.results["traces", "partial"] == 10
-        assert to.rejected["traces"] == 30
+        assert to.counts.results["traces", "partial"] == 10
+        assert to.counts.rejected["traces"] == 30
 
     with captured() as lines:
         run_virtual(main)
@@ -305,7 +305,7 @@ def test_a_full_queue_drops_what_is_new() -> None:
         await drained(to)
         await to.stop(1)
         assert len(hop.taken) == 10
-        assert to.dropped["queue_full"] == 20
+        assert to.counts.dropped["queue_full"] == 20
 
     run_virtual(main)
 
@@ -333,7 +333,7 @@ def test_what_is_left_at_the_end_is_counted_and_logged() -> None:
         before = asyncio.get_running_loop().time()
         await to.stop(5)
         assert asyncio.get_running_loop().time() - before < 5.1
-        assert to.dropped["shutdown"] == 20
+        assert to.counts.dropped["shutdown"] == 20
         assert to.queue.bytes == 0
 
     with captured() as lines:
@@ -354,7 +354,7 @@ def test_a_stop_does_not_wait_for_a_long_pause() -> None:
         assert to.queue.bytes
         await to.stop(5)
         assert hop.taken == [message(1).body]
-        assert to.dropped["shutdown"] == 0
+        assert to.counts.dropped["shutdown"] == 0
 
     run_virtual(main)
 
@@ -376,9 +376,9 @@ def test_a_fault_of_ours_costs_one_message() -> None:
             to.offer(message(number))
         await drained(to)
         await to.stop(1)
-        assert to.dropped["internal_error"] == 1
-        assert to.results["traces", "dropped"] == 1
-        assert to.results["traces", "ok"] == len(hop.taken) == 2
+        assert to.counts.dropped["internal_error"] == 1
+        assert to.counts.results["traces", "dropped"] == 1
+        assert to.counts.results["traces", "ok"] == len(hop.taken) == 2
 
     with captured() as lines:
         run_virtual(main)
@@ -414,8 +414,8 @@ def test_each_message_is_counted_once(answers: list[str], seed: int) -> None:
                 await asyncio.sleep(3)
         await asyncio.sleep(20 * seed)
         await to.stop(5)
-        assert sum(to.results.values()) == 30
-        assert sum(to.dropped.values()) == to.results["traces", "dropped"]
+        assert sum(to.counts.results.values()) == 30
+        assert sum(to.counts.dropped.values()) == to.counts.results["traces", "dropped"]
         assert to.queue.bytes == 0
 
     with captured():

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from collector.app.recovery import Recovery
 from collector.app.service import App
 from collector.config.settings import NextHop
 from collector.forward.unsent import Unsent, bodies_of, unsent_in
@@ -24,7 +25,7 @@ from collector.telemetry.logs import captured
 from tests.collector.app.test_service import http
 from tests.collector.event_loop import run, until
 from tests.collector.forward.hops import OK, GotHttp, HttpHop, answer
-from tests.collector.forward.running import metrics, post, service
+from tests.collector.forward.running import app_of, metrics, post, service
 from tests.collector.forward.telemetry import SIGNALS, export
 from tests.collector.forward.test_annotate import ours, request_of
 from tests.collector.forward.test_sync import send
@@ -444,3 +445,65 @@ def test_health_is_answered_while_queues_are_filled(tmp_path: Path) -> None:
         assert len(set(gate.taken)) == 600
 
     run(main)
+
+
+@pytest.mark.parametrize("annotate", [False, True])
+def test_senders_are_answered_before_the_journal_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, annotate: bool
+) -> None:
+    """With next hops, too, unless they get verdicts; each request arrives once and is counted once, also after another kill."""
+    judging, may_judge = asyncio.Event(), asyncio.Event()
+    go_through = Recovery._go_through
+
+    async def late(self: Recovery, *given: Any, **named: Any) -> None:
+        judging.set()
+        await may_judge.wait()
+        await go_through(self, *given, **named)
+
+    async def main() -> None:
+        gate = Gate()
+        async with HttpHop(gate) as hop:
+            settings = named(hop.url, "hop", annotate=annotate)
+            async with life(tmp_path, settings) as app:
+                await _post_some(app, range(20))
+            gate.is_open = True
+            monkeypatch.setattr(Recovery, "_go_through", late)
+            async with early(tmp_path, settings) as (app, started):
+                await judging.wait()
+                assert ("http" in app.addresses) is not annotate
+                if not annotate:
+                    await _post_some(app, range(20, 30))
+                    await until(lambda: len(gate.taken) == 30)
+                may_judge.set()
+                await started
+                await _post_some(app, range(30, 40))
+                await until(lambda: not _waits(app, "hop"))
+                await asyncio.sleep(0)
+                count = 30 if annotate else 40
+                assert len(gate.taken) == len(set(gate.taken)) == count
+                assert (await metrics(app))[_OK] == count
+                kill(app)
+            async with life(tmp_path, settings) as app:
+                assert (await metrics(app))[_OK] == count
+
+    run(main)
+
+
+_OK = 'offrails_forward_requests_total{destination="hop",signal="logs",outcome="ok"}'
+
+
+async def _post_some(app: App, numbers: range) -> None:
+    for number in numbers:
+        assert await post(app, body_number(number), "/v1/logs") == 200
+
+
+@asynccontextmanager
+async def early(folder: Path, *hops: NextHop) -> AsyncIterator[tuple[App, asyncio.Task[Any]]]:
+    """A service that is starting, and what ends when it has started."""
+    more = {"state": {"dir": folder, "bridged_seconds": 3600}}
+    app = app_of(*hops, more=more, drain_seconds=0.0)
+    started = asyncio.create_task(app.start())
+    try:
+        yield app, started
+    finally:
+        await app.stop()
