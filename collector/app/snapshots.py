@@ -52,6 +52,9 @@ BYTES_MIN: Final = 16 << 10
 SHARE: Final = 20
 """Between two snapshots lies at least so many times what the last one took."""
 
+LAST_SECONDS: Final = 30.0
+"""How long a stop waits for the last one."""
+LOOK_SECONDS: Final = 0.02
 NICE: Final = 5
 """The process that writes gives way to the service."""
 FAILED: Final = 1
@@ -278,11 +281,15 @@ class Snapshots:
             self._fork()
 
     async def close(self) -> None:
-        """Waits for the one that is being written."""
+        """Waits for the one that is being written, `LAST_SECONDS` at most."""
         self._is_on = False
+        until = time.monotonic() + LAST_SECONDS
+        while self._child and time.monotonic() < until:
+            await asyncio.sleep(LOOK_SECONDS)
+            self._look_after()
         if self._child:
-            _, status = await asyncio.to_thread(os.waitpid, self._child, 0)
-            self._end(status)
+            self._end_child()
+            self._fail("the stop could not wait for it")
 
     def _end_child(self) -> None:
         if self._child:

@@ -413,3 +413,21 @@ constraints:
   - precedence: [unlock, move]
   - at_most: [move, 1]
 """
+
+
+def test_a_stop_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the last snapshot takes too long, the stop ends without it, and the next process judges more again."""
+
+    async def run() -> None:
+        life, rover = await started(tmp_path)
+        true = rover.judgement("s")
+        monkeypatch.setattr(app_snapshots, "LAST_SECONDS", 0.0)
+        with captured() as told:
+            await life.app.stop()
+            await life.start()
+        reasons = [each["reason"] for each in told if each["event"] == "snapshot_failed"]
+        assert reasons == ["the stop could not wait for it"]
+        assert recovered(told) == [(False, 1)]
+        assert rover.judgement("s") == true
+
+    asyncio.run(run())
