@@ -119,7 +119,7 @@ class Restored(NamedTuple):
 
 def digest_of(settings: Settings) -> bytes:
     """Of all settings: what an object was made with is in its snapshot."""
-    found = msgspec.json.encode(settings.model_dump(mode="json"), order="sorted")
+    found = msgspec.json.encode(settings.model_dump(mode="json", warnings=False), order="sorted")
     return blake2b(found, digest_size=16).digest()
 
 

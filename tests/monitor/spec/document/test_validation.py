@@ -110,7 +110,9 @@ def test_what_msgspec_takes_is_taken(data: dict[str, Any]) -> None:
     else:
         assert faults == []
         assert found is not None
-        assert repr(found.model_dump()) == repr(msgspec.to_builtins(expected))
+        # pydantic warns of a model where a literal may stand, too.
+        dumped = found.model_dump(warnings=False)
+        assert repr(dumped) == repr(msgspec.to_builtins(expected))
 
 
 @given(st.dictionaries(st.sampled_from(["name", "many", "flag", "several", "day"]), DATA))
