@@ -159,6 +159,7 @@ class Recovery:
         """
         begun = time.perf_counter()
         if self._past.head is None:
+            self._snapshots.forget()
             await self._open()
         else:
             if receive is not None:

@@ -36,7 +36,13 @@ from collector.config.settings import Settings
 from collector.receive.memory_guard import MemoryGuard
 from collector.state import snapshot
 from collector.state.journal import Journal
-from collector.state.segment import number_of, numbered
+from collector.state.segment import (
+    HEADERS_BYTES,
+    Header,
+    number_of,
+    numbered,
+    read_header,
+)
 from collector.state.snapshot import About, Snapshot, UnusableError
 from collector.telemetry.counters import Reading
 from collector.telemetry.logs import log
@@ -119,7 +125,9 @@ class Restored(NamedTuple):
 
 def digest_of(settings: Settings) -> bytes:
     """Of all settings: what an object was made with is in its snapshot."""
-    found = msgspec.json.encode(settings.model_dump(mode="json", warnings=False), order="sorted")
+    found = msgspec.json.encode(
+        settings.model_dump(mode="json", warnings=False), order="sorted"
+    )
     return blake2b(found, digest_size=16).digest()
 
 
@@ -192,10 +200,14 @@ class Snapshots:
 
     def _is_due(self) -> bool:
         journal = self._journal
-        if journal.in_parts or journal.written - self._written < BYTES_MIN:
+        if not self._is_possible() or journal.written - self._written < BYTES_MIN:
             return False
         pause = max(self._every, SHARE * self.seconds)
         return time.monotonic() - self._ended >= pause
+
+    def _is_possible(self) -> bool:
+        """False in the middle of a request, and without a file behind whose records it would be."""
+        return not self._journal.in_parts and bool(self._journal.salt)
 
     def _fork(self) -> None:
         if self._memory is not None and not self._memory.has_room_for_twin():
@@ -259,7 +271,7 @@ class Snapshots:
     def save(self) -> bool:
         """Takes one in this process; False where that is not possible."""
         self._end_child()
-        if self._journal.in_parts:
+        if not self._is_possible():
             return False
         self._begin()
         state = self._state()
@@ -277,7 +289,7 @@ class Snapshots:
     def begin_last(self) -> None:
         """Nothing is received any more: begins one, where there is something new."""
         self._end_child()
-        if self._is_on and not self._journal.in_parts and self._journal.written > self._written:
+        if self._is_on and self._is_possible() and self._journal.written > self._written:
             self._fork()
 
     async def close(self) -> None:
@@ -308,6 +320,7 @@ class Snapshots:
         return About(
             __version__,
             journal.end,
+            journal.salt,
             self._taking_ns,
             self.versions.digest,
             self.versions.kept(),
@@ -348,6 +361,10 @@ class Snapshots:
 
     # --- the way back ---------------------------------------------------------------------------
 
+    def forget(self) -> None:
+        """There is no journal behind it: what is left of another one is deleted."""
+        snapshot.clean(self._journal.folder, None)
+
     async def restore(self, breathe: Callable[[], Awaitable[None]]) -> Restored | None:
         """Brings back what the newest one has; None where there is none that can be used.
 
@@ -382,8 +399,17 @@ class Snapshots:
             raise UnusableError(f"it is of version {about.program} of the program")
         if about.settings != self._settings:
             raise UnusableError("it is of other settings")
-        if not numbered(self._journal.folder, number_of(about.place)).exists():
-            raise UnusableError("the journal goes on too far behind it")
+        if self._salt_of(number_of(about.place)) != about.salt:
+            raise UnusableError("the journal does not go on behind it")
+
+    def _salt_of(self, number: int) -> bytes:
+        """Of a file of the journal; empty where there is none, or its header is damaged."""
+        try:
+            with numbered(self._journal.folder, number).open("rb") as file:
+                header = read_header(file.read(HEADERS_BYTES))
+        except OSError:
+            return b""
+        return header.salt if isinstance(header, Header) else b""
 
     # --- metrics --------------------------------------------------------------------------------
 

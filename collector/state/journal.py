@@ -219,6 +219,11 @@ class Journal:
         return list(self._old)
 
     @property
+    def salt(self) -> bytes:
+        """What the newest file is known by among all that ever had its number; empty before the first one."""
+        return b"" if self._header is None else self._header.salt
+
+    @property
     def end(self) -> int:
         """The place of the record to come, if it goes to the newest file."""
         return place_of(self._number, self._size)

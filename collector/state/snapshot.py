@@ -78,6 +78,8 @@ class About(msgspec.Struct):
     """The version of the program that wrote it."""
     place: int
     """The place in the journal of the first record that is not in it."""
+    salt: bytes
+    """Of the file with this place: others may have its number one day."""
     at_ns: int
     """When it was taken, Unix nanoseconds."""
     specs: bytes

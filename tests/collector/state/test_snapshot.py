@@ -26,6 +26,7 @@ from monitor.object_graph import Block, Kind
 ABOUT = About(
     program="1.0",
     place=1 << 33,
+    salt=b"salt",
     at_ns=1_700_000_000_000_000_000,
     specs=b"specs",
     versions=[Version("rover 1", True, "rover.yaml", "document", b"id: rover", "2026-11-26")],

@@ -142,6 +142,13 @@ def _leave_behind(path: Path, life: Life) -> None:
     save(path.parent, about, [Block(Kind.INDEX, b"end")])
 
 
+def _renumber(path: Path, life: Life) -> None:
+    """As where another journal has come to the same number."""
+    about = snapshots_of(life)._about()
+    about.salt = bytes(20)
+    save(path.parent, about, [Block(Kind.INDEX, b"end")])
+
+
 @pytest.mark.parametrize(
     ("happens", "why"),
     [
@@ -150,7 +157,8 @@ def _leave_behind(path: Path, life: Life) -> None:
         (_nonsense, "UnpicklingError"),
         (_set, "other settings"),
         (_renew, "version 0.0.1"),
-        (_leave_behind, "too far behind"),
+        (_leave_behind, "does not go on behind it"),
+        (_renumber, "does not go on behind it"),
     ],
 )
 def test_one_that_cannot_be_used_costs_only_time(
@@ -431,3 +439,26 @@ def test_a_stop_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.Monke
         assert rover.judgement("s") == true
 
     asyncio.run(run())
+
+
+def test_without_its_journal_it_is_nothing(tmp_path: Path) -> None:
+    """Where somebody has deleted the journal's files, the service begins with nothing."""
+
+    async def run() -> None:
+        life, rover = await started(tmp_path)
+        life.snapshot()
+        life.kill()
+        await asyncio.to_thread(_delete, tmp_path)
+        await life.start()
+        assert newest(tmp_path) is None
+        assert life.app.monitor.find("s") == []
+        await rover.call("s", "unlock")
+        await life.restart(0)
+        assert rover.judgement("s")["calls"] == 1
+
+    asyncio.run(run())
+
+
+def _delete(folder: Path) -> None:
+    for file in folder.glob("journal-*"):
+        file.unlink()
