@@ -34,7 +34,7 @@ from itertools import repeat
 from types import BuiltinFunctionType
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Block", "Kind", "Layout", "UnkeptError", "fields_of", "fixtures", "read", "write"]
+__all__ = ["Block", "Kind", "Layout", "UnkeptError", "fixtures", "read", "write"]
 
 AT_ONCE: Final = 4_096
 """Records of one class in a block."""
@@ -118,10 +118,9 @@ class Layout(NamedTuple):
 
     def is_value(self, cls: type) -> bool:
         """True for a class whose instances pickle writes."""
-        return cls in _PLAIN or (issubclass(cls, (*_VALUES, type)) and self._may_name(cls))
-
-    def _may_name(self, cls: type) -> bool:
-        return self.is_ours(cls.__module__) or issubclass(cls, type)
+        if cls in _PLAIN or issubclass(cls, type):
+            return True
+        return issubclass(cls, _VALUES) and self.is_ours(cls.__module__)
 
     def kept(self, cls: type, an_instance: object) -> tuple[str, ...]:
         """The fields of a class that are written."""
@@ -129,14 +128,14 @@ class Layout(NamedTuple):
         if name in self.only:
             return self.only[name]
         caches = self.caches.get(name, {})
-        return tuple([each for each in fields_of(cls, an_instance) if each not in caches])
+        return tuple([each for each in _fields_of(cls, an_instance) if each not in caches])
 
 
 def _name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def fields_of(cls: type, an_instance: object) -> list[str]:
+def _fields_of(cls: type, an_instance: object) -> list[str]:
     """The names of all fields: slots, those that a compiled class has in their place, and those of a dictionary."""
     found: dict[str, None] = {}
     for each in reversed(cls.__mro__):
@@ -170,7 +169,7 @@ def fixtures(roots: Mapping[str, object], layout: Layout) -> dict[str, object]:
         seen.add(id(each))
         if layout.is_record(cls):
             found[path] = each
-            for name in fields_of(cls, each):
+            for name in _fields_of(cls, each):
                 if hasattr(each, name):
                     todo.append((f"{path}.{name}", getattr(each, name)))
         elif isinstance(each, dict):

@@ -23,7 +23,6 @@ from collector.state.heads import Heads
 from collector.state.journal import Journal, Rules
 from collector.state.past import Past
 from collector.state.records import Kind, encoded
-from collector.state.spec_texts import specs_record
 from collector.telemetry.clock import ReplayClock
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
@@ -174,8 +173,7 @@ class KeptState:
         """
         recovery, journal = self._recovery, self.journal
         assert recovery is not None
-        self.heads.use(specs)
-        self._note(specs)
+        self._take(specs)
         if not self.has_past:
             self._write_heads()
         ticker: asyncio.Task[None] | None = None
@@ -202,7 +200,7 @@ class KeptState:
         if receive is None:
             await self._restore_queues()
         self._past.done()
-        self._note(specs)
+        self.snapshots.versions.use(self.heads.in_use)
         self.snapshots.start()
 
     def _write_heads(self) -> None:
@@ -231,12 +229,12 @@ class KeptState:
 
     def use(self, specs: Sequence[Spec]) -> None:
         """These specs are in use from now on."""
-        self.heads.use(specs)
+        self._take(specs)
         self.heads.write_specs()
-        self._note(specs)
 
-    def _note(self, specs: Sequence[Spec]) -> None:
-        self.snapshots.versions.use(specs_record(specs, self.heads.texts))
+    def _take(self, specs: Sequence[Spec]) -> None:
+        self.heads.use(specs)
+        self.snapshots.versions.use(self.heads.in_use)
 
     def tick(self, now: int, is_busy: bool) -> None:
         """Time goes on, and what it brings is about to be done."""

@@ -46,7 +46,7 @@ from collector.state.records import (
 )
 from collector.state.segment import Record, place_of
 from collector.state.snapshot import About
-from collector.state.spec_texts import compiled, specs_record
+from collector.state.spec_texts import compiled
 from collector.telemetry.clock import JUMP_NS, ReplayClock
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
@@ -166,7 +166,7 @@ class Recovery:
                 await self._open()
                 await receive()
             try:
-                place = await self._begin(specs)
+                place = await self._begin()
                 await self._go_through(specs, place, opens=receive is None)
             finally:
                 self._clock.at_ns = None
@@ -194,9 +194,9 @@ class Recovery:
             for record in await self._records(found):
                 if place_of(found.number, record.offset) >= place:
                     await self._take(record)
-        if specs_record(specs).digest != self._digest:
+        if self._heads.in_use.digest != self._digest:
             self._app.use_again(specs)
-            self._digest = specs_record(specs).digest
+            self._digest = self._heads.in_use.digest
         if opens:
             await self._open()
         before, backlog = self._judged, Backlog(self._journal)
@@ -215,9 +215,9 @@ class Recovery:
             self._past.unreadable(found, problem)
             return []
 
-    async def _begin(self, specs: Sequence[Spec]) -> int:
+    async def _begin(self) -> int:
         """Brings back what the replay begins with, and gives its place."""
-        self._digest = specs_record(specs).digest
+        self._digest = self._heads.in_use.digest
         restored = await self._snapshots.restore(self._breathe)
         if restored is None:
             self._begin_with_head()

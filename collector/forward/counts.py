@@ -93,7 +93,4 @@ class Counts:
         self.dropped.update(other.dropped)
         self.rejected.update(other.rejected)
         self.retries += other.retries
-        both = zip(self.latency.counts, other.latency.counts, strict=True)
-        self.latency.set(
-            [a + b for a, b in both], self.latency.sum_seconds + other.latency.sum_seconds
-        )
+        self.latency.add(other.latency)

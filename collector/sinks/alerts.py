@@ -368,8 +368,7 @@ def _latency(queues: Sequence[Queue]) -> Histogram:
     """The observations of several queues in one histogram."""
     found = Histogram(queues[0].latency.buckets)
     for queue in queues:
-        found.counts = [a + b for a, b in zip(found.counts, queue.latency.counts, strict=True)]
-        found.sum_seconds += queue.latency.sum_seconds
+        found.add(queue.latency)
     return found
 
 

@@ -24,7 +24,7 @@ from itertools import islice
 from typing import Any, Final
 
 from collector.state.journal import Journal
-from collector.state.records import Kind, Known, encoded
+from collector.state.records import Kind, Known, Specs, encoded
 from collector.state.spec_texts import specs_record
 from collector.telemetry.counters import Stats
 from monitor.aggregate.kept_counters import pair_counters
@@ -74,6 +74,8 @@ class Heads:
         self._clock = clock
         self.texts: Mapping[str, bytes] = {}
         """Texts of specs by file, for files that hold other ones by now."""
+        self.in_use = Specs(b"", [])
+        """The specs in use, and their texts as they were when `use` read them."""
         self._specs = b""
         self._todo: Iterator[None] | None = None
         """The rest of this file's head."""
@@ -90,7 +92,8 @@ class Heads:
 
     def use(self, specs: Sequence[Spec]) -> None:
         """These specs are in use from the next record on that says so."""
-        self._specs = encoded(specs_record(specs, self.texts))
+        self.in_use = specs_record(specs, self.texts)
+        self._specs = encoded(self.in_use)
 
     def write_specs(self) -> None:
         """Writes which specs are in use."""

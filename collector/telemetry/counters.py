@@ -83,6 +83,11 @@ class Histogram:
             self.counts[:] = counts
             self.sum_seconds = sum_seconds
 
+    def add(self, other: Histogram) -> None:
+        """Adds the observations of another one with the same buckets."""
+        self.counts[:] = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
+        self.sum_seconds += other.sum_seconds
+
     def cumulative(self) -> list[tuple[float, int]]:
         """Return (upper bound, observations at or below it), ending with +Inf."""
         total = 0
