@@ -42,6 +42,7 @@ COMPILED = {
     "collector/receive/grpc": "closed_streams frame_budget frames header_blocks header_fields hpack http2 lifetime reading service streams",
     "collector/receive/http": "admitted asgi_server connection head_cache responses service",
     "collector/sinks": "line_limit log",
+    "collector/state": "segment writer",
     "collector/telemetry": "counters log_format",
     "monitor": "decision engine limits records tenants weights",
     "monitor/aggregate": "consistency_sample drift histogram top_k totals",

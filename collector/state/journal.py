@@ -21,7 +21,6 @@ frees space, and the next request is written.
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,16 +40,8 @@ from collector.state.records import (
     encoded,
     request_head,
 )
-from collector.state.segment import (
-    HEAD_BYTES,
-    HEADERS_BYTES,
-    Header,
-    head_of,
-    new_header,
-    numbered,
-    place_of,
-    segments,
-)
+from collector.state.segment import HEADERS_BYTES, numbered, place_of, segments
+from collector.state.writer import Writer
 from collector.telemetry.counters import Reading
 from collector.telemetry.logs import log
 
@@ -59,7 +50,6 @@ __all__ = ["Durability", "File", "Journal", "Rules"]
 Durability = Literal["off", "process", "power"]
 
 _FOLDER_MODE: Final = 0o700
-_FILE_MODE: Final = 0o600
 SECOND_NS: Final = 1_000_000_000
 FILES: Final = 16
 """A file is closed at this part of the bound on all, and of the time that they are kept."""
@@ -78,8 +68,10 @@ _STAY: Final = frozenset(
 )
 """Records that begin no file, however large the newest is: those of its head, which is being written, and those that
 stand before counters in which they are counted."""
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""Another file would not fit either."""
+
+
+_LABELS: Final = {kind: kind.name.lower() for kind in Kind}
+"""As the metric has them."""
 
 
 class Rules(NamedTuple):
@@ -158,14 +150,13 @@ class Journal:
         self._clock = clock
         self._lock: Lock | None = None
         self._old: list[File] = []
-        self._fd = -1
-        self._header: Header | None = None
+        self._file: Writer | None = None
+        """The newest file; None before the first one."""
         self._number = 0
         """Of the newest file."""
-        self._size = 0
-        self._is_whole = False
-        self._is_broken = False
-        """The newest file refused a record: the next goes to another one."""
+        self._until_bytes = rules.file_bytes
+        self._until_ns = 0
+        """A record goes to another file where the newest one is so large, or begun so long ago."""
         self._is_head = False
         """True while the head of a file is written, which begins no other."""
         self._last_ns = 0
@@ -204,7 +195,7 @@ class Journal:
     def renew(self) -> None:
         """Begins another file. Where the disk refuses it, records go on as before."""
         try:
-            self._open_file()
+            self._opened()
         except OSError as problem:
             self._fail(problem)
 
@@ -221,23 +212,23 @@ class Journal:
     @property
     def salt(self) -> bytes:
         """What the newest file is known by among all that ever had its number; empty before the first one."""
-        return b"" if self._header is None else self._header.salt
+        return b"" if self._file is None else self._file.header.salt
 
     @property
     def end(self) -> int:
         """The place of the record to come, if it goes to the newest file."""
-        return place_of(self._number, self._size)
+        return place_of(self._number, 0) if self._file is None else self._file.end
 
     async def close(self) -> None:
         """Writes no more."""
         if self._syncing is not None:
             with suppress(OSError):
                 await self._syncing
-        if self._fd >= 0:
+        if self._file is not None:
             with suppress(OSError):
-                os.fsync(self._fd)
-            os.close(self._fd)
-            self._fd = -1
+                os.fsync(self._file.fd)
+            os.close(self._file.fd)
+            self._file.fd = -1
         if self._pool is not None:
             self._pool.shutdown()
         self.release()
@@ -313,13 +304,18 @@ class Journal:
             OSError: the disk refuses it. Nothing of it is in the file then.
         """
         try:
-            if not self._is_head and self._is_over(kind, at_ns):
-                self._rotate()
-            place = self._write(kind, at_ns, parts)
+            file = self._file
+            if file is None or self._is_over(file, kind, at_ns):
+                file = self._rotated()
+            place = file.end
+            size = file.append(kind, at_ns, parts)
         except OSError as problem:
             self._fail(problem)
             raise
-        self.records[kind.name.lower()] += 1
+        self.bytes += size
+        self.written += size
+        self._last_ns = at_ns
+        self.records[_LABELS[kind]] += 1
         if self.failing:
             self.failing = False
             log.info("journal_recovered", folder=str(self.folder), errors=self.errors)
@@ -333,35 +329,11 @@ class Journal:
             return False
         return True
 
-    def _is_over(self, kind: Kind, at_ns: int) -> bool:
+    def _is_over(self, file: Writer, kind: Kind, at_ns: int) -> bool:
         """True if the record goes to another file."""
-        if self._is_broken or self._header is None:
-            return True
-        if kind in _STAY:
+        if file.size < self._until_bytes and at_ns <= self._until_ns and not file.is_broken:
             return False
-        return self._size >= self.rules.file_bytes or self._is_old(at_ns)
-
-    def _is_old(self, at_ns: int) -> bool:
-        header = self._header
-        return header is None or at_ns - header.begun_ns > self.rules.keep_ns // FILES
-
-    def _write(self, kind: Kind, at_ns: int, parts: tuple[bytes, ...]) -> int:
-        assert self._header is not None
-        place = place_of(self._number, self._size)
-        head = head_of(self._header, kind, at_ns, parts)
-        size = HEAD_BYTES + sum(map(len, parts))
-        try:
-            _write_all(self._fd, head, *parts)
-        except OSError as problem:
-            self._is_broken = problem.errno not in _FULL
-            with suppress(OSError):
-                os.ftruncate(self._fd, self._size)
-            raise
-        self._size += size
-        self.bytes += size
-        self.written += size
-        self._last_ns = at_ns
-        return place
+        return not self._is_head and (file.is_broken or kind not in _STAY)
 
     def _fail(self, problem: OSError) -> None:
         self.errors += 1
@@ -417,47 +389,40 @@ class Journal:
     def whole(self, at_ns: int) -> None:
         """The newest file has all that a replay needs: older ones may go."""
         if self.try_append(Kind.WHOLE, at_ns):
-            self._is_whole = True
+            assert self._file is not None
+            self._file.is_whole = True
             self.prune(at_ns)
 
-    def _rotate(self) -> None:
+    def _rotated(self) -> Writer:
         """Begins another file.
 
         Raises:
             OSError: the disk refuses it.
         """
+        before = self._file
         self._is_head = True
         try:
-            if not self._is_whole and not self._is_broken and self.complete is not None:
+            is_begun = before is not None and not (before.is_whole or before.is_broken)
+            if is_begun and self.complete is not None:
                 self.complete()
-            self._open_file()
+            return self._opened()
         finally:
             self._is_head = False
 
-    def _open_file(self) -> None:
-        number, now = self._number + 1, self._clock()
-        header, path = new_header(number, now), numbered(self.folder, number)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        fd = os.open(path, flags, _FILE_MODE)
-        try:
-            _write_all(fd, header.pack())
-        except OSError:
-            os.close(fd)
-            path.unlink()
-            raise
-        before, self._fd = self._fd, fd
-        if self._header is not None:
-            self._old.append(File(self._header.number, self._size, now, self._is_whole))
-        self._header, self._size, self._is_whole = header, HEADERS_BYTES, False
-        self._number = number
-        self._is_broken = False
-        self.bytes += HEADERS_BYTES
-        if before >= 0:
-            self._leave(before)
+    def _opened(self) -> Writer:
+        before, now = self._file, self._clock()
+        file = self._file = Writer(self.folder, self._number + 1, now)
+        self._number = file.number
+        self._until_ns = now + self.rules.keep_ns // FILES
+        self.bytes += file.size
+        if before is not None:
+            self._old.append(File(before.number, before.size, now, before.is_whole))
+            self._leave(before.fd)
         if self._pool is not None:
             self._pool.submit(_sync_folder, self.folder)
         if self.rotated is not None:
             self.rotated()
+        return file
 
     def _leave(self, fd: int) -> None:
         """Closes a file, where power may fail behind a sync."""
@@ -470,7 +435,7 @@ class Journal:
         """Deletes the oldest files that are too old and not needed, or too many."""
         needed = self.needed() if self.needed is not None else self._number
         wholes = [place for place, each in enumerate(self._old) if place and each.is_whole]
-        if self._is_whole and self._old:
+        if self._old and self._file is not None and self._file.is_whole:
             wholes.append(len(self._old))
         gone = 0
         for place in wholes:
@@ -516,10 +481,13 @@ class Journal:
         loop = asyncio.get_running_loop()
         while self._next is not None:
             waiting, self._next = self._next, None
+            file = self._file
             try:
-                await loop.run_in_executor(pool, os.fdatasync, self._fd)
+                if file is not None:
+                    await loop.run_in_executor(pool, os.fdatasync, file.fd)
             except OSError as problem:
-                self._is_broken = True  # what the kernel held of the file may be lost
+                assert file is not None
+                file.is_broken = True  # what the kernel held of the file may be lost
                 self._fail(problem)
                 waiting.set_exception(problem)
                 waiting.exception()  # nobody may wait any more
@@ -548,16 +516,6 @@ class Journal:
 def _refusal(problem: OSError) -> Refusal:
     why = problem.strerror or "the disk does not answer"
     return Refusal(Outcome.UNAVAILABLE, f"the journal cannot be written: {why}", RETRY_SECONDS)
-
-
-def _write_all(fd: int, *parts: bytes) -> None:
-    """Writes all of it with one call.
-
-    Raises:
-        OSError: the disk refuses it, or has taken a part only.
-    """
-    if os.writev(fd, parts) != sum(map(len, parts)):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _sync_folder(folder: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
@@ -158,9 +159,12 @@ _HEAD: Final = struct.Struct("<BHHB")
 """Encoding, lengths of transport and sender, and whether there is a sender."""
 _ENCODINGS: Final[tuple[Encoding, ...]] = ("proto", "json")
 _NAME_MAX: Final = 65_535
+HEADS_MAX: Final = 256
+"""Heads of requests that are remembered: senders have names of tokens, which are few."""
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
+@lru_cache(HEADS_MAX)
 def request_head(transport: str, encoding: Encoding, sender: str | None) -> bytes:
     """What stands before the body of a request."""
     name = b"" if sender is None else sender.encode()

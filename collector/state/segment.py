@@ -1,11 +1,12 @@
 """One file of the journal: a header, then records that were appended one by one.
 
     header   magic 8 | version 2 | spare 2 | number 4 | begun_ns 8 | salt 20 | crc32 4      (48 bytes), twice
-    record   mark 8 | length 4 | kind 1 | spare 3 | at_ns 8 | crc32 4                        (28 bytes), then the payload
+    record   mark 8 | length 4 | kind 1 | spare 3 | at_ns 8 | checksum 8                     (32 bytes), then the payload
 
-All numbers are little-endian. The salt is random. Its first 8 bytes are the mark of each record of the file, and its
-next 4 begin each record's checksum, which covers the record's head and its payload. The header stands twice, since
-without its salt no record can be read.
+All numbers are little-endian, checksums of records big-endian. The salt is random. Its first 8 bytes are the mark of each record of the file, and its
+next 8 are the seed of each record's checksum (XXH3, 64 bits), which covers the record's head and its payload. The
+header stands twice, since without its salt no record can be read. Its own checksum is the same in all versions, so that
+each version can name the others.
 
 Idea: a record counts only if its checksum does. Behind one that does not, the reader searches the file's mark, byte
 by byte, until a record counts again. A sender does not know the mark, so no payload can pass for a record.
@@ -27,6 +28,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
+
+from xxhash import xxh3_64
 
 __all__ = [
     "FIRST",
@@ -53,7 +56,7 @@ __all__ = [
 ]
 
 MAGIC: Final = b"OFFRJRNL"
-VERSION: Final = 1
+VERSION: Final = 2
 PATTERN: Final = "journal-*.log"
 FIRST: Final = 1
 """Number of the first file of a journal."""
@@ -61,10 +64,12 @@ PAYLOAD_MAX: Final = 1 << 30
 """Bytes of one record. Bodies have a bound of their own, which is lower."""
 
 _HEADER: Final = struct.Struct("<8sHHIQ20sI")
-_HEAD: Final = struct.Struct("<8sIB3xQI")
+_BARE: Final = struct.Struct("<8sIB3xQ")
+"""A record's head without its checksum."""
 HEADER_BYTES: Final = _HEADER.size
 HEADERS_BYTES: Final = 2 * HEADER_BYTES
-HEAD_BYTES: Final = _HEAD.size
+_CHECKSUM_BYTES: Final = 8
+HEAD_BYTES: Final = _BARE.size + _CHECKSUM_BYTES
 _CRC_BYTES: Final = 4
 _MARK_BYTES: Final = 8
 _SALT_BYTES: Final = 20
@@ -89,7 +94,7 @@ class Header(NamedTuple):
     @property
     def seed(self) -> int:
         """What the checksums of the file's records begin with."""
-        return int.from_bytes(self.salt[_MARK_BYTES : _MARK_BYTES + _CRC_BYTES], "little")
+        return int.from_bytes(self.salt[_MARK_BYTES : _MARK_BYTES + _CHECKSUM_BYTES], "little")
 
     def pack(self) -> bytes:
         """The header's bytes, twice."""
@@ -124,14 +129,24 @@ def new_header(number: int, begun_ns: int) -> Header:
     return Header(VERSION, number, begun_ns, os.urandom(_SALT_BYTES))
 
 
-def head_of(header: Header, kind: int, at_ns: int, parts: tuple[bytes, ...]) -> bytes:
-    """The head of a record with this payload, in parts."""
-    length = sum(map(len, parts))
-    head = _HEAD.pack(header.mark, length, kind, at_ns, 0)[:-_CRC_BYTES]
-    found = crc32(head, header.seed)
+def head_of(
+    mark: bytes, seed: int, kind: int, at_ns: int, length: int, parts: tuple[bytes, ...]
+) -> bytes:
+    """The head of a record.
+
+    Args:
+        mark: of the file's records.
+        seed: of their checksums.
+        kind: of the record.
+        at_ns: Unix nanoseconds.
+        length: of the payload.
+        parts: which make the payload.
+    """
+    bare = _BARE.pack(mark, length, kind, at_ns)
+    found = xxh3_64(bare, seed)
     for part in parts:
-        found = crc32(part, found)
-    return head + found.to_bytes(_CRC_BYTES, "little")
+        found.update(part)
+    return bare + found.digest()
 
 
 def read_header(data: bytes) -> Header | Damage:
@@ -178,7 +193,7 @@ def records_in(data: bytes, at: int, header: Header) -> Iterator[Record | Damage
 
 def length_in(head: bytes) -> int:
     """Bytes of the payload that a record's head announces; -1 where it is no head."""
-    return int(_HEAD.unpack(head)[1]) if len(head) == HEAD_BYTES else -1
+    return int(_BARE.unpack_from(head)[1]) if len(head) == HEAD_BYTES else -1
 
 
 def record_at(data: bytes, at: int, header: Header) -> Record | None:
@@ -190,13 +205,12 @@ def _record(data: bytes, at: int, header: Header) -> Record | None:
     """The record at a place; None where none counts."""
     if len(data) - at < HEAD_BYTES or not data.startswith(header.mark, at):
         return None
-    _, length, kind, at_ns, crc = _HEAD.unpack_from(data, at)
+    mark, length, kind, at_ns = _BARE.unpack_from(data, at)
     begin = at + HEAD_BYTES
     if length > len(data) - begin:
         return None
     payload = data[begin : begin + length]
-    head = data[at : begin - _CRC_BYTES]
-    if crc32(payload, crc32(head, header.seed)) != crc:
+    if head_of(mark, header.seed, kind, at_ns, length, (payload,)) != data[at:begin]:
         return None
     return Record(kind, at_ns, payload, at)
 

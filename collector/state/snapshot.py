@@ -1,9 +1,9 @@
 """A snapshot: the state of a process at one place of its journal, in a file beside the journal's files.
 
-    header   magic 8 | version 2 | spare 2 | length 4 | crc32 4      (20 bytes), then `About` as MessagePack
-    block    kind 1 | spare 3 | length 4 | crc32 4                   (12 bytes), then its payload
+    header   magic 8 | version 2 | spare 2 | length 4 | checksum 8      (24 bytes), then `About` as MessagePack
+    block    kind 1 | spare 3 | length 4 | checksum 8                   (16 bytes), then its payload
 
-All numbers are little-endian. The checksum of a block begins with its kind.
+All numbers are little-endian. Checksums are XXH3 of 64 bits; the seed of a block's is its kind.
 
 Idea: a replay that begins with a snapshot judges only what the journal has behind it. A snapshot is a short cut and nothing
 more: without one, or with one that does not fit, all that the journal has is judged again.
@@ -24,9 +24,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
-from zlib import crc32
 
 import msgspec
+from xxhash import xxh3_64_intdigest as checksum_of
 
 from monitor.object_graph import Block, Kind
 
@@ -43,12 +43,12 @@ __all__ = [
 ]
 
 MAGIC: Final = b"OFFRSNAP"
-VERSION: Final = 1
+VERSION: Final = 2
 PATTERN: Final = "snapshot-*"
 _PART: Final = ".part"
 _FILE_MODE: Final = 0o600
-_HEADER: Final = struct.Struct("<8sH2xII")
-_BLOCK: Final = struct.Struct("<B3xII")
+_HEADER: Final = struct.Struct("<8sH2xIQ")
+_BLOCK: Final = struct.Struct("<B3xIQ")
 
 
 class UnusableError(Exception):
@@ -154,10 +154,10 @@ def save(folder: Path, about: About, blocks: Iterable[Block]) -> Path:
 
 def _write(file: BinaryIO, about: About, blocks: Iterable[Block]) -> None:
     head = msgspec.msgpack.encode(about)
-    file.write(_HEADER.pack(MAGIC, VERSION, len(head), crc32(head)))
+    file.write(_HEADER.pack(MAGIC, VERSION, len(head), checksum_of(head)))
     file.write(head)
     for kind, payload in blocks:
-        file.write(_BLOCK.pack(kind, len(payload), crc32(payload, kind)))
+        file.write(_BLOCK.pack(kind, len(payload), checksum_of(payload, kind)))
         file.write(payload)
 
 
@@ -193,7 +193,7 @@ class Snapshot:
                 for block in self._blocks:
                     yield
                     file.seek(block.offset)
-                    if crc32(file.read(block.length), block.kind) != block.checksum:
+                    if checksum_of(file.read(block.length), block.kind) != block.checksum:
                         raise UnusableError(f"it is damaged at byte {block.offset}")
         except OSError as problem:
             raise UnusableError(problem.strerror or str(problem)) from None
@@ -221,7 +221,7 @@ def _about(file: BinaryIO) -> About:
     if version != VERSION:
         raise UnusableError(f"it is of format {version}, this program reads {VERSION}")
     payload = file.read(length)
-    if len(payload) < length or crc32(payload) != checksum:
+    if len(payload) < length or checksum_of(payload) != checksum:
         raise UnusableError("its head is damaged")
     try:
         return msgspec.msgpack.decode(payload, type=About)

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from mypy_extensions import mypyc_attr
 
 from monitor.records import FROM_DECISION, FROM_TRACE, Named, Proof, SessionKey, ToolCall
+from monitor.session.dropped_sessions import mark_of
 from monitor.session.judge import Judge
 from monitor.session.judgement import Judgement
 from monitor.session.spec_binding import SpecBinder
@@ -107,6 +108,7 @@ class Session:
 
     __slots__ = (
         "_index",
+        "_mark",
         "_named_by",
         "_named_ns",
         "_others",
@@ -212,6 +214,8 @@ class Session:
         self.answer: tuple[bool, int, int, int] | None = None
         """The last output of its agent: a hash, after the fields by which outputs are ordered."""
         self.ended: Ended | None = None
+        self._mark = 0
+        """What its key is remembered by; 0 until somebody asks."""
         self.weight = self.size()
         """Its approximate bytes when it was last weighed."""
 
@@ -247,6 +251,16 @@ class Session:
             for call in self.held:
                 total += call_bytes(call)
         return total
+
+    def mark(self) -> int:
+        """What its key is remembered by once its state is dropped (`mark_of`): each file of a journal has it."""
+        if not self._mark:
+            self._mark = mark_of(self.key)
+        return self._mark
+
+    def rename(self, key: SessionKey) -> None:
+        """Gives the session its real id."""
+        self.key, self._mark = key, 0
 
     def see(self, call: ToolCall, now: int) -> None:
         """Takes note of a call's times and source."""

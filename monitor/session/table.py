@@ -257,7 +257,7 @@ class Table:
         """Gives a live session its real id."""
         session = self.drop(old)
         assert session is not None
-        session.key = new
+        session.rename(new)
         self.add(session)
 
     def drop(self, key: SessionKey) -> Session | None:
@@ -348,7 +348,9 @@ class Table:
 
     def marks(self, keys: Iterable[SessionKey]) -> Iterator[int]:
         """The marks of some sessions, then those of all that were dropped."""
-        yield from map(mark_of, keys)
+        for key in keys:
+            session = self.kept(key)
+            yield mark_of(key) if session is None else session.mark()
         yield from self._forgotten.marks()
 
     def drop_marks(self, marks: Iterable[int]) -> None:

@@ -42,6 +42,7 @@ from collector.state.records import (
 from collector.state.segment import (
     HEAD_BYTES,
     HEADERS_BYTES,
+    VERSION,
     Damage,
     Header,
     head_of,
@@ -344,11 +345,12 @@ def journal(data: bytes) -> None:
 
 def _journals() -> list[bytes]:
     """Files: empty, whole and torn; payloads of all kinds."""
-    header = Header(1, 7, 1_000, bytes(range(20)))
+    header = Header(VERSION, 7, 1_000, bytes(range(20)))
     head = request_head("grpc", "proto", "anna")
     file = header.pack()
     for number, payload in enumerate((head + BODIES["pb"], b"", b"x" * 300)):
-        file += head_of(header, number + 2, 10, (payload,)) + payload
+        kind = number + 2
+        file += head_of(header.mark, header.seed, kind, 10, len(payload), (payload,)) + payload
     kinds = [Opened("1"), Specs(b"d", [("f", b"t")]), Known(b"m" * 8), Gap(1, 2), {"a": [1.5]}]
     payloads = [encoded(each) for each in (*kinds, Delivered("s", [b"k"]), 5)]
     return [header.pack(), file, file[:-1], file + file, head + b"{}", *payloads]

@@ -68,8 +68,9 @@ def kill(app: App) -> None:
     assert app._state is not None
     assert app._forwarding is not None
     journal = app._state.journal
-    os.close(journal._fd)
-    journal._fd = -1
+    assert journal._file is not None
+    os.close(journal._file.fd)
+    journal._file.fd = -1
     journal.release()
     app._state = None  # what stops is no journal any more
     for hop in app._forwarding.destinations:

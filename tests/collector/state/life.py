@@ -87,9 +87,9 @@ class Life:
         """Ends the process as kill -9 does: nothing more is written."""
         state = self.app._state
         assert state is not None
-        if state.journal._fd >= 0:
-            os.close(state.journal._fd)
-            state.journal._fd = -1
+        if state.journal._file is not None and state.journal._file.fd >= 0:
+            os.close(state.journal._file.fd)
+            state.journal._file.fd = -1
         state.journal.release()
 
     def snapshot(self) -> None:

@@ -227,7 +227,7 @@ def test_a_disk_that_is_full_refuses_meanwhile_too(tmp_path: Path) -> None:
         requests = traffic(1)
         replay = await replaying(life, requests[:20])
         with pytest.MonkeyPatch.context() as patch, captured():
-            patch.setattr("collector.state.journal._write_all", _full)
+            patch.setattr("os.writev", _full)
             with pytest.raises(Refusal) as refused:
                 await life.send(requests[20].spans)
             assert refused.value.outcome is Outcome.UNAVAILABLE

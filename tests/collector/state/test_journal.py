@@ -222,7 +222,8 @@ def test_answers_wait_for_the_disk_together(
 
         async def one() -> None:
             keep(journal, b"x")
-            size = journal._size
+            assert journal._file is not None
+            size = journal._file.size
             await journal.synced()
             assert max(synced) >= size
 
@@ -259,7 +260,8 @@ def test_a_disk_that_does_not_sync_is_told(
 
 def test_a_record_of_a_later_kind_is_passed_over(journal: Journal) -> None:
     """What this version does not know is damage with its place; the rest is read."""
-    journal._write(99, START, (b"?",))  # type: ignore[arg-type]
+    assert journal._file is not None
+    journal._file.append(99, START, (b"?",))
     keep(journal, b"known")
     flaw, request = read_file(found_in(journal.folder)[0].path)
     assert "kind 99" in flaw.why  # type: ignore[union-attr]

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.state.segment import (
+    HEAD_BYTES,
     HEADERS_BYTES,
     VERSION,
     Damage,
@@ -24,7 +25,10 @@ def journal(payloads: tuple[bytes, ...] = PAYLOADS) -> tuple[bytes, list[int]]:
     header = new_header(7, 1_000)
     data, ends = header.pack(), []
     for number, payload in enumerate(payloads):
-        data += head_of(header, 2, 10 + number, (payload,)) + payload
+        data += (
+            head_of(header.mark, header.seed, 2, 10 + number, len(payload), (payload,))
+            + payload
+        )
         ends.append(len(data))
     return data, ends
 
@@ -88,7 +92,7 @@ def test_other_versions_are_told_and_not_read() -> None:
     """A file of a newer or an older version gives no record, and says which it is."""
     for version, word in ((VERSION + 1, "newer"), (VERSION - 1, "older")):
         header = new_header(1, 5)._replace(version=version)
-        data = header.pack() + head_of(header, 2, 1, (b"x",)) + b"x"
+        data = header.pack() + head_of(header.mark, header.seed, 2, 1, 1, (b"x",)) + b"x"
         (damage,) = read(data)
         assert isinstance(damage, Damage)
         assert word in damage.why
@@ -111,5 +115,5 @@ def test_any_bytes_can_be_read(noise: bytes, place: int, begins: bool) -> None:
     at = 0 if isinstance(read_header(mixed), Damage) else HEADERS_BYTES
     for each in read(mixed):
         assert each.offset == at
-        at += each.bytes if isinstance(each, Damage) else 28 + len(each.payload)
+        at += each.bytes if isinstance(each, Damage) else HEAD_BYTES + len(each.payload)
     assert at == len(mixed)

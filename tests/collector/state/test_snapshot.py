@@ -127,7 +127,7 @@ def test_no_damaged_file_is_used(whole: Path, data: st.DataObject) -> None:
     ("at", "raw", "why"),
     [
         (0, b"X", "it is no snapshot"),
-        (8, b"\x02", "it is of format 2, this program reads 1"),
+        (8, b"\x03", "it is of format 3, this program reads 2"),
         (30, b"\xff", "its head is damaged"),
     ],
 )

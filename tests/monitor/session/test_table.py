@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.session.dropped_sessions import mark_of
 from monitor.session.session import Session
 from monitor.session.table import Table
 from monitor.tenants import Shared
@@ -109,6 +110,15 @@ def test_a_renamed_session_is_found_under_its_new_id_alone() -> None:
     found = table.live(SessionKey("", "s"))
     assert found is not None
     assert found.key.id == "s"
+
+
+def test_a_renamed_session_is_remembered_by_its_new_id() -> None:
+    """Its mark is that of the id it has, whenever it was asked for."""
+    table = filled("trace")
+    old, new = SessionKey("", "trace"), SessionKey("", "s")
+    assert list(table.marks([old, new])) == [mark_of(old), mark_of(new)]
+    table.rename(old, new)
+    assert list(table.marks([old, new])) == [mark_of(old), mark_of(new)]
 
 
 def test_who_is_asked_for_again_is_who_there_is_by_now() -> None:
