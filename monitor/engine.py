@@ -16,12 +16,14 @@ from monitor.judging.accounting import Accounting
 from monitor.judging.deadline_timer import DeadlineTimer
 from monitor.judging.decide_calls import CallDecider, Rehearsal, overlapping
 from monitor.judging.due_queue import DueQueue
+from monitor.judging.handover import Handover
 from monitor.judging.judge_calls import CallJudge
 from monitor.limits import SECOND, Limits
 from monitor.records import Named, Proof, Raised, SessionKey, ToolCall, Verdict
 from monitor.session.judgement import Judgement
 from monitor.session.judgement_object import judgement_object
 from monitor.session.session import ATTRIBUTES_MAX, Ended, Session
+from monitor.session.session_codec import SessionCodec
 from monitor.session.spec_binding import SpecBinder
 from monitor.session.table import Table
 from monitor.session.tool_names import Names
@@ -731,16 +733,10 @@ class Monitor:
     def _forget_names(self, now: int) -> None:
         """Names that agents have invented, and that no step of a session has any more."""
         self._sweep_ns = now + SWEEP_NS
-        used: set[tuple[int, int]] = set()
-        marked: set[int] = set()
+        used: set[int] = set()
         for session in self._table:
-            for judgement in session.judgements:
-                used |= judgement.log.tools()
-                if judgement.session_verdicts is not None:
-                    marked |= judgement.session_verdicts.tools()
-                if judgement.base is not None and judgement.base.timing is not None:
-                    marked |= judgement.base.timing.tools()
-        self._names.forget({low | high << 8 for low, high in used} | marked)
+            used |= session.tools()
+        self._names.forget(used)
 
     def clock_moved(self, by: int, now: int) -> None:
         """The clock that gives `now` was set: by so many nanoseconds, forward or backward.
@@ -821,6 +817,23 @@ class Monitor:
     def finalise(self, now: int) -> None:
         """No more calls are to come: every verdict is final. Sessions go on, as far as is known."""
         self._settle(now + (GROUP_WINDOWS + 1) * self.limits.window_ns)
+
+    def handover(self, program: str) -> Handover:
+        """The door through which sessions go to another process and come from it; it is made anew after `use`.
+
+        Args:
+            program: its version; both processes have the same one.
+        """
+        codec = SessionCodec(program, self.binder, self._call_judge.unbound, self._names)
+        return Handover(
+            codec,
+            self._table,
+            self._call_judge,
+            self._accounting,
+            self._deadline_timer,
+            self._due,
+            self._evict,
+        )
 
     @property
     def sessions_lost(self) -> int:

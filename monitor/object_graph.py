@@ -93,7 +93,8 @@ class Layout(NamedTuple):
     Args:
         packages: names of packages: ours.
         records: prefixes of module names; instances of their classes are records, unless they are plain values.
-        still: prefixes of names of classes; their instances are never written, and must be fixtures.
+        still: names of classes, and of modules with a dot at their end; their instances are never written, and must
+            be fixtures.
         caches: name of a class -> fields that are not written, each with what makes it in a new object. Those of parts
             stay as they are.
         only: name of a class -> its fields that are kept; its records must be fixtures.
@@ -114,7 +115,9 @@ class Layout(NamedTuple):
         name = _name(cls)
         if issubclass(cls, _VALUES) or not name.startswith(self.records):
             return False
-        return not name.startswith(self.still)
+        return name not in self.still and not name.startswith(
+            tuple([each for each in self.still if each.endswith(".")])
+        )
 
     def is_value(self, cls: type) -> bool:
         """True for a class whose instances pickle writes."""

@@ -118,6 +118,15 @@ class DeadlineTimer:
                 verdicts += self._review(session, judgement, now)
         return verdicts
 
+    def take_over(self, session: Session, now: int) -> None:
+        """Reviews a session of another process at the next tick: so its next time is known."""
+        if any(True for _ in _bounded(session)):
+            self._watch(session.key, now)
+
+    def forget(self, key: SessionKey) -> None:
+        """The session is none of ours any more."""
+        self._next.pop(key, None)
+
     def finish(self, session: Session, ended: Ended, now: int) -> list[Verdict]:
         """Reviews an ended session for the last time: its verdicts are final."""
         self._next.pop(session.key, None)

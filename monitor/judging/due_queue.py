@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from array import array
+from collections.abc import Container
 from typing import Final
 
 from monitor.records import SessionKey
@@ -43,6 +44,18 @@ class DueQueue:
             self._keys.append(key)
         else:
             heapq.heappush(self._others, (due_ns, key))
+
+    def times_of(self, keys: Container[SessionKey]) -> dict[SessionKey, int]:
+        """When each of these keys is due first, of those that are in the queue. It looks at all entries."""
+        found: dict[SessionKey, int] = {}
+        for place in range(self._done, len(self._times)):
+            key = self._keys[place]
+            if key in keys:
+                found.setdefault(key, self._times[place])
+        for due_ns, key in self._others:
+            if key in keys:
+                found[key] = min(due_ns, found.get(key, due_ns))
+        return found
 
     def take(self, now: int) -> list[SessionKey]:
         """Removes and returns the keys that are due by now, ordered by time, then key."""

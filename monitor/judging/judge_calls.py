@@ -98,7 +98,7 @@ class CallJudge:
         self._young_since = started_ns
         """Start of the process, corrected for jumps of the clock of receipts."""
         self.clocks = SenderClocks()
-        self._unbound = unbound or Judge(Spec.observer())
+        self.unbound = unbound or Judge(Spec.observer())
         self._held = 0
         self._held_bytes = Holdings()
         """Tenant -> bytes of the calls that its sessions hold."""
@@ -114,7 +114,7 @@ class CallJudge:
     @property
     def skewed(self) -> int:
         """Calls placed behind their parent call, counted once per spec."""
-        judges = (*self.binder.judges.values(), self._unbound)
+        judges = (*self.binder.judges.values(), self.unbound)
         return self._skewed_before + sum(judge.skewed for judge in judges)
 
     @property
@@ -133,7 +133,7 @@ class CallJudge:
             limits,
             self._started_ns,
             self._show,
-            self._unbound,
+            self.unbound,
         )
         twin._young_since, twin._held = self._young_since, self._held
         twin.clocks.ahead_max_ns = self.clocks.ahead_max_ns
@@ -142,7 +142,7 @@ class CallJudge:
     def judges(self, session: Session) -> set[Judge]:
         """The judges that judging calls of a session may step."""
         bound = (session.binder or self.binder).judges.values()
-        return {self._unbound, *bound, *self.binder.judges.values(), *session.judges}
+        return {self.unbound, *bound, *self.binder.judges.values(), *session.judges}
 
     @property
     def started_ns(self) -> int:
@@ -249,7 +249,7 @@ class CallJudge:
     def _observe(self, session: Session, now: int) -> None:
         """Logs the calls of a session without specs under the observer, which judges nothing."""
         for call in session.held or ():
-            self._judge(session, self._unbound, call, now, quiet=True)
+            self._judge(session, self.unbound, call, now, quiet=True)
 
     def rebind(self, session: Session, now: int) -> list[Verdict]:
         """Binds again after the session's agent name may have changed."""
@@ -285,7 +285,7 @@ class CallJudge:
         """Judges the calls that came before their specs were bound."""
         held = session.held or []
         lost = session.seen - len(held)
-        unbound = session.judgement(self._unbound, "")
+        unbound = session.judgement(self.unbound, "")
         if unbound is not None:
             if lost and (span := unbound.span()) is not None:
                 session.leave_behind(span)
@@ -336,6 +336,12 @@ class CallJudge:
         if self._holders:
             self._let_go(session)
         return held
+
+    def take_over(self, session: Session) -> None:
+        """A session of another process comes with the calls that it holds."""
+        for call in session.held or ():
+            self._held += 1
+            self._weigh_held(session, call_bytes(call))
 
     @property
     def held_bytes(self) -> int:
@@ -462,7 +468,7 @@ class CallJudge:
             self._hold(session, call)
         session.seen += 1
         if not session.judges:
-            self._judge(session, self._unbound, call, now, quiet=True)
+            self._judge(session, self.unbound, call, now, quiet=True)
             return []
         verdicts: list[Verdict] = []
         judged = False
@@ -699,10 +705,10 @@ class CallJudge:
                     break
         session.owe_no_more(old)
         verdicts: list[Verdict] = []
-        for judge in session.judges or (self._unbound,):
+        for judge in session.judges or (self.unbound,):
             verdicts += self._amend(session, judge, old, call, now)
         session.take_in(old)
-        judges = session.judges or (self._unbound,)
+        judges = session.judges or (self.unbound,)
         if not any(self._find(session, judge, call) for judge in judges):
             session.set_aside(call)
         session.set_times(old)
@@ -782,12 +788,12 @@ class CallJudge:
         session.owe_no_more(call)
         verdicts: list[Verdict] = []
         judged = False
-        for judge in session.judges or (self._unbound,):
+        for judge in session.judges or (self.unbound,):
             found = self._find(session, judge, call)
             if found is None:
                 self._came_late(session, judge, call, now)
                 continue
-            judged = judged or judge is not self._unbound
+            judged = judged or judge is not self.unbound
             verdicts += self._accounting.withdrawn(session, *found)
             verdicts += self._take_out(session, *found)
         session.judged -= judged

@@ -54,6 +54,21 @@ class SenderClocks:
         if ahead is not None:
             self._ahead.setdefault(new, ahead)
 
+    def lead_of(self, key: SessionKey) -> int | None:
+        """How far the clock of a session's sender is ahead, in nanoseconds, if it is known to be."""
+        return self._ahead.get(key)
+
+    def set_lead(self, key: SessionKey, ahead: int) -> None:
+        """Sets what `lead_of` gives."""
+        self._ahead[key] = ahead
+        self._ahead.move_to_end(key)
+        if len(self._ahead) > self._sessions_max:
+            self._ahead.popitem(last=False)
+
+    def forget(self, key: SessionKey) -> None:
+        """The session is none of ours any more."""
+        self._ahead.pop(key, None)
+
     def is_ahead(self, call: ToolCall, now: int) -> bool:
         """True if a call cannot have ended when it says, or comes from a clock that is known to be ahead."""
         excess = call.end_ns - now
@@ -73,10 +88,7 @@ class SenderClocks:
             now: the time of its receipt, Unix nanoseconds.
         """
         key, ahead = call.session, self._lead(call, now)
-        self._ahead[key] = ahead
-        self._ahead.move_to_end(key)
-        if len(self._ahead) > self._sessions_max:
-            self._ahead.popitem(last=False)
+        self.set_lead(key, ahead)
         return _moved_back(call, ahead)
 
     def as_corrected(self, call: ToolCall, now: int) -> ToolCall:

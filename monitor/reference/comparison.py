@@ -7,7 +7,7 @@ shows whether a call replaced another one or was inserted, so both are considere
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 from zlib import crc32
@@ -342,6 +342,35 @@ class Comparison:
             return base % _PER_UNKNOWN == _UNKNOWN_WRITE
         name = self.tool(tool)
         return name in self.learnt.writes or name in self._foreign
+
+    # --- in another process ------------------------------------------------------------------
+
+    def unknown(self) -> list[str]:
+        """The tools that no learning run called, by their numbers in this process."""
+        return list(self._unknown)
+
+    def numbers_of(self, tools: Sequence[str]) -> list[int]:
+        """The numbers in this process of such tools, which another one lists by its own numbers."""
+        return [self._number_of_unknown(tool) for tool in tools]
+
+    def tokens_of(self, numbers: Sequence[int]) -> dict[int, int]:
+        """Token of a call of such a tool -> what it is in this process."""
+        return {
+            (there * _PER_UNKNOWN + kind) << 1 | failed: (here * _PER_UNKNOWN + kind) << 1
+            | failed
+            for there, here in enumerate(numbers)
+            for kind in (_UNKNOWN, _UNKNOWN_WRITE)
+            for failed in (0, 1)
+        }
+
+    def renumber(self, at: ComparisonState, numbers: Sequence[int]) -> None:
+        """Gives such tools the numbers of this process."""
+        first = len(self._numbers) + 1
+        called = at.called & ((1 << first) - 1)
+        for there, here in enumerate(numbers):
+            if at.called >> (first + there) & 1:
+                called |= 1 << (first + here)
+        at.called = called
 
     # --- what is shown -----------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ Source: docs/decisions/0003-log-behind-a-checkpoint.md.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mypy_extensions import mypyc_attr
@@ -269,6 +269,43 @@ class Judgement:
             return None
         found: Preview = built(Preview, (self.head.peek(judge, token), self.before(token)))
         return found
+
+    def tools(self) -> set[int]:
+        """The numbers of all tools in it."""
+        found = {low | high << 8 for low, high in self.log.tools()}
+        if self.session_verdicts is not None:
+            found |= self.session_verdicts.tools()
+        if self.base is not None and self.base.timing is not None:
+            found |= self.base.timing.tools()
+        return found
+
+    def renumber(self, tools: Mapping[int, int]) -> None:
+        """Gives all tools other numbers: those of another process."""
+        self.log.renumber(tools)
+        if self.session_verdicts is not None:
+            self.session_verdicts.renumber(tools)
+        if self.base is not None and self.base.timing is not None:
+            self.base.timing.renumber(tools)
+
+    def renumber_unknown(self, numbers: Sequence[int]) -> None:
+        """The same for tools that no learning run of its reference called.
+
+        Args:
+            numbers: of this process, by those of the other one (`Comparison.numbers_of`).
+        """
+        comparison = self.judge.comparison
+        assert comparison is not None
+        self.log.retoken(comparison.tokens_of(numbers))
+        runs = [self.head]
+        if self._rival is not None:
+            runs.append(self._rival)
+        if self.base is not None:
+            runs.append(self.base.run)
+        if self._resume_points is not None:
+            runs += self._resume_points.runs()
+        for run in runs:
+            if run.watched is not None:
+                comparison.renumber(run.watched, numbers)
 
     def copy(self) -> Judgement:
         """The same judgement, to be changed apart from now on. It is in no sums and in no sample."""

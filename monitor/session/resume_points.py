@@ -17,7 +17,7 @@ point at 96 is dropped, and the log is stepped again from 64.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from monitor.session.log.log import Log
@@ -51,6 +51,13 @@ class ResumePoints:
 
     def __len__(self) -> int:
         return len(self._resume_points)
+
+    def runs(self) -> Iterator[Run]:
+        """All runs that are kept."""
+        for point in self._resume_points:
+            yield from point.runs
+        if self._last_group is not None:
+            yield from self._last_group.runs
 
     def copy(self) -> ResumePoints:
         """The same points, to be kept apart from now on. Points themselves never change."""

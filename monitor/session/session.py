@@ -242,6 +242,10 @@ class Session:
         twin.proof, twin.answer = self.proof, self.answer
         return twin
 
+    def tools(self) -> set[int]:
+        """The numbers of all tools in its judgements."""
+        return {number for each in self.judgements for number in each.tools()}
+
     def size(self) -> int:
         """Approximate bytes of the session, from its texts and calls."""
         total = BYTES + 2 * (text_bytes(self.key.id) + text_bytes(self.agent))

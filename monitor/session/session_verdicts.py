@@ -13,12 +13,12 @@ arrives, which started after 50 s: the review finds nothing missed, and the verd
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from monitor.records import Obstacle
-from monitor.session.timing import Missed
+from monitor.session.timing import Missed, renumbered
 
 __all__ = ["Declared", "Key", "News", "SessionVerdicts"]
 
@@ -84,6 +84,11 @@ class SessionVerdicts:
     def tools(self) -> set[int]:
         """The numbers of the tools that its verdicts name."""
         return {each.missed.mark.tool for each in self.declared.values()}
+
+    def renumber(self, tools: Mapping[int, int]) -> None:
+        """Gives the tools that its verdicts name other numbers."""
+        for each in self.declared.values():
+            each.missed = renumbered(each.missed, tools)
 
     def may_be_answered(self, start_ns: int) -> bool:
         """True if a call with this start was in time for a limit that was declared missed."""

@@ -270,6 +270,13 @@ class Table:
             self._active.remove(session)
         return session
 
+    def hand_over(self, session: Session) -> None:
+        """Removes a session whose state another process has from now on: here it is remembered as dropped."""
+        key = session.key
+        if self.drop(key) is None:
+            self._ended.remove(key) or self._remembered.remove(key)
+        self.drop_marks([session.mark()])
+
     def bury(self, session: Session) -> None:
         """Moves a session to the ended ones. At their limit, one of those is no longer shown."""
         self.drop(session.key)

@@ -13,7 +13,7 @@ clock in time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from monitor.automaton.position import Position
@@ -130,6 +130,16 @@ class Timing:
             marks.append(self._last)
         return {mark.tool for mark in marks}
 
+    def renumber(self, tools: Mapping[int, int]) -> None:
+        """Gives the tools of the calls that it keeps other numbers."""
+        self._running = [
+            each._replace(mark=_renumbered(each.mark, tools)) if each is not None else None
+            for each in self._running
+        ]
+        self.missed = [renumbered(each, tools) for each in self.missed]
+        if self._last is not None:
+            self._last = _renumbered(self._last, tools)
+
     # --- calls ------------------------------------------------------------------------------
 
     def take(self, group: Iterable[Taken], position: Position) -> None:
@@ -241,3 +251,12 @@ class Timing:
 def certain(found: Iterable[Missed], blind_ns: int) -> Sequence[Missed]:
     """The missed limits that run from calls after `blind_ns`, behind which no calls are missing."""
     return [each for each in found if each.mark.at_ns >= blind_ns]
+
+
+def renumbered(missed: Missed, tools: Mapping[int, int]) -> Missed:
+    """The same with the tool's other number."""
+    return missed._replace(mark=_renumbered(missed.mark, tools))
+
+
+def _renumbered(mark: Mark, tools: Mapping[int, int]) -> Mark:
+    return mark._replace(tool=tools[mark.tool])

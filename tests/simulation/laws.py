@@ -10,10 +10,11 @@ from random import Random
 from typing import Any
 
 from collector.decode.span import Span
-from monitor import Limits
+from monitor import Limits, Monitor, SessionKey
 from monitor.limits import SECOND
 from monitor.records import Reason
 from monitor.spec.spec import Spec
+from tests.monitor.test_engine import call
 from tests.simulation.asking import CONFIRM_NS, Question, questions
 from tests.simulation.ends import WINDOW_NS, Service, State
 from tests.simulation.exporter import Request, Road, deliver
@@ -26,6 +27,7 @@ __all__ = [
     "any_arrival",
     "asked",
     "beyond_the_window",
+    "moved",
     "restart",
     "sampled",
 ]
@@ -76,6 +78,58 @@ def beyond_the_window(seed: int) -> int:
         if not found["late_calls"]:
             _equal_object(ordered[key], found)
     return late
+
+
+def moved(seed: int) -> int:
+    """Sessions that go to another process and come back, at any moment, are judged as if they had stayed.
+
+    There, tools have other numbers. Returns how many sessions were moved.
+    """
+    chance = Random(seed)
+    long = chance.random() < 0.3
+    spans = _traffic(chance, sessions=chance.randint(1, 6), long=long, helped=0.1)
+    requests = deliver(spans, Road(), chance)
+    service, away, ticked, count = Service(SPECS), _elsewhere(), 0, 0
+    for request in requests:
+        if request.now - ticked >= TICK_NS:
+            ticked = request.now
+            service.monitor.tick(ticked)
+        service.send(request.spans, request.now)
+        if chance.random() < 0.3:
+            count += _there_and_back(service.monitor, away, chance, request.now)
+    if requests:
+        service.monitor.tick(requests[-1].now + WINDOW_NS + 1)
+    _equal(sorted_run(requests), service.state())
+    return count
+
+
+def _elsewhere() -> Monitor:
+    """Another monitor, under the same specs; it has seen tools that nobody else calls."""
+    monitor = Monitor(SPECS, Limits(history_complete=True))
+    for number in range(5):
+        key = SessionKey("", "own")
+        monitor.observe(call(number, f"elsewhere{number}", session=key), START)
+    return monitor
+
+
+def _there_and_back(monitor: Monitor, away: Monitor, chance: Random, now: int) -> int:
+    keys = [key for key in monitor.known_keys() if chance.random() < 0.5]
+    shown = _shown(monitor, keys)
+    data = monitor.handover("1").hand_over(keys)
+    if not set(monitor.known_keys()).isdisjoint(keys):
+        raise Broken("a session that was handed over is still there")
+    found = away.handover("1").take_over(data, now)
+    if _shown(away, keys) != shown:
+        raise Broken("a session is shown otherwise where it went")
+    monitor.handover("1").take_over(away.handover("1").hand_over(found), now)
+    if any(pair.active for pair in away.totals.pairs.values() if pair.agent != "unknown"):
+        raise Broken("a session that came back is still counted as active there")
+    return len(found)
+
+
+def _shown(monitor: Monitor, keys: Sequence[SessionKey]) -> list[str]:
+    sessions = {key.id for key in keys}
+    return sorted(repr(each) for each in monitor.judgements() if each["session"] in sessions)
 
 
 def asked(seed: int) -> int:

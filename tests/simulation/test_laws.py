@@ -11,7 +11,14 @@ import pytest
 
 from monitor import load_spec
 from tests.simulation.exporter import Road, deliver
-from tests.simulation.laws import any_arrival, asked, beyond_the_window, restart, sampled
+from tests.simulation.laws import (
+    any_arrival,
+    asked,
+    beyond_the_window,
+    moved,
+    restart,
+    sampled,
+)
 from tests.simulation.price import SPEC, measure
 from tests.simulation.world import START, World
 
@@ -28,6 +35,17 @@ def test_any_arrival_ends_in_one_truth(seed: int) -> None:
 def test_asking_before_calls_changes_no_result(seed: int) -> None:
     """Decided calls, committed or not, confirmed or not, end in the judgements of their spans alone."""
     asked(seed)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_sessions_that_move_are_judged_as_if_they_had_stayed(seed: int) -> None:
+    """Sessions go to another process at any moment, and come back: nothing differs."""
+    moved(seed)
+
+
+def test_sessions_do_move() -> None:
+    """The law of moves is really tested."""
+    assert sum(moved(seed) for seed in range(3)) > 10
 
 
 @pytest.mark.parametrize("seed", range(20))

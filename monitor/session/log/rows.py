@@ -445,6 +445,21 @@ class Rows:
         rows = self._rows
         return set(zip(rows[_TOOL::WIDTH], rows[_TOOL + 1 :: WIDTH], strict=True))
 
+    def renumber(self, tools: Mapping[int, int]) -> None:
+        """Gives tools other numbers, in all steps."""
+        self._rewrite(_TOOL, tools)
+
+    def retoken(self, tokens: Mapping[int, int]) -> None:
+        """Gives tokens other numbers, in all steps; those that are not named stay."""
+        self._rewrite(_TOKEN, tokens)
+
+    def _rewrite(self, at: int, numbers: Mapping[int, int]) -> None:
+        rows = self._rows
+        for place in range(at, len(rows), WIDTH):
+            old = rows[place] | rows[place + 1] << 8
+            new = numbers.get(old, old)
+            rows[place], rows[place + 1] = new & 0xFF, new >> 8
+
     def size(self) -> int:
         """Approximate bytes of the log and its judgement."""
         total = _BYTES + len(self._rows) + len(self._contexts) + len(self._ids)

@@ -1,0 +1,273 @@
+"""Sessions that go from one monitor to another."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor import Limits, Monitor, SessionKey, ToolCall, Verdict
+from monitor.limits import SECOND
+from monitor.object_graph import UnkeptError
+from tests.monitor.judging.test_reference_alarms import ATTRIBUTES as REFERRED
+from tests.monitor.judging.test_reference_alarms import USUALLY
+from tests.monitor.test_engine import NOW, POLICY, ROVER, call, specs
+
+DEADLINE = """
+id: timed
+match: {service.name: rover}
+alphabet: {move: {tool: move}, log: {tool: log}, sing: {tool: sing}}
+golden: [[move, log]]
+reads: [sing]
+deadlines:
+  - {from: move, to: log, within: 20s}
+"""
+SPECS = (ROVER, POLICY, DEADLINE)
+TOOLS = ("unlock", "move", "water", "log", "dance", "sing", "list_d", "delete_all", "wipe")
+SHARDS = 3
+
+
+def shard(number: int = 0, *texts: str) -> Monitor:
+    """A monitor under all specs; each has seen other tools before, so each has numbers of its own."""
+    made = Monitor([], Limits(history_complete=True))
+    for each in range(number):
+        made.observe(call(each, f"own {each}", session=SessionKey("", "before")), NOW)
+    made.end(SessionKey("", "before"), NOW)
+    made.use([*specs(*(texts or SPECS)), USUALLY])
+    for each in range(3 * number):
+        key = SessionKey("", f"own {number}")
+        tool = f"delete {number} {each}"
+        made.observe(call(each, tool, session=key, attributes=REFERRED), NOW)
+    return made
+
+
+def move(session: SessionKey, source: Monitor, target: Monitor, now: int = NOW) -> None:
+    target.handover("1").take_over(source.handover("1").hand_over([session]), now)
+
+
+def key(number: int) -> SessionKey:
+    return SessionKey("", f"s{number}")
+
+
+def shown(monitor: Monitor, session: SessionKey) -> list[Any]:
+    """The judgements of a session."""
+    return [each for each in monitor.judgements() if each["session"] == session.id]
+
+
+def counted(*monitors: Monitor) -> Counter[Any]:
+    """Counters of pairs, over all monitors, but for the sessions of their own."""
+    found: Counter[Any] = Counter()
+    for pair in (pair for each in monitors for pair in each.totals.pairs.values()):
+        if pair.spec == "r":
+            continue
+        name = pair.agent, pair.spec
+        for field in (
+            "active",
+            "started",
+            "progress",
+            "loops",
+            "harms",
+            "possible",
+            "sessions",
+        ):
+            found[*name, field] += getattr(pair, field)
+        for field in ("final", "provisional", "revisions", "session_verdicts", "outcomes"):
+            for label, count in getattr(pair, field).items():
+                found[*name, field, label] += count
+        found[*name, "harm_rate"] += pair.harm_rate
+    return +found
+
+
+def random_calls(chance: Random) -> list[ToolCall]:
+    return [
+        call(
+            number,
+            chance.choice(TOOLS),
+            session=key(chance.randrange(3)),
+            attributes=chance.choice(({"service.name": "rover"}, REFERRED)),
+            error=chance.random() < 0.1,
+        )
+        for number in range(chance.randint(1, 40))
+    ]
+
+
+@given(st.integers(0, 2**32))
+def test_shards_count_together_what_one_would(seed: int) -> None:
+    """Sessions that wander between shards have the judgements, and the shards the counters, of one monitor."""
+    chance = Random(seed)
+    one, shards = shard(), [shard(number) for number in range(SHARDS)]
+    alone, told = list[Verdict](), list[Verdict]()
+    one.on_final(alone.append)
+    for each in shards:
+        each.on_final(told.append)
+    home = {key(number): chance.randrange(SHARDS) for number in range(3)}
+    now = NOW
+    for made in random_calls(chance):
+        now += SECOND
+        for each in (one, *shards):
+            each.tick(now)
+        one.observe(made, now)
+        shards[home[made.session]].observe(made, now)
+        if chance.random() < 0.4:
+            session, there = chance.choice(list(home)), chance.randrange(SHARDS)
+            if there != home[session]:
+                move(session, shards[home[session]], shards[there], now)
+                home[session] = there
+    for session, there in home.items():
+        assert shown(shards[there], session) == shown(one, session)
+    for end in (now + 40 * SECOND, now + 80 * SECOND):
+        for each in (one, *shards):
+            each.tick(end)
+    for each in (one, *shards):
+        each.close(now + 80 * SECOND)
+    assert counted(*shards) == counted(one) + counted(*(shard(n) for n in range(SHARDS)))
+    assert sorted(map(repr, told)) == sorted(map(repr, alone))
+
+
+def test_a_deadline_runs_on_where_the_session_went() -> None:
+    """It is missed once its time is over, and says which call it ran from."""
+    first, second = shard(1), shard(2)
+    first.observe(call(1, "move", session=key(1)), NOW)
+    move(key(1), first, second)
+    assert first.tick(NOW + 60 * SECOND) == []
+    assert not [each for each in first.news() if each.spec == "timed"]
+    second.tick(NOW + 60 * SECOND)
+    [missed] = [each for each in second.news() if each.spec == "timed"]
+    assert missed.tool == "move"
+    move(key(1), second, first, NOW + 60 * SECOND)
+    first.tick(NOW + 61 * SECOND)
+    assert not [each for each in first.news() if each.spec == "timed"]
+
+
+def timed(verdicts: list[Verdict]) -> list[tuple[str, str]]:
+    """Tool and kind of the verdicts on sessions."""
+    return [(each.tool, each.kind.value) for each in verdicts if each.spec == "timed"]
+
+
+def test_a_deadline_of_a_folded_call_runs_on() -> None:
+    """The call that it runs from has left the log, and its tool has another number there."""
+    first, second = shard(1), shard(2)
+    start = NOW - SECOND
+    first.observe(call(1, "move", session=key(1), start_ns=start, end_ns=start), NOW)
+    for number in range(2, 100):
+        at = start + number
+        first.observe(call(number, "sing", session=key(1), start_ns=at, end_ns=at), NOW)
+    first.tick(NOW + 12 * SECOND)
+    [found] = [each for each in shown(first, key(1)) if each["spec"] == "timed"]
+    assert found["steps_folded"]
+    move(key(1), first, second, NOW + 12 * SECOND)
+    second.tick(NOW + 13 * SECOND)
+    assert timed(second.news()) == []
+    second.tick(NOW + 40 * SECOND)
+    assert timed(second.news()) == [("move", "cannot_finish")]
+
+
+def test_a_verdict_on_a_session_is_withdrawn_where_it_went() -> None:
+    """The call that was missed comes late: what was said elsewhere is taken back, of the same call."""
+    first, second = shard(1), shard(2)
+    start = NOW - SECOND
+    first.observe(call(1, "move", session=key(1), start_ns=start, end_ns=start), NOW)
+    first.tick(NOW + 40 * SECOND)
+    assert timed(first.news()) == [("move", "cannot_finish")]
+    move(key(1), first, second, NOW + 41 * SECOND)
+    late = NOW + SECOND
+    told = second.observe(
+        call(2, "log", session=key(1), start_ns=late, end_ns=late), NOW + 42 * SECOND
+    )
+    assert ("move", "self_loop") in timed(told)
+
+
+def test_held_calls_wait_where_the_session_went() -> None:
+    """A spec that binds there judges the calls that came here."""
+    first, second = shard(1), shard(2)
+    made = [call(number, "water", session=key(1), attributes={}) for number in (1, 2)]
+    first.observe(made[0], NOW)
+    both = sum(each.memory()["waiting_calls"] for each in (first, second))
+    assert second.memory()["waiting_calls"] < both
+    move(key(1), first, second)
+    assert sum(each.memory()["waiting_calls"] for each in (first, second)) == both
+    assert first.memory()["waiting_calls"] == shard(1).memory()["waiting_calls"]
+    told = second.observe(made[1]._replace(attributes={"service.name": "rover"}), NOW + SECOND)
+    assert {each.span_id for each in told if each.spec == "rover"} == {
+        each.span_id for each in made
+    }
+
+
+def test_an_ended_session_may_go_on_elsewhere() -> None:
+    """It wakes there with all it knew; its end is counted once."""
+    first, second = shard(1), shard(2)
+    first.observe(call(1, "unlock", session=key(1)), NOW)
+    first.end(key(1), NOW)
+    move(key(1), first, second)
+    second.observe(call(2, "move", session=key(1)), NOW + SECOND)
+    second.close(NOW + SECOND)
+    [found] = [each for each in shown(second, key(1)) if each["spec"] == "rover"]
+    assert found["calls"] == 2
+    assert not found["joined"]
+    ends = counted(first, second)
+    assert sum(count for name, count in ends.items() if name[1:3] == ("rover", "outcomes")) == 1
+
+
+def test_a_call_that_comes_after_its_session_left_passes_for_no_new_one() -> None:
+    """It is read as joined: it pages for nothing that the session's earlier calls allow."""
+    first, second = shard(1), shard(2)
+    first.observe(call(1, "unlock", session=key(1)), NOW)
+    move(key(1), first, second)
+    first.observe(call(2, "water", session=key(1)), NOW + SECOND)
+    assert all(each["joined"] for each in shown(first, key(1)))
+
+
+def test_a_clock_that_is_ahead_is_known_where_the_session_went() -> None:
+    """Calls are moved back by what was found here."""
+    first, second = shard(1), shard(2)
+    ahead = 1_000 * SECOND
+    first.observe(
+        call(61, "unlock", session=key(1), start_ns=NOW + ahead, end_ns=NOW + ahead), NOW
+    )
+    lead = first._call_judge.clocks.lead_of(key(1))
+    move(key(1), first, second)
+    assert second._call_judge.clocks.lead_of(key(1)) == lead != None  # noqa: E711
+    assert first._call_judge.clocks.lead_of(key(1)) is None
+
+
+def test_what_cannot_be_taken_over_says_why() -> None:
+    """Another version, other specs, a session that is known, anything else: refused, and nothing changes."""
+    first, second, other = shard(1), shard(2), shard(0, ROVER)
+    first.observe(call(1, "unlock", session=key(1)), NOW)
+    data = first.handover("1").hand_over([key(1), SessionKey("", "nobody")])
+    with pytest.raises(UnkeptError, match="of version 1 of the program"):
+        second.handover("2").take_over(data, NOW)
+    with pytest.raises(UnkeptError, match="under other specs"):
+        other.handover("1").take_over(data, NOW)
+    for bad in (b"", b"\x95\x01", data[:-1]):
+        with pytest.raises(UnkeptError):
+            second.handover("1").take_over(bad, NOW)
+    assert second.sessions == shard(2).sessions
+    assert second.handover("1").take_over(data, NOW) == [key(1)]
+    with pytest.raises(UnkeptError, match="s1 is known here"):
+        second.handover("1").take_over(data, NOW)
+
+
+def test_a_session_under_earlier_specs_stays() -> None:
+    """It ends where it began: nobody else has its version."""
+    first = shard(1)
+    first.observe(call(1, "unlock", session=key(1)), NOW)
+    first.use(specs(ROVER.replace("version: 1", "version: 2"), POLICY))
+    with pytest.raises(UnkeptError, match="s1 is under earlier specs"):
+        first.handover("1").hand_over([key(1)])
+    assert shown(first, key(1))
+
+
+@given(st.data())
+def test_damaged_bytes_raise_nothing_else(data: st.DataObject) -> None:
+    """Whatever bit is another one, they are refused."""
+    first, second = shard(1), shard(2)
+    first.observe(call(1, "unlock", session=key(1)), NOW)
+    raw = bytearray(first.handover("1").hand_over([key(1)]))
+    raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    with pytest.raises(UnkeptError):
+        second.handover("1")._codec.from_bytes(bytes(raw))
