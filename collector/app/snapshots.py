@@ -268,24 +268,6 @@ class Snapshots:
             why = "the disk refuses it" if code == REFUSED else f"its process ended with {code}"
             self._fail(why)
 
-    def save(self) -> bool:
-        """Takes one in this process; False where that is not possible."""
-        self._end_child()
-        if not self._is_possible():
-            return False
-        self._begin()
-        state = self._state()
-        try:
-            snapshot.save(self._journal.folder, self._about(), self._blocks(state))
-        except UnkeptError as problem:
-            self._skip(str(problem))
-        except OSError as problem:
-            self._fail(problem.strerror or str(problem))
-        else:
-            self._succeed()
-            return True
-        return False
-
     def begin_last(self) -> None:
         """Nothing is received any more: begins one, where there is something new."""
         self._end_child()

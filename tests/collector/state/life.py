@@ -16,9 +16,11 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
 from collector.app.service import App
+from collector.app.snapshots import Snapshots
 from collector.config.settings import Receiver, Settings, State
 from collector.decode.span import Span
 from collector.receive.export import Encoding
+from collector.state import snapshot
 from monitor.exposition.families import Family, Marked, Sample
 from monitor.exposition.monitor_families import families_of
 from monitor.limits import SECOND
@@ -38,6 +40,15 @@ class Clock:
 
     def __call__(self) -> int:
         return self.now
+
+
+def take(snapshots: Snapshots) -> None:
+    """Takes a snapshot at once, in this process."""
+    snapshots._end_child()
+    snapshots._begin()
+    state = snapshots._state()
+    snapshot.save(snapshots._journal.folder, snapshots._about(), snapshots._blocks(state))
+    snapshots._succeed()
 
 
 class Life:
@@ -97,7 +108,7 @@ class Life:
         state = self.app._state
         assert state is not None
         if not state.journal.in_parts:
-            assert state.snapshots.save(), state.snapshots.why
+            take(state.snapshots)
 
     async def restart(self, down_ns: int = SECOND) -> App:
         """Kills it, and starts another one after some time."""
