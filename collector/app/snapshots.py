@@ -21,16 +21,14 @@ import gc
 import os
 import signal
 import time
-import warnings
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import suppress
-from hashlib import blake2b
-from pathlib import Path
+from functools import partial
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from collector import __version__
+from collector.app.snapshot_layout import LAYOUT, digest_of
+from collector.app.snapshot_process import FAILED, REFUSED, UNKEPT, begun, while_child_of
 from collector.app.spec_versions import SpecVersions
 from collector.config.settings import Settings
 from collector.receive.memory_guard import MemoryGuard
@@ -49,9 +47,9 @@ from collector.telemetry.logs import log
 from monitor.aggregate.totals import BADNESS
 from monitor.engine import Monitor
 from monitor.limits import SECOND
-from monitor.object_graph import Block, Layout, UnkeptError, fixtures, read, write
+from monitor.object_graph import Block, UnkeptError, fixtures, read, write
 
-__all__ = ["LAYOUT", "Restored", "Snapshots", "State", "Waiting", "digest_of"]
+__all__ = ["Restored", "Snapshots", "State", "Waiting"]
 
 BYTES_MIN: Final = 16 << 10
 """A snapshot is taken once the journal has so much more: less is judged again in a moment."""
@@ -61,49 +59,6 @@ SHARE: Final = 20
 LAST_SECONDS: Final = 30.0
 """How long a stop waits for the last one."""
 LOOK_SECONDS: Final = 0.02
-NICE: Final = 5
-"""The process that writes gives way to the service."""
-FAILED: Final = 1
-UNKEPT: Final = 3
-REFUSED: Final = 4
-"""Exit codes of the process that writes."""
-
-LAYOUT: Final = Layout(
-    packages=("monitor", "collector"),
-    records=(
-        "monitor.",
-        "collector.calls.",
-        "collector.decode.span.Resource",
-        "collector.dialects.values.",
-        "collector.telemetry.counters.Tally",
-        "collector.telemetry.counters.Histogram",
-        "collector.sinks.pager.",
-        "collector.sinks.alert.",
-        "collector.sinks.alert_groups.",
-        "collector.sinks.quota.",
-    ),
-    still=(
-        "monitor.spec.",
-        "monitor.alphabet.",
-        "monitor.automaton.",
-        "monitor.limits.",
-        "monitor.scores.running.Goldens",
-    ),
-    caches={
-        # By identity, which is another one in the next process.
-        "monitor.session.table.Table": {"_near": list},
-        "monitor.session.spec_binding.SpecBinder": {"_cache": dict},
-        "collector.calls.session_ids.SessionIds": {
-            "_owners": dict,
-            "_last": object,
-            "_requesters": dict,
-        },
-        # Whether anybody watches.
-        "collector.calls.pipeline.Pipeline": {"quiet": bool},
-    },
-    # All else of a judge follows from its spec.
-    only={"monitor.session.judge.Judge": ("skewed", "left_out", "numbers")},
-)
 
 Waiting = dict[str, list[tuple[bytes, Any]]]
 """Messages that no sink has got, with their keys, by the id of the queue."""
@@ -121,14 +76,6 @@ class Restored(NamedTuple):
 
     about: About
     state: State
-
-
-def digest_of(settings: Settings) -> bytes:
-    """Of all settings: what an object was made with is in its snapshot."""
-    found = msgspec.json.encode(
-        settings.model_dump(mode="json", warnings=False), order="sorted"
-    )
-    return blake2b(found, digest_size=16).digest()
 
 
 class Snapshots:
@@ -216,37 +163,15 @@ class Snapshots:
         self._begin()
         state = self._state()  # which may write records
         about = self._about()
-        with warnings.catch_warnings():
-            # Python warns of other threads, whose locks the child may find taken: it takes none.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            try:
-                child = os.fork()
-            except OSError as problem:
-                self._fail(problem.strerror or str(problem))
-                return
-        if not child:
-            self._write_and_exit(about, state)
-        self._child = child
-
-    def _write_and_exit(self, about: About, state: State) -> None:
-        """In the child: writes, and ends at once."""
-        code = FAILED
         try:
-            parent = os.getppid()
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                signal.signal(number, signal.SIG_DFL)
-            _close_files()
-            os.nice(NICE)
-            gc.disable()  # what is written would be copied for nothing
-            blocks = _while_child_of(parent, self._blocks(state))
-            snapshot.save(self._journal.folder, about, blocks)
-            code = 0
-        except UnkeptError:
-            code = UNKEPT
-        except OSError:
-            code = REFUSED
-        finally:
-            os._exit(code)
+            self._child = begun(partial(self._write, about, state))
+        except OSError as problem:
+            self._fail(problem.strerror or str(problem))
+
+    def _write(self, about: About, state: State, parent: int) -> None:
+        """In the process that writes."""
+        blocks = while_child_of(parent, self._blocks(state))
+        snapshot.save(self._journal.folder, about, blocks)
 
     def _look_after(self) -> None:
         try:
@@ -413,18 +338,3 @@ async def _through(
         except StopIteration as end:
             return end.value
         await breathe()
-
-
-def _while_child_of(parent: int, blocks: Iterator[Block]) -> Iterator[Block]:
-    """Ends where the parent has ended: nobody needs it any more."""
-    for block in blocks:
-        if os.getppid() != parent:
-            os._exit(FAILED)
-        yield block
-
-
-def _close_files() -> None:
-    """Lets go of all that the parent has open: sockets, which would outlive it here, and the lock of the folder."""
-    for each in list(Path("/dev/fd").iterdir()):
-        with suppress(OSError):
-            os.close(int(each.name))

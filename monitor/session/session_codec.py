@@ -29,23 +29,24 @@ from monitor.session.session import Session
 from monitor.session.spec_binding import SpecBinder
 from monitor.session.tool_names import Names
 
-__all__ = ["FORMAT", "Parting", "SessionCodec"]
+__all__ = ["FORMAT", "STILL", "Parting", "SessionCodec"]
 
 FORMAT: Final = 1
 _CHECKSUM_BYTES: Final = 8
 
-_STILL: Final = (
+STILL: Final = (
     "monitor.spec.",
     "monitor.alphabet.",
     "monitor.automaton.",
     "monitor.limits.",
     "monitor.scores.running.Goldens",
 )
-_FOUND: Final = Layout(("monitor",), ("monitor.",), _STILL, {}, {})
+"""What follows from specs and settings: both processes have it."""
+_FOUND: Final = Layout(("monitor",), ("monitor.",), STILL, {}, {})
 """Judges are looked into, for what sessions refer to."""
 _LAYOUT: Final = _FOUND._replace(
     still=(
-        *_STILL,
+        *STILL,
         "monitor.aggregate.",
         "monitor.reference.comparison.Comparison",
         "monitor.session.judge.Judge",
