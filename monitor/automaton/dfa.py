@@ -43,6 +43,9 @@ class Machine(Protocol):
     def defined(self, state: int) -> tuple[int, ...]:
         """Symbols defined in `state`, in declaration order."""
 
+    def progress(self, state: int) -> tuple[tuple[int, int], ...]:
+        """(symbol, target) of the edges that change the state, in declaration order."""
+
     def name(self, state: int) -> str: ...
 
     def everywhere(self) -> tuple[int, ...]:
@@ -116,9 +119,9 @@ class Automaton:
         )
 
     def progress(self, state: int) -> tuple[tuple[int, int], ...]:
-        """(symbol, target) of the edges that change the state, in declaration order."""
-        edges = ((symbol, self.step(state, symbol)) for symbol in self.defined(state))
-        return tuple((symbol, target) for symbol, target in edges if target != state)
+        width = len(self.symbols)
+        row = self.table[state * width : (state + 1) * width]
+        return tuple([edge for edge in enumerate(row) if edge[1] not in (UNDEFINED, state)])
 
     def name(self, state: int) -> str:
         return self.states[state]

@@ -20,7 +20,6 @@ __all__ = [
     "dead_states",
     "golden_lengths",
     "golden_paths",
-    "progress",
     "progress_cycles",
     "reachable",
     "reachable_symbols",
@@ -42,12 +41,6 @@ _CACHE_MAX: Final = 4_096
 Word = tuple[int, ...]
 
 
-def progress(machine: Machine, state: int) -> tuple[tuple[int, int], ...]:
-    """(symbol, target) of the edges that change the state, in declaration order."""
-    edges = ((symbol, machine.step(state, symbol)) for symbol in machine.defined(state))
-    return tuple((symbol, target) for symbol, target in edges if target != state)
-
-
 def reachable(
     machine: Machine, sources: Iterable[int], limit: int = STATES_MAX
 ) -> tuple[int, ...] | None:
@@ -55,7 +48,7 @@ def reachable(
     found = dict.fromkeys(sources)
     queue = list(found)
     for state in queue:  # grows while it is read
-        for _, target in progress(machine, state):
+        for _, target in machine.progress(state):
             if target not in found:
                 if len(found) >= limit:
                     return None
@@ -104,7 +97,7 @@ def _shortest_way(key: _Same, sources: tuple[int, ...], symbol: int) -> Word | N
             return _word_to(state, came_from)
         if len(queue) >= STATES_MAX:
             continue
-        for letter, target in progress(machine, state):
+        for letter, target in machine.progress(state):
             if target not in came_from:
                 came_from[target] = (state, letter)
                 queue.append(target)
@@ -144,7 +137,7 @@ def _live(machine: Machine, states: Iterable[int]) -> set[int]:
     sources: dict[int, list[int]] = {}
     for state in states:
         sources.setdefault(state, [])
-        for _, target in progress(machine, state):
+        for _, target in machine.progress(state):
             sources.setdefault(target, []).append(state)
     live = {state for state in sources if machine.accepts(state)}
     todo = list(live)
@@ -218,7 +211,7 @@ def _enter(
     number[state] = low[state] = len(number)
     stack.append(state)
     on_stack.add(state)
-    return iter(progress(machine, state))
+    return iter(machine.progress(state))
 
 
 def _pop_component(state: int, stack: list[int], on_stack: set[int]) -> list[int]:
@@ -259,7 +252,7 @@ def walk_golden(machine: Machine) -> Iterator[Word | None]:
     if machine.initial not in live:
         return
     edges = {
-        state: [edge for edge in progress(machine, state) if edge[1] in live] for state in live
+        state: [edge for edge in machine.progress(state) if edge[1] in live] for state in live
     }
     word: list[int] = []
     trail = [(machine.initial, iter(edges[machine.initial]))]
@@ -296,7 +289,7 @@ def count_golden(machine: Machine, limit: int) -> int:
         return limit + 1 if None in words else len(words)
     ways: dict[int, int] = {}
     for state in order:
-        onward = sum(ways[target] for _, target in progress(machine, state))
+        onward = sum(ways[target] for _, target in machine.progress(state))
         ways[state] = min(COUNT_MAX, onward + machine.accepts(state))
     return ways[machine.initial]
 
@@ -312,7 +305,7 @@ def golden_lengths(machine: Machine, limit: int) -> tuple[int, ...]:
     lengths: dict[int, int] = {}  # bit n: some accepting path of n steps starts here
     for state in order:
         mask = int(machine.accepts(state))
-        for _, target in progress(machine, state):
+        for _, target in machine.progress(state):
             mask |= lengths[target] << 1
         lengths[state] = mask
     mask = lengths[machine.initial]

@@ -471,6 +471,10 @@ class SideBySide:
         letters = range(len(self.symbols))
         return tuple(symbol for symbol in letters if self.step(state, symbol) != UNDEFINED)
 
+    def progress(self, state: int) -> tuple[tuple[int, int], ...]:
+        edges = [(symbol, self.step(state, symbol)) for symbol in range(len(self.symbols))]
+        return tuple([edge for edge in edges if edge[1] not in (UNDEFINED, state)])
+
     def name(self, state: int) -> str:
         """The constraints that have left their first state, each with the state it is in."""
         moved = [
