@@ -73,11 +73,17 @@ class _Packed(msgspec.Struct, array_like=True):
     format: int
     program: str
     specs: bytes
+    blocks: list[tuple[int, bytes]]
+
+
+class _Graph(NamedTuple):
+    """What the blocks hold. Names of tools may be no text that MessagePack knows, so they are here."""
+
+    parting: list[Parting]
     tools: dict[int, str]
     """The names of the tools in steps."""
     unknown: dict[str, list[str]]
     """By reference, the tools that no learning run called, by their numbers."""
-    blocks: list[tuple[int, bytes]]
 
 
 class Parting(NamedTuple):
@@ -126,14 +132,13 @@ class SessionCodec:
             if session.binder not in (None, self.binder):
                 raise UnkeptError(f"session {session.key.id} is under earlier specs")
         tools = {number for each in sessions for number in each.tools()}
-        packed = _Packed(
-            FORMAT,
-            self._program,
-            self._specs,
+        graph = _Graph(
+            list(parting),
             {number: self._names.text(number) for number in tools if number},
             {spec: each.unknown() for spec, each in self._references.items()},
-            [(int(kind), payload) for kind, payload in write(self._known, _LAYOUT, parting)],
         )
+        blocks = [(int(kind), payload) for kind, payload in write(self._known, _LAYOUT, graph)]
+        packed = _Packed(FORMAT, self._program, self._specs, blocks)
         data = msgspec.msgpack.encode(packed)
         return _checksum(data) + data
 
@@ -156,12 +161,12 @@ class SessionCodec:
             raise UnkeptError(f"they are of version {packed.program} of the program")
         if packed.specs != self._specs:
             raise UnkeptError("they are under other specs")
-        found = self._read(packed.blocks)
-        for each in found:
-            self._renumber(each.session, packed)
-        return found
+        graph = self._read(packed.blocks)
+        for each in graph.parting:
+            self._renumber(each.session, graph)
+        return graph.parting
 
-    def _read(self, blocks: list[tuple[int, bytes]]) -> list[Parting]:
+    def _read(self, blocks: list[tuple[int, bytes]]) -> _Graph:
         def of_kind(kind: Kind) -> Iterable[bytes]:
             return (payload for each, payload in blocks if each == kind)
 
@@ -170,19 +175,20 @@ class SessionCodec:
             try:
                 next(steps)
             except StopIteration as end:
-                return list(end.value)
+                found: _Graph = end.value
+                return found
 
-    def _renumber(self, session: Session, packed: _Packed) -> None:
+    def _renumber(self, session: Session, graph: _Graph) -> None:
         namespace = session.key.namespace
         tools = {
-            number: self._names.number(packed.tools[number], namespace) if number else 0
+            number: self._names.number(graph.tools[number], namespace) if number else 0
             for number in session.tools()
         }
         for judgement in session.judgements:
             judgement.renumber(tools)
             comparison = judgement.judge.comparison
             if comparison is not None:
-                there = packed.unknown.get(judgement.judge.spec.id, [])
+                there = graph.unknown.get(judgement.judge.spec.id, [])
                 judgement.renumber_unknown(comparison.numbers_of(there))
 
 

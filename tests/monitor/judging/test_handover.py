@@ -27,7 +27,18 @@ deadlines:
   - {from: move, to: log, within: 20s}
 """
 SPECS = (ROVER, POLICY, DEADLINE)
-TOOLS = ("unlock", "move", "water", "log", "dance", "sing", "list_d", "delete_all", "wipe")
+TOOLS = (
+    "\ud800",
+    "unlock",
+    "move",
+    "water",
+    "log",
+    "dance",
+    "sing",
+    "list_d",
+    "delete_all",
+    "wipe",
+)
 SHARDS = 3
 
 
