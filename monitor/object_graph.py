@@ -32,9 +32,11 @@ from importlib import import_module
 from io import BytesIO
 from itertools import repeat
 from types import BuiltinFunctionType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
-__all__ = ["Block", "Kind", "Layout", "UnkeptError", "fixtures", "read", "write"]
+__all__ = ["Block", "Kind", "Layout", "UnkeptError", "finished", "fixtures", "read", "write"]
+
+Result = TypeVar("Result")
 
 AT_ONCE: Final = 4_096
 """Records of one class in a block."""
@@ -341,6 +343,16 @@ def read(
         raise
     except Exception as problem:  # pickle raises nearly anything for what it cannot read
         raise UnkeptError(f"{type(problem).__name__}: {problem}") from problem
+
+
+def finished(steps: Generator[None, None, Result]) -> Result:
+    """Goes through all steps of `read` at once, and gives what it returns."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: Result = end.value
+            return found
 
 
 def _read(

@@ -18,7 +18,7 @@ from collector.state.snapshot import UnusableError, Version
 from monitor.engine import Monitor
 from monitor.object_graph import Layout, fixtures
 from monitor.session.judge import Judge
-from monitor.session.spec_binding import SpecBinder
+from monitor.session.spec_binding import SpecBinder, document_of
 from monitor.spec.acceptance import day_of
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
@@ -131,8 +131,7 @@ class SpecVersions:
 
 def _document(spec: Spec) -> str:
     """What two processes know a version by."""
-    accepted = [(each.until.isoformat(), repr(each)) for each in spec.accepted]
-    return repr((spec.id, spec.file, spec.sha256_8, spec.version, accepted))
+    return repr((spec.file, document_of(spec)))
 
 
 def _compiled(version: Version) -> Spec:

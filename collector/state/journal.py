@@ -68,8 +68,6 @@ _STAY: Final = frozenset(
 )
 """Records that begin no file, however large the newest is: those of its head, which is being written, and those that
 stand before counters in which they are counted."""
-
-
 _LABELS: Final = {kind: kind.name.lower() for kind in Kind}
 """As the metric has them."""
 

@@ -3,10 +3,10 @@
     header   magic 8 | version 2 | spare 2 | number 4 | begun_ns 8 | salt 20 | crc32 4      (48 bytes), twice
     record   mark 8 | length 4 | kind 1 | spare 3 | at_ns 8 | checksum 8                     (32 bytes), then the payload
 
-All numbers are little-endian, checksums of records big-endian. The salt is random. Its first 8 bytes are the mark of each record of the file, and its
-next 8 are the seed of each record's checksum (XXH3, 64 bits), which covers the record's head and its payload. The
-header stands twice, since without its salt no record can be read. Its own checksum is the same in all versions, so that
-each version can name the others.
+All numbers are little-endian, but checksums of records are big-endian. The salt is random. Its first 8 bytes are the
+mark of each record of the file, and its next 8 are the seed of each record's checksum (XXH3, 64 bits), which covers the
+record's head and its payload. The header stands twice, since without its salt no record can be read. Its own checksum
+is the same in all versions, so that each version can name the others.
 
 Idea: a record counts only if its checksum does. Behind one that does not, the reader searches the file's mark, byte
 by byte, until a record counts again. A sender does not know the mark, so no payload can pass for a record.

@@ -31,7 +31,7 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Writer:
-    """A file that nobody has written to.
+    """One file, from its beginning on.
 
     Args:
         folder: of the journal.
@@ -45,7 +45,6 @@ class Writer:
     def __init__(self, folder: Path, number: int, begun_ns: int) -> None:
         self.header = new_header(number, begun_ns)
         self.number = number
-        self.begun_ns = begun_ns
         self.size = HEADERS_BYTES
         self.is_whole = False
         """Whether it has all that a replay needs which begins with it."""
@@ -57,7 +56,7 @@ class Writer:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         self.fd = os.open(path, flags, _FILE_MODE)
         try:
-            self._write(self.header.pack(), ())
+            self._write((self.header.pack(),), HEADERS_BYTES)
         except OSError:
             os.close(self.fd)
             path.unlink()
@@ -74,7 +73,7 @@ class Writer:
             size += len(part)
         head = head_of(self._mark, self._seed, kind, at_ns, size - HEAD_BYTES, parts)
         try:
-            self._write(head, parts)
+            self._write((head, *parts), size)
         except OSError as problem:
             self.is_broken = problem.errno not in _FULL
             with suppress(OSError):
@@ -88,14 +87,11 @@ class Writer:
         """The place of the record to come."""
         return place_of(self.number, self.size)
 
-    def _write(self, head: bytes, parts: tuple[bytes, ...]) -> None:
+    def _write(self, parts: tuple[bytes, ...], size: int) -> None:
         """Writes all of it with one call.
 
         Raises:
             OSError: the disk refuses it, or has taken a part only.
         """
-        size = len(head)
-        for part in parts:
-            size += len(part)
-        if os.writev(self.fd, (head, *parts)) != size:
+        if os.writev(self.fd, parts) != size:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

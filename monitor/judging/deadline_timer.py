@@ -124,12 +124,12 @@ class DeadlineTimer:
             self._watch(session.key, now)
 
     def forget(self, key: SessionKey) -> None:
-        """The session is none of ours any more."""
+        """The session has ended, or is none of ours any more."""
         self._next.pop(key, None)
 
     def finish(self, session: Session, ended: Ended, now: int) -> list[Verdict]:
         """Reviews an ended session for the last time: its verdicts are final."""
-        self._next.pop(session.key, None)
+        self.forget(session.key)
         return [
             verdict
             for judgement in _bounded(session)

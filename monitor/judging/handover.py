@@ -5,7 +5,7 @@ counted where it was, and what was said is known to the session. So both togethe
 
 Invariants:
 
-- All or nothing: sessions that cannot be written stay, and none of those that are not known yet enters if one is refused.
+- All or nothing: if one session cannot be written, all stay; if one is refused, none enters.
 - A monitor remembers the sessions that left it. A call that still comes to it opens no session that passes as new.
 
 Example: a session of three calls, one of them harmful and final, is handed over. The harm stays in the counters of the
@@ -67,12 +67,12 @@ class Handover:
     # --- out ------------------------------------------------------------------------------------
 
     def hand_over(self, keys: Iterable[SessionKey]) -> bytes:
-        """Sessions leave, live ones and ended ones that may go on; keys of no session are passed over.
+        """Sessions leave, live ones and ended ones that may go on. Keys of no session are passed over.
 
         Raises:
             UnkeptError: one is under earlier specs. All stay.
         """
-        found = [self._table.kept(key) for key in keys]
+        found = [self._table.kept(key) for key in dict.fromkeys(keys)]
         sessions = [session for session in found if session is not None]
         due = self._due.times_of({session.key for session in sessions})
         data = self._codec.to_bytes(
@@ -117,6 +117,8 @@ class Handover:
         for session, due_ns, lead in found:
             if lead is not None:
                 self._call_judge.clocks.set_lead(session.key, lead)
+            for judgement in session.judgements:
+                judgement.log.release()  # it may have been in the sample of the other process
             if session.ended is None:
                 self._go_on(session, now if due_ns is None else due_ns, now)
             else:
@@ -127,7 +129,6 @@ class Handover:
         self._table.add(session)
         self._call_judge.take_over(session)
         for judgement in session.judgements:
-            judgement.log.release()  # it was in the sample of the other process
             self._accounting.enter(session, judgement)
             self._accounting.share(judgement)
         if session.queued:
@@ -137,6 +138,5 @@ class Handover:
 
     def _keep(self, session: Session) -> None:
         for judgement in session.judgements:
-            judgement.log.release()
             judgement.ending = GONE if judgement.ending else 0
         self._table.bury(session)

@@ -7,7 +7,7 @@ shows whether a call replaced another one or was inserted, so both are considere
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 from zlib import crc32
@@ -345,29 +345,30 @@ class Comparison:
 
     # --- in another process ------------------------------------------------------------------
 
-    def unknown(self) -> list[str]:
-        """The tools that no learning run called, by their numbers in this process."""
-        return list(self._unknown)
+    def unknown(self, at: ComparisonState) -> dict[int, str]:
+        """The called tools that no learning run called, by their numbers in this process."""
+        called = at.called >> len(self._numbers) + 1
+        return {number: tool for tool, number in self._unknown.items() if called >> number & 1}
 
-    def numbers_of(self, tools: Sequence[str]) -> list[int]:
-        """The numbers in this process of such tools, which another one lists by its own numbers."""
-        return [self._number_of_unknown(tool) for tool in tools]
+    def numbers_of(self, tools: Mapping[int, str]) -> dict[int, int]:
+        """Number of such a tool in another process -> its number in this one."""
+        return {there: self._number_of_unknown(tool) for there, tool in tools.items()}
 
-    def tokens_of(self, numbers: Sequence[int]) -> dict[int, int]:
+    def tokens_of(self, numbers: Mapping[int, int]) -> dict[int, int]:
         """Token of a call of such a tool -> what it is in this process."""
         return {
             (there * _PER_UNKNOWN + kind) << 1 | failed: (here * _PER_UNKNOWN + kind) << 1
             | failed
-            for there, here in enumerate(numbers)
+            for there, here in numbers.items()
             for kind in (_UNKNOWN, _UNKNOWN_WRITE)
             for failed in (0, 1)
         }
 
-    def renumber(self, at: ComparisonState, numbers: Sequence[int]) -> None:
+    def renumber(self, at: ComparisonState, numbers: Mapping[int, int]) -> None:
         """Gives such tools the numbers of this process."""
         first = len(self._numbers) + 1
         called = at.called & ((1 << first) - 1)
-        for there, here in enumerate(numbers):
+        for there, here in numbers.items():
             if at.called >> (first + there) & 1:
                 called |= 1 << (first + here)
         at.called = called

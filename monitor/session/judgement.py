@@ -37,6 +37,7 @@ from monitor.aggregate.histogram import Exemplar
 from monitor.aggregate.totals import CLEAN_SHARE, NO_SHARE, Pair, Share, fixed
 from monitor.automaton.position import Position
 from monitor.records import Reason, ToolCall, built
+from monitor.reference.comparison import ComparisonState
 from monitor.session import fold_log
 from monitor.session.checkpoint import Checkpoint, Scored
 from monitor.session.judge import (
@@ -287,15 +288,26 @@ class Judgement:
         if self.base is not None and self.base.timing is not None:
             self.base.timing.renumber(tools)
 
-    def renumber_unknown(self, numbers: Sequence[int]) -> None:
-        """The same for tools that no learning run of its reference called.
+    def unknown(self) -> dict[int, str]:
+        """The tools in it that no learning run of its reference called, by their numbers in this process."""
+        comparison = self.judge.comparison
+        if comparison is None:
+            return {}
+        found: dict[int, str] = {}
+        for at in self._watched():
+            found |= comparison.unknown(at)
+        return found
 
-        Args:
-            numbers: of this process, by those of the other one (`Comparison.numbers_of`).
-        """
+    def renumber_unknown(self, numbers: Mapping[int, int]) -> None:
+        """Gives them other numbers: those of this process, by those of another one."""
         comparison = self.judge.comparison
         assert comparison is not None
         self.log.retoken(comparison.tokens_of(numbers))
+        for at in self._watched():
+            comparison.renumber(at, numbers)
+
+    def _watched(self) -> list[ComparisonState]:
+        """The states in the comparison with a reference, each once: runs may share one."""
         runs = [self.head]
         if self._rival is not None:
             runs.append(self._rival)
@@ -303,9 +315,8 @@ class Judgement:
             runs.append(self.base.run)
         if self._resume_points is not None:
             runs += self._resume_points.runs()
-        for run in runs:
-            if run.watched is not None:
-                comparison.renumber(run.watched, numbers)
+        found = {id(run.watched): run.watched for run in runs if run.watched is not None}
+        return list(found.values())
 
     def copy(self) -> Judgement:
         """The same judgement, to be changed apart from now on. It is in no sums and in no sample."""

@@ -23,10 +23,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from monitor.aggregate.totals import NO_SHARE
-from monitor.object_graph import Kind, Layout, UnkeptError, fixtures, read, write
+from monitor.object_graph import Kind, Layout, UnkeptError, finished, fixtures, read, write
 from monitor.session.judge import Judge
 from monitor.session.session import Session
-from monitor.session.spec_binding import SpecBinder
+from monitor.session.spec_binding import SpecBinder, document_of
 from monitor.session.tool_names import Names
 
 __all__ = ["FORMAT", "STILL", "Parting", "SessionCodec"]
@@ -82,8 +82,8 @@ class _Graph(NamedTuple):
     parting: list[Parting]
     tools: dict[int, str]
     """The names of the tools in steps."""
-    unknown: dict[str, list[str]]
-    """By reference, the tools that no learning run called, by their numbers."""
+    unknown: dict[str, dict[int, str]]
+    """By reference, the tools in steps that no learning run called, by their numbers."""
 
 
 class Parting(NamedTuple):
@@ -114,11 +114,6 @@ class SessionCodec:
         self._known = {
             path: each for path, each in found.items() if not _LAYOUT.is_record(type(each))
         }
-        self._references = {
-            judge.spec.id: judge.comparison
-            for judge in binder.judges.values()
-            if judge.comparison is not None
-        }
         self._specs = _digest(binder)
 
     def to_bytes(self, parting: Sequence[Parting]) -> bytes:
@@ -135,7 +130,7 @@ class SessionCodec:
         graph = _Graph(
             list(parting),
             {number: self._names.text(number) for number in tools if number},
-            {spec: each.unknown() for spec, each in self._references.items()},
+            _unknown(sessions),
         )
         blocks = [(int(kind), payload) for kind, payload in write(self._known, _LAYOUT, graph)]
         packed = _Packed(FORMAT, self._program, self._specs, blocks)
@@ -170,13 +165,8 @@ class SessionCodec:
         def of_kind(kind: Kind) -> Iterable[bytes]:
             return (payload for each, payload in blocks if each == kind)
 
-        steps = read(of_kind, self._known, _LAYOUT)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                found: _Graph = end.value
-                return found
+        found: _Graph = finished(read(of_kind, self._known, _LAYOUT))
+        return found
 
     def _renumber(self, session: Session, graph: _Graph) -> None:
         namespace = session.key.namespace
@@ -188,8 +178,16 @@ class SessionCodec:
             judgement.renumber(tools)
             comparison = judgement.judge.comparison
             if comparison is not None:
-                there = graph.unknown.get(judgement.judge.spec.id, [])
+                there = graph.unknown[judgement.judge.spec.id]
                 judgement.renumber_unknown(comparison.numbers_of(there))
+
+
+def _unknown(sessions: Iterable[Session]) -> dict[str, dict[int, str]]:
+    found: dict[str, dict[int, str]] = {}
+    for session in sessions:
+        for judgement in session.judgements:
+            found.setdefault(judgement.judge.spec.id, {}).update(judgement.unknown())
+    return found
 
 
 def _checksum(data: bytes) -> bytes:
@@ -200,6 +198,5 @@ def _digest(binder: SpecBinder) -> bytes:
     """Of the specs of a binder, in their order."""
     found = blake2b(digest_size=16)
     for judge in binder.judges.values():
-        spec = judge.spec
-        found.update(repr((spec.id, spec.sha256_8, spec.version, spec.accepted)).encode())
+        found.update(repr(document_of(judge.spec)).encode())
     return found.digest()

@@ -9,7 +9,7 @@ from monitor.records import ALSO_ATTRIBUTE, SPEC_ATTRIBUTE
 from monitor.session.judge import Judge
 from monitor.spec.spec import Acceptance, Spec
 
-__all__ = ["Bound", "SpecBinder"]
+__all__ = ["Bound", "SpecBinder", "document_of"]
 
 AGENT_ATTRIBUTE: Final = "gen_ai.agent.name"
 _CACHE_MAX: Final = 4_096
@@ -103,10 +103,11 @@ def _judge(spec: Spec, known: Judge | None) -> Judge:
 
     Accepted calls expire without a change of the document.
     """
-    if known is not None and _document(known.spec) == _document(spec):
-        return known
-    return Judge(spec)
+    if known is None or known.spec.file != spec.file:
+        return Judge(spec)
+    return known if document_of(known.spec) == document_of(spec) else Judge(spec)
 
 
-def _document(spec: Spec) -> tuple[str, str, str, tuple[Acceptance, ...]]:
-    return spec.file, spec.sha256_8, spec.version, spec.accepted
+def document_of(spec: Spec) -> tuple[str, str, str, tuple[Acceptance, ...]]:
+    """What a version of a spec is known by, wherever its file lies."""
+    return spec.id, spec.sha256_8, spec.version, spec.accepted

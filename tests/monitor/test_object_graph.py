@@ -13,7 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.object_graph import Block, Kind, Layout, UnkeptError, fixtures, read, write
+from monitor.object_graph import (
+    Block,
+    Kind,
+    Layout,
+    UnkeptError,
+    finished,
+    fixtures,
+    read,
+    write,
+)
 
 
 class Colour(Enum):
@@ -91,12 +100,7 @@ class Process:
         return list(write(self.known, LAYOUT, more))
 
     def read(self, blocks: list[Block]) -> Any:
-        steps = read(lambda kind: _of(blocks, kind), self.known, LAYOUT)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                return end.value
+        return finished(read(lambda kind: _of(blocks, kind), self.known, LAYOUT))
 
 
 def _of(blocks: list[Block], kind: Kind) -> Iterator[bytes]:

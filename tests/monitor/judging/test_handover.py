@@ -245,6 +245,25 @@ def test_a_clock_that_is_ahead_is_known_where_the_session_went() -> None:
     assert first._call_judge.clocks.lead_of(key(1)) is None
 
 
+def test_a_session_that_is_named_twice_moves_once() -> None:
+    """It is one session there, and goes on."""
+    first, second = shard(1), shard(2)
+    first.observe(call(1, "unlock", session=key(1)), NOW)
+    before = second.sessions
+    data = first.handover("1").hand_over([key(1), key(1)])
+    assert second.handover("1").take_over(data, NOW) == [key(1)]
+    assert second.sessions == before + 1
+
+
+def test_only_tools_of_the_sessions_that_move_take_numbers() -> None:
+    """Numbers of tools that no learning run called are few: what others called here takes none there."""
+    first, second = shard(9), shard(0)
+    unknown = "delete nothing"
+    first.observe(call(1, unknown, session=key(1), attributes=REFERRED), NOW)
+    move(key(1), first, second)
+    assert list(second.binder.judges["r"].comparison._unknown) == [unknown]  # type: ignore[union-attr]
+
+
 def test_what_cannot_be_taken_over_says_why() -> None:
     """Another version, other specs, a session that is known, anything else: refused, and nothing changes."""
     first, second, other = shard(1), shard(2), shard(0, ROVER)
