@@ -272,6 +272,9 @@ def _has_snapshot(service: Service) -> bool:
 
 
 def _is_settled(service: Service) -> bool:
-    """True once every verdict is final."""
-    harmful: int = sum(each["harmful"] or 0 for each in service.judgements())
-    return service.metric("offrails_harmful_calls_total") == harmful
+    """True once every verdict is final, also those on harmless calls, which no counter shows."""
+    found = service.judgements()
+    harmful: int = sum(each["harmful"] or 0 for each in found)
+    return all(step["final"] for each in found for step in each["steps"]) and (
+        service.metric("offrails_harmful_calls_total") == harmful
+    )
