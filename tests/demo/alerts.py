@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -24,7 +23,7 @@ import yaml
 
 from tests.demo.tied import end_by_signals
 from tests.end_to_end.alerting import quick
-from tests.end_to_end.loopback import Loopback, Quiet
+from tests.end_to_end.loopback import Loopback, Quiet, free_port
 from tests.end_to_end.service import SPECS, Service, eventually, request
 from tests.end_to_end.traffic import Rover, send
 
@@ -150,7 +149,7 @@ def _manager(home: Path, url: str) -> Iterator[str]:
     config["route"]["routes"][1]["group_interval"] = "1s"
     file = home / "alertmanager.yml"
     file.write_text(yaml.safe_dump(config))
-    place = _free()
+    place = f"127.0.0.1:{free_port()}"
     with _daemon(
         home,
         program,
@@ -179,7 +178,7 @@ def _prometheus(home: Path, service: Service, manager: str) -> Iterator[str]:
     config["scrape_configs"][0]["static_configs"] = [{"targets": target}]
     file = home / "prometheus.yml"
     file.write_text(yaml.safe_dump(config))
-    place = _free()
+    place = f"127.0.0.1:{free_port()}"
     with _daemon(
         home,
         program,
@@ -199,12 +198,6 @@ def _twin(manager: str) -> bool:
         wanted.items() <= alert["labels"].items() and alert["status"]["state"] == "suppressed"
         for alert in request(manager, "GET", "/api/v2/alerts").json()
     )
-
-
-def _free() -> str:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{found.getsockname()[1]}"
 
 
 def _ready(place: str) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -30,9 +32,18 @@ class Loopback:
         self._server.server_close()
 
 
+PORTS = range(20_000, 32_000)
+"""Below those that a kernel gives to whoever asks for any: nobody gets one before it is used."""
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """A port that no process listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+    """A port that no process listens on; never the same one twice."""
+    while True:
+        port = random.SystemRandom().choice(PORTS)  # tests seed the other one
+        if port in _given:
+            continue
+        _given.add(port)
+        with socket.socket() as found, suppress(OSError):
+            found.bind(("127.0.0.1", port))
+            return port

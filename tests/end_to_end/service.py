@@ -259,9 +259,14 @@ class Service:
         )
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """Log lines of one event."""
+        """Log lines of one event so far: they come by a way of their own, maybe after an answer."""
         found = (json.loads(line) for line in list(self.err))
         return [line for line in found if line["event"] == name]
+
+    def logged(self, name: str, least: int = 1) -> list[dict[str, Any]]:
+        """Log lines of one event, as soon as there are so many."""
+        eventually(lambda: len(self.events(name)) >= least)
+        return self.events(name)
 
     # --- telling it ------------------------------------------------------------------------------
 

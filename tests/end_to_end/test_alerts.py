@@ -66,6 +66,7 @@ def test_a_revised_call_pages_nobody(serve: Serve, pages: Pages, specs: Path) ->
         str(specs),
         OFFRAILS_HISTORY="complete",
         OFFRAILS_ALERTS_WEBHOOK_URL=pages.url,
+        OFFRAILS_ALERTS_SETTLE_SECONDS="2",
     )
     session = Rover("turned", 7).calls("unlock_safety", "move", "scan", "open_valve")
 
@@ -75,7 +76,7 @@ def test_a_revised_call_pages_nobody(serve: Serve, pages: Pages, specs: Path) ->
     eventually(lambda: pages.of("wrong"))
     eventually(lambda: service.metric("offrails_alerts_withheld_total", reason="revised"))
 
-    time.sleep(0.6)  # the time to settle, and a little: nothing may come in it
+    time.sleep(2.1)  # the time to settle, and a little: nothing may come in it
     assert pages.of("turned") == []
 
 
@@ -165,7 +166,7 @@ def test_a_dead_webhook_leaves_ingest_alone(serve: Serve, specs: Path) -> None:
             took.append(time.monotonic() - began)
         eventually(lambda: service.metric("offrails_alerts_sent_total", result="dropped") >= 30)
 
-    assert sorted(took)[20] < 0.1
+    assert sorted(took)[20] < 0.25  # a hook that held it up would cost 0.3
     assert service.metric("offrails_calls_total", verdict="harmful") == 40
     assert service.metric("offrails_alert_queue_length", sink="webhook") <= 5
 
@@ -182,7 +183,7 @@ def test_log_events_leave_by_the_exporter(serve: Serve, shared: Service) -> None
 
     eventually(lambda: service.metric("offrails_alerts_sent_total", sink="otlp", result="ok"))
     assert shared.metric("offrails_ingest_requests_total", signal="logs") > before
-    assert service.events("harmful_call")
+    assert service.logged("harmful_call")
 
 
 def test_tail_shows_verdicts_as_they_come(serve: Serve) -> None:

@@ -268,7 +268,7 @@ LIMITED = (
 def test_few_file_descriptors(serve: Serve) -> None:
     """If senders use up all 64 descriptors, health, metrics and good senders still get answers."""
     service = serve(program=(sys.executable, "-c", LIMITED, *OFFRAILS[1:]))
-    (event,) = service.events("connections_limited")
+    (event,) = service.logged("connections_limited")
     assert event["descriptors"] == 64
     assert event["configured"] == 16_384
     assert 4 <= event["each_listener"] < 30

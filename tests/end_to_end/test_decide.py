@@ -98,7 +98,7 @@ def test_a_harmful_call_is_prevented_and_the_task_goes_on(serve: Serve, spec: st
     (judgement,) = found["sessions"]
     assert (judgement["calls"], judgement["harmful"], judgement["position"]) == (2, 0, ["paid"])
     assert [each["tool"] for each in found["prevented"]] == ["pay"]
-    assert [each["tool"] for each in service.events("call_prevented")] == ["pay"]
+    assert [each["tool"] for each in service.logged("call_prevented")] == ["pay"]
     assert service.metric("offrails_decisions_total", decision="deny", spec="shop") == 1
 
 
@@ -112,7 +112,7 @@ def test_a_denied_call_that_is_made_says_so(serve: Serve, spec: str) -> None:
     (step,) = found["sessions"][0]["steps"]
     assert (step["kind"], step["overruled"], found["prevented"]) == ("harmful", True, [])
     assert service.metric("offrails_decisions_overruled_total") == 1
-    assert len(service.events("call_overruled")) == 1
+    assert len(service.logged("call_overruled")) == 1
 
 
 def test_tenants_are_apart_by_the_receivers_tokens(

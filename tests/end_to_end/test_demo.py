@@ -19,6 +19,8 @@ import pytest
 from tests.demo.words import Paint, heading, report, step_lines
 from tests.end_to_end.service import ROOT, eventually
 
+pytestmark = [pytest.mark.alone, pytest.mark.timeout(240)]
+
 SECONDS_MAX = 20
 ESCAPE = "\x1b"
 PLAIN = Paint(coloured=False)
@@ -239,5 +241,5 @@ def test_a_demo_that_is_ended_leaves_no_service(
     demo = staying[how, name]
     service = _service_of(demo)
     demo.send_signal(getattr(signal, name))
-    demo.communicate(timeout=20)
+    demo.communicate(timeout=60)
     eventually(lambda: _gone(service), 20)

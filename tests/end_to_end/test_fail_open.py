@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.conftest import Serve
+from tests.end_to_end.loopback import free_port
 from tests.end_to_end.service import Service, eventually, request, run
 from tests.end_to_end.traffic import Rover, send
 
@@ -32,9 +33,7 @@ def status(address: str, path: str) -> int:
 @pytest.fixture
 def place() -> str:
     """A free address, since a service in standby does not print where it listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ def test_a_bad_spec_is_left_out(serve: Serve, tmp_path: Path) -> None:
     assert service.metric("offrails_spec_last_reload_successful") == 0
     assert service.metric("offrails_spec_load_errors_total") == 1
     assert service.metric("offrails_standby") == 0
-    assert [each["level"] for each in service.events("spec_finding")] == ["error"]
+    assert [each["level"] for each in service.logged("spec_finding")] == ["error"]
     send(service, Rover("s", 1).call("move", {}).spans)
     assert service.judgement("s")["harmful"] == 1
 
@@ -104,7 +103,7 @@ def test_the_last_good_specs_outlive_a_restart(
         assert ready.status == 503
         assert ready.body == b"not ready: specs refused, the last good ones are in use\n"
         assert service.out[0].endswith("specs=1")
-        [used] = service.events("last_good_specs_used")
+        [used] = service.logged("last_good_specs_used")
         assert used["fault"].startswith(f"{rover}:")
         assert (used["errors"], used["specs"]) == (1, 1)
         assert 0 <= used["age_seconds"] < 60
@@ -130,7 +129,7 @@ def test_last_good_specs_that_cannot_be_used(serve: Serve, tmp_path: Path) -> No
     variables = {**START, "OFFRAILS_SPECS_LAST_GOOD": str(kept)}
     kept.write_text("")  # a file where the folder is to be
     first = serve("--specs", str(rover), program=None, wait=True, **variables)
-    [told] = first.events("specs_not_kept")
+    [told] = first.logged("specs_not_kept")
     assert told["file"] == str(kept / "last-good-specs")
     assert first.stop() == 0
 
@@ -141,7 +140,7 @@ def test_last_good_specs_that_cannot_be_used(serve: Serve, tmp_path: Path) -> No
     second = serve(
         "--specs", str(rover), "--specs", str(bad), program=None, wait=True, **variables
     )
-    assert second.events("last_good_specs_unusable")
+    assert second.logged("last_good_specs_unusable")
     assert second.out[0].endswith("specs=1")
     assert second.get("/-/ready", "metrics").body == b"not ready: specs refused\n"
 
@@ -168,7 +167,7 @@ def test_a_bad_setting(standing_by: Service, place: str) -> None:
     eventually(lambda: status(place, "/-/healthy") == 200)
     assert request(place, "GET", "/-/ready").status == 503
     assert standing_by.metric("offrails_standby") == 1
-    [told] = standing_by.events("standing_by")
+    [told] = standing_by.logged("standing_by")
     assert "OFFRAILS_SESSIONS_MAX" in told["reason"]
     assert standing_by.stop() == 0
 

@@ -20,8 +20,8 @@ from opentelemetry.trace import Tracer
 
 from guard import BaseGuard, Call, Decision, Denied, Guard, LocalGuard
 from monitor import Limits, Monitor, load_spec
+from tests.end_to_end.loopback import free_port
 from tests.end_to_end.service import Service, eventually
-from tests.guard.double import free_port
 
 if TYPE_CHECKING:
     from tests.end_to_end.conftest import Serve

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import socket
 import threading
 import time
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ import grpc
 import pytest
 
 from tests.collector.state.life import body_of
+from tests.end_to_end.loopback import free_port
 from tests.end_to_end.service import Service, eventually, request
 from tests.simulation.exporter import Road, deliver
 from tests.simulation.world import World
@@ -133,24 +133,13 @@ def _as_it_is(body: bytes) -> bytes:
     return body
 
 
-def _free_ports(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
-    return ports
-
-
 class Killed:
     """A service with a journal that is killed and started again, at the same addresses."""
 
     def __init__(self, folder: Path, spec: Path, **variables: str) -> None:
-        ports = _free_ports(4)
         names = ("GRPC", "HTTP", "METRICS", "ADMIN")
-        self.variables = {
-            f"OFFRAILS_{name}": f"127.0.0.1:{port}"
-            for name, port in zip(names, ports, strict=True)
-        } | variables
+        places = {f"OFFRAILS_{name}": f"127.0.0.1:{free_port()}" for name in names}
+        self.variables = places | variables
         self._arguments = ("--specs", str(spec), "--state", str(folder))
         self.service = self._start()
 
@@ -251,7 +240,7 @@ def test_what_was_acknowledged_survives(
                 eventually(partial(_has_snapshot, killed.service))
             killed.kill()
             if snapshots == OFTEN and number % 2:
-                [recovered] = killed.service.events("state_recovered")
+                [recovered] = killed.service.logged("state_recovered")
                 assert recovered["snapshot"]
             senders.wait()
         assert senders.retries

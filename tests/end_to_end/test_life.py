@@ -240,7 +240,7 @@ def test_a_returning_session_goes_on(serve: Serve) -> None:
         "--specs",
         "dfa_specs/farm_rover.yaml",
         OFFRAILS_HISTORY="complete",
-        OFFRAILS_SESSIONS_IDLE_SECONDS="0.3",
+        OFFRAILS_SESSIONS_IDLE_SECONDS="2",
     )
     session = Rover("again").calls(*GOLDEN)
 

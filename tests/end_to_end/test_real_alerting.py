@@ -194,8 +194,8 @@ def test_a_page_that_becomes_worse(world: World) -> None:
         return [alert["labels"]["alertname"] for _, alert in found]
 
     eventually(lambda: CRITICAL in told("firing"))
-    assert "worse" not in world.states("AgentHarmfulCall", "agent")
     assert CRITICAL not in told("resolved")
+    eventually(lambda: "worse" not in world.states("AgentHarmfulCall", "agent"))
     eventually(lambda: CRITICAL in told("resolved"), 25)
 
 
@@ -209,12 +209,10 @@ def test_inhibition(world: World) -> None:
     world.post({**high, "agent": "same"}, {**high, "agent": "other"})
     world.post({**drops, "cluster": "far"}, {**drops, "cluster": "near"})
 
-    assert world.states("AgentHarmRateHigh", "agent") == {
-        "same": "suppressed",
-        "other": "active",
-    }
-    found = world.states("AgentMonitorSpansDropped", "cluster")
-    assert found == {"far": "suppressed", "near": "active"}
+    rates = {"same": "suppressed", "other": "active"}
+    eventually(lambda: world.states("AgentHarmRateHigh", "agent") == rates)
+    found = {"far": "suppressed", "near": "active"}
+    eventually(lambda: world.states("AgentMonitorSpansDropped", "cluster") == found)
     eventually(lambda: world.pages.named("AgentHarmRateHigh", agent="other"))
     eventually(lambda: world.pages.named("AgentMonitorSpansDropped", cluster="near"))
     assert world.pages.named("AgentHarmRateHigh", agent="same") == []
@@ -232,8 +230,11 @@ def test_a_monitor_that_is_down_silences_itself_alone(world: World) -> None:
     world.post({**harm, "cluster": "wide", "source": "monitor", "instance": "dead"})
     world.post({**harm, "cluster": "wide", "source": "rules", "spec": "all"})
 
-    found = world.states("AgentMonitorSpansDropped", "instance")
-    assert (found["dead"], found["alive"]) == ("suppressed", "active")
+    def states() -> tuple[str, str]:
+        found = world.states("AgentMonitorSpansDropped", "instance")
+        return found["dead"], found["alive"]
+
+    eventually(lambda: states() == ("suppressed", "active"))
     eventually(lambda: world.pages.named(CRITICAL, source="monitor", cluster="wide"))
     eventually(lambda: world.pages.named(CRITICAL, source="rules", cluster="wide"))
 

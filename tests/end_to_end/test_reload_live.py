@@ -64,10 +64,10 @@ def test_specs_are_taken_and_running_sessions_keep_theirs(serve: Serve, tmp_path
     eventually(lambda: service.judgement("old")["calls"] == 2)
     judged = service.judgement("old")
     assert (judged["spec_version"], judged["harmful"], judged["accepting"]) == ("1", 0, True)
-    [event] = eventually(lambda: service.events("harmful_call"))
+    [event] = service.logged("harmful_call")
     assert (event["session"], event["spec_version"]) == ("new", "3")
-    assert len(service.events("specs_reloaded")) == 2
-    assert service.events("specs_not_reloaded")[0]["specs_kept"] == 1
+    assert len(service.logged("specs_reloaded", 2)) == 2
+    assert service.logged("specs_not_reloaded")[0]["specs_kept"] == 1
 
 
 def test_a_changed_file_is_taken(serve: Serve, tmp_path: Path) -> None:
@@ -77,4 +77,4 @@ def test_a_changed_file_is_taken(serve: Serve, tmp_path: Path) -> None:
     service = serve("--specs", str(tmp_path))
     write(file, "2")
     eventually(lambda: versions(service) == {"2"})
-    assert service.events("specs_reloaded")[-1]["trigger"] == "change"
+    assert service.logged("specs_reloaded")[-1]["trigger"] == "change"

@@ -75,7 +75,7 @@ def test_senders_are_answered_before_the_journal_is_judged(tmp_path: Path) -> No
         assert not service.events("state_recovered"), "the journal is too small for this test"
 
         service.wait_ready()
-        [told] = service.events("state_recovered")
+        [told] = service.logged("state_recovered")
         assert told["received_meanwhile"] == 2
         calls = {each["session"]: each["calls"] for each in service.judgements(limit="1000")}
         assert calls.pop("meanwhile-http") == calls.pop("meanwhile-grpc") == 1

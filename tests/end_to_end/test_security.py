@@ -252,10 +252,10 @@ def test_a_public_bind_without_protection_is_a_warning(serve: Serve, tokens: Pat
     service = serve("--http", "0.0.0.0:0")
     guarded = serve("--http", "0.0.0.0:0", **settings(auth_bearer_tokens_file=tokens))
 
-    (event,) = service.events("open_to_others")
+    (event,) = service.logged("open_to_others")
     assert (event["listener"], event["level"]) == ("http", "warning")
     assert event["missing"] == ["receiver.tls", "receiver.auth or receiver.tls.client_ca"]
-    assert [each["missing"] for each in guarded.events("open_to_others")] == [["receiver.tls"]]
+    assert [each["missing"] for each in guarded.logged("open_to_others")] == [["receiver.tls"]]
 
 
 def test_each_token_has_its_share(serve: Serve, tokens: Path) -> None:
@@ -367,7 +367,7 @@ def test_bad_certificates_name_their_section(tmp_path: Path) -> None:
 def test_an_open_api_is_a_warning(serve: Serve) -> None:
     """The admin API without a token is logged as a warning."""
     service = serve("--admin", "0.0.0.0:0")
-    (event,) = service.events("open_to_others")
+    (event,) = service.logged("open_to_others")
     assert (event["listener"], event["missing"]) == ("admin", ["admin_tls.client_ca"])
 
 

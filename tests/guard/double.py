@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import queue
-import socket
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
@@ -187,10 +186,3 @@ def running(
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def free_port() -> int:
-    """A port of the loopback on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from guard.held_files import FILES_MAX, HeldFiles
+from tests.end_to_end.loopback import free_port
 from tests.end_to_end.service import ROOT
-from tests.guard.double import DENIED, Double, free_port
+from tests.guard.double import DENIED, Double
 
 Hook = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -14,8 +14,9 @@ import pytest
 
 from guard import Call, Decision, Guard
 from guard.connection import REQUESTS_MAX
+from tests.end_to_end.loopback import free_port
 from tests.guard.conftest import Make
-from tests.guard.double import DENIED, Double, free_port, running
+from tests.guard.double import DENIED, Double, running
 
 SOON = 0.02
 """Seconds of a deadline that a test reaches."""

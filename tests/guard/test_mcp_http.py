@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from tests.end_to_end.loopback import free_port
 from tests.end_to_end.service import ROOT, Reply, request
-from tests.guard.double import DENIED, Double, free_port
+from tests.guard.double import DENIED, Double
 
 ANSWER = b'{"id": 1,  "jsonrpc":"2.0","result":{"content":[]}}'
 

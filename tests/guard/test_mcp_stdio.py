@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.end_to_end.loopback import free_port
 from tests.end_to_end.service import ROOT
-from tests.guard.double import DENIED, Double, free_port
+from tests.guard.double import DENIED, Double
 
 SERVER = Path(__file__).with_name("mcp_server.py")
 

@@ -213,8 +213,8 @@ def test_no_sender_waits_longer_than_the_timeout(protocol: Protocol) -> None:
     async def main() -> None:
         async with HttpHop(lambda _: None) as one, GrpcHop(lambda _: None) as two:
             for settings in (
-                http_hop(one.url, timeout_seconds=0.2),
-                grpc_hop(two.url, timeout_seconds=0.2),
+                http_hop(one.url, timeout_seconds=1),
+                grpc_hop(two.url, timeout_seconds=1),
             ):
                 async with service(settings) as app:
                     told = await send(app, protocol, spans(1))

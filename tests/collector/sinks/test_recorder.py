@@ -355,7 +355,7 @@ def test_a_killed_process_has_written_what_came_a_second_ago(tmp_path: Path) -> 
         recorder.record(request(f"{seconds[0]}").SerializeToString(), "proto")
         wait(lambda: recorder.counts["written"] == seconds[0] // 2)
     (file,) = tmp_path.iterdir()
-    assert len(recorded(file, Progress([file])).requests) == 2
+    wait(lambda: len(recorded(file, Progress([file])).requests) == 2)
     recorder.stop()
 
 

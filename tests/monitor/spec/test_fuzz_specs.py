@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import random
 import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from hypothesis import strategies as st
 from monitor.findings import CODES, Finding, has_errors
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
+from tests.monitor.spec.garbage import only_its_garbage
 
 ROOT = Path(__file__).parents[3]
 BUNDLED = ROOT / "dfa_specs"
@@ -242,17 +241,6 @@ BOMBS: dict[str, Callable[[], str]] = {
         60, lambda n: f"existence: t{n}" if n else "absence: t1"
     ),
 }
-
-
-@contextmanager
-def only_its_garbage() -> Iterator[None]:
-    """Collections in the block look at what it makes, and not at all that the tests before have left in this process."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 @pytest.mark.parametrize("name", BOMBS)

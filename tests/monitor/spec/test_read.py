@@ -18,6 +18,7 @@ from monitor.findings import CODES, Finding
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.document.yaml_text import DEPTH_MAX, NODES_MAX, SIZE_MAX, parse
 from monitor.spec.read import Loaded, load_spec, load_specs
+from tests.monitor.spec.garbage import only_its_garbage
 
 SPECS = Path(__file__).parent / "specs"
 BUNDLED = Path(__file__).parents[3] / "dfa_specs"
@@ -346,9 +347,11 @@ HOSTILE["constraints of a task"] = HOSTILE["constraints"].replace("kind: policy\
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_documents_cost_little(name: str) -> None:
     """Bombs of every kind end in a spec or in findings, within two seconds."""
-    before = time.process_time()
-    spec, found = compile_text(HOSTILE[name], "hostile.yaml")
-    assert time.process_time() - before < 2
+    with only_its_garbage():
+        before = time.thread_time()
+        spec, found = compile_text(HOSTILE[name], "hostile.yaml")
+        seconds = time.thread_time() - before
+    assert seconds < 2
     assert spec is not None or found
 
 

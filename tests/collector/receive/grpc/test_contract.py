@@ -278,10 +278,11 @@ def test_cancelled_and_late_calls(start: Started) -> None:
         release.wait(10)
         yield body()
 
+    grpc.channel_ready_future(server.channel).result(10)
     call = server.channel.stream_unary(TRACES)
     first = call.future(nothing(), timeout=20)
-    late = call.future(nothing(), timeout=0.3)
-    time.sleep(0.1)
+    late = call.future(nothing(), timeout=1)
+    time.sleep(0.3)
     first.cancel()
     assert late.code() is Code.DEADLINE_EXCEEDED
     for _ in range(200):
@@ -325,7 +326,7 @@ def test_drain(start: Started) -> None:
     watch = health_pb2_grpc.HealthStub(server.channel).Watch(health_pb2.HealthCheckRequest())
     assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
     call = server.channel.stream_unary(TRACES).future(half(), timeout=20)
-    time.sleep(0.2)
+    time.sleep(0.5)
     stopping = threading.Thread(target=lambda: server.run(server.receiver.stop(5)))
     begun = time.monotonic()
     stopping.start()
@@ -347,8 +348,9 @@ def test_the_end_of_the_grace(start: Started) -> None:
         release.wait(10)
         yield body()
 
+    grpc.channel_ready_future(server.channel).result(10)
     call = server.channel.stream_unary(TRACES).future(nothing(), timeout=20)
-    time.sleep(0.2)
+    time.sleep(0.5)
     begun = time.monotonic()
     server.run(server.receiver.stop(0.3))
     assert time.monotonic() - begun < 3
