@@ -345,7 +345,7 @@ class DecidedCalls:
             return None  # it is another call, which was made after this one was not
         if entry.state is State.DENIED and told.end_ns < made.start_ns:
             return None
-        differs = piece.arguments is None or piece.arguments != told.arguments
+        differs = not piece.has_told(told.arguments)
         return 2, later, int(differs), near, entry.number
 
     def settled(self, entry: DecidedCall, state: State) -> None:

@@ -68,6 +68,11 @@ class Freed:
             return self._agrees_with_bare(bare.value)
         return True
 
+    def is_of(self, arguments: Mapping[str, Any]) -> bool:
+        """True if all arguments were known, and were these."""
+        known = self.whole and type(arguments) is not Partial
+        return known and self.digest == _digest(arguments)
+
     def _agrees_by_name(self, arguments: Mapping[str, Any]) -> bool:
         """Some arguments are unread here or there: those that are known in both are compared."""
         for name, digest in _values(arguments).items():

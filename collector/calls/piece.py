@@ -114,6 +114,14 @@ class Piece:
             self.freed = freed(self.arguments, self.bare)
         self.arguments = self.bare = self.around = None
 
+    def has_told(self, arguments: Mapping[str, Any] | None) -> bool:
+        """True if its arguments were these, all of them."""
+        if arguments is None:
+            return False
+        if self.freed is not None:
+            return self.freed.is_of(arguments)
+        return self.arguments is not None and self.arguments == arguments
+
     def listed(self, calls: tuple[Wrapped, ...]) -> Wrapped | None:
         """The listed call that this is a piece of, if that is certain.
 

@@ -31,7 +31,7 @@ def test_any_arrival_ends_in_one_truth(seed: int) -> None:
     any_arrival(seed)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", [*range(60), 700_949, 3_000_052])
 def test_asking_before_calls_changes_no_result(seed: int) -> None:
     """Decided calls, committed or not, confirmed or not, end in the judgements of their spans alone."""
     asked(seed)
@@ -48,7 +48,7 @@ def test_sessions_do_move() -> None:
     assert sum(moved(seed) for seed in range(3)) > 10
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(20), 900_693])
 def test_beyond_the_window_differences_are_counted(seed: int) -> None:
     """A judgement that differs from the truth has late calls."""
     beyond_the_window(seed)

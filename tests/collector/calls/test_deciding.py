@@ -380,6 +380,23 @@ def test_a_span_after_the_outcome_counts_no_second_call(
     assert (step["start_ns"], step["error"]) == (ns(1.1), False)
 
 
+def test_a_settled_call_is_met_before_an_open_one_that_is_farther_off(wire: Any) -> None:
+    """Of two decided calls alike, a span meets the nearest, also where its arguments were freed by an outcome."""
+    client = Client()
+    (first,) = client.ask("look", at=1, arguments={"at": "a"})
+    client.tell(first, "ran", at=1.9)
+    client.bench.send(wire.tool("look", arguments={"at": "a"}, start=0.9, end=1.8), now=2)
+    client.ask("look", at=3, session="", trace="trace", arguments={"at": "a"})
+    client.ask("approve", at=4, trace="trace")
+    client.bench.send(wire.tool("look", arguments={"at": "a"}, start=3.1, end=3.2), now=5)
+
+    looks = [each for each in client.bench.steps() if each["tool"] == "look"]
+    assert [(each["start_ns"], each["evidence"]) for each in looks] == [
+        (ns(0.9), "executed"),
+        (ns(3.1), "executed"),
+    ]
+
+
 def test_outcomes_that_contradict_are_refused() -> None:
     """The first outcome counts; the same once more agrees; another one does not."""
     client = Client()

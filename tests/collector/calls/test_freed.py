@@ -69,6 +69,24 @@ def test_values_without_names_are_told_from_freed_ones(source: str) -> None:
         assert told_apart(one, other) == (True, True)
 
 
+@pytest.mark.parametrize("is_freed", [False, True])
+def test_whole_arguments_are_told_from_more_or_less(is_freed: bool) -> None:
+    """A call has told exactly its own arguments, in any order, freed or not."""
+    known = piece({"x": 1, "y": 2})
+    part = piece(Partial({"x": 1}, {"y"}), id_=b"2")
+    none = piece(None, id_=b"3")
+    if is_freed:
+        for each in (known, part, none):
+            each.give_up()
+
+    assert known.has_told({"y": 2, "x": 1})
+    for other in ({"x": 1}, {"x": 1, "y": 2, "z": 3}, {"x": 1, "y": 3}, {}, None):
+        assert not known.has_told(other)
+    for other in ({"x": 1, "y": 2}, {"x": 1}, None):
+        assert not part.has_told(other)
+        assert not none.has_told(other)
+
+
 def test_digests_of_freed_arguments_are_small() -> None:
     """The digests stay small for any number of arguments."""
     one = piece({str(number): "x" * 1_000 for number in range(10_000)})
