@@ -120,7 +120,7 @@ class Piece:
             return False
         if self.freed is not None:
             return self.freed.is_of(arguments)
-        return self.arguments is not None and self.arguments == arguments
+        return self.arguments == arguments
 
     def listed(self, calls: tuple[Wrapped, ...]) -> Wrapped | None:
         """The listed call that this is a piece of, if that is certain.

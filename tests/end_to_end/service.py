@@ -25,6 +25,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 __all__ = [
+    "ANYWHERE",
     "BUILTIN_ONLY",
     "OFFRAILS",
     "SPECS",
@@ -39,6 +40,8 @@ ROOT = Path(__file__).parents[2]
 SPECS = ROOT / "dfa_specs"
 FREE = "127.0.0.1:0"
 LISTENERS = ("GRPC", "HTTP", "METRICS", "ADMIN", "DECIDE")
+ANYWHERE = {f"OFFRAILS_{name}": FREE for name in LISTENERS}
+"""Each listener on a free port: the usual ones may be in use."""
 OFFRAILS = (
     (os.environ["OFFRAILS_PROGRAM"],)
     if "OFFRAILS_PROGRAM" in os.environ
@@ -154,12 +157,11 @@ class Service:
         stdout: int = subprocess.PIPE,
         stderr: int = subprocess.PIPE,
     ) -> None:
-        places = {f"OFFRAILS_{name}": FREE for name in LISTENERS}
         if arguments is None:
             arguments = ("--specs", str(SPECS))
         self.process = subprocess.Popen(
             [*program, "serve", *arguments],
-            env=_environment({**places, **(variables or {})}),
+            env=_environment({**ANYWHERE, **(variables or {})}),
             cwd=ROOT,
             stdout=stdout,
             stderr=stderr,

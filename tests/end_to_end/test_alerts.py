@@ -166,7 +166,7 @@ def test_a_dead_webhook_leaves_ingest_alone(serve: Serve, specs: Path) -> None:
             took.append(time.monotonic() - began)
         eventually(lambda: service.metric("offrails_alerts_sent_total", result="dropped") >= 30)
 
-    assert sorted(took)[20] < 0.25  # a hook that held it up would cost 0.3
+    assert sorted(took)[20] < 0.1
     assert service.metric("offrails_calls_total", verdict="harmful") == 40
     assert service.metric("offrails_alert_queue_length", sink="webhook") <= 5
 

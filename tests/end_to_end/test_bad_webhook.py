@@ -24,9 +24,8 @@ def _check(bad: BadTime) -> None:
         f"p99 {took[len(took) * 99 // 100] * 1e3:.1f} ms; memory {found.grown_bytes / MEGABYTE:+.1f} "
         f"MB; delivery resumed after {found.recovered_seconds:.1f} s"
     )
-    # Ingest is unaffected (a hook that held it up would cost its timeout, 1 s), and so are the verdicts and the other
-    # receiver of pages.
-    assert took[len(took) // 2] < 0.5
+    # Ingest is unaffected, and so are the verdicts and the other receiver of pages.
+    assert took[len(took) // 2] < 0.1
     assert service.metric("offrails_calls_total", verdict="harmful") == found.sessions
     eventually(lambda: len(bad.good.sessions) == found.sessions)
     # It was bad in every way.

@@ -84,7 +84,7 @@ def test_what_cannot_be_proven_is_possible_harm(serve: Serve) -> None:
     assert found["steps"][0]["possible_reason"] == "out_of_order"
     assert eventually(lambda: service.metric("offrails_possible_harm_total")) == 1
     assert service.metric("offrails_calls_total", verdict="harmful") == 0
-    (line,) = eventually(lambda: service.events("possible_harm"))
+    (line,) = service.logged("possible_harm")
     assert (line["tool"], line["reason"]) == ("move", "out_of_order")
     assert line["unless_began_before"].endswith("Z")
 
@@ -103,5 +103,5 @@ def test_serve_says_until_when_sessions_may_have_begun_before(serve: Serve) -> N
 
 def _started(service: Service) -> dict[str, Any]:
     """The log's line on the start."""
-    (line,) = eventually(lambda: service.events("started"))
+    (line,) = service.logged("started")
     return line

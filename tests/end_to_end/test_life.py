@@ -106,7 +106,7 @@ def test_a_refused_spec_stops_the_start(tmp_path: Path) -> None:
 def test_a_folder_without_specs_is_told_at_the_start(serve: Serve, tmp_path: Path) -> None:
     """An empty folder is logged, as at a reload. A service set to have no specs logs nothing."""
     service = serve("--specs", str(tmp_path))
-    (found,) = eventually(lambda: service.events("spec_finding"))
+    (found,) = service.logged("spec_finding")
     assert (found["code"], found["file"], found["level"]) == (
         "no_specs",
         str(tmp_path),
@@ -496,7 +496,7 @@ def test_a_killed_recording_is_replayed_and_named_at_the_restart(
     assert json.loads(replayed.stdout)["session"] == "killed"
     assert f"{file}:2: " in replayed.stderr
     again = serve("--specs", "dfa_specs/farm_rover.yaml", "--record", str(folder))
-    (event,) = eventually(lambda: again.events("recording_unfinished"))
+    (event,) = again.logged("recording_unfinished")
     assert event["file"] == str(file)
 
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.end_to_end.service import OFFRAILS, eventually, request, run
+from tests.end_to_end.service import ANYWHERE, OFFRAILS, eventually, request, run
 from tests.end_to_end.traffic import GOLDEN, send
 
 if TYPE_CHECKING:
@@ -208,11 +208,7 @@ def test_grpc_off_does_not_import_grpc(serve: Serve, rover: Rovers) -> None:
 def test_a_used_port_is_a_sentence(shared: Service, listener: str) -> None:
     """Exit 1 and one line with the address; no traceback, and nothing on standard output."""
     taken = shared.addresses[listener]
-    others = {
-        f"OFFRAILS_{name}": "127.0.0.1:0" for name in ("GRPC", "HTTP", "METRICS", "ADMIN")
-    }
-
-    ended = run("serve", f"--{listener}", taken, **others)
+    ended = run("serve", f"--{listener}", taken, **ANYWHERE)
 
     assert ended.returncode == 1
     assert ended.stderr == f"offrails: address already in use: {taken}\n"
@@ -230,11 +226,7 @@ def test_a_used_port_is_a_sentence(shared: Service, listener: str) -> None:
 )
 def test_an_address_that_cannot_be_bound(option: tuple[str, str], said: str) -> None:
     """Exit 1 and a sentence for addresses that are not ours."""
-    others = {
-        f"OFFRAILS_{name}": "127.0.0.1:0" for name in ("GRPC", "HTTP", "METRICS", "ADMIN")
-    }
-
-    ended = run("serve", *option, **others)
+    ended = run("serve", *option, **ANYWHERE)
 
     assert ended.returncode == 1
     assert ended.stderr.startswith(f"offrails: {said}")
@@ -276,9 +268,8 @@ def test_a_file_that_a_setting_names_is_told_with_its_place(
     file, config = tmp_path / "file", tmp_path / "offrails.yaml"
     file.touch()
     config.write_text(given.format(file=file))
-    off = {f"OFFRAILS_{name}": "127.0.0.1:0" for name in ("GRPC", "HTTP", "METRICS", "ADMIN")}
 
-    ended = run("serve", "--config", str(config), **off)
+    ended = run("serve", "--config", str(config), **ANYWHERE)
 
     assert ended.stderr.startswith(f"offrails: {config}:{said.format(file=file)}")
     assert (ended.returncode, ended.stderr.count("\n"), ended.stdout) == (2, 1, "")

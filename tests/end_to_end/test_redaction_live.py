@@ -135,10 +135,10 @@ def test_a_secret_is_nowhere(serve: Serve, sink: Sink, tmp_path: Path, rule: str
     eventually(lambda: {"/hook", "/api/v2/alerts", "/v1/logs"} <= sink.taken.keys())
     eventually(lambda: jsonl.exists() and b"harmful" in jsonl.read_bytes())
     eventually(lambda: b"event: change" in streams[1].said and b"harmful" in streams[0].said)
-    eventually(lambda: service.events("agent_seen"))
+    service.logged("agent_seen")
     shown = {path: service.get(path) for path in PATHS}
     shown["/metrics"] = service.get("/metrics", "metrics")
-    eventually(lambda: service.events("session_finished"))
+    service.logged("session_finished")
     sessions = {each["session"] for each in service.judgements()}
     found = [service.judgements(session) for session in sessions]
     assert service.stop() == 0

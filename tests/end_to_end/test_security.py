@@ -19,7 +19,7 @@ import pytest
 from tests.conformance.bodies import BODIES, PROTO_BODY
 from tests.conformance.target import JSON, PROTO, Target, parse_status
 from tests.end_to_end.certificates import Pair, authority, have_openssl, issue
-from tests.end_to_end.service import BUILTIN_ONLY, eventually, run
+from tests.end_to_end.service import ANYWHERE, BUILTIN_ONLY, eventually, run
 from tests.end_to_end.traffic import as_proto
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def test_bad_token_files_end_the_start(
     if content is not None:
         file.write_bytes(content)
 
-    ended = run("serve", **settings(auth_bearer_tokens_file=file), **_anywhere())
+    ended = run("serve", **settings(auth_bearer_tokens_file=file), **ANYWHERE)
 
     assert ended.returncode == 2
     variable = "OFFRAILS_RECEIVER_AUTH_BEARER_TOKENS_FILE"
@@ -237,14 +237,10 @@ def test_bad_certificates_end_the_start(tmp_path: Path) -> None:
     junk = tmp_path / "junk.pem"
     junk.write_text("junk")
     for cert, key in ((tmp_path / "missing.pem", "receiver.tls.cert"), (junk, "receiver.tls")):
-        ended = run("serve", **settings(tls_cert=cert, tls_key=junk), **_anywhere())
+        ended = run("serve", **settings(tls_cert=cert, tls_key=junk), **ANYWHERE)
         assert ended.returncode == 2
         assert ended.stderr.startswith(f"offrails: OFFRAILS_RECEIVER_TLS_CERT: {key}: {cert}")
         assert ended.stderr.count("\n") == 1
-
-
-def _anywhere() -> dict[str, str]:
-    return {f"OFFRAILS_{name}": "127.0.0.1:0" for name in ("GRPC", "HTTP", "METRICS", "ADMIN")}
 
 
 def test_a_public_bind_without_protection_is_a_warning(serve: Serve, tokens: Path) -> None:
@@ -359,7 +355,7 @@ def test_bad_certificates_name_their_section(tmp_path: Path) -> None:
             f"OFFRAILS_{section.upper()}_{name}": str(tmp_path / "no")
             for name in ("CERT", "KEY")
         }
-        ended = run("serve", **variables, **_anywhere())
+        ended = run("serve", **variables, **ANYWHERE)
         assert ended.returncode == 2
         assert f"_CERT: {section}.cert: " in ended.stderr
 
@@ -564,7 +560,7 @@ def test_the_port_that_is_spoken_to_is_named(serve: Serve, listener: str) -> Non
         connection.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(40))
         assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
 
-    (event,) = eventually(lambda: service.events("foreign_protocol"))
+    (event,) = service.logged("foreign_protocol")
     name = "HTTP" if listener == "http" else listener
     assert event["reason"] == f"TLS was spoken on the {name} port, which has no TLS"
 
@@ -579,7 +575,7 @@ def test_http_on_the_grpc_port_is_named(serve: Serve) -> None:
         assert answer.status == 400
         assert b"gRPC over HTTP/2 is spoken here" in answer.body
 
-    (event,) = eventually(lambda: service.events("foreign_protocol"))
+    (event,) = service.logged("foreign_protocol")
     assert event["protocol"] == "http1"
     assert "receiver.http" in event["reason"]
     assert service.metric("offrails_foreign_protocol_total", protocol="http1") == 3

@@ -213,7 +213,7 @@ def test_a_hanging_receiver_costs_a_bounded_queue() -> None:
             began = loop.time()
             for number in range(1_000):
                 queue.put(number)
-            assert loop.time() - began < 5  # one that waited would take 200
+            assert loop.time() - began < 0.1
             assert (len(queue), queue.results["dropped"]) == (10, 990)
             await hook.wait()
             hook.answer = OK
