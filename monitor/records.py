@@ -15,6 +15,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
+from monitor.visibility.cause import Cause
+
 __all__ = [
     "ALARMING",
     "ALSO_ATTRIBUTE",
@@ -161,10 +163,12 @@ class ToolCall:
 
     __slots__ = (
         "agent",
+        "answer",
         "arguments",
         "attributes",
         "call_id",
         "control",
+        "doubts",
         "end_ns",
         "error",
         "evidence",
@@ -198,6 +202,8 @@ class ToolCall:
         source: str = "",
         session_from: str = "",
         gaps: bool = False,
+        doubts: tuple[Cause, ...] = (),
+        answer: bytes = b"",
     ) -> None:
         self.session = session
         self.agent = agent
@@ -218,6 +224,11 @@ class ToolCall:
         """Name of the dialect the span was read by."""
         self.session_from = session_from
         """Where the session id comes from: an attribute's name, or "trace"."""
+        self.doubts = doubts
+        """Why the call may not be what it seems, in the order of `Cause`; () for nearly all."""
+        self.answer = answer
+        """Names the model's answer that asked for the call: calls with one answer are one group, whether
+        their spans overlap or not. b"" where it is not known."""
         # What is true or false stands side by side: compiled, that takes a byte each.
         self.error = error
         self.control = control
@@ -246,6 +257,8 @@ class ToolCall:
             self.source,
             self.session_from,
             self.gaps,
+            self.doubts,
+            self.answer,
         )
 
     def _replace(self, **changes: Any) -> ToolCall:
@@ -284,6 +297,8 @@ _FIELDS: Final = (
     "source",
     "session_from",
     "gaps",
+    "doubts",
+    "answer",
 )
 """Of a tool call, in the order in which they are given."""
 

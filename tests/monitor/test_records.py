@@ -53,4 +53,6 @@ def test_a_call_can_be_kept_and_shown() -> None:
     assert pickle.loads(pickle.dumps(made)) == made
     text = repr(made)
     assert text.startswith("ToolCall(session=SessionKey(namespace='', id='s'), agent='a', ")
-    assert text.endswith("control=True, source='genai', session_from='trace', gaps=False)")
+    assert text.endswith(
+        "control=True, source='genai', session_from='trace', gaps=False, doubts=(), answer=b'')"
+    )

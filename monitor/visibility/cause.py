@@ -1,0 +1,114 @@
+"""Why something may be missing or doubtful, and what that allows: the one table of what is not known.
+
+Idea: offrails claims harm only where it is certain. So each fact of the world that takes certainty away is a *cause* with a
+row in `FACTS`: what it lets the calls be (`Effect`), how far it reaches, whether harm that only it could explain is told as
+possible, and what ends it. Nothing else decides on certainty: the judge asks `monitor.visibility.sight` alone.
+
+There are two kinds of causes:
+
+- A cause of *gaps*: calls may be missing in a time span. It is noted as a `Gap` (`monitor.visibility.gap`).
+- A cause of *doubt in a call*: what was seen may not be what it seems. It is in `ToolCall.doubts`.
+
+Example: a tool span arrives whose ancestors have not. It may belong to any conversation of its agent, so its call has the
+doubt `ORPHAN`. In the conversation that it is filed under it then is what it seems, or no call at all (`ELSEWHERE`). When the
+ancestors arrive, the call is amended without the doubt.
+
+A new cause is one row here, one test, and one line of docs/uncertainty.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum, StrEnum
+from typing import Final, NamedTuple
+
+__all__ = ["FACTS", "Cause", "Effect", "Fact", "effect_of"]
+
+
+class Effect(IntEnum):
+    """What a doubt lets a call be. Each allows what those before it do."""
+
+    NONE = 0
+    OUTCOME = 1
+    """It may have failed, or not."""
+    ELSEWHERE = 2
+    """It was made, in this conversation or in another one of its agent."""
+    REPEATED = 3
+    """It may be no call of its own: one that is known was told again, or it was never made."""
+    MISSING = 4
+    """Of gaps: calls that were not seen may have been made."""
+
+
+class Cause(StrEnum):
+    """Why something may be missing or doubtful."""
+
+    STARTED = "started"
+    """The session was first seen soon after our start: it may have begun before."""
+    SEEN_BEFORE = "seen_before"
+    """A span of the session began before our start."""
+    EARLIER_TURN = "earlier_turn"
+    """A trace without a session id is a later turn of a conversation."""
+    FORGOTTEN = "forgotten"
+    """The session's state was dropped, and it goes on."""
+    BOUND_LATE = "bound_late"
+    """A spec was bound after calls had been dropped."""
+    SAMPLED = "sampled"
+    """The trace was sampled, or a span lost attributes, one of which may have named the session."""
+    OUTAGE = "outage"
+    """We were down, or slept."""
+    REFUSED = "refused"
+    """We refused a request, and its spans have not come since."""
+    LOST = "lost"
+    """We acknowledged spans and lost them."""
+    SILENT_TOOL = "silent_tool"
+    """Calls of a tool leave no spans, beside tools that do."""
+
+    ORPHAN = "orphan"
+    """The spans above the call have not arrived: one of them may name another conversation."""
+    TOLD_TWICE = "told_twice"
+    """Two spans with one call id, tool and arguments at one time: one call told twice, or two."""
+    REPLAYED = "replayed"
+    """A call that had ended comes again under other span ids: a replay, or a second execution."""
+    ROUND_TRIP = "round_trip"
+    """Several requests to a tool's server that may be one call."""
+    CONTRADICTED = "contradicted"
+    """Its own spans disagree on whether it failed."""
+    UNCONFIRMED = "unconfirmed"
+    """Its agent asked whether to make it, and nothing says that it did."""
+
+
+class Fact(NamedTuple):
+    """A row of the table: what follows from a cause."""
+
+    effect: Effect
+    sure: bool
+    """True if calls are certainly missing, so that no reading without them is kept."""
+    told: bool
+    """True if harm that only this cause could explain is reported as possible."""
+    ends: str
+    """What takes it back, in words; "" if nothing does."""
+
+
+FACTS: Final[Mapping[Cause, Fact]] = {
+    Cause.STARTED: Fact(Effect.MISSING, False, True, "a proof that the session is new"),
+    Cause.SEEN_BEFORE: Fact(Effect.MISSING, True, False, ""),
+    Cause.EARLIER_TURN: Fact(Effect.MISSING, False, False, "a session id, or an earlier call"),
+    Cause.FORGOTTEN: Fact(Effect.MISSING, True, False, ""),
+    Cause.BOUND_LATE: Fact(Effect.MISSING, True, False, ""),
+    Cause.SAMPLED: Fact(Effect.MISSING, True, False, ""),
+    Cause.OUTAGE: Fact(Effect.MISSING, False, True, ""),
+    Cause.REFUSED: Fact(Effect.MISSING, False, True, "the same request, sent again"),
+    Cause.LOST: Fact(Effect.MISSING, False, True, ""),
+    Cause.SILENT_TOOL: Fact(Effect.MISSING, False, True, "a span of the tool"),
+    Cause.ORPHAN: Fact(Effect.ELSEWHERE, False, True, "the spans above the call"),
+    Cause.TOLD_TWICE: Fact(Effect.REPEATED, False, True, "a span that tells the two apart"),
+    Cause.REPLAYED: Fact(Effect.REPEATED, False, True, ""),
+    Cause.ROUND_TRIP: Fact(Effect.REPEATED, False, True, ""),
+    Cause.CONTRADICTED: Fact(Effect.OUTCOME, False, True, "a final status"),
+    Cause.UNCONFIRMED: Fact(Effect.REPEATED, False, False, "an outcome, or the call's span"),
+}
+
+
+def effect_of(doubts: Iterable[Cause]) -> Effect:
+    """What the doubts of one call let it be, together: the greatest effect among them."""
+    return max((FACTS[each].effect for each in doubts), default=Effect.NONE)

@@ -1,0 +1,33 @@
+"""A gap: a time span in which calls may be missing, and whose calls these are."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from monitor.visibility.cause import Cause
+
+__all__ = ["EVER", "Gap"]
+
+EVER: Final = 2**63 - 1
+"""Of a gap that does not end, in nanoseconds."""
+
+
+class Gap(NamedTuple):
+    """Calls may be missing whose start is in a time span, in the sessions of a scope.
+
+    A scope names what is known of the senders concerned: a gap reaches the sessions that agree with all that it names.
+    """
+
+    cause: Cause
+    since_ns: int
+    """Unix nanoseconds; 0 for the beginning of time."""
+    until_ns: int
+    """Unix nanoseconds; `EVER` if it does not end."""
+    tool: str = ""
+    """The only tool whose calls may be missing; "" for any."""
+    namespace: str | None = None
+    """The tenant; None for all."""
+    service: str = ""
+    """`service.name` of the sender; "" for all."""
+    agent: str = ""
+    """The agent of that service; "" for all."""
