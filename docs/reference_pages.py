@@ -87,12 +87,12 @@ def metrics() -> str:
         "# Metrics\n\n"
         "`GET /metrics` answers in OpenMetrics or the text format, as the scraper requests. Session ids are\n"
         "never labels; `/api/v1/sessions` has them. A mean without sessions has no sample.\n\n"
-        "Families by agent and spec also have the label `namespace` if the service has several: from the start\n"
-        "if tokens are required, else from the second namespace on. Then all their series have the label, and\n"
-        "the series without it end. To avoid this change during a run, set `metrics_namespace_label` to\n"
-        "`always` or `never`. With `never`, the sums of all namespaces are one, so the means of one tenant\n"
-        "contain another's sessions. A scraper with its own label `namespace`, as in Kubernetes, needs\n"
-        "`honor_labels`.\n\n"
+        "Families by agent and spec also have the label `namespace` where it is not empty: the token's name,\n"
+        "`service.namespace` and `deployment.environment.name` of the calls (`sessions.namespace_attributes`).\n"
+        "A series keeps its labels as long as the process lives. With `metrics_namespace_label: never` the\n"
+        "sums of all namespaces are one, so the means of one tenant contain another's sessions. A scraper\n"
+        "with its own label `namespace`, as in Kubernetes, needs `honor_labels`, and must drop its own: it\n"
+        "would stand on the series that have none, and direct alerts do not have it.\n\n"
         "| name | type | labels | meaning |\n|---|---|---|---|\n"
     )
     return head + "\n".join(rows) + "\n" + PUSHED + EMBEDDED

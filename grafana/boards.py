@@ -74,7 +74,7 @@ def _by_pair(function: str, selector: str) -> str:
 
 
 NAMES = "{{agent}} / {{spec}} {{namespace}}"
-"""The namespace is there where the service has several."""
+"""The namespace is there where it is not empty."""
 
 
 # --- overview -----------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ class Limits:
     pairs_max: int = 2_000
     """Pairs of agent and spec with series of their own; more fold into one, visibly."""
     namespace_label: Literal["auto", "always", "never"] = "auto"
-    """Whether sums are kept by namespace, and say so: `auto` says so once a second one was seen."""
+    """Whether sums are kept by namespace, and say so: `auto` says so where it is not empty."""
     history_complete: bool = False
     """Every session is seen from its first call, whatever its times."""
     keep_arguments: bool = False

@@ -55,7 +55,6 @@ from collector.telemetry.clock import ClockWatch, now_ns, steady_ns
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction, rules
-from monitor.aggregate.totals import NamespaceLabel
 from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits
 from monitor.records import Raised, Verdict
@@ -91,18 +90,11 @@ def limits_of(settings: Settings) -> Limits:
         sessions_max=sessions.max,
         sessions_bytes_max=sessions.max_bytes,
         pairs_max=settings.metrics_pairs_max,
-        namespace_label=_namespace_label(settings),
+        namespace_label=settings.metrics_namespace_label,
         history_complete=settings.history == "complete",
         keep_arguments=settings.show_arguments,
         confirm_ns=int(settings.decide.confirm_seconds * SECOND),
     )
-
-
-def _namespace_label(settings: Settings) -> NamespaceLabel:
-    """Where tokens are asked for there is more than one namespace, from the start."""
-    label = settings.metrics_namespace_label
-    asks = settings.receiver.auth.bearer.tokens_file is not None
-    return "always" if label == "auto" and asks else label
 
 
 def redaction_of(settings: Redact) -> Redaction:
@@ -249,15 +241,14 @@ class App:
         self._sink = LogSink(self._log, settings.log, clock, settings.alerts.joined)
         self._traces = _traces_of(settings.telemetry, clock)
         tracer = self._tracer = self._traces.tracer if self._traces is not None else None
-        totals = self.monitor.totals
         self._alerts = Alerts(
             settings.alerts,
             links_of(settings),
             limits_of(settings).idle_ns,
             clock,
             instance_of(settings.metrics),
-            lambda: totals.namespaced,
-            tracer,
+            namespaced=settings.metrics_namespace_label != "never",
+            tracer=tracer,
         )
         self._feed = VerdictFeed(self._attend)
         self.monitor.on_alarm(self._alarm)

@@ -951,7 +951,7 @@ class Settings(_Section):
     metrics_namespace_label: Annotated[
         Literal["auto", "always", "never"],
         Field(
-            description="Whether families by agent and spec have the label `namespace`. auto: if tokens are required, else once a second namespace is seen. never: all namespaces are summed."
+            description="Whether families by agent and spec have the label `namespace`. auto: where the namespace is not empty. always: also where it is. never: all namespaces are summed."
         ),
     ] = "auto"
     admin: Annotated[

@@ -154,7 +154,8 @@ class AlertGroups:
         deliver: Deliver,
         repeat_ns: int,
         resolve_ns: int,
-        namespaced: Callable[[], bool] = lambda: True,
+        *,
+        namespaced: bool = True,
     ) -> None:
         self.groups: dict[GroupKey, AlertGroup] = {}
         """Those that fire, in the order in which they were last delivered."""
@@ -179,7 +180,7 @@ class AlertGroups:
                 self._add(page, now)
 
     def _key(self, news: Verdict | Raised) -> GroupKey:
-        namespace = news.session.namespace if self._namespaced() else ""
+        namespace = news.session.namespace if self._namespaced else ""
         return GroupKey(alert_name(news), news.agent, news.spec, namespace, news.severity)
 
     def _add(self, page: PageAlert, now: int) -> None:

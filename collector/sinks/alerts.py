@@ -90,7 +90,8 @@ class Alerts:
         quiet_ns: int,
         clock: Callable[[], int],
         instance: str = "",
-        namespaced: Callable[[], bool] = lambda: True,
+        *,
+        namespaced: bool = True,
         tracer: Tracer | None = None,
     ) -> None:
         self._clock = clock
@@ -136,7 +137,9 @@ class Alerts:
         )
         self._groups: AlertGroups | None = None
         if settings.group_by == "agent":
-            self._groups = AlertGroups(self._put_group, self._repeat_ns, resolve_ns, namespaced)
+            self._groups = AlertGroups(
+                self._put_group, self._repeat_ns, resolve_ns, namespaced=namespaced
+            )
             self.pager = Pager(rules, self._groups.take, self._groups.has)
         else:
             self.pager = Pager(rules, self._put)

@@ -150,7 +150,6 @@ def totals_counters(totals: Totals) -> dict[str, Any]:
         "numbers": {name: getattr(totals, name) for name in _TOTALS_NUMBERS},
         "folded": dict(totals.folded),
         "by_tool": [[spec, tool, n] for (spec, tool), n in totals.by_tool.items()],
-        "namespaces": totals.seen_namespaces,
     }
 
 
@@ -160,5 +159,3 @@ def set_totals_counters(totals: Totals, found: Mapping[str, Any]) -> None:
     for label, count in found.get("folded", {}).items():
         totals.folded[label] = count
     _set(totals.by_tool, found.get("by_tool", ()), str, str)
-    first, several = found.get("namespaces", (None, False))
-    totals.seen_namespaces = (first, several)

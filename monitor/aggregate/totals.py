@@ -454,10 +454,6 @@ class Totals:
         self.left_early = 0
         """Finished sessions that left the means before their time: there were too many."""
         self._label = label
-        self._first: str | None = None
-        """The namespace that was seen first."""
-        self._several = False
-        """True once another was."""
         self._agents: dict[str, Counter[str]] = {}
         """Namespace -> how many pairs each of its agents has."""
         self._counts = Holdings()
@@ -474,19 +470,12 @@ class Totals:
         self._sweep_ns = 0
         self._to_clear: list[Pair] = []
 
-    @property
-    def namespaced(self) -> bool:
-        """True where each namespace has pairs of its own."""
-        return self._label == "always" or (self._label == "auto" and self._several)
+    def is_labelled(self, pair: Pair) -> bool:
+        """True where the pair's series have the label `namespace`, as long as it lives.
 
-    @property
-    def seen_namespaces(self) -> tuple[str | None, bool]:
-        """The namespace that was seen first, and whether another one was since."""
-        return self._first, self._several
-
-    @seen_namespaces.setter
-    def seen_namespaces(self, found: tuple[str | None, bool]) -> None:
-        self._first, self._several = found
+        Prometheus takes an empty label as one that is not there: `always` changes the text alone.
+        """
+        return bool(pair.namespace) or self._label == "always"
 
     def pair(
         self,
@@ -524,17 +513,11 @@ class Totals:
 
     def _place(self, namespace: str) -> str:
         """The namespace that sums are kept under."""
-        if self._label == "never":
-            return ""
-        namespace = namespace[:AGENT_CHARACTERS_MAX]
-        if self._first is None:
-            self._first = namespace
-        elif namespace != self._first:
-            self._several = True
-        return namespace
+        return "" if self._label == "never" else namespace[:AGENT_CHARACTERS_MAX]
 
-    def _key(self, agent: str, spec: str, namespace: str) -> Key:
-        return (agent, spec) if namespace == (self._first or "") else (agent, spec, namespace)
+    @staticmethod
+    def _key(agent: str, spec: str, namespace: str) -> Key:
+        return (agent, spec, namespace) if namespace else (agent, spec)
 
     def _labels(self, agent: str, spec: str, namespace: str) -> tuple[str, str, str]:
         """The labels a new pair gets: its own, as long as there is room."""
@@ -545,7 +528,7 @@ class Totals:
         if self._key(agent, spec, namespace) in self.pairs or self._has_room(namespace):
             return agent, spec, namespace
         self.folded["agent_spec"] += 1
-        if namespace in self._agents or self._first == namespace:
+        if namespace in self._agents or not namespace:
             return OVERFLOW, OVERFLOW, namespace
         return OVERFLOW, OVERFLOW, OVERFLOW
 

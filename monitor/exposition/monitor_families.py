@@ -155,7 +155,9 @@ def monitor_families(
     totals: Totals, binder: SpecBinder, ended: Mapping[str, int], tools_overflowed: int = 0
 ) -> Iterator[Family]:
     """Families of the sums over pairs of agent and spec, of tools and of loaded specs."""
-    pairs = [(_pair_labels(pair, totals.namespaced), pair) for pair in totals.pairs.values()]
+    pairs = [
+        (_pair_labels(pair, totals.is_labelled(pair)), pair) for pair in totals.pairs.values()
+    ]
     yield from _means(pairs)
     yield from _worst(pairs, totals.worst(RANKS))
     yield from _finished_means(pairs)

@@ -277,6 +277,26 @@ def test_selectors_find_their_pods(folder: str) -> None:
             assert spec["podMetricsEndpoints"][0]["port"] in ports
 
 
+def target_labels(monitor: dict[str, Any]) -> dict[str, str]:
+    """The labels of a target that the operator and the PodMonitor's relabelings give it."""
+    labels = {"namespace": "farm", "pod": "p", "container": "offrails", "job": "farm/offrails"}
+    for step in monitor["spec"]["podMetricsEndpoints"][0]["relabelings"]:
+        if step.get("action") == "labeldrop":
+            labels = {k: v for k, v in labels.items() if not re.fullmatch(step["regex"], k)}
+        else:
+            sources = [labels[each] for each in step.get("sourceLabels", ())]
+            labels[step["targetLabel"]] = step.get("replacement", ";".join(sources))
+    return labels
+
+
+@pytest.mark.parametrize("folder", BUILT)
+def test_a_pods_namespace_does_not_keep_alerts_apart(folder: str) -> None:
+    """The rules' alerts have the namespace of the calls or none, as direct ones; the pod's is beside it."""
+    labels = target_labels(one(kustomized(folder), "PodMonitor"))
+    assert "namespace" not in labels
+    assert (labels["kubernetes_namespace"], labels["job"]) == ("farm", "offrails")
+
+
 @pytest.mark.parametrize("folder", BUILT)
 def test_resources_follow_their_schemas(folder: str, tmp_path: Path) -> None:
     """Kubernetes' own schemas know every field."""

@@ -12,7 +12,15 @@ import pytest
 import yaml
 
 from collector.config.settings import ENVIRONMENT, load
-from tests.deploy.test_deploy import KUBERNETES, ROOT, kustomized, monitor_of, tool, workload_of
+from tests.deploy.test_deploy import (
+    KUBERNETES,
+    ROOT,
+    kustomized,
+    monitor_of,
+    one,
+    tool,
+    workload_of,
+)
 from tests.end_to_end.deploy_tools import built
 
 CHART = ROOT / "deploy" / "helm" / "offrails"
@@ -240,6 +248,14 @@ def test_rendered_selectors_find_their_pods(mode: str) -> None:
         specs["metadata"]["name"]
     ]
     assert yaml.safe_load(specs["data"]["farm_rover.yaml"])["id"] == "farm_rover"
+
+
+@pytest.mark.parametrize("mode", MANIFESTS)
+def test_the_chart_scrapes_as_the_manifests_do(mode: str) -> None:
+    """The PodMonitor relabels as that of deploy/kubernetes."""
+    ours = one(rendered(mode), "PodMonitor")["spec"]["podMetricsEndpoints"]
+    folder = "sidecar/example" if mode == "sidecar" else mode
+    assert ours == one(kustomized(folder), "PodMonitor")["spec"]["podMetricsEndpoints"]
 
 
 def test_policies_are_those_of_the_manifests() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from collector.sinks.alert import Links
@@ -23,14 +22,12 @@ LINKS = Links(
 class World:
     """A pager with groups, and what they delivered."""
 
-    def __init__(
-        self, rules: Rules | None = None, namespaced: Callable[[], bool] = lambda: True
-    ) -> None:
+    def __init__(self, rules: Rules | None = None, *, namespaced: bool = True) -> None:
         self.posts: list[dict[str, Any]] = []
         """All that Alertmanager got."""
         self.news: list[tuple[str, bool, int]] = []
         """What is a message: name, whether it is resolved, and when."""
-        self.groups = AlertGroups(self._deliver, MINUTE, RESOLVE, namespaced)
+        self.groups = AlertGroups(self._deliver, MINUTE, RESOLVE, namespaced=namespaced)
         self.pager = Pager(rules or Rules(), self.groups.take, self.groups.has)
 
     def _deliver(self, group: AlertGroup, now: int, news: bool) -> None:
@@ -152,7 +149,7 @@ def test_agents_specs_and_namespaces_are_alerts_of_their_own() -> None:
         harm(3, "c")._replace(spec="other"),
         harm(4, "d")._replace(session=SessionKey("barn", "d")),
     ]
-    apart, together = World(), World(namespaced=lambda: False)
+    apart, together = World(), World(namespaced=False)
     for world in (apart, together):
         world.pager.consider(news, 0)
 
@@ -160,12 +157,10 @@ def test_agents_specs_and_namespaces_are_alerts_of_their_own() -> None:
     assert not any("namespace" in post["labels"] for post in together.posts)
 
 
-def test_an_alert_that_goes_on_keeps_its_labels() -> None:
-    """A second namespace changes no labels of a firing alert, so the page ends in the same alert."""
-    several = [False]
-    world = World(namespaced=lambda: several[0])
+def test_an_alert_that_ends_has_the_labels_that_it_began_with() -> None:
+    """The alert that resolves is the one that fired: a receiver knows it by its labels."""
+    world = World()
     world.pager.consider([harm(1, "a")], 0)
-    several[0] = True
     right = verdict(1, None, session="a", revised_from=Kind.HARMFUL)
     world.pager.consider([right], SECOND)
 

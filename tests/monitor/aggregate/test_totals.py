@@ -126,24 +126,29 @@ def test_one_agent_in_two_namespaces_is_two_pairs() -> None:
     """A tenant's gauges cover its own sessions, even if another tenant uses the same agent name."""
     totals = _totals()
     one = totals.pair("a", "s", 0.5, (), namespace="one")
-    assert not totals.namespaced
     other = totals.pair("a", "s", 0.5, (), namespace="other")
     one.move(NO_SHARE, CLEAN_SHARE)
 
-    assert totals.namespaced
     assert (one.sessions, other.sessions) == (1, 0)
     assert totals.pair("a", "s", 0.5, (), namespace="one") is one
 
 
-@pytest.mark.parametrize(("label", "count"), [("always", 2), ("never", 1)])
-def test_the_label_may_be_chosen(label: NamespaceLabel, count: int) -> None:
-    """`never` sums over namespaces; `always` has the label from the first namespace on."""
+@pytest.mark.parametrize(
+    ("label", "labelled"),
+    [("auto", [False, True, True]), ("always", [True] * 3), ("never", [False])],
+)
+def test_the_label_is_chosen_and_does_not_change(
+    label: NamespaceLabel, labelled: list[bool]
+) -> None:
+    """A pair has its label from its first call on, whatever comes later; `never` sums over namespaces."""
     totals = Totals(10 * SECOND, label=label)
-    for namespace in ("one", "other", "one"):
-        totals.pair("a", "s", 0.5, (), namespace=namespace)
+    first: dict[int, bool] = {}
+    for namespace in ("", "one", "other", "one", ""):
+        pair = totals.pair("a", "s", 0.5, (), namespace=namespace)
+        first.setdefault(id(pair), totals.is_labelled(pair))
 
-    assert len(totals.pairs) == count
-    assert totals.namespaced == (label == "always")
+    assert [totals.is_labelled(each) for each in totals.pairs.values()] == labelled
+    assert list(first.values()) == labelled
 
 
 def test_an_idle_pair_makes_room() -> None:
