@@ -250,7 +250,6 @@ class KeptState:
         if self._recovery is not None:
             return
         self.heads.flush(now)
-        self.snapshots.begin_last()
         self.journal.try_append(Kind.CLOSED, now)
         self._stopped_ns = now
 
@@ -259,5 +258,5 @@ class KeptState:
         if self._stopped_ns:
             self.heads.flush(self._stopped_ns)
         if self._snapshots is not None:
-            await self._snapshots.close()
+            self._snapshots.close()
         await self.journal.close()

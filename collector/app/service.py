@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collector.api.verdict_feed import VerdictFeed
+from collector.app.deadline import Deadline
 from collector.app.decisions import build_decide, decided_calls
 from collector.app.last_good import keeper_of
 from collector.app.listeners import (
@@ -75,6 +76,12 @@ __all__ = ["App", "instance_of", "limits_of", "redaction_of"]
 RECOVERING = "recovering"
 """Why the service is not ready while it goes through its journal."""
 
+CLOSE_SECONDS = 4.5
+"""From the moment when the receivers close until the process ends."""
+OPEN_SHARE = 0.4
+"""Of these, what open requests may take."""
+REST_SHARE = 0.8
+"""Of what is left then, what each further step may take."""
 TICK_SECONDS = 0.25
 """How late a final verdict or the end of a session may be noticed."""
 
@@ -351,6 +358,10 @@ class App:
         self._servers |= self._observers
         self._ticker: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
+        self._is_last = False
+        """True once it stops, and no other process goes on with its counters: each scrape may be the last one."""
+        self._is_scraped = True
+        """False where the last scrape is waited for in vain."""
 
     @property
     def young_until(self) -> str:
@@ -370,6 +381,7 @@ class App:
                 metrics_guard(settings),
                 self._tracer,
             )
+            app.count = self._count_for_scrape
             self._metrics_app = app
             found["metrics"] = build_observer(
                 "metrics", app, settings, self._capacity.observer, self._stats
@@ -652,17 +664,32 @@ class App:
     async def stop(self) -> None:
         """Ends so that nothing is lost which can be kept.
 
-        It takes no more connections, and answers what comes on the open ones until they know. Then no
-        more calls come: verdicts become final, and pages leave. Last, counters are scraped. With a journal
-        verdicts stay as they are: the next process goes on.
+        As long as it waits for others it receives as ever. From the moment when the receivers close it takes
+        `CLOSE_SECONDS` at most, since senders give up after 10 s.
         """
         self._health.ready = False
         self._health.reason = "stopping"
+        await self._before_close()
+        await self._close(Deadline(CLOSE_SECONDS))
+
+    async def _before_close(self) -> None:
+        """Waits until the next process can go on, or until pages have left and counters are scraped."""
+        if self._state is not None:
+            await self._state.snapshots.take_last()
+            return
+        self._is_last = True
+        await asyncio.gather(
+            self._alerts.hurry(self.settings.drain_seconds), self._last_scrape()
+        )
+
+    async def _close(self, deadline: Deadline) -> None:
+        """Receives no more, judges what is on its way, and delivers what it can by the deadline."""
         grace = self.settings.drain_seconds
         open_ones = [
             self._receivers[name] for name in self.addresses if name in self._receivers
         ]
-        await asyncio.gather(*(server.stop(grace) for server in open_ones))
+        receiving = deadline.share(grace, OPEN_SHARE)
+        await asyncio.gather(*(server.stop(receiving) for server in open_ones))
         for task in (self._ticker, self._watcher):
             if task is not None:
                 task.cancel()
@@ -675,20 +702,24 @@ class App:
         if self._recorder is not None:
             await asyncio.to_thread(self._recorder.stop)
         self._feed.close()
-        forwarded = [self._forwarding.stop(grace)] if self._forwarding is not None else []
-        await asyncio.gather(self._alerts.stop(grace), *forwarded)
-        pushed = [self._push.stop(grace)] if self._push is not None else []
-        await asyncio.gather(self._last_scrape(), *pushed)
+        left = deadline.share(grace, REST_SHARE)
+        parts: list[Awaitable[None]] = [self._alerts.stop(left), self._scrape_rest(left)]
+        if self._forwarding is not None:
+            parts.append(self._forwarding.stop(left))
+        if self._push is not None:
+            parts.append(self._push.stop(left))
+        await asyncio.gather(*parts)
         self._sink.close()
         watched = [self._observers[name] for name in self.addresses if name in self._observers]
-        await asyncio.gather(*(server.stop(grace) for server in watched))
+        left = deadline.share(grace, REST_SHARE)
+        await asyncio.gather(*(server.stop(left) for server in watched))
         if self._traces is not None:
-            await self._traces.stop(grace)
+            await self._traces.stop(deadline.share(grace, REST_SHARE))
         if self._state is not None:
             await self._state.close()
 
     def _finalise(self) -> None:
-        """No more calls come: verdicts become final, and what that brings goes to the sinks."""
+        """Verdicts so far become final, and what that brings goes to the sinks."""
         now = self._clock()
         try:
             self.monitor.finalise(now)
@@ -696,13 +727,37 @@ class App:
         except Exception as error:  # noqa: BLE001
             self._report("verdicts could not become final", error)
 
+    def _count_for_scrape(self) -> int:
+        """A scrape begins: the last ones have final verdicts of all calls so far, whose number this gives."""
+        if self._is_last:
+            self._finalise()
+        return self._calls()
+
+    def _calls(self) -> int:
+        """Tool calls so far."""
+        counts = self._stats.counts
+        return sum(count for key, count in counts.items() if key[0] == "calls")
+
     async def _last_scrape(self) -> None:
-        """Waits until the final counters are scraped, where somebody scrapes."""
+        """Waits until the final counters are scraped, where somebody scrapes. Calls are taken meanwhile."""
         app, seconds = self._metrics_app, self.settings.last_scrape_seconds
         if app is None or not seconds or not app.is_scraped:
             return
-        try:
+        self._is_scraped = False
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await app.next_scrape()
-        except TimeoutError:
-            self._log.warning("counters_not_scraped", waited_seconds=seconds)
+                self._is_scraped = True
+
+    async def _scrape_rest(self, seconds: float) -> None:
+        """Calls that came behind the last scrape: waits for one more, and logs how many calls no scrape has."""
+        app, waited = self._metrics_app, self.settings.last_scrape_seconds
+        if app is None or not self._is_last or not waited or not app.is_scraped:
+            return
+        if self._is_scraped and app.counted < self._calls():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await app.next_scrape()
+        missing = self._calls() - app.counted
+        if missing or not self._is_scraped:
+            self._log.warning("counters_not_scraped", waited_seconds=waited, calls=missing)

@@ -16,21 +16,22 @@ from typing import Final
 
 from monitor.object_graph import Block, UnkeptError
 
-__all__ = ["FAILED", "REFUSED", "UNKEPT", "begun", "while_child_of"]
+__all__ = ["FAILED", "NICE", "REFUSED", "UNKEPT", "begun", "while_child_of"]
 
 NICE: Final = 5
-"""It gives way to the service."""
+"""By so much it gives way to the service, and to all else."""
 FAILED: Final = 1
 UNKEPT: Final = 3
 REFUSED: Final = 4
 """Its exit codes."""
 
 
-def begun(write: Callable[[int], None]) -> int:
+def begun(write: Callable[[int], None], nice: int = NICE) -> int:
     """Begins a process that does nothing else, and gives its number.
 
     Args:
         write: is given the number of the parent.
+        nice: by how much it gives way; 0 where somebody waits for it.
 
     Raises:
         OSError: there can be no other process.
@@ -40,7 +41,7 @@ def begun(write: Callable[[int], None]) -> int:
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if not child:
-        _write_and_exit(write)
+        _write_and_exit(write, nice)
     return child
 
 
@@ -52,7 +53,7 @@ def while_child_of(parent: int, blocks: Iterator[Block]) -> Iterator[Block]:
         yield block
 
 
-def _write_and_exit(write: Callable[[int], None]) -> None:
+def _write_and_exit(write: Callable[[int], None], nice: int) -> None:
     """In the child: writes, and ends at once."""
     code = FAILED
     try:
@@ -60,7 +61,7 @@ def _write_and_exit(write: Callable[[int], None]) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         _close_files()
-        os.nice(NICE)
+        os.nice(nice)
         gc.disable()  # what is written would be copied for nothing
         write(parent)
         code = 0

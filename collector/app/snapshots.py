@@ -28,7 +28,7 @@ from typing import Any, Final, NamedTuple
 
 from collector import __version__
 from collector.app.snapshot_layout import LAYOUT, digest_of
-from collector.app.snapshot_process import FAILED, REFUSED, UNKEPT, begun, while_child_of
+from collector.app.snapshot_process import FAILED, NICE, REFUSED, UNKEPT, begun, while_child_of
 from collector.app.spec_versions import SpecVersions
 from collector.config.settings import Settings
 from collector.receive.memory_guard import MemoryGuard
@@ -56,8 +56,9 @@ BYTES_MIN: Final = 16 << 10
 SHARE: Final = 20
 """Between two snapshots lies at least so many times what the last one took."""
 
-LAST_SECONDS: Final = 30.0
-"""How long a stop waits for the last one."""
+LAST_SECONDS: Final = 4.0
+"""How long a stop waits for the last one, while the service still receives. Where it takes longer, the next start judges
+more again instead, for about as long."""
 LOOK_SECONDS: Final = 0.02
 
 Waiting = dict[str, list[tuple[bytes, Any]]]
@@ -156,7 +157,7 @@ class Snapshots:
         """False in the middle of a request, and without a file behind whose records it would be."""
         return not self._journal.in_parts and bool(self._journal.salt)
 
-    def _fork(self) -> None:
+    def _fork(self, nice: int = NICE) -> None:
         if self._memory is not None and not self._memory.has_room_for_twin():
             self._skip("the memory limit leaves no room for the process that writes it")
             return
@@ -164,7 +165,7 @@ class Snapshots:
         state = self._state()  # which may write records
         about = self._about()
         try:
-            self._child = begun(partial(self._write, about, state))
+            self._child = begun(partial(self._write, about, state), nice)
         except OSError as problem:
             self._fail(problem.strerror or str(problem))
 
@@ -193,22 +194,29 @@ class Snapshots:
             why = "the disk refuses it" if code == REFUSED else f"its process ended with {code}"
             self._fail(why)
 
-    def begin_last(self) -> None:
-        """Nothing is received any more: begins one, where there is something new."""
-        self._end_child()
-        if self._is_on and self._is_possible() and self._journal.written > self._written:
-            self._fork()
+    async def take_last(self) -> None:
+        """The service is about to stop: takes one of all so far, and waits for it, `LAST_SECONDS` at most.
 
-    async def close(self) -> None:
-        """Waits for the one that is being written, `LAST_SECONDS` at most."""
-        self._is_on = False
+        The service receives meanwhile; what comes behind it is judged again at the next start.
+        """
+        is_wanted, self._is_on = self._is_on and self.seconds <= LAST_SECONDS, False
         until = time.monotonic() + LAST_SECONDS
+        while is_wanted and not self._is_possible() and time.monotonic() < until:  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_SECONDS)
+        if not is_wanted or self._journal.written <= self._written:
+            return
+        self._end_child()  # it gives way to all else, and what it writes is older
+        self._fork(nice=0)
         while self._child and time.monotonic() < until:
             await asyncio.sleep(LOOK_SECONDS)
             self._look_after()
         if self._child:
-            self._end_child()
             self._fail("the stop could not wait for it")
+
+    def close(self) -> None:
+        """None is taken any more."""
+        self._is_on = False
+        self._end_child()
 
     def _end_child(self) -> None:
         if self._child:
@@ -252,6 +260,7 @@ class Snapshots:
         self.seconds = self._ended - self._begun
 
     def _fail(self, why: str) -> None:
+        self._end_child()
         self._stop("failed")
         self._tell("snapshot_failed", why)
 

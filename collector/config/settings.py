@@ -1025,14 +1025,14 @@ class Settings(_Section):
         Number,
         Field(
             ge=0,
-            description="When the service stops: time for open requests to finish, and for sinks to deliver.",
+            description="When the service stops: time for sinks to deliver while it still receives. From the moment when the receivers close it ends within 5 s.",
         ),
     ] = 5.0
     last_scrape_seconds: Annotated[
         Number,
         Field(
             ge=0,
-            description="When the service stops: time for one more scrape of /metrics once all verdicts are final. It applies only if /metrics was ever scraped. Set it above the scrape interval. `/-/ready` says no meanwhile.",
+            description="When the service stops: time for one more scrape of /metrics, with final verdicts. The receivers go on meanwhile, and `/-/ready` says no. It applies only if /metrics was ever scraped and no journal is kept, with which counters go on. Set it above the scrape interval.",
         ),
     ] = 0.0
     log_level: Annotated[

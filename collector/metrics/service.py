@@ -219,6 +219,10 @@ class MetricsApp:
         self._long = LongResponses()
         self.is_scraped = False
         """True once a scrape was sent."""
+        self.count: Callable[[], int] | None = None
+        """Asked when a scrape begins for the number of calls so far."""
+        self.counted = 0
+        """Calls that the last scrape has which was sent."""
         self._sent = asyncio.Event()
         """Set once a scrape is sent that began after the event was made."""
 
@@ -249,7 +253,7 @@ class MetricsApp:
         await self._sent.wait()
 
     async def _scrape(self, scope: Scope, send: Send) -> None:
-        sent = self._sent
+        sent, counted = self._sent, self.count() if self.count is not None else 0
         kind, gzip = _asked_for(scope)
         render = self._traced_parts if self._tracer is not None else self._parts
         parts = render(open_metrics=kind == OPEN_METRICS)
@@ -258,7 +262,7 @@ class MetricsApp:
         else:
             is_sent = await self._long.send(scope, send, kind, parts)
         if is_sent:
-            self.is_scraped = True
+            self.is_scraped, self.counted = True, counted
             sent.set()
 
     async def _traced_parts(self, *, open_metrics: bool) -> AsyncIterator[bytes]:

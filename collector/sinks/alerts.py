@@ -304,6 +304,12 @@ class Alerts:
             self._kept.settling(now)
         self.tick(now)
 
+    async def hurry(self, seconds: float) -> None:
+        """Sends what settles at once, and waits until all that waits has left, as far as the time allows."""
+        if self._ticker is not None:
+            self.flush(self._clock())
+        await asyncio.gather(*(queue.empty(seconds) for queue in self.queues))
+
     async def stop(self, grace_seconds: float) -> None:
         """Sends what settles and what waits, as far as the time allows, and logs what is left."""
         if self._ticker is not None:

@@ -176,13 +176,17 @@ class Queue:
         """Begins to send, in the running loop."""
         self._task = asyncio.create_task(self._run())
 
+    async def empty(self, seconds: float) -> None:
+        """Waits until all has left, as far as the time allows."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+
     async def stop(self, grace_seconds: float) -> None:
         """Sends what waits, as far as the time allows; the rest is counted as dropped."""
         if self._task is None:
             return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace_seconds):
-                await self._idle.wait()
+        await self.empty(grace_seconds)
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task

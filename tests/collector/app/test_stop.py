@@ -9,11 +9,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
+
+from collector.app.deadline import Deadline
 from collector.app.service import App
-from collector.config.settings import Alerts, Webhook
+from collector.config.settings import Alerts, State, Webhook
 from collector.telemetry.logs import captured
 from monitor.spec.compiler.compile import compile_text
 from tests.collector.app.test_service import Clock, body, http, settings
+from tests.collector.event_loop import until
 
 PAGING = """
 id: paging
@@ -105,6 +109,97 @@ def test_final_counters_are_scraped() -> None:
     assert _value(after) == 1
 
 
+def other(name: str) -> bytes:
+    """The harmful call, in a session and a trace of its own."""
+    sent = body("log").replace(b'"s"', json.dumps(name).encode())
+    sent = sent.replace(b"01" * 16, f"{ord(name):02x}".encode() * 16)
+    return sent.replace(b"02" * 8, f"{ord(name):02x}".encode() * 8)
+
+
+def test_spans_are_taken_while_the_last_scrape_is_awaited() -> None:
+    """A sender is answered as ever until the last scrape has come, and this scrape has its calls as final ones."""
+
+    async def use(app: App, _hook: Hook) -> tuple[int, float, list[str]]:
+        places = dict(app.addresses)
+        await http(places["metrics"], "GET", "/metrics")
+        with captured() as events:
+            stopping = asyncio.create_task(app.stop())
+            await asyncio.sleep(0)  # one turn of the loop, in which it begins
+            status, _ = await http(places["http"], "POST", "/v1/traces", other("t"))
+            _, last = await http(places["metrics"], "GET", "/metrics")
+            await stopping
+        with pytest.raises(ConnectionRefusedError):
+            await http(places["http"], "POST", "/v1/traces", other("u"))
+        return status, _value(last), [each["event"] for each in events]
+
+    status, counted, events = with_app(use, last_scrape_seconds=600.0)
+    assert (status, counted) == (200, 2)
+    assert "counters_not_scraped" not in events
+
+
+def test_calls_behind_the_last_scrape_are_told() -> None:
+    """A call that comes when the last scrape has been rendered is in the next one, or in the log by its number."""
+
+    async def use(app: App, _hook: Hook) -> list[int]:
+        assert app._metrics_app is not None
+        await http(app.addresses["metrics"], "GET", "/metrics")
+        with captured() as events:
+            stopping = asyncio.create_task(app.stop())
+            await asyncio.sleep(0)
+            # It is taken, and stands for one that came while the scrape was on its way.
+            await http(app.addresses["http"], "POST", "/v1/traces", other("t"))
+            app._metrics_app.counted, app._metrics_app.count = 0, lambda: 1
+            await http(app.addresses["metrics"], "GET", "/metrics")
+            await stopping
+        return [each["calls"] for each in events if each["event"] == "counters_not_scraped"]
+
+    assert with_app(use, last_scrape_seconds=600.0, drain_seconds=0.1) == [1]
+
+
+def test_with_a_journal_no_scrape_is_awaited(tmp_path: Path) -> None:
+    """The counters go on in the next process: the stop does not wait for anybody to read them."""
+
+    async def use(app: App, _hook: Hook) -> list[str]:
+        await http(app.addresses["metrics"], "GET", "/metrics")
+        with captured() as events:
+            await app.stop()
+        return [each["event"] for each in events]
+
+    state = State(dir=tmp_path / "state")
+    assert "counters_not_scraped" not in with_app(use, last_scrape_seconds=600.0, state=state)
+
+
+def test_what_comes_beside_the_last_snapshot_is_taken(tmp_path: Path) -> None:
+    """While the last snapshot is written a sender is answered, and the next process knows its session."""
+    state = State(dir=tmp_path / "state")
+
+    async def use(app: App, _hook: Hook) -> int:
+        assert app._state is not None
+        place = app.addresses["http"]
+        snapshots = app._state.snapshots
+        stopping = asyncio.create_task(app.stop())
+        await until(lambda: snapshots._child)
+        status, _ = await http(place, "POST", "/v1/traces", other("t"))
+        await stopping
+        return status
+
+    async def again(app: App, _hook: Hook) -> set[str]:
+        known = {key.id for key in app.monitor.known_keys()}
+        await app.stop()
+        return known
+
+    assert with_app(use, state=state) == 200
+    assert with_app(again, state=state) == {"s", "t"}
+
+
+def test_steps_of_a_stop_share_its_time() -> None:
+    """A step gets what it wants, or its part of what is left, and nothing once the time is over."""
+    deadline = Deadline(100.0)
+    assert deadline.share(1.0, 0.5) == 1.0
+    assert 49.0 < deadline.share(80.0, 0.5) <= 50.0
+    assert Deadline(-1.0).share(1.0, 0.5) == 0.0
+
+
 def test_a_reload_does_not_hide_that_the_service_stops(tmp_path: Path) -> None:
     """Specs may be read anew while the last scrape is awaited; the reason stays."""
     (tmp_path / "paging.yaml").write_text(PAGING)
@@ -158,10 +253,7 @@ def test_pages_without_room_are_logged() -> None:
 
     async def use(app: App, _hook: Hook) -> list[dict[str, Any]]:
         for name in ("t", "u", "v", "w"):
-            sent = body("log").replace(b'"s"', json.dumps(name).encode())
-            sent = sent.replace(b"01" * 16, f"{ord(name):02x}".encode() * 16)
-            sent = sent.replace(b"02" * 8, f"{ord(name):02x}".encode() * 8)
-            await http(app.addresses["http"], "POST", "/v1/traces", sent)
+            await http(app.addresses["http"], "POST", "/v1/traces", other(name))
         with captured() as events:
             await app.stop()
         return [each for each in events if each["event"] == "pages_undelivered"]
