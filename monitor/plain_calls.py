@@ -7,11 +7,11 @@ their order, as if one began when the one before had ended.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from monitor.argument_texts import ReadArguments, read
 from monitor.engine import Monitor
 from monitor.errors import CallError
 from monitor.limits import Limits
@@ -45,6 +45,8 @@ class JudgedCalls(NamedTuple):
     """One for each call; None where a policy does not name the call."""
     judgement: Mapping[str, Any]
     """The judgement object, as the API shows it: scores, state, steps."""
+    unread: Mapping[int, str] = MappingProxyType({})
+    """By the place of a call, from 1: why its arguments, or some of them, are unknown though something is written."""
 
     @property
     def harmful(self) -> tuple[Verdict, ...]:
@@ -110,28 +112,36 @@ def judge_calls(spec: Spec, calls: Iterable[Mapping[str, Any]]) -> JudgedCalls:
     Args:
         spec: as `load_spec` gives it.
         calls: the calls in their order: `{"name": ..., "arguments": ..., "error": ...}`.
-            `arguments` is a mapping, or the JSON text of one; without it they are unknown. A call
-            whose `error` is true has failed.
+            `arguments` is a mapping, or a text as models write it: what `argument_texts` cannot read
+            for certain is unknown. Without it they are unknown, too. A call whose `error` is true
+            has failed.
 
     Raises:
         CallError: a call is not of this form; the message says which and why.
     """
     monitor = Monitor([spec], Limits(history_complete=True, keep_arguments=True, fold=False))
     attributes = {ALSO_ATTRIBUTE: spec.id}
-    made = list(_tool_calls(calls, attributes))
+    unread: dict[int, str] = {}
+    made = list(_tool_calls(calls, attributes, unread))
     verdicts = tuple(_verdict(monitor, call, len(made)) for call in made)
     monitor.close(len(made))
     found = monitor.find(_SESSION)
-    return JudgedCalls(verdicts, found[0] if found else _no_calls(monitor, attributes))
+    judgement = found[0] if found else _no_calls(monitor, attributes)
+    return JudgedCalls(verdicts, judgement, unread)
 
 
 def _tool_calls(
-    calls: Iterable[Mapping[str, Any]], attributes: Mapping[str, Any]
+    calls: Iterable[Mapping[str, Any]], attributes: Mapping[str, Any], unread: dict[int, str]
 ) -> Iterator[ToolCall]:
+    """The calls of a run; `unread` takes why arguments are unknown."""
     for number, call in enumerate(calls, start=1):
+        name = _name(call, number)
+        arguments, why = _arguments(call.get("arguments"), number)
+        if why:
+            unread[number] = why
         yield tool_call(
-            _name(call, number),
-            _arguments(call.get("arguments"), number),
+            name,
+            arguments,
             session=_SESSION,
             start_ns=number,
             error=bool(call.get("error")),
@@ -152,14 +162,10 @@ def _name(call: Any, number: int) -> str:
     return name
 
 
-def _arguments(given: Any, number: int) -> Mapping[str, Any] | None:
-    if isinstance(given, str):
-        try:
-            given = json.loads(given)
-        except ValueError as problem:
-            raise CallError(f"call {number}: arguments are no JSON: {problem}") from None
-    if given is None or isinstance(given, Mapping):
-        return given
+def _arguments(given: Any, number: int) -> ReadArguments:
+    """A text is a model's, and may be anything; any other type is a mistake of the caller's."""
+    if given is None or isinstance(given, str | Mapping):
+        return read(given)
     raise CallError(f"call {number}: expected arguments by name, not {type(given).__name__}")
 
 

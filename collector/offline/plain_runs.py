@@ -3,7 +3,9 @@
     {prompt_id | spec, run, model | agent, calls: [{step, name, arguments, status}]}
 
 One JSON document (a run or a list of them) or a run a line. `run` is the session, and the spec
-that is named judges it. A call failed when its status is anything but ok, or it has an error.
+that is named judges it, be it a task or a policy. A call failed when its status is anything but ok, or it has an error.
+Arguments are a mapping, or a text as models write it (`monitor.argument_texts`): one that cannot be read is unknown, and
+refuses no file.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from monitor.argument_texts import read
 from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits
 from monitor.records import SPEC_ATTRIBUTE, Evidence, Named, SessionKey, ToolCall
@@ -44,6 +47,8 @@ class RunCall:
     failed: bool
     at_ns: int
     """When it was made, Unix nanoseconds; 0 where it is not recorded."""
+    unread: str = ""
+    """Why arguments that are written are unknown, or some of them; "" where they are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +161,13 @@ def _call(raw: Any, where: str) -> RunCall:
     tool = raw.get("name", raw.get("tool"))
     if not isinstance(tool, str) or not tool:
         raise BadRun(f"{where}: expected the tool's name under 'name'")
+    arguments, unread = read(raw.get("arguments"))
     return RunCall(
         tool=tool,
-        arguments=_arguments(raw.get("arguments"), where),
+        arguments=arguments,
         failed=not _is_fine(raw.get("status")) or bool(raw.get("error")),
         at_ns=_time(raw.get("time_unix")),
+        unread=unread,
     )
 
 
@@ -169,18 +176,6 @@ def _time(seconds: Any) -> int:
     if not isinstance(seconds, int | float) or not 0 < seconds < 2**33:
         return 0
     return int(seconds * SECOND)
-
-
-def _arguments(raw: Any, where: str) -> Mapping[str, Any] | None:
-    """A mapping, or the JSON text of one."""
-    if isinstance(raw, str):
-        try:
-            raw = json.loads(raw or "{}")
-        except ValueError:
-            raw = raw or None
-    if raw is None or isinstance(raw, dict):
-        return raw
-    raise BadRun(f"{where}: expected arguments by name")
 
 
 def _is_fine(status: Any) -> bool:

@@ -8,7 +8,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -19,6 +19,7 @@ from collector.decode.span import Malformed, Span
 from collector.offline.plain_runs import BadRun, Run, is_plain, judge_run, read_runs
 from collector.offline.progress_bar import Progress
 from collector.offline.starter_spec import Agent, agents, agents_of_runs
+from collector.offline.tables import printable
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
 from monitor.limits import Limits
@@ -39,6 +40,9 @@ _GZIP = b"\x1f\x8b"
 
 _RECORDINGS = ("*.jsonl", "*.jsonl.gz", "offrails-*.jsonl.gz.open")
 """What is read of a folder; the last is being recorded, or was when its process was killed."""
+
+_UNREAD_SHOWN = 10
+"""Calls of a file whose unread arguments are told one by one."""
 
 
 class BadInput(Exception):  # noqa: N818 - it names the input
@@ -236,9 +240,26 @@ def _plain(file: Path, text: bytes) -> Recorded:
     if b'"resourceSpans"' in text:
         return Recorded(file, requests=[_spans(text, file, 1)])
     try:
-        return Recorded(file, runs=read_runs(text, file.stem))
+        runs = read_runs(text, file.stem)
     except BadRun as problem:
         raise BadInput(f"{file}: {problem}") from None
+    _report_unread(file, runs)
+    return Recorded(file, runs=runs)
+
+
+def _report_unread(file: Path, runs: Sequence[Run]) -> None:
+    """Says which arguments are written but unknown: a line for each of the first, and how many more there are."""
+    found = (
+        f"{file}: run {place}, call {number}: arguments not read: {printable(call.unread)}"
+        for place, run in enumerate(runs, start=1)
+        for number, call in enumerate(run.calls, start=1)
+        if call.unread
+    )
+    for line in islice(found, _UNREAD_SHOWN):
+        print(line, file=sys.stderr)
+    more = sum(1 for _ in found)
+    if more:
+        print(f"{file}: and {more} more calls whose arguments were not read", file=sys.stderr)
 
 
 def _lines(stream: BinaryIO, progress: Progress) -> Iterable[bytes]:

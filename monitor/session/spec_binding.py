@@ -20,7 +20,7 @@ class Bound(NamedTuple):
 
     attributes: Mapping[str, Any]
     judges: tuple[Judge, ...]
-    """Of the named task, or of those that match; and of every matching policy and reference."""
+    """Of the named spec; of the tasks that match, where no task is named; and of every matching policy and reference."""
     more: bool
     """True where another span of the session may bind a spec, or rename who it was bound for."""
 
@@ -81,7 +81,9 @@ class SpecBinder:
         views = (seen, attributes) if AGENT_ATTRIBUTE in attributes else (seen,)
         named, also = attributes.get(SPEC_ATTRIBUTE), attributes.get(ALSO_ATTRIBUTE)
         known = self.judges.get(named) if isinstance(named, str) else None
-        # An attribute that names a spec decides among the specs of its kind. Others bind by `match`.
+        # Policies add up: naming one leaves the choice of the others to `match`.
+        decides = named is not None and not (known and known.spec.kind == "policy")
+        # A name decides among the specs of its kind; one that is not known is a task's.
         open_kinds = {
             "policy",
             "task" if known and known.spec.kind == "reference" else "reference",
@@ -89,11 +91,10 @@ class SpecBinder:
         return tuple(
             judge
             for judge in self.judges.values()
-            if judge.spec.id == also
+            if judge.spec.id in (named, also)
             or (
-                judge.spec.id == named
-                if named is not None and judge.spec.kind not in open_kinds
-                else any(judge.spec.match.matches(view) for view in views)
+                not (decides and judge.spec.kind not in open_kinds)
+                and any(judge.spec.match.matches(view) for view in views)
             )
         )
 

@@ -65,6 +65,23 @@ def test_arguments_may_be_json_and_may_be_unknown() -> None:
     assert not judge_calls(TASK, [*first, {"name": "refund"}]).judgement["exact"]
 
 
+@pytest.mark.parametrize("text", ["", '{"amount": 900', '{"amount": 900}<|im_end|>', "[]"])
+def test_a_text_that_cannot_be_read_is_unknown_and_why_is_said(text: str) -> None:
+    """It is judged as a call without arguments is, and the result has the reason beside its place."""
+    first = [ORDER[0], ORDER[2]]
+    judged, bare = (
+        judge_calls(TASK, [*first, {"name": "refund", **more}])
+        for more in ({"arguments": text}, {})
+    )
+    assert [each.kind for each in judged.verdicts if each] == [
+        each.kind for each in bare.verdicts if each
+    ]
+    assert not judged.harmful
+    assert not judged.judgement["exact"]
+    assert list(judged.unread) == [3]
+    assert not bare.unread
+
+
 def test_a_failed_call_has_no_effect() -> None:
     """A call with an error leaves the state as it was."""
     failed = {**ORDER[0], "error": True}
@@ -90,7 +107,6 @@ def test_a_run_without_calls_is_judged() -> None:
             {"name": "a", "arguments": [1]},
             "call 2: expected arguments by name, not list",
         ),
-        ({"name": "a", "arguments": "{"}, "call 2: arguments are no JSON: "),
     ],
 )
 def test_what_is_no_call_is_refused(call: Any, message: str) -> None:

@@ -176,6 +176,39 @@ def test_policies_judge_runs_too() -> None:
     assert [each["spec"] for each in found] == ["door", "guard"]
 
 
+def test_a_run_may_name_a_policy() -> None:
+    """What a run names judges it, whatever the policy matches; tasks that it does not name do not."""
+    far = spec(GUARD.replace("kind: policy", "kind: policy\nmatch: {service.name: far}"))
+    calls = [{"name": "open", "arguments": {}}]
+    [found] = judged({"spec": "guard", "calls": calls}, spec(), far)
+    assert (found["spec"], found["harmful"]) == ("guard", 1)
+
+    [empty] = judged({"spec": "guard", "calls": []}, spec(), far)
+    assert (empty["spec"], empty["calls"]) == ("guard", 0)
+
+
+def test_odd_arguments_refuse_no_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The runs are judged, these arguments are unknown, and the first ten are named with their reasons."""
+    odd = ["", '{"wide": tr', '{"wide": true}<|im_end|>', [1], 7]
+    runs = [
+        RIGHT
+        | {"run": f"r{n}", "calls": [{"name": "unlock"}, {"name": "open", "arguments": each}]}
+        for n, each in enumerate(odd * 3)
+    ]
+    file = tmp_path / "runs.jsonl"
+    file.write_text("\n".join(map(json.dumps, runs)), encoding="utf-8")
+
+    found = replayed(file)
+    assert [each["harmful"] for each in found] == [0] * 15
+    assert [each["steps"][1]["arguments"] for each in found] == [None] * 15
+    told = capsys.readouterr().err.splitlines()
+    assert told[1].startswith(f"{file}: run 2, call 2: arguments not read: no JSON: ")
+    assert told[10] == f"{file}: and 5 more calls whose arguments were not read"
+    assert len(told) == 11
+
+
 def test_runs_of_one_id_stay_apart(tmp_path: Path) -> None:
     """Two agents' runs with the same id are two runs."""
     file = tmp_path / "runs.jsonl"
@@ -205,7 +238,6 @@ def test_a_spec_that_is_not_loaded_is_told(
         ('{"calls": 3}', "run 1: expected an object with a list of calls"),
         ('{"calls": [{}]}', "run 1, call 1: expected the tool's name"),
         ('{"calls": ["x"]}', "run 1, call 1: expected an object"),
-        ('{"calls": [{"name": "a", "arguments": [1]}]}', "run 1, call 1: expected arguments"),
         ('{"calls": []}\n{"calls": ', "run 2: no JSON"),
     ],
 )
