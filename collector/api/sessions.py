@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -27,6 +28,8 @@ PART_OBJECTS: Final = 50
 PART_BYTES: Final = 64 << 10
 """Encoded, at most, but for the last judgement of a part."""
 
+_NO_SCOPES: Final[Mapping[str, bool]] = MappingProxyType({})
+
 _LIST: Final = ("steps", "limit", *FILTERS)
 """Parameters of the list."""
 
@@ -37,7 +40,7 @@ class Admin:
     `GET /api/v1/sessions` gives `{"sessions": [judgement, ...]}`, most recently active first,
     and takes `limit` and the filters of `SessionQuery`. `GET /api/v1/sessions/{session}` gives all
     judgements of one session (its id percent-encoded) and its prevented calls, or 404. `GET /api/v1/seen` gives what was
-    seen of each service, with or without a spec.
+    seen of each service, with or without a spec, and the scopes that spans came from.
     """
 
     def __init__(
@@ -47,11 +50,13 @@ class Admin:
         health: Health,
         redaction: Redaction | None = None,
         denied: DecisionRecords | None = None,
+        scopes: Mapping[str, bool] = _NO_SCOPES,
     ) -> None:
         self._monitor = monitor
         self._denied = denied or DecisionRecords()
         self._redaction = redaction or Redaction()
         self._seen = seen
+        self._scopes = scopes
         self._health = health
         self._long = LongResponses()
         self._fixed: dict[bytes, Callable[[Send], Awaitable[None]]] = {_SEEN: self._send_seen}
@@ -88,7 +93,11 @@ class Admin:
 
     async def _send_seen(self, send: Send) -> None:
         agents = [self._redaction.shown(agent.as_json()) for agent in self._seen]
-        await send_json(send, 200, {"agents": agents})
+        scopes = [
+            {"name": name, "of_agents": of_agents} for name, of_agents in self._scopes.items()
+        ]
+        shown = self._redaction.shown({"scopes": scopes})
+        await send_json(send, 200, {"agents": agents, **shown})
 
     async def _send_session(self, send: Send, name: bytes, namespace: str | None) -> None:
         session = unquote(name.decode("latin-1"), encoding="utf-8", errors="replace")

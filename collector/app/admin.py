@@ -38,6 +38,7 @@ def build_admin(
     feed: VerdictFeed,
     addresses: Mapping[str, str],
     denied: DecisionRecords,
+    scopes: Mapping[str, bool],
 ) -> Application:
     """The API and the session view, behind tokens where the settings ask for them.
 
@@ -51,9 +52,10 @@ def build_admin(
         feed: the verdicts as they come.
         addresses: of all listeners, by name; filled when they are bound.
         denied: calls that were denied before they were made.
+        scopes: instrumentation scopes that spans came from -> whether they follow a convention of agents.
     """
     guard = Guard(settings.admin, settings.admin_names)
-    admin = Admin(monitor, seen, health, redaction, denied)
+    admin = Admin(monitor, seen, health, redaction, denied, scopes)
     view = SessionView(
         VerdictStream(ReloadEndpoint(admin, reloader), feed),
         monitor,

@@ -400,6 +400,7 @@ class App:
                 self._feed,
                 self.addresses,
                 self._pipeline.decision_records,
+                self._pipeline.scopes,
             )
             found["admin"] = build_observer(
                 "admin", admin, settings, self._capacity.observer, self._stats

@@ -316,6 +316,11 @@ class Pipeline:
         if self._batch.failed:
             self._fail_calls(spans)
 
+    @property
+    def scopes(self) -> Mapping[str, bool]:
+        """Instrumentation scopes that spans came from -> whether any of these follows a convention of agents."""
+        return self._plans.scopes
+
     def may_be_call(self, span: Span) -> bool:
         """True for a span whose shape may be that of a tool call."""
         return bool(self._plans.of(span).calls)

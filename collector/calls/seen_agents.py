@@ -18,7 +18,7 @@ from monitor.records import ToolCall
 from monitor.tenants import Holdings
 from monitor.weights import text_bytes
 
-__all__ = ["AGENTS_MAX", "NAMES_MAX", "AgentRecord", "Inventory"]
+__all__ = ["AGENTS_MAX", "NAMES_MAX", "SERVICE_MAX", "UNKNOWN", "AgentRecord", "Inventory"]
 
 AGENTS_MAX: Final = 1_000
 """Services remembered. At the bound, the one that was seen first is forgotten."""
@@ -39,6 +39,7 @@ RUN_BYTES: Final = 128
 """Bytes of a run of calls without arguments, beside its agent's name."""
 
 UNKNOWN: Final = "unknown"
+"""Stands for a service without a name."""
 
 
 class AgentRecord:

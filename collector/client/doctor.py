@@ -1,7 +1,9 @@
 """`offrails doctor`: sends a test span over each transport, and says what is missing.
 
 The span is no tool call, so nothing is judged. What senders read from their environment is read here
-too: OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS, _CERTIFICATE, _CLIENT_CERTIFICATE and _CLIENT_KEY.
+too: OTEL_EXPORTER_OTLP_ENDPOINT, _PROTOCOL, _HEADERS, _CERTIFICATE, _CLIENT_CERTIFICATE and _CLIENT_KEY, and
+before each the one for traces alone (OTEL_EXPORTER_OTLP_TRACES_ENDPOINT). Where the protocol is named, it alone is
+tried, at the very address that an exporter would use.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
+from collector.dialects.names import DOCTOR_SCOPE
 from collector.net.http_client import options, proxy_of, reason
 from collector.receive.address import Address, parse_address
 from collector.receive.protocol_detection import PREFACE
@@ -33,6 +36,9 @@ LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 PROTO, JSON = "application/x-protobuf", "application/json"
 TRACES: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 PREFIX: Final = "OTEL_EXPORTER_OTLP_"
+TRACES_PATH: Final = "/v1/traces"
+PROTOCOLS: Final = {"grpc": "grpc", "http/protobuf": "http_proto", "http/json": "http_json"}
+"""What OTEL_EXPORTER_OTLP_PROTOCOL may say -> the transport."""
 
 
 class Finding(NamedTuple):
@@ -44,8 +50,12 @@ class Finding(NamedTuple):
     """"" where all is well."""
     hint: str = ""
     """What to do about the problem."""
+    is_untried: bool = False
+    """True where nothing was sent; `hint` says why."""
 
     def __str__(self) -> str:
+        if self.is_untried:
+            return f"--    {self.transport:<10} {self.address}: {self.hint}"
         if not self.problem:
             return f"ok    {self.transport:<10} {self.address}: the test span was taken"
         hint = f"\n      {self.hint}" if self.hint else ""
@@ -63,22 +73,32 @@ class Sender:
     ca: Path | None = None
     cert: Path | None = None
     key: Path | None = None
+    protocol: str = ""
+    """A key of `PROTOCOLS`; "" where none is named."""
+    path: str = TRACES_PATH
+    """Where an exporter over HTTP posts to."""
+    port: int | None = None
+    """The port that the endpoint names."""
 
 
 def sender(endpoint: str | None, environ: Mapping[str, str]) -> Sender:
     """Return what an exporter would use for an endpoint: [http[s]://]HOST[:PORT], or unix:PATH.
 
-    Without a port, the two usual ones; with one of these, that transport's is it and the other's
-    is the usual.
+    Without a port, the two usual ones; with one of these and no protocol, that transport's is it and the
+    other's is the usual. A protocol that is named goes to the port that is named.
 
     Raises:
         ValueError: a sentence.
     """
-    given = endpoint or environ.get(f"{PREFIX}ENDPOINT") or "127.0.0.1"
+    of_traces = environ.get(f"{PREFIX}TRACES_ENDPOINT")
+    given = endpoint or of_traces or environ.get(f"{PREFIX}ENDPOINT") or "127.0.0.1"
+    protocol = _variable(environ, "PROTOCOL")
+    if protocol and protocol not in PROTOCOLS:
+        raise ValueError(
+            f"{PREFIX}PROTOCOL: expected {', '.join(PROTOCOLS)}, not {protocol[:40]!r}"
+        )
     files = {
-        name: Path(environ[f"{PREFIX}{variable}"])
-        if environ.get(f"{PREFIX}{variable}")
-        else None
+        name: Path(file) if (file := _variable(environ, variable)) else None
         for name, variable in (
             ("ca", "CERTIFICATE"),
             ("cert", "CLIENT_CERTIFICATE"),
@@ -86,11 +106,27 @@ def sender(endpoint: str | None, environ: Mapping[str, str]) -> Sender:
         )
     }
     return Sender(
-        _addresses(given),
+        _addresses(given, protocol),
         given.startswith("https:") or files["ca"] is not None,
-        dict(_headers(environ.get(f"{PREFIX}HEADERS", ""))),
+        dict(_headers(_variable(environ, "HEADERS"))),
         **files,
+        protocol=protocol,
+        path=_path(given, is_whole=not endpoint and bool(of_traces)),
+        port=None if given.startswith("unix:") else _split(given).port,
     )
+
+
+def _variable(environ: Mapping[str, str], name: str) -> str:
+    """A variable of exporters; the one for traces alone comes first."""
+    return environ.get(f"{PREFIX}TRACES_{name}") or environ.get(f"{PREFIX}{name}") or ""
+
+
+def _path(given: str, *, is_whole: bool) -> str:
+    """Where an exporter over HTTP posts to: it adds the path of traces, unless the endpoint is that of traces alone."""
+    if given.startswith("unix:"):
+        return TRACES_PATH
+    path = _split(given).path
+    return path or "/" if is_whole else path.rstrip("/") + TRACES_PATH
 
 
 def api_beside(who: Sender) -> str | None:
@@ -101,19 +137,23 @@ def api_beside(who: Sender) -> str | None:
     return str(Address(address.host, API_PORT)) if address.host in LOOPBACK else None
 
 
-def _addresses(given: str) -> dict[str, Address]:
+def _addresses(given: str, protocol: str = "") -> dict[str, Address]:
     if given.startswith("unix:"):
         return dict.fromkeys(PORTS, parse_address(given))
-    parts = urlsplit(given if "://" in given else f"//{given}")
+    parts = _split(given)
     if parts.scheme not in ("", "http", "https"):
         raise ValueError(f"{given}: expected [http[s]://]HOST[:PORT] or unix:PATH")
     try:
         host, port = parts.hostname or "127.0.0.1", parts.port
     except ValueError as error:
         raise ValueError(f"{given}: {error}") from None
-    if port is None or port in PORTS.values():
+    if port is None or (not protocol and port in PORTS.values()):
         return {name: Address(host, usual) for name, usual in PORTS.items()}
     return dict.fromkeys(PORTS, Address(host, port))
+
+
+def _split(given: str) -> SplitResult:
+    return urlsplit(given if "://" in given else f"//{given}")
 
 
 def _headers(text: str) -> Iterator[tuple[str, str]]:
@@ -124,17 +164,32 @@ def _headers(text: str) -> Iterator[tuple[str, str]]:
 
 
 def examine(who: Sender) -> Iterator[Finding]:
-    """Send a span by gRPC, HTTP with protobuf, and HTTP with JSON."""
-    one_port = len(set(who.addresses.values())) == 1 and not who.addresses["grpc"].path
+    """Send a span by gRPC, HTTP with protobuf, and HTTP with JSON; by the protocol that is named, if one is."""
     checks: dict[str, tuple[str, Callable[[Sender], Finding]]] = {
         "grpc": ("grpc", _by_grpc),
         "http_proto": ("http", lambda who: _by_http(who, PROTO)),
         "http_json": ("http", lambda who: _by_http(who, JSON)),
     }
+    if who.protocol:
+        transport = PROTOCOLS[who.protocol]
+        yield checks[transport][1](who)._replace(transport=transport)
+        return
+    one_port = len(set(who.addresses.values())) == 1 and not who.addresses["grpc"].path
     spoken = _spoken(who, who.addresses["grpc"]) if one_port else None
     for transport, (kind, check) in checks.items():
         if spoken not in PORTS or spoken == kind:
             yield check(who)._replace(transport=transport)
+    named = spoken or next((name for name, port in PORTS.items() if port == who.port), None)
+    if named in PORTS and not who.addresses["grpc"].path:
+        yield _untried(named, who.addresses[named])
+
+
+def _untried(spoken: str, address: Address) -> Finding:
+    """The other transport does not go to a port that is named: an exporter's endpoint serves one of them."""
+    (other,) = PORTS.keys() - {spoken}
+    return Finding(
+        other, str(address), "", f"is {spoken}'s: {_PORT_OF[other]}", is_untried=True
+    )
 
 
 def _by_grpc(who: Sender) -> Finding:
@@ -190,8 +245,10 @@ def _by_http(who: Sender, content_type: str) -> Finding:
     if status == HTTPStatus.NOT_FOUND and (ours := _observer(who, address)):
         return found._replace(problem=ours, hint=_OBSERVER)
     hint = _HTTP_HINTS.get(status, "")
+    if status == HTTPStatus.NOT_FOUND and who.path != TRACES_PATH:
+        hint = _PATH.format(who.path)
     if status == HTTPStatus.BAD_REQUEST and _spoken(who, address) == "grpc":
-        hint = _OTHER.format("grpc")
+        hint = _other("grpc")
     return found._replace(problem=f"status {status}: {text[:200]}", hint=hint)
 
 
@@ -209,7 +266,7 @@ def _observer(who: Sender, address: Address) -> str:
 
 
 def _post(who: Sender, address: Address, body: bytes, content_type: str) -> tuple[int, str]:
-    return _ask(who, address, "POST", "/v1/traces", body, {"content-type": content_type})
+    return _ask(who, address, "POST", who.path, body, {"content-type": content_type})
 
 
 def _ask(
@@ -301,7 +358,7 @@ def _wrong_protocol(who: Sender, address: Address, wanted: str) -> str:
     if who.tls:
         return _UNTRUSTED
     if spoken not in (None, wanted):
-        return _OTHER.format(spoken)
+        return _other(spoken)
     return "something that is not OTLP listens there"
 
 
@@ -353,7 +410,20 @@ def _speaks_tls(address: Address) -> bool:
     return True
 
 
-_OTHER: Final = "{} is spoken there: is it the port of the other transport?"
+def _other(spoken: str) -> str:
+    """What to do where the other transport is spoken."""
+    (wanted,) = PORTS.keys() - {spoken}
+    return f"{spoken} is spoken there, not {wanted}: {_PORT_OF[wanted]}"
+
+
+_PORT_OF: Final = {
+    "grpc": "gRPC has a port of its own (4317 by default); for this one, set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+    "http": "HTTP has a port of its own (4318 by default); for this one, set OTEL_EXPORTER_OTLP_PROTOCOL=grpc",
+}
+_PATH: Final = (
+    "spans are taken at /v1/traces, and the exporter posts to {}: OTEL_EXPORTER_OTLP_ENDPOINT has no path, "
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT the whole one"
+)
 _UNTRUSTED: Final = (
     "is TLS spoken there, with a certificate for that name, and of an authority that is trusted: "
     "by the system, or by OTEL_EXPORTER_OTLP_CERTIFICATE=FILE?"
@@ -393,9 +463,9 @@ def _span() -> bytes:
     group = request.resource_spans.add()
     group.resource.attributes.add(key="service.name").value.string_value = "offrails-doctor"
     trace_id, span_id = _ids()
-    group.scope_spans.add().spans.add(
-        trace_id=trace_id, span_id=span_id, name="offrails doctor", kind=1
-    )
+    scope = group.scope_spans.add()
+    scope.scope.name = DOCTOR_SCOPE
+    scope.spans.add(trace_id=trace_id, span_id=span_id, name="offrails doctor", kind=1)
     return request.SerializeToString()
 
 
@@ -408,7 +478,8 @@ def _json_span() -> bytes:
         "kind": 1,
     }
     name = {"key": "service.name", "value": {"stringValue": "offrails-doctor"}}
-    group = {"resource": {"attributes": [name]}, "scopeSpans": [{"spans": [span]}]}
+    scope = {"scope": {"name": DOCTOR_SCOPE}, "spans": [span]}
+    group = {"resource": {"attributes": [name]}, "scopeSpans": [scope]}
     return json.dumps({"resourceSpans": [group]}).encode()
 
 

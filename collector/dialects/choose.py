@@ -26,6 +26,7 @@ from collector.dialects.names import (
     AGENT_KEYS,
     AGENT_SPANS,
     CONVENTIONS,
+    DOCTOR_SCOPE,
     FAILED_PARTS,
     METADATA_SCOPES,
     ROOT_AGENT,
@@ -69,6 +70,12 @@ sender can do no more than empty the cache."""
 
 SCOPES_MAX: Final = 16
 """Scopes and kinds remembered for one shape."""
+
+SCOPES_KEPT_MAX: Final = 64
+"""Names of scopes that are kept to be shown."""
+
+SCOPE_NAME_MAX: Final = 256
+"""Longer ones are cut there."""
 
 TWINS_MAX: Final = 8
 """Attributes with one key that are read as alternatives: the last ones."""
@@ -140,7 +147,9 @@ class _PlanParts:
         self.error = place.get(ERROR_KEY)
         self.entry = kind in _ENTRIES
         self.unclear = _unclear(scope, place)
-        self.foreign = not (self.calls or scope.startswith(_SCOPES) or _speaks(place))
+        self.foreign = not (
+            self.calls or scope.startswith(_SCOPES) or scope == DOCTOR_SCOPE or _speaks(place)
+        )
 
     def guarded(self) -> tuple[int, ...]:
         """Places of the values that decide what a span of this shape is."""
@@ -277,6 +286,9 @@ class Plans:
         self._extra_keys = frozenset(extra_keys)
         self._shapes: dict[int, list[_ShapePlans]] = {}
         """By the identity of the shape: decoders intern shapes, so spans of equal keys share one object."""
+        self.scopes: dict[str, bool] = {}
+        """Names of the instrumentation scopes that spans came from -> whether any of these follows a convention of
+        agents. At most `SCOPES_KEPT_MAX`, the first ones."""
         self._slots: list[_ShapePlans | None] = [None] * SLOTS
         """Slot -> the last one used of the shapes that share the slot."""
 
@@ -336,7 +348,15 @@ class Plans:
             known = self._shapes[id(shape)] = []
         known_shape = self._make(span)
         known.append(known_shape)
+        self._keep_scope(scope, known_shape.open.foreign)
         return known_shape
+
+    def _keep_scope(self, scope: str, foreign: bool) -> None:
+        name = scope[:SCOPE_NAME_MAX]
+        if scope != DOCTOR_SCOPE and (
+            name in self.scopes or len(self.scopes) < SCOPES_KEPT_MAX
+        ):
+            self.scopes[name] = self.scopes.get(name, False) or not foreign
 
     def bind_on(self, extra_keys: Iterable[str]) -> None:
         """Sets the attribute keys that the match rules of newly loaded specs ask for."""

@@ -10,6 +10,7 @@ __all__ = [
     "AGENT_SPANS",
     "BETWEEN",
     "CONVENTIONS",
+    "DOCTOR_SCOPE",
     "FAILED_PARTS",
     "METADATA_SCOPES",
     "NO_AGENT",
@@ -22,6 +23,9 @@ __all__ = [
     "Part",
     "is_served",
 ]
+
+DOCTOR_SCOPE: Final = "offrails.doctor"
+"""The instrumentation scope of the test spans of `offrails doctor`: they are nobody's, and count as no fault."""
 
 SESSION_KEYS: Final = (
     "gen_ai.conversation.id",

@@ -19,9 +19,9 @@ from collector.decode.span import Malformed, Span
 from collector.offline.plain_runs import BadRun, Run, is_plain, judge_run, read_runs
 from collector.offline.progress_bar import Progress
 from collector.offline.starter_spec import Agent, agents, agents_of_runs
-from collector.offline.tables import printable
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
+from monitor.findings import printable
 from monitor.limits import Limits
 from monitor.spec.spec import Spec
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from collector.calls.seen_agents import SERVICE_MAX, UNKNOWN
 from collector.client.api_client import NoAnswerError, ask
 from collector.offline.plain_runs import Run
 from monitor.session.spec_binding import AGENT_ATTRIBUTE
@@ -26,7 +27,7 @@ class NothingSeen(Exception):  # noqa: N818 - it says what is the case
 
 
 class Agent(NamedTuple):
-    """One service: what its calls carry, and the runs that were seen."""
+    """One service of one namespace: what its calls carry, and the runs that were seen."""
 
     service: str
     tools: Mapping[str, Sequence[str]]
@@ -36,10 +37,13 @@ class Agent(NamedTuple):
     """True where some call had its arguments on the wire."""
     switches: Sequence[str]
     runs: Sequence[tuple[str, ...]]
+    """Of this service alone."""
     named_by: str = "service.name"
     """The attribute that has its name; "" where nothing has a name."""
     control_tools: Sequence[str] = ()
     """Tools of its framework itself, which no spec needs to name."""
+    namespace: str = ""
+    """Of its sessions."""
 
 
 def fetch(url: str, token_file: Path | None = None) -> list[Agent]:
@@ -62,7 +66,7 @@ def agents(
     seen: Iterable[Mapping[str, Any]], sessions: Iterable[Mapping[str, Any]]
 ) -> list[Agent]:
     """Agents with their runs; `seen` as `/api/v1/seen` gives it, `sessions` as the API does."""
-    runs: dict[str, list[tuple[str, ...]]] = {}
+    runs: dict[tuple[str, str], list[tuple[str, ...]]] = {}
     listed: set[tuple[str, str]] = set()
     for each in sessions:
         key = (each["namespace"], each["session"])
@@ -70,20 +74,19 @@ def agents(
             continue
         listed.add(key)
         tools = tuple(step["tool"] for step in each["steps"] if step["kind"] != "control")
-        runs.setdefault(each["agent"], []).append(tools)
+        services = each.get("services") or [UNKNOWN]
+        if len(services) == 1:  # a run of several services is no example of one
+            runs.setdefault((each["namespace"], services[0][:SERVICE_MAX]), []).append(tools)
     return [
         Agent(
+            namespace=each["namespace"],
             service=each["service"],
             tools=each["tools"],
             dialects=each["dialects"],
             session_from=each["session_from"],
             arguments=bool(each["calls_with_arguments"]),
             switches=each["switches"],
-            runs=[
-                run
-                for name in dict.fromkeys((each["service"], *each["agents"]))
-                for run in runs.get(name, ())
-            ],
+            runs=runs.get((each["namespace"], each["service"]), ()),
             control_tools=each.get("control_tools", ()),
         )
         for each in seen
@@ -116,21 +119,38 @@ def _agent(name: str, runs: Sequence[Run]) -> Agent:
     )
 
 
-def choose(found: Sequence[Agent], service: str | None) -> Agent:
-    """The agent of that service, or the only one.
+def choose(found: Sequence[Agent], service: str | None, namespace: str | None = None) -> Agent:
+    """The agent of that service and namespace, or the only one.
 
     Raises:
         NothingSeen: there is none, or more than one to choose from.
     """
-    names = ", ".join(agent.service for agent in found)
-    fitting = [agent for agent in found if service in (None, agent.service)]
     if not found:
         raise NothingSeen("no tool call was seen yet")
+    of_service = [agent for agent in found if service in (None, agent.service)]
+    if not of_service:
+        seen = _names(agent.service for agent in found)
+        raise NothingSeen(f"no agent of service {service!r} was seen; seen were: {seen}")
+    fitting = [agent for agent in of_service if namespace in (None, agent.namespace)]
     if not fitting:
-        raise NothingSeen(f"no agent of service {service!r} was seen; seen were: {names}")
-    if len(fitting) > 1:
-        raise NothingSeen(f"several agents were seen; choose one with --service: {names}")
-    return fitting[0]
+        seen = _names(agent.namespace for agent in of_service)
+        raise NothingSeen(f"no agent of namespace {namespace!r} was seen; seen were: {seen}")
+    if len(fitting) == 1:
+        return fitting[0]
+    several = dict.fromkeys(agent.service for agent in fitting)
+    if len(several) > 1:
+        raise NothingSeen(
+            f"several agents were seen; choose one with --service: {_names(several)}"
+        )
+    seen = _names(agent.namespace for agent in fitting)
+    raise NothingSeen(
+        f"{fitting[0].service} was seen in several namespaces; choose one with --namespace: {seen}"
+    )
+
+
+def _names(found: Iterable[str]) -> str:
+    """Each name once; the empty one in quotes."""
+    return ", ".join(name or "''" for name in dict.fromkeys(found))
 
 
 def starter(agent: Agent) -> str:

@@ -175,6 +175,7 @@ def judgement_object(
         "session": session.key.id,
         "namespace": session.key.namespace,
         "agent": (judgement.part if spec.scope == "agent" else "") or session.agent,
+        "services": session.services,
         "spec": spec.id or None,
         "spec_version": spec.version if spec.id else None,
         "spec_kind": spec.kind if spec.id else None,

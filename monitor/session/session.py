@@ -512,6 +512,12 @@ class Session:
         """All attributes that specs were bound on, the latest first."""
         return self._others if self.bound_on is None else (self.bound_on, *self._others)
 
+    @property
+    def services(self) -> list[str]:
+        """Names of the services that its calls came from, each once, sorted; at most `ATTRIBUTES_MAX` + 1."""
+        found = (each.get("service.name") for each in self.attributes)
+        return sorted({name for name in found if isinstance(name, str) and name})
+
     def bind_late(self, judges: Iterable[Judge], now: int) -> None:
         """Marks specs that were bound after calls had been dropped: those calls are missing for them."""
         self.late = self.late or {}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import secrets
 import socket
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,11 +30,17 @@ def port(service: Service, name: str) -> str:
 
 @pytest.mark.parametrize(("listener", "lines"), [("grpc", 1), ("http", 2)])
 def test_a_port_that_is_well(shared: Service, listener: str, lines: int) -> None:
-    """Exit 0, a line for each transport that is spoken there; nothing is judged."""
+    """Exit 0, a line for each transport that is spoken there, and one that says where the other is; nothing is judged."""
     ended = run("doctor", shared.addresses[listener], "--admin", shared.addresses["admin"])
 
     assert ended.returncode == 0, ended
-    assert ended.stdout.count("ok    ") == len(ended.stdout.splitlines()) == lines
+    *spoken, other = ended.stdout.splitlines()
+    assert ended.stdout.count("ok    ") == len(spoken) == lines
+    assert other.startswith(f"--    {'http' if listener == 'grpc' else 'grpc'}")
+    assert (
+        f"set OTEL_EXPORTER_OTLP_PROTOCOL={'grpc' if listener == 'grpc' else 'http/protobuf'}"
+        in other
+    )
     assert not any("doctor" in str(each) for each in shared.judgements())
     assert ended.stderr == "", "its history is complete"
 
@@ -146,3 +155,94 @@ def test_the_environment_of_exporters() -> None:
     assert who.tls
     assert who.headers == {"authorization": "Bearer x", "a": "b"}
     assert sender("h:5", {}).addresses == dict.fromkeys(("grpc", "http"), Address("h", 5))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "listener"),
+    [("http/protobuf", "grpc"), ("http/json", "grpc"), ("grpc", "http")],
+)
+def test_the_protocol_of_the_exporter_goes_to_the_port_it_names(
+    shared: Service, protocol: str, listener: str
+) -> None:
+    """A protocol that is not spoken at that port fails, and the answer names the port for it; so for traces alone."""
+    other = "http" if listener == "grpc" else "grpc"
+    for variable in ("", "TRACES_"):
+        given = {
+            f"OTEL_EXPORTER_OTLP_{variable}ENDPOINT": f"http://{shared.addresses[listener]}/v1/traces"
+            if variable
+            else f"http://{shared.addresses[listener]}",
+            f"OTEL_EXPORTER_OTLP_{variable}PROTOCOL": protocol,
+        }
+        ended = run("doctor", "--admin", shared.addresses["admin"], **given)
+        assert ended.returncode == 1, ended
+        assert ended.stdout.count("FAIL  ") == 1
+        assert f"{listener} is spoken there, not {other}" in ended.stdout
+        assert f"({4318 if other == 'http' else 4317} by default)" in ended.stdout
+
+    right = {"OTEL_EXPORTER_OTLP_PROTOCOL": protocol}
+    ended = run(
+        "doctor", shared.addresses[other], "--admin", shared.addresses["admin"], **right
+    )
+    assert (ended.returncode, ended.stdout.count("ok    ")) == (0, 1), ended
+
+
+def test_an_endpoint_with_the_path_of_traces_is_named(shared: Service) -> None:
+    """The exporter adds the path to one variable, and does not add it to the other."""
+    address, http = shared.addresses["http"], {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
+    for name, path in (("ENDPOINT", "/v1/traces"), ("TRACES_ENDPOINT", "")):
+        given = {f"OTEL_EXPORTER_OTLP_{name}": f"http://{address}{path}"}
+        ended = run("doctor", **http, **given)
+        assert ended.returncode == 1, ended
+        assert "spans are taken at /v1/traces, and the exporter posts to /" in ended.stdout
+
+
+def test_the_usual_ports_are_told_apart() -> None:
+    """An endpoint that names a usual port serves one transport: the other one's port is named beside it."""
+    assert sender("http://h:4317", {}).addresses["http"] == Address("h", 4318)
+    with_protocol = sender("http://h:4317", {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"})
+    assert with_protocol.addresses["http"] == Address("h", 4317)
+    with pytest.raises(ValueError, match=r"PROTOCOL: expected grpc, .*, not 'http'"):
+        sender(None, {"OTEL_EXPORTER_OTLP_PROTOCOL": "http"})
+
+
+def test_spans_without_a_tool_call_are_told(serve: Serve) -> None:
+    """Its own spans are no traffic and no `no_dialect`; of others it names the scopes, and what to turn on."""
+    service = serve(OFFRAILS_HISTORY="complete")
+    address, admin = service.addresses["http"], ("--admin", service.addresses["admin"])
+
+    assert "note" not in run("doctor", address, *admin).stdout
+    assert service.get("/api/v1/seen").json()["scopes"] == []
+    assert service.metric("offrails_coverage_total", reason="no_dialect") == 0
+
+    _send(service, "web", **{"http.request.method": "GET"})
+    said = run("doctor", address, *admin).stdout
+    assert "no span so far was a tool call; their scopes: web\n" in said
+    assert "none is of an agent or a model" in said
+
+    _send(service, "llm", **{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"})
+    said = run("doctor", address, *admin).stdout
+    assert "their scopes: web, llm\n" in said
+    assert "some spans are of agents or models" in said
+
+    _send(service, "llm", **{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t"})
+    assert "note" not in run("doctor", address, *admin).stdout
+    said = run("doctor", address, *admin, OTEL_SERVICE_NAME="other").stdout
+    assert "no tool call of service 'other' was seen so far" in said
+
+
+def _send(service: Service, scope: str, **attributes: str) -> None:
+    """One span of that scope, over HTTP as JSON."""
+    span = {
+        "traceId": secrets.token_hex(16),
+        "spanId": secrets.token_hex(8),
+        "name": "made",
+        "kind": 1,
+        "startTimeUnixNano": str(time.time_ns()),
+        "endTimeUnixNano": str(time.time_ns()),
+        "attributes": [
+            {"key": key, "value": {"stringValue": each}} for key, each in attributes.items()
+        ],
+    }
+    body = {"resourceSpans": [{"scopeSpans": [{"scope": {"name": scope}, "spans": [span]}]}]}
+    reply = service.post(json.dumps(body).encode())
+    assert reply.status == 200

@@ -25,7 +25,7 @@ def add(group: Any) -> None:
     doctor.add_argument(
         "--admin",
         metavar="URL",
-        help="API of the service, asked until when sessions may have begun before its start (default: port 4319, if ENDPOINT is this machine)",
+        help="API of the service, asked whether tool calls were read, and until when sessions may have begun before its start (default: port 4319, if ENDPOINT is this machine)",
     )
     add_token_file(doctor)
     doctor.set_defaults(run=run)
@@ -34,6 +34,7 @@ def add(group: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails doctor`, and returns the exit code."""
     from collector.client.doctor import api_beside, run, sender
+    from collector.client.first_calls import missing_calls
     from collector.client.first_minutes import limitation
 
     try:
@@ -43,6 +44,8 @@ def run(options: argparse.Namespace) -> int:
         quit_with(str(problem))
     if not found:
         return FAILED
+    for line in missing_calls(url, os.environ, options.token_file):
+        print(f"note  {line}")
     if said := limitation(url, options.token_file):
         print(said, file=sys.stderr)
     return OK

@@ -28,6 +28,9 @@ def add(group: Any) -> None:
     )
     init.add_argument("--service", help="service.name of the agent, if there are several")
     init.add_argument(
+        "--namespace", help="namespace of its sessions, if there are several of that service"
+    )
+    init.add_argument(
         "--out",
         type=to_path,
         metavar="FILE",
@@ -55,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
             agents = [
                 agent for url in options.sources for agent in fetch(url, options.token_file)
             ]
-        text = starter(choose(agents, options.service))
+        text = starter(choose(agents, options.service, options.namespace))
     except (BadInput, NothingSeen) as problem:
         print(f"offrails: {problem}", file=sys.stderr)
         return FAILED

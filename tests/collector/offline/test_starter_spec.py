@@ -6,11 +6,12 @@ import json
 import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from collector.cli.main import main
-from collector.offline.starter_spec import Agent, NothingSeen, choose, starter
+from collector.offline.starter_spec import Agent, NothingSeen, agents, choose, starter
 from monitor.spec.compiler.compile import compile_text
 
 SHARED = Path(__file__).parents[3] / ".." / "shared"
@@ -64,6 +65,63 @@ def test_several_agents_must_be_chosen_from() -> None:
     with pytest.raises(NothingSeen, match="no tool call"):
         choose([], None)
     assert choose([agent(), agent(service="other")], "other").service == "other"
+
+
+def test_a_service_of_several_namespaces_must_be_chosen_from() -> None:
+    """The message names them, also the empty one."""
+    found = [agent(), agent(namespace="staging", tools={"other": []})]
+    with pytest.raises(NothingSeen, match=r"with --namespace: '', staging$"):
+        choose(found, "shop agent")
+    with pytest.raises(
+        NothingSeen, match=r"no agent of namespace 'x' was seen; .*: '', staging$"
+    ):
+        choose(found, "shop agent", "x")
+    assert choose(found, None, "staging").tools == {"other": []}
+    assert choose(found, "shop agent", "").namespace == ""
+
+
+def _session(session: str, *tools: str, **more: Any) -> dict[str, Any]:
+    steps = [{"tool": tool, "kind": "progress"} for tool in tools]
+    return {"namespace": "", "session": session, "steps_folded": 0, "steps": steps, **more}
+
+
+def _seen(service: str, **more: Any) -> dict[str, Any]:
+    return {
+        "namespace": "",
+        "service": service,
+        "tools": {"a": [], "b": []},
+        "dialects": ["gen_ai"],
+        "session_from": {},
+        "calls_with_arguments": 1,
+        "switches": [],
+        **more,
+    }
+
+
+def test_runs_are_those_of_the_service_and_namespace_alone() -> None:
+    """The agent's name does not matter: services and namespaces share it. A run of two services is of neither."""
+    sessions = [
+        _session("1", "a", "b", services=["shop"]),
+        _session("2", "b", services=["shop-staging"]),
+        _session("3", "b", "b", services=["shop"], namespace="staging"),
+        _session("4", "b", "a", services=["shop", "shop-staging"]),
+        _session("5", "a", services=[]),
+    ]
+    found = agents(
+        [
+            _seen("shop"),
+            _seen("shop-staging"),
+            _seen("shop", namespace="staging"),
+            _seen("unknown"),
+        ],
+        sessions,
+    )
+    assert [list(each.runs) for each in found] == [
+        [("a", "b")],
+        [("b",)],
+        [("b", "b")],
+        [("a",)],
+    ]
 
 
 def test_what_is_no_file_and_no_service(
