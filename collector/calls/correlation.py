@@ -93,8 +93,10 @@ class Correlation:
 
         `switch` is the setting that turns its arguments on, where they are missing.
         """
-        node = context.node
+        node, parts = context.node, context.tree.parts
         self.place(context, piece)
+        if parts is not None and node.span_id in parts.hints:
+            parts.loosened = True  # what is named below it is inside a call
         if piece.source == SERVER or piece.tool.startswith(PREFIX):
             self._match_mcp(context, piece)
         if node.waiting is None:

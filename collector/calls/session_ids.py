@@ -3,15 +3,19 @@
 Idea: a trace is a turn of a conversation. Its calls are filed under the trace's own id until any of its spans tells
 the conversation's id. Of several claims the one on the lowest rung of the ladder wins, then the earliest.
 
+Ids under two attributes are two names of one conversation: a web application's and its framework's, say. The one on the
+better rung is used, wherever in the trace it stands.
+
 Rules for a trace in which two sessions are claimed (a *split* trace), in this order:
 
-1. A call belongs to the session that its own spans name.
-2. Else to the session that its nearest ancestor names. What runs below a tool call belongs to the session that the
-   tool call was made in, whatever id a sub-agent gives itself there.
-3. Else to the winning claim made below its nearest ancestor that has one below it (a *hint*).
-4. Else to the winning claim of the trace.
+1. What runs below a tool call belongs to the session that the tool call was made in, whatever id a sub-agent gives itself.
+2. A call belongs to the session that its own spans or its ancestors name: on the best rung, then by the nearest span.
+3. A claim on a better rung, made below its nearest ancestor that has one below it (a *hint*), and not inside a tool
+   call, takes precedence.
+4. A call that nothing of these names belongs to the winning claim of the trace.
 
-By 1 and 2 the session is certain; by 3 and 4 it may change with the next span (the call is *loose*).
+By 1 and 2 the session is certain, if the trace has no claim on a better rung. Else it may change with the next span (the
+call is *loose*).
 
 Example: the agent's span names s1, a tool call is below it, and a sub-agent below the tool call names s2. The tool
 call belongs to s1, and so do the sub-agent's calls: they run inside a call of s1.
@@ -25,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mypy_extensions import mypyc_attr
 
 from collector.calls.records import Requester
-from collector.calls.session_claim import Claim
+from collector.calls.session_claim import Claim, SpanClaim
 from collector.calls.span_tree import Node, Parts, Tree
 from collector.calls.trace import Trace
 from collector.decode.span import Resource, Span
@@ -99,6 +103,7 @@ class SessionIds:
         self, session_keys: Sequence[str], namespace_keys: Sequence[str] = NAMESPACE_KEYS
     ) -> None:
         self._session_keys = tuple(session_keys)
+        self._rungs = {name: rung for rung, name in enumerate(self._session_keys)}
         self._namespace_keys = tuple(namespace_keys)
         self._owners: dict[int, Owner] = {}
         self._requesters: dict[Requester, Requester] = {}
@@ -217,6 +222,8 @@ class SessionIds:
         if (claim is not first or start_ns <= trace.first_ns) and trace.is_earlier(
             claim, node.span_id, start_ns
         ):
+            if tree.parts is not None and claim.rung < first.rung:
+                tree.loosen(tree.parts)  # it may be a better name for any call
             trace.set_first(claim, node.span_id, start_ns)
             first = claim
         if trace.split:
@@ -246,33 +253,58 @@ class SessionIds:
             Its key, the attribute that named it, and whether that is certain (else it may still change); None
             if no span claims one.
         """
-        found = _own(call)
-        nested, weak = None, None
+        found, inside = self._own(call), None
+        hinted: SpanClaim | None = None
+        around: Node | None = None
         node = tree.node(call.outer.span_id)
         for above in tree.ancestors(node) if node is not None else ():
-            other, claim = above.call, above.claim
+            other = above.call
             if other is not None and other is not call and other.is_executed:
-                found, nested, weak = _own(other), found or nested, None
-                if found is None and claim is not None:
-                    found = claim.key, claim.name
-                continue
-            if found is None and claim is not None:
-                found = claim.key, claim.name
-            if weak is None:
-                weak = parts.hints.get(above.span_id)
-        certain = found or nested
-        if certain is not None:
-            return (*certain, True)
-        likely = weak or trace.span_claim
+                found, inside, hinted = self._own(other), found or inside, None
+            elif hinted is None:
+                hinted, around = parts.hints.get(above.span_id), above
+            found = _better(above.claim, found)
+        found = found or inside
+        if hinted is not None and around is not None and _counts(tree, hinted, around, found):
+            return (*hinted.whose, False)
+        if found is not None:
+            best = trace.first
+            return found.key, found.name, best is None or found.rung <= best.rung
+        likely = trace.span_claim
         return None if likely is None else (*likely.whose, False)
 
+    def _own(self, call: Call) -> Claim | None:
+        """The session that the call's own spans name."""
+        own = call.own
+        if own is None or own.session is None:
+            return None
+        rung = self._rungs.get(own.session_from, RESOURCE_RUNG)
+        return Claim(rung, own.session, own.session_from)
 
-def _own(call: Call) -> tuple[SessionKey, str] | None:
-    """The session that the call's own spans name."""
-    own = call.own
-    if own is None or own.session is None:
-        return None
-    return own.session, own.session_from
+
+def _better(claim: Claim | None, known: Claim | None) -> Claim | None:
+    """The claim on the better rung; of two on one rung the one that is known, which is nearer."""
+    if known is None or (claim is not None and claim.rung < known.rung):
+        return claim
+    return known
+
+
+def _counts(tree: Tree, hinted: SpanClaim, around: Node, found: Claim | None) -> bool:
+    """True if a claim made below an ancestor names a call for which `found` was named."""
+    if found is None:
+        return True
+    return hinted.claim.rung < found.rung and not _is_inside_call(tree, hinted, around)
+
+
+def _is_inside_call(tree: Tree, claim: SpanClaim, around: Node) -> bool:
+    """True if a tool call stands between the span that made a claim and an ancestor of it."""
+    node = tree.node(claim.span_id)
+    for above in tree.ancestors(node) if node is not None else ():
+        if above is around:
+            return False
+        if above.call is not None and above.call.is_executed:
+            return True
+    return False
 
 
 def requester_of(namespace: str, resource: Mapping[str, Any]) -> Requester:

@@ -396,7 +396,7 @@ class Sessions(_Section):
     id_attributes: Annotated[
         Names,
         Field(
-            description="Attributes that hold a session's id, best first. Without any of them, each trace is a session of its own."
+            description="Attributes that hold a session's id, best first, whichever span of a trace has them. Without any of them, each trace is a session of its own."
         ),
     ] = SESSION_KEYS
     agent_attributes: Annotated[

@@ -60,6 +60,73 @@ def test_the_best_rung_wins(wire: Any, bench: Any) -> None:
     assert list(bench().send(wire.tool("move", attributes=both)).sessions()) == ["one"]
 
 
+WEB_FIRST = ("session.id", CONVERSATION)
+
+
+def _two_names(wire: Any, web: str, below: str) -> list[Any]:
+    """Three web requests of one user, who is named around the agent; the framework names each run."""
+    spans = []
+    for turn, tool in enumerate(("move", "scan", "water")):
+        run = {below: f"run-{turn}"}
+        at = {"trace": f"t{turn}", "start": 10 * turn + 2}
+        spans += [
+            wire.tool(tool, parent=f"run{turn}", attributes=run, **at),
+            wire.span("invoke_agent", run, id=f"run{turn}", parent=f"web{turn}", **at),
+            wire.span("POST /chat", {web: "user-1"}, id=f"web{turn}", kind=2, **at),
+        ]
+    return spans
+
+
+@pytest.mark.parametrize(
+    ("ladder", "web", "below"),
+    [
+        (WEB_FIRST, *WEB_FIRST),
+        (SESSION_KEYS, CONVERSATION, "session.id"),
+        (SESSION_KEYS, "session.id", "langsmith.metadata.thread_id"),
+        (("app.user", "langfuse.session.id"), "app.user", "langfuse.session.id"),
+    ],
+)
+def test_the_best_rung_wins_across_the_spans_of_a_trace(
+    wire: Any, bench: Any, ladder: tuple[str, ...], web: str, below: str
+) -> None:
+    """Two attributes are two names of one conversation: the ladder's better one is used, in any order."""
+    spans = _two_names(wire, web, below)
+    turns = [list(permutations(spans[at : at + 3])) for at in (0, 3, 6)]
+    for orders in zip(*turns, strict=True):
+        sessions = bench(session_keys=ladder).send(*(each for turn in orders for each in turn))
+        steps = sessions.sessions()["user-1"]
+        assert [step["tool"] for step in steps] == ["move", "scan", "water"]
+
+
+def test_a_better_name_beside_a_call_wins(wire: Any, bench: Any) -> None:
+    """The models' spans have the conversation's id, the tools' spans the application's."""
+    app = {"session.id": "user-1"}
+    spans = [
+        _chat(wire, "c1", "one", parent="a", start=1),
+        wire.tool("move", parent="a", start=2, attributes=app),
+        wire.span("agent", app, id="a", start=0, end=4),
+    ]
+    for order in permutations(spans):
+        sessions = bench().send(*order).sessions()
+        assert [step["tool"] for step in sessions["one"]] == ["move"]
+
+
+def test_a_better_name_inside_a_call_is_the_sub_agents_own(wire: Any, bench: Any) -> None:
+    """A framework that names each run is used in a tool: the conversation is that of the tool's caller."""
+    app = {"session.id": "thread-1"}
+    spans = [
+        wire.tool("irrigate", id="call", parent="a", start=1, end=8, attributes=app),
+        _agent(wire, "sub", "run-7", parent="call", start=2, end=7),
+        wire.tool("water", parent="sub", start=3, attributes={CONVERSATION: "run-7"}),
+        wire.tool("move", parent="a", start=8.5, attributes=app),
+        wire.span("agent", app, id="a", start=0, end=9),
+    ]
+    for order in permutations(spans):
+        sessions = bench().send(*order).sessions()
+        tools = [step["tool"] for step in sessions.pop("thread-1")]
+        assert (tools, sessions) == (["irrigate", "water", "move"], {})
+
+
 @pytest.mark.parametrize("key", ["langsmith.trace.session_name", "mcp.session.id"])
 def test_what_is_no_session_id_is_not_read(wire: Any, bench: Any, key: str) -> None:
     """A project's name, and an id that differs per request, name no conversation."""
