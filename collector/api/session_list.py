@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from collector.api.session_query import LISTED_MAX, Matcher, SessionQuery
+from collector.api.session_query import (
+    LISTED_MAX,
+    Follow,
+    Matcher,
+    SessionQuery,
+    follow_nothing,
+)
 from monitor.engine import Monitor
 from monitor.session.judgement import Judgement
 from monitor.session.list_fields import SORTS, summary
@@ -36,7 +42,10 @@ class _Entry(NamedTuple):
 
 
 async def ranked(
-    monitor: Monitor, query: SessionQuery, shown: Callable[[str], str] = str
+    monitor: Monitor,
+    query: SessionQuery,
+    shown: Callable[[str], str] = str,
+    follow: Follow = follow_nothing,
 ) -> dict[str, Any]:
     """The summaries of one page of sessions, and how many sessions match in all.
 
@@ -47,9 +56,10 @@ async def ranked(
         monitor: has the sessions.
         query: which of them, and in what order.
         shown: what is shown of a tool's name.
+        follow: leads from a trace's id to its sessions.
     """
     key, most = SORTS[query.sort], query.offset + query.limit
-    matcher = Matcher(monitor, query, shown) if query.filters else None
+    matcher = Matcher(monitor, query, shown, follow) if query.filters else None
     lump = _DEEP if query.text or query.tool or query.reason or query.severity else _LUMP
     best: list[_Entry] = []
     matching = seen = 0
@@ -91,9 +101,15 @@ class SessionLists:
     while a list is being made waits for the next one, so that none is older than the question.
     """
 
-    def __init__(self, monitor: Monitor, shown: Callable[[str], str] = str) -> None:
+    def __init__(
+        self,
+        monitor: Monitor,
+        shown: Callable[[str], str] = str,
+        follow: Follow = follow_nothing,
+    ) -> None:
         self._monitor = monitor
         self._shown = shown
+        self._follow = follow
         self._waiting: dict[SessionQuery, asyncio.Future[dict[str, Any]]] = {}
         """By query, the list that has not been begun."""
         self._turn = asyncio.Lock()
@@ -114,6 +130,6 @@ class SessionLists:
             del self._waiting[query]
             began = time.thread_time()
             try:
-                return await ranked(self._monitor, query, self._shown)
+                return await ranked(self._monitor, query, self._shown, self._follow)
             finally:
                 self._next = loop.time() + REST * (time.thread_time() - began)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from monitor.engine import Monitor
-from monitor.records import Reason
+from monitor.records import Reason, SessionKey
 from monitor.session.harms import harms, tool_numbers
 from monitor.session.judgement import Judgement
 from monitor.session.list_fields import SORTS, agent_of
@@ -17,10 +17,15 @@ __all__ = [
     "LISTED_MAX",
     "OFFSET_MAX",
     "RANKED",
+    "Follow",
     "Matcher",
     "SessionQuery",
+    "follow_nothing",
     "whole_number",
 ]
+
+Follow = Callable[[str, str | None], Sequence[SessionKey]]
+"""A trace's id and a namespace (None: any) -> the sessions that its calls are in now."""
 
 LISTED_MAX = 1_000
 """Sessions of one list."""
@@ -124,6 +129,11 @@ def _number(query: Mapping[str, str], name: str) -> int:
     return whole_number(query.get(name) or ("200" if name == "limit" else "0"), name)
 
 
+def follow_nothing(_trace_id: str, _namespace: str | None = None) -> Sequence[SessionKey]:
+    """Where no trace is known."""
+    return ()
+
+
 class Matcher:
     """Compares judgements with a query.
 
@@ -131,12 +141,18 @@ class Matcher:
         monitor: knows the tools' names.
         query: what is asked for.
         shown: what is shown of a tool's name: hidden names are not found by what they hide.
+        follow: leads from a trace's id to its sessions.
     """
 
     def __init__(
-        self, monitor: Monitor, query: SessionQuery, shown: Callable[[str], str] = str
+        self,
+        monitor: Monitor,
+        query: SessionQuery,
+        shown: Callable[[str], str] = str,
+        follow: Follow = follow_nothing,
     ) -> None:
         self._query = query
+        self._of_trace = frozenset(follow(query.text, query.namespace) if query.text else ())
         self._text_of = monitor.tool_name
         self._tools = _tools(monitor, query.tool, shown) if query.tool else None
         text = query.text
@@ -182,6 +198,8 @@ class Matcher:
     def _has_text(self, session: Session, judgement: Judgement) -> bool:
         agent, spec = agent_of(session, judgement), judgement.judge.spec.id
         if self._query.text in f"{session.key.id}\n{agent}\n{spec}".casefold():
+            return True
+        if session.key in self._of_trace:
             return True
         if _calls_any(judgement, self._text_tools):
             return True

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from collector.api.denied_calls import mark_overruled, prevented
 from collector.api.query_string import check_names, parameters
-from collector.api.session_query import FILTERS, Matcher, SessionQuery, whole_number
+from collector.api.session_query import (
+    FILTERS,
+    Follow,
+    Matcher,
+    SessionQuery,
+    follow_nothing,
+    whole_number,
+)
 from collector.calls.decision_records import DecisionRecords
 from collector.calls.seen_agents import Inventory
 from collector.net.asgi import Receive, Scope, Send, send_json
@@ -39,8 +46,9 @@ class Admin:
 
     `GET /api/v1/sessions` gives `{"sessions": [judgement, ...]}`, most recently active first,
     and takes `limit` and the filters of `SessionQuery`. `GET /api/v1/sessions/{session}` gives all
-    judgements of one session (its id percent-encoded) and its prevented calls, or 404. `GET /api/v1/seen` gives what was
-    seen of each service, with or without a spec, and the scopes that spans came from.
+    judgements of one session (its id percent-encoded) and its prevented calls, or 404. A trace's id leads to the sessions
+    of its calls. `GET /api/v1/seen` gives what was seen of each service, with or without a spec, and the scopes that
+    spans came from.
     """
 
     def __init__(
@@ -51,8 +59,10 @@ class Admin:
         redaction: Redaction | None = None,
         denied: DecisionRecords | None = None,
         scopes: Mapping[str, bool] = _NO_SCOPES,
+        follow: Follow = follow_nothing,
     ) -> None:
         self._monitor = monitor
+        self._follow = follow
         self._denied = denied or DecisionRecords()
         self._redaction = redaction or Redaction()
         self._seen = seen
@@ -104,19 +114,32 @@ class Admin:
         original = self._redaction.original
         if namespace is not None:
             namespace = original(namespace)
-        session_id = original(session)
-        found = self._monitor.find(session_id, namespace)
-        denied = prevented(self._denied, session_id, namespace)
-        if found or denied:
-            mark_overruled(found, self._denied, session_id)
-            shown = self._redaction.shown({"sessions": found, "prevented": denied})
+        found = self._judged(original(session), namespace)
+        if any(found):
+            shown = self._redaction.shown(found._asdict())
             await send_json(send, 200, shown)
         else:
             await send_json(send, 404, {"error": "no such session", "session": session})
 
+    def _judged(self, session: str, namespace: str | None) -> _Judged:
+        """A session as it is shown; where no session has this id, those of the trace with this id."""
+        found = self._of(session, namespace)
+        if not any(found):
+            for key in self._follow(session, namespace):
+                more = self._of(key.id, key.namespace)
+                found = _Judged(
+                    found.sessions + more.sessions, found.prevented + more.prevented
+                )
+        return found
+
+    def _of(self, session: str, namespace: str | None) -> _Judged:
+        found = self._monitor.find(session, namespace)
+        mark_overruled(found, self._denied, session)
+        return _Judged(found, prevented(self._denied, session, namespace))
+
     async def _list(self, listed: _Listed) -> AsyncIterator[bytes]:
         limit, query = listed
-        matcher = Matcher(self._monitor, query, self._redaction.name)
+        matcher = Matcher(self._monitor, query, self._redaction.name, self._follow)
         yield b'{"sessions":['
         part: list[bytes] = []
         size = shown = 0
@@ -133,6 +156,13 @@ class Admin:
                 part.clear()
                 size = 0
         yield b"".join(part) + b"]}"
+
+
+class _Judged(NamedTuple):
+    """What is answered about one session."""
+
+    sessions: list[dict[str, Any]]
+    prevented: list[dict[str, Any]]
 
 
 class _Listed(NamedTuple):

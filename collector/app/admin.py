@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from collector.api.reload import ReloadEndpoint
+from collector.api.session_query import Follow
 from collector.api.session_view.about import About
 from collector.api.session_view.routes import SessionView
 from collector.api.sessions import Admin
@@ -39,6 +40,7 @@ def build_admin(
     addresses: Mapping[str, str],
     denied: DecisionRecords,
     scopes: Mapping[str, bool],
+    follow: Follow,
 ) -> Application:
     """The API and the session view, behind tokens where the settings ask for them.
 
@@ -53,9 +55,10 @@ def build_admin(
         addresses: of all listeners, by name; filled when they are bound.
         denied: calls that were denied before they were made.
         scopes: instrumentation scopes that spans came from -> whether they follow a convention of agents.
+        follow: leads from a trace's id to the sessions of its calls.
     """
     guard = Guard(settings.admin, settings.admin_names)
-    admin = Admin(monitor, seen, health, redaction, denied, scopes)
+    admin = Admin(monitor, seen, health, redaction, denied, scopes, follow)
     view = SessionView(
         VerdictStream(ReloadEndpoint(admin, reloader), feed),
         monitor,
@@ -70,6 +73,7 @@ def build_admin(
             joined_until_ns=monitor.joined_until_ns,
         ),
         redaction=redaction,
+        follow=follow,
     )
     tokens_file = settings.admin_auth.bearer.tokens_file
     if tokens_file is None:

@@ -401,6 +401,7 @@ class App:
                 self.addresses,
                 self._pipeline.decision_records,
                 self._pipeline.scopes,
+                self._pipeline.sessions_of,
             )
             found["admin"] = build_observer(
                 "admin", admin, settings, self._capacity.observer, self._stats

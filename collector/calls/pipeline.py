@@ -63,7 +63,7 @@ from collector.dialects.read import (
 from collector.dialects.unclear import UNCLEAR
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
-from monitor.records import Evidence, Verdict
+from monitor.records import Evidence, SessionKey, Verdict
 
 __all__ = ["Pipeline"]
 
@@ -324,6 +324,16 @@ class Pipeline:
     def may_be_call(self, span: Span) -> bool:
         """True for a span whose shape may be that of a tool call."""
         return bool(self._plans.of(span).calls)
+
+    def sessions_of(self, trace_id: str, namespace: str | None = None) -> list[SessionKey]:
+        """The sessions that the calls of a trace are in now, in one namespace or in any; none where it is no trace.
+
+        A call may have been told under its trace's id before its session was known.
+        """
+        try:
+            return self._traces.sessions(bytes.fromhex(trace_id), namespace)
+        except ValueError:
+            return []
 
     def memory(self) -> dict[str, int]:
         """Bytes that are held, about, by what holds them."""

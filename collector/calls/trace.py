@@ -169,6 +169,14 @@ class Trace:
         """Its session; None while no claim or call has asked for it."""
         return self._key
 
+    def sessions(self) -> list[SessionKey]:
+        """The sessions of its calls: several where it is split."""
+        keys = [] if self._key is None else [self._key]
+        if self.split and self.tree is not None:
+            calls = [node.call for node in self.tree.calls()]
+            keys += [call.judged.session for call in calls if call is not None and call.judged]
+        return list(dict.fromkeys(keys))
+
     @property
     def is_plain(self) -> bool:
         """True if nothing is open or uncounted, and nothing rare is known of it."""

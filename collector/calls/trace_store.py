@@ -25,6 +25,7 @@ from typing import Any, Final
 from collector.calls.settled_trace import Settled, settled
 from collector.calls.span_tree import TREE_MAX, Parts, Tree
 from collector.calls.trace import Trace
+from monitor.records import SessionKey
 from monitor.tenants import Holdings
 from monitor.weights import arguments_bytes
 
@@ -164,6 +165,12 @@ class Traces:
             if known is not None:
                 return known if isinstance(known, Trace) else known.trace(namespace, trace_id)
         return None
+
+    def sessions(self, trace_id: bytes, namespace: str | None = None) -> list[SessionKey]:
+        """The sessions of a trace's calls as far as is known, of the trace with this id in one namespace or in any."""
+        namespaces = {*self._recent, *self._older} if namespace is None else {namespace}
+        found = [self.find(each, trace_id) for each in sorted(namespaces)]
+        return [key for trace in found if trace is not None for key in trace.sessions()]
 
     def _renewed(self, namespace: str, trace_id: bytes) -> Trace:
         """A trace that is new, or of the older generation."""

@@ -11,7 +11,7 @@ from collector.api.change_stream import Events
 from collector.api.query_string import check_names, parameters
 from collector.api.reference_view import tree
 from collector.api.session_list import SessionLists, SessionQuery
-from collector.api.session_query import RANKED
+from collector.api.session_query import RANKED, Follow, follow_nothing
 from collector.api.session_view.about import About
 from collector.api.session_view.files import FILES, send_file
 from collector.api.session_view.runbooks import PATH as RUNBOOKS
@@ -33,6 +33,7 @@ from monitor.engine import Monitor
 from monitor.session.harms import harms
 from monitor.session.judgement import Judgement
 from monitor.session.list_fields import agent_of, trail
+from monitor.session.session import Session
 
 __all__ = ["SessionView"]
 
@@ -66,13 +67,15 @@ class SessionView:
         about: About | None = None,
         *,
         redaction: Redaction | None = None,
+        follow: Follow = follow_nothing,
     ) -> None:
         self._api = api
+        self._follow = follow
         self._redaction = redaction or Redaction()
         self._monitor = monitor
         self._guard = guard
         self._events = Events(monitor, health, self._redaction)
-        self._lists = SessionLists(monitor, self._redaction.name)
+        self._lists = SessionLists(monitor, self._redaction.name, follow)
         self._encoded: tuple[Mapping[str, Any], bytes] = {}, b""
         """The last list, and as it is sent."""
         self._turn = asyncio.Lock()
@@ -174,13 +177,21 @@ class SessionView:
                 },
                 **_learnt_tree(judgement),
             }
-            for session, judgement in self._monitor.named(name, query.get("namespace"))
+            for session, judgement in self._named(name, query.get("namespace"))
         ]
         if found:
             await send_json(send, 200, self._redaction.shown({"trails": found}))
         else:
             shown = self._redaction.name(name)
             await send_json(send, 404, {"error": "no such session", "session": shown})
+
+    def _named(self, name: str, namespace: str | None) -> list[tuple[Session, Judgement]]:
+        """Sessions with this id, each with its judgements; else those of the trace with this id."""
+        found = list(self._monitor.named(name, namespace))
+        if not found:
+            for key in self._follow(name, namespace):
+                found += self._monitor.named(key.id, key.namespace)
+        return found
 
 
 def _learnt_tree(judgement: Judgement) -> dict[str, Any]:

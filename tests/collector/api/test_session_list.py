@@ -12,6 +12,7 @@ import pytest
 
 from collector.api import session_list
 from collector.api.session_list import LISTED_MAX, REST, SessionLists, SessionQuery, ranked
+from collector.api.session_query import Follow, follow_nothing
 from collector.api.session_view.about import About
 from collector.api.session_view.routes import SessionView
 from collector.net.health import Health
@@ -65,7 +66,13 @@ def names(monitor: Monitor, **query: str) -> list[str]:
     return [row["session"] for row in found["sessions"]]
 
 
-def ask(monitor: Monitor, path: str, query: str = "", method: str = "GET") -> tuple[int, Any]:
+def ask(
+    monitor: Monitor,
+    path: str,
+    query: str = "",
+    method: str = "GET",
+    follow: Follow = follow_nothing,
+) -> tuple[int, Any]:
     sent: list[Any] = []
 
     async def api(*_: Any) -> None:
@@ -79,7 +86,7 @@ def ask(monitor: Monitor, path: str, query: str = "", method: str = "GET") -> tu
 
     health = Health()
     health.ready = True
-    app = SessionView(api, monitor, health, Guard("127.0.0.1:1"), ABOUT)
+    app = SessionView(api, monitor, health, Guard("127.0.0.1:1"), ABOUT, follow=follow)
     scope = {
         "method": method,
         "path": path,
@@ -284,6 +291,19 @@ def test_what_is_not_the_pages_is_the_apis(monitor: Monitor) -> None:
     assert about["receivers"] == {"http": "127.0.0.1:4318"}
     assert (about["tls"], about["token"], about["show_arguments"]) == (False, False, False)
     assert ask(monitor, "/api/v1/trails/nobody")[0] == 404
+
+
+def test_a_traces_id_leads_to_the_trails_of_its_sessions(monitor: Monitor) -> None:
+    """A link that names the trace opens the session that its calls are in now."""
+
+    def follow(trace: str, _namespace: str | None) -> list[SessionKey]:
+        return [SessionKey("", "one")] if trace == "0af7" else []
+
+    wanted = ask(monitor, "/api/v1/trails/one")
+    assert wanted[0] == 200
+    assert ask(monitor, "/api/v1/trails/0af7", follow=follow) == wanted
+    _, found = ask(monitor, "/api/v1/sessions", "steps=0&q=0af7", follow=follow)
+    assert [row["session"] for row in found["sessions"]] == ["one"]
 
 
 def test_lists_are_shared_and_rest(monitor: Monitor, monkeypatch: pytest.MonkeyPatch) -> None:

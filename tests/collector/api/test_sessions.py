@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from collector.api.session_query import Follow, follow_nothing
 from collector.api.sessions import Admin
 from collector.calls.seen_agents import Inventory
 from collector.net.health import Health
@@ -44,7 +45,12 @@ def call(session: str, namespace: str = "", number: int = 0) -> ToolCall:
 
 
 def ask(
-    monitor: Monitor, path: bytes, query: bytes = b"", method: str = "GET", ready: bool = True
+    monitor: Monitor,
+    path: bytes,
+    query: bytes = b"",
+    method: str = "GET",
+    ready: bool = True,
+    follow: Follow = follow_nothing,
 ) -> Answer:
     health = Health()
     health.ready = ready
@@ -64,7 +70,7 @@ def ask(
         "query_string": query,
         "headers": [],
     }
-    asyncio.run(Admin(monitor, Inventory(), health)(scope, receive, send))
+    asyncio.run(Admin(monitor, Inventory(), health, follow=follow)(scope, receive, send))
     body = b"".join(message.get("body", b"") for message in sent)
     return Answer(sent[0]["status"], dict(sent[0]["headers"]), body)
 
@@ -239,3 +245,19 @@ def test_an_unknown_parameter_is_repeated_in_part() -> None:
 
     assert answer.status == 400
     assert len(answer.body) < 200
+
+
+def test_a_traces_id_leads_to_its_sessions() -> None:
+    """By its path and in a search, but for a session that has this id itself."""
+
+    def follow(trace: str, namespace: str | None) -> list[SessionKey]:
+        known = [SessionKey("", "one"), SessionKey("", "two")]
+        return known if trace in ("0af7", "three") and not namespace else []
+
+    monitor = filled("one", "two", "three")
+    sessions = b"/api/v1/sessions"
+    assert names(ask(monitor, sessions + b"/0af7", follow=follow)) == ["one", "two"]
+    assert names(ask(monitor, sessions + b"/three", follow=follow)) == ["three"]
+    assert names(ask(monitor, sessions, b"q=0AF7", follow=follow)) == ["two", "one"]
+    assert ask(monitor, sessions + b"/0af7", b"namespace=acme", follow=follow).status == 404
+    assert ask(monitor, sessions + b"/0af7").status == 404

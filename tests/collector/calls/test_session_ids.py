@@ -14,7 +14,7 @@ from collector.calls.trace_store import Traces
 from collector.dialects.choose import SESSION_KEYS
 from monitor.records import SessionKey
 from monitor.spec.read import load_specs
-from tests.collector.conftest import hex_id
+from tests.collector.conftest import BASE, SECOND, hex_id
 
 CONVERSATION = "gen_ai.conversation.id"
 
@@ -161,6 +161,28 @@ def test_an_id_told_late_moves_what_was_held(wire: Any, bench: Any) -> None:
         sessions = bench().send(*order).sessions()
         assert [step["tool"] for step in sessions.pop("s1")] == ["move", "scan"]
         assert sessions == {}
+
+
+def test_a_traces_id_leads_to_the_sessions_of_its_calls(wire: Any, bench: Any) -> None:
+    """Also once its spans are forgotten, and to each conversation of a trace that has several."""
+    found = bench()
+    found.send(wire.tool("move", parent="root"), wire.tool("move", trace="lone"))
+    sessions_of = found.pipeline.sessions_of
+    trace, lone = hex_id("trace", 16), hex_id("lone", 16)
+    assert sessions_of(trace) == [("", trace)]
+
+    found.send(_agent(wire, "root", "s1", end=3))
+    assert sessions_of(trace) == [("", "s1")]
+    assert sessions_of(lone, "") == [("", lone)]
+    for _ in range(3):  # periods, after which spans are forgotten
+        found.pipeline.tick(BASE + 7_200 * SECOND)
+        found.send(wire.span("tick", trace="other"), now=3600 + 600 * 3)
+    assert sessions_of(trace, "") == [("", "s1")]
+
+    several = bench().send(*_two_in_one_trace(wire)).pipeline.sessions_of(trace)
+    assert sorted(each.id for each in several) == ["one", "two"]
+    assert [sessions_of(each) for each in ("s1", "", "zz", hex_id("no", 16))] == [[]] * 4
+    assert sessions_of(trace, "another tenant") == []
 
 
 def test_several_traces_of_one_conversation_are_one_session(wire: Any, bench: Any) -> None:
