@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self, TypeVar, overload
 
-from guard.decision import Decision, Outcome, Policy
+from guard.decision import NO_SPEC, Decision, Outcome, Policies, Policy
+from guard.forks import renew_after_fork
 from guard.question import Call, Question, Shared, current_span
 from guard.wrapping import OnDenied, wrapped
 
@@ -21,6 +22,9 @@ Session = str | Callable[[], str]
 
 BATCH_MAX: Final = 64
 """Calls that are decided as one group; more are decided in several."""
+
+SESSIONS_MAX: Final = 65_536
+"""Sessions that `new_session` can tell apart; of later ones it says nothing."""
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -39,6 +43,9 @@ class BaseGuard(ABC):
         attributes: more that specs match on, as the resource attributes of its spans.
         on_unavailable: what is done with a call where there is no decision.
         on_unknown: what is done with a call of which nobody knows whether it is harmful.
+        on_no_spec: what is done with a call of an agent that no spec matches.
+        new_session: True says that the first call that this guard asks about is the first of its session, so that
+            nothing came before it that the monitor has not seen.
 
     Raises:
         ValueError: an attribute or a policy cannot be used.
@@ -53,23 +60,33 @@ class BaseGuard(ABC):
         attributes: Mapping[str, Any] = _NOTHING,
         on_unavailable: Policy = "allow",
         on_unknown: Policy = "allow",
+        on_no_spec: Policy = "allow",
+        new_session: bool = False,
     ) -> None:
         for key, value in attributes.items():
             if not isinstance(value, str | int | float | bool):
                 raise ValueError(f"attributes.{key}: expected a text, a number or a boolean")  # noqa: TRY004
-        for name, given in (("on_unavailable", on_unavailable), ("on_unknown", on_unknown)):
+        policies = Policies(on_unavailable, on_unknown, on_no_spec)
+        for name, given in policies._asdict().items():
             if given not in ("allow", "deny"):
                 raise ValueError(f"{name}: expected allow or deny, found {given!r}")
         self.session = session
         self.agent = agent
         self.service = service
         self.attributes = attributes
-        self.on_unavailable: Final = on_unavailable
-        self.on_unknown: Final = on_unknown
+        self.policies: Final = policies
+        self._tells_new = new_session
+        self._begun: set[str] = set()
+        """Sessions of which a call was let through."""
         self._counting = threading.Lock()
         self._counts: Counter[str] = Counter()
         self._reported: set[str] = set()
         self._reported_session = False
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """After a fork: the lock may be held by a thread that is not here."""
+        self._counting = threading.Lock()
 
     # --- one call ------------------------------------------------------------------------------
 
@@ -85,6 +102,7 @@ class BaseGuard(ABC):
         span_id: str = "",
         parent_span_id: str = "",
         commit: bool = True,
+        new_session: bool = False,
     ) -> Decision:
         """Decides on one call.
 
@@ -98,9 +116,13 @@ class BaseGuard(ABC):
             span_id: of the call's own span, 16 hexadecimal digits.
             parent_span_id: of the span that it will be below.
             commit: False only asks: the call is not counted on by what is asked later.
+            new_session: True says that no call of the session was made before this one.
         """
         call = Call(tool, arguments, call_id, span_id, parent_span_id)
-        return self._decide(self._question([call], session, agent, trace_id, commit=commit))[0]
+        question = self._question(
+            [call], session, agent, trace_id, commit=commit, new_session=new_session
+        )
+        return self._decide(question)[0]
 
     async def acheck(
         self,
@@ -114,12 +136,14 @@ class BaseGuard(ABC):
         span_id: str = "",
         parent_span_id: str = "",
         commit: bool = True,
+        new_session: bool = False,
     ) -> Decision:
         """As `check`, in an asyncio event loop."""
         call = Call(tool, arguments, call_id, span_id, parent_span_id)
-        return (
-            await self._adecide(self._question([call], session, agent, trace_id, commit=commit))
-        )[0]
+        question = self._question(
+            [call], session, agent, trace_id, commit=commit, new_session=new_session
+        )
+        return (await self._adecide(question))[0]
 
     # --- a model's parallel calls ----------------------------------------------------------------
 
@@ -131,9 +155,12 @@ class BaseGuard(ABC):
         agent: str = "",
         trace_id: str = "",
         commit: bool = True,
+        new_session: bool = False,
     ) -> list[Decision]:
         """Decides on calls that are made side by side, as one group; in their order."""
-        questions = self._batches(calls, session, agent, trace_id, commit=commit)
+        questions = self._batches(
+            calls, session, agent, trace_id, commit=commit, new_session=new_session
+        )
         return [found for each in questions for found in self._decide(each)]
 
     async def acheck_all(
@@ -144,9 +171,12 @@ class BaseGuard(ABC):
         agent: str = "",
         trace_id: str = "",
         commit: bool = True,
+        new_session: bool = False,
     ) -> list[Decision]:
         """As `check_all`, in an asyncio event loop."""
-        questions = self._batches(calls, session, agent, trace_id, commit=commit)
+        questions = self._batches(
+            calls, session, agent, trace_id, commit=commit, new_session=new_session
+        )
         return [found for each in questions for found in await self._adecide(each)]
 
     # --- what became of it -----------------------------------------------------------------------
@@ -171,10 +201,11 @@ class BaseGuard(ABC):
     def counts(self) -> dict[str, int]:
         """What was decided, and what was not, since the start.
 
-        Keys: `allow`, `deny`, `unknown`, `would_deny`, and why there was no decision, in one word.
+        Keys: `allow`, `deny`, `unknown`, `no_spec`, `would_deny`, why there was no decision, in one word, and
+        `unjudged`: all calls that no spec matched, or of which nobody could be asked.
         """
         with self._counting:
-            return dict(self._counts)
+            return {key: count for key, count in self._counts.items() if count}
 
     # --- functions -------------------------------------------------------------------------------
 
@@ -227,7 +258,14 @@ class BaseGuard(ABC):
         """As `_decide`, in an event loop."""
 
     def _batches(
-        self, calls: Iterable[Call], session: str, agent: str, trace_id: str, *, commit: bool
+        self,
+        calls: Iterable[Call],
+        session: str,
+        agent: str,
+        trace_id: str,
+        *,
+        commit: bool,
+        new_session: bool,
     ) -> list[Question]:
         found = list(calls)
         return [
@@ -237,6 +275,7 @@ class BaseGuard(ABC):
                 agent,
                 trace_id,
                 commit=commit,
+                new_session=new_session,
                 batch=True,
             )
             for start in range(0, len(found), BATCH_MAX)
@@ -250,6 +289,7 @@ class BaseGuard(ABC):
         trace_id: str,
         *,
         commit: bool,
+        new_session: bool,
         batch: bool = False,
     ) -> Question:
         if not trace_id:
@@ -260,22 +300,40 @@ class BaseGuard(ABC):
                 else call._replace(span_id="" if batch else span_id, parent_span_id=parent)
                 for call in calls
             ]
+        session = session or self._current_session()
         shared = Shared(
-            session or self._current_session(),
+            session,
             agent or self.agent,
             self.service,
             trace_id,
             self.attributes,
             commit,
+            new_session or (self._tells_new and (session or trace_id) not in self._begun),
         )
         return Question(shared, calls, batch)
 
-    def _count(self, decisions: Iterable[Decision]) -> None:
+    def _count(self, question: Question, decisions: Sequence[Decision]) -> None:
         with self._counting:
             for each in decisions:
                 self._counts[each.unavailable or each.decision] += 1
-                if each.would_deny:
-                    self._counts["would_deny"] += 1
+                self._counts["would_deny"] += each.would_deny
+                self._counts["unjudged"] += not each.judged
+        if self._tells_new and any(each.allowed for each in decisions):
+            self._begin(question.shared.session or question.shared.trace_id)
+        for each in decisions:
+            if each.decision == NO_SPEC and self._is_first(NO_SPEC):
+                _log.warning(
+                    "offrails guard: %s (it is %r now); more are counted only",
+                    each.notice, self.service,
+                )  # fmt: skip
+
+    def _begin(self, session: str) -> None:
+        """A call of the session goes ahead: it is new no more."""
+        if len(self._begun) < SESSIONS_MAX:
+            self._begun.add(session)
+        elif session not in self._begun:
+            self._tells_new = False
+            self._lose("new_sessions_lost", OverflowError(f"{SESSIONS_MAX} sessions"))
 
     def _lose(self, what: str, problem: Exception) -> None:
         """Counts what is lost beside a decision, and logs the first of each kind."""
@@ -296,7 +354,7 @@ class BaseGuard(ABC):
             _log.warning(
                 "offrails guard: no decision (%s): such calls are %s; more are counted only",
                 why,
-                "made" if self.on_unavailable == "allow" else "not made",
+                "made" if self.policies.on_unavailable == "allow" else "not made",
                 exc_info=problem if why == "internal" else None,
             )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import time
 import weakref
@@ -14,24 +13,25 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from guard.base import BaseGuard, Session
-from guard.connection import Answer, Connection, Failure, Loop
+from guard.connection import Connection, Loop
 from guard.decision import Decision, Outcome, Policy, UnreadableError
 from guard.question import Question
+from guard.wire import (
+    DECIDE,
+    OUTCOME,
+    TOO_MUCH,
+    URL,
+    Failure,
+    outcome_body,
+    read_answer,
+    read_outcome,
+)
 
 __all__ = ["CLOSE_SECONDS", "DEADLINE_SECONDS", "URL", "Guard"]
-
-URL: Final = "http://127.0.0.1:4320"
-"""Where a service on this machine decides."""
 
 DEADLINE_SECONDS: Final = 0.05
 CLOSE_SECONDS: Final = 1.0
 """How long `close`, and the end of the process, wait for outcomes that are on their way."""
-
-DECIDE: Final = "/api/v1/decide"
-OUTCOME: Final = "/api/v1/outcome"
-
-_TOO_MUCH: Final = (400, 413)
-"""What the service answers where it cannot read the arguments, or finds them too long."""
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -54,6 +54,9 @@ class Guard(BaseGuard):
         attributes: more that specs match on, as the resource attributes of its spans.
         on_unavailable: what is done with a call where nobody could be asked in time.
         on_unknown: what is done with a call of which nobody knows whether it is harmful.
+        on_no_spec: what is done with a call of an agent that no spec matches.
+        new_session: True says that the first call that this guard asks about is the first of its session, so that
+            nothing came before it that the service has not seen.
         deadline_seconds: how long a check takes at most, whatever happens.
         token: of the service's `decide` listener.
         ca: file with the trusted authorities, PEM; the system's where it is not given.
@@ -73,6 +76,8 @@ class Guard(BaseGuard):
         attributes: Mapping[str, Any] = _NOTHING,
         on_unavailable: Policy = "allow",
         on_unknown: Policy = "allow",
+        on_no_spec: Policy = "allow",
+        new_session: bool = False,
         deadline_seconds: float = DEADLINE_SECONDS,
         token: str | None = None,
         ca: str | None = None,
@@ -84,6 +89,8 @@ class Guard(BaseGuard):
             attributes=attributes,
             on_unavailable=on_unavailable,
             on_unknown=on_unknown,
+            on_no_spec=on_no_spec,
+            new_session=new_session,
         )
         self.deadline_seconds: Final = deadline_seconds
         self._connection = Connection(url, token, ca)
@@ -92,9 +99,10 @@ class Guard(BaseGuard):
     def counts(self) -> dict[str, int]:
         """What was decided, and what was not, since the start.
 
-        Keys: `allow`, `deny`, `unknown`, `would_deny`; why nobody could be asked: `deadline`,
+        Keys: `allow`, `deny`, `unknown`, `no_spec`, `would_deny`; why nobody could be asked: `deadline`,
         `connection`, `busy` (too much is on its way), `overloaded` (429, 503), `unauthorized` (401,
-        403), `refused` (another 4xx), `error` (5xx), `unreadable`, `internal`; `outcomes_lost`.
+        403), `refused` (another 4xx), `error` (5xx), `unreadable`, `internal`; `unjudged`: all of these and
+        `no_spec`; `outcomes_lost`, `new_sessions_lost`.
         """
         return super().counts()
 
@@ -123,7 +131,7 @@ class Guard(BaseGuard):
         except BaseException:
             self._drop(asked)
             raise
-        self._count(found)
+        self._count(question, found)
         return found
 
     async def _adecide(self, question: Question) -> list[Decision]:
@@ -136,7 +144,7 @@ class Guard(BaseGuard):
             self._drop(asked)
             raise
         found = answer.result() if answer.done() else self._leave(asked)
-        self._count(found)
+        self._count(question, found)
         return found
 
     def _ask(self, question: Question) -> _Asked:
@@ -165,9 +173,9 @@ class Guard(BaseGuard):
         """Runs on the loop: one question and its answer, in time or late."""
         try:
             answer = await loop.post(DECIDE, body)
-            if answer.status in _TOO_MUCH and any(each.arguments for each in question.calls):
+            if answer.status in TOO_MUCH and any(each.arguments for each in question.calls):
                 answer = await loop.post(DECIDE, question.body(arguments=False))
-            decisions = _read(answer, question, self.on_unknown)
+            decisions = read_answer(answer, question, self._read)
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
             asked.settle(self._decisions(problem, asked.calls))
             return
@@ -185,19 +193,18 @@ class Guard(BaseGuard):
         else:
             why = "unreadable" if isinstance(problem, UnreadableError) else "internal"
         self._report(why, problem)
-        return [Decision.without_answer(why, self.on_unavailable)] * calls
+        return [Decision.without_answer(why, self.policies)] * calls
+
+    def _read(self, answer: Any) -> Decision:
+        return Decision.read(answer, self.policies)
 
     # --- outcomes --------------------------------------------------------------------------------
 
     async def _send_outcome(self, decision_id: str, outcome: Outcome, loop: Loop) -> None:
-        body = json.dumps({"decision_id": decision_id, "outcome": outcome}).encode()
         try:
-            answer = await loop.post(OUTCOME, body)
+            read_outcome(await loop.post(OUTCOME, outcome_body(decision_id, outcome)))
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
             self._lose("outcomes_lost", problem)
-        else:
-            if answer.status not in (200, 409):  # 409: spans were faster
-                self._lose("outcomes_lost", Failure(_why(answer.status)))
 
 
 class _Asked:
@@ -227,33 +234,3 @@ class _Asked:
                 return False
             self._left, self.made = True, made
             return True
-
-
-def _read(answer: Answer, question: Question, on_unknown: Policy) -> list[Decision]:
-    """The decisions of an answer.
-
-    Raises:
-        Failure: the service gives none.
-        UnreadableError: they cannot be read.
-    """
-    if answer.status != 200:
-        raise Failure(_why(answer.status))
-    try:
-        found = json.loads(answer.body)
-    except (ValueError, RecursionError) as problem:
-        raise UnreadableError(str(problem)) from problem
-    if question.batch:
-        found = found.get("decisions") if isinstance(found, dict) else None
-    else:
-        found = [found]
-    if not isinstance(found, list) or len(found) != len(question.calls):
-        raise UnreadableError("not one decision for each call")
-    return [Decision.read(each, on_unknown) for each in found]
-
-
-def _why(status: int) -> str:
-    if status in (401, 403):
-        return "unauthorized"
-    if status in (429, 503):
-        return "overloaded"
-    return "refused" if 400 <= status < 500 else "error"

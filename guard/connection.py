@@ -9,19 +9,19 @@ late is still acted upon.
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
 import threading
-import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
-from urllib.parse import urlsplit
+from typing import Any, Final
 
 import httpcore
 
-__all__ = ["Answer", "Connection", "Failure", "Loop"]
+from guard.forks import renew_after_fork
+from guard.wire import Address, Answer, Failure, headers_of
+
+__all__ = ["Connection", "Loop"]
 
 CONNECTIONS_MAX: Final = 16
 """Kept. One is enough for an agent that makes a call at a time."""
@@ -40,17 +40,6 @@ REQUEST_SECONDS: Final = 2.0
 """How long a request goes on, whoever waits for it: long enough for a first TLS connection."""
 
 
-class Answer(NamedTuple):
-    """An HTTP answer."""
-
-    status: int
-    body: bytes
-
-
-class Failure(Exception):  # noqa: N818 - no error of ours
-    """There is no answer; the text says why in one word."""
-
-
 class Connection:
     """Sends JSON to one service.
 
@@ -65,25 +54,18 @@ class Connection:
     """
 
     def __init__(self, url: str, token: str | None = None, ca: str | None = None) -> None:
-        self._base, self._socket = _address(url)
-        self._headers = [
-            (b"host", urlsplit(self._base).netloc.rpartition("@")[2].encode()),
-            (b"user-agent", b"offrails-guard"),
-            (b"accept-encoding", b"identity"),
-            (b"content-type", b"application/json"),
-            *([(b"authorization", f"Bearer {token}".encode())] if token else []),
-        ]
+        self._address = Address.of(url)
+        self._headers = headers_of(self._address, token)
         # Reading the system's authorities takes 20 to 60 ms, so it is done now, and for TLS alone.
-        with_tls = self._base.startswith("https:")
         self._trust: ssl.SSLContext = (
             ssl.create_default_context(cafile=ca)
-            if with_tls
+            if self._address.has_tls
             else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         )
         self._lock = threading.Lock()
         self._running: Loop | None = None
-        self._loop()
-        _CONNECTIONS.add(self)
+        self._loop().warm_up(FIRST_SECONDS)
+        renew_after_fork(self)
 
     def run(self, work: Callable[[Loop], Coroutine[Any, Any, None]]) -> None:
         """Starts work on the loop and returns at once; the work gets the loop to `post` with.
@@ -103,7 +85,7 @@ class Connection:
     def _loop(self) -> Loop:
         with self._lock:
             if self._running is None:
-                self._running = Loop(self._pool(), self._base, self._headers)
+                self._running = Loop(self._pool(), self._address.base, self._headers)
             return self._running
 
     def _pool(self) -> httpcore.AsyncConnectionPool:
@@ -112,10 +94,10 @@ class Connection:
             ssl_context=self._trust,
             max_connections=CONNECTIONS_MAX,
             max_keepalive_connections=CONNECTIONS_MAX,
-            uds=self._socket,
+            uds=self._address.socket,
         )
 
-    def forget(self) -> None:
+    def renew(self) -> None:
         """After a fork: the thread is the parent's, and its sockets are, too."""
         self._lock = threading.Lock()
         self._running = None
@@ -139,11 +121,14 @@ class Loop:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="offrails-guard", daemon=True)
         self._thread.start()
+
+    def warm_up(self, seconds: float) -> None:
+        """Connects, and waits for that so long at most."""
         warm: Future[Answer] = asyncio.run_coroutine_threadsafe(
             self._request("GET", WARM_UP), self._loop
         )
         with suppress(Failure, TimeoutError):
-            warm.result(FIRST_SECONDS)
+            warm.result(seconds)
 
     def _run(self) -> None:
         self._loop.run_forever()
@@ -210,28 +195,3 @@ class Loop:
         for task in tasks:
             task.cancel()
         await self._pool.aclose()
-
-
-_CONNECTIONS: weakref.WeakSet[Connection] = weakref.WeakSet()
-
-
-def _forget_all() -> None:
-    for each in list(_CONNECTIONS):
-        each.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
-
-
-def _address(url: str) -> tuple[str, str | None]:
-    """The base URL, and the path of the socket if it is one."""
-    if url.startswith("unix:"):
-        path = url.removeprefix("unix:")
-        if not path:
-            raise ValueError(f"{url!r}: expected the path of a socket after unix:")
-        return "http://localhost", path
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{url!r}: expected http://HOST:PORT, https://HOST:PORT or unix:/path")
-    return url.rstrip("/"), None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, NamedTuple, Self
 
-__all__ = ["Decision", "Denied", "Outcome", "Policy", "UnreadableError"]
+__all__ = ["Decision", "Denied", "Outcome", "Policies", "Policy", "UnreadableError"]
 
 Policy = Literal["allow", "deny"]
 """What to do where there is no decision."""
@@ -16,7 +16,25 @@ Outcome = Literal["ran", "failed", "skipped"]
 """What became of a call."""
 
 WORDS: Final = ("allow", "deny", "unknown")
+NO_SPEC: Final = "no_spec"
 UNAVAILABLE: Final = "unavailable"
+
+
+class Policies(NamedTuple):
+    """What to do with calls that no spec has found right or wrong."""
+
+    on_unavailable: Policy = "allow"
+    """Nobody could be asked in time."""
+    on_unknown: Policy = "allow"
+    """It is not known whether the call is harmful."""
+    on_no_spec: Policy = "allow"
+    """No spec matches the agent."""
+
+    def allow(self, word: str) -> bool:
+        """Whether to make a call with this decision."""
+        settings = {"unknown": self.on_unknown, NO_SPEC: self.on_no_spec}
+        return settings.get(word, word) == "allow"
+
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -40,7 +58,8 @@ class Decision:
     allowed: bool
     """What to go by: the decision, and the guard's settings where there is none."""
     decision: str
-    """allow | deny | unknown, as the specs enforce it; unavailable: nobody could be asked in time."""
+    """allow | deny | unknown, as the specs enforce it; no_spec: none matches the agent; unavailable: nobody could be
+    asked in time."""
     would_deny: bool = False
     """True where a spec that only advises takes the call for harmful."""
     message: str = ""
@@ -53,7 +72,7 @@ class Decision:
     """The whole answer."""
 
     @classmethod
-    def read(cls, answer: Any, on_unknown: Policy) -> Self:
+    def read(cls, answer: Any, policies: Policies) -> Self:
         """A decision from one object of the answer.
 
         Raises:
@@ -65,7 +84,9 @@ class Decision:
         id_, would = answer.get("decision_id", ""), answer.get("would_deny", False)
         if word not in WORDS or not isinstance(message, str) or not isinstance(id_, str):
             raise UnreadableError("no decision in it")
-        allowed = word == "allow" or (word == "unknown" and on_unknown == "allow")
+        if answer.get("matched") is False:
+            word = NO_SPEC
+        allowed = policies.allow(word)
         return cls(
             allowed=allowed,
             decision=word,
@@ -76,10 +97,29 @@ class Decision:
         )
 
     @classmethod
-    def without_answer(cls, why: str, policy: Policy) -> Self:
+    def without_answer(cls, why: str, policies: Policies) -> Self:
         """The guard's own decision where nobody could be asked."""
-        message = "" if policy == "allow" else NOT_ASKED
-        return cls(policy == "allow", UNAVAILABLE, message=message, unavailable=why)
+        allowed = policies.on_unavailable == "allow"
+        message = "" if allowed else NOT_ASKED
+        return cls(allowed, UNAVAILABLE, message=message, unavailable=why)
+
+    @property
+    def judged(self) -> bool:
+        """False if no spec matches the agent, or if nobody could be asked."""
+        return self.decision not in (NO_SPEC, UNAVAILABLE)
+
+    @property
+    def notice(self) -> str:
+        """For people: why nobody has judged the call, and what is done with it; "" where it is judged."""
+        if self.judged:
+            return ""
+        done = "made" if self.allowed else "not made"
+        if self.decision == UNAVAILABLE:
+            return f"no decision ({self.unavailable}): such calls are {done}"
+        return (
+            f"no spec matches: such calls are {done}, and judged by nobody. The guard's service is to be the "
+            "agent's service.name, which specs match on"
+        )
 
     @property
     def held(self) -> bool:
@@ -94,4 +134,8 @@ NOT_ASKED: Final = (
 NO_REASON: Final = {
     "deny": "This call was not made: it is not allowed here.",
     "unknown": "This call was not made: it is not known whether it is allowed here.",
+    NO_SPEC: (
+        "This call was not made: the monitor that must allow it has no rules for this agent. "
+        "Nothing is known to be wrong with the call; its operator has to name the service."
+    ),
 }

@@ -6,6 +6,8 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
+from guard.forks import renew_after_fork
+
 __all__ = ["HELD_MAX", "Held"]
 
 HELD_MAX: Final = 4096
@@ -19,6 +21,7 @@ class Held:
         self._most = most
         self._ids: OrderedDict[str, str] = OrderedDict()
         self._lock = threading.Lock()
+        renew_after_fork(self)
 
     def put(self, call: str, decision_id: str) -> None:
         """Remembers the decision of a call; "" is none."""
@@ -40,6 +43,10 @@ class Held:
             found = list(self._ids.values())
             self._ids.clear()
             return found
+
+    def renew(self) -> None:
+        """After a fork: the lock may be held by a thread that is not here."""
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._ids)

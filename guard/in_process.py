@@ -17,10 +17,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from guard.base import BaseGuard, Session
-from guard.decision import NO_REASON, Decision, Outcome, Policy
+from guard.decision import NO_REASON, NO_SPEC, Decision, Outcome, Policy
+from guard.forks import hold_at_fork
 from guard.question import Call, Question, Shared
-from monitor import Answer, Evidence, Monitor, SpecDecision, ToolCall, Verdict, tool_call
 from monitor import Decision as Found
+from monitor import Evidence, Monitor, Proof, SpecDecision, ToolCall, Verdict, tool_call
 
 __all__ = ["CONFIRM_SECONDS", "HELD_MAX", "Deliver", "LocalGuard"]
 
@@ -54,8 +55,10 @@ class LocalGuard(BaseGuard):
         on_unavailable: what is done with a call where there is no decision: it has neither session nor trace, or
             the monitor has a fault of its own.
         on_unknown: what is done with a call of which it is not known whether it is harmful.
+        on_no_spec: what is done with a call of an agent that no spec matches.
+        new_session: True says that the first call that this guard asks about is the first of its session.
         confirm_seconds: after this time a call whose outcome is not said does not count any more, until it is.
-        lock: held while the monitor works; for guards that share a monitor.
+        lock: held while the monitor works, and while the process forks; for guards that share a monitor. Reentrant.
         deliver: takes verdicts, while `lock` is held.
         clock: Unix time in nanoseconds.
 
@@ -73,6 +76,8 @@ class LocalGuard(BaseGuard):
         attributes: Mapping[str, Any] = _NOTHING,
         on_unavailable: Policy = "allow",
         on_unknown: Policy = "allow",
+        on_no_spec: Policy = "allow",
+        new_session: bool = False,
         confirm_seconds: float = CONFIRM_SECONDS,
         lock: AbstractContextManager[Any] | None = None,
         deliver: Deliver | None = None,
@@ -85,6 +90,8 @@ class LocalGuard(BaseGuard):
             attributes=attributes,
             on_unavailable=on_unavailable,
             on_unknown=on_unknown,
+            on_no_spec=on_no_spec,
+            new_session=new_session,
         )
         self.monitor: Final = monitor
         self.lock: Final = lock or threading.RLock()
@@ -99,13 +106,14 @@ class LocalGuard(BaseGuard):
         self._last_ns = 0
         self._ticked_ns = 0
         self._resource = {**attributes, **({"service.name": service} if service else {})}
+        hold_at_fork(self)
 
     def counts(self) -> dict[str, int]:
         """What was decided, and what was not, since the start.
 
-        Keys: `allow`, `deny`, `unknown`, `would_deny`; why there was no decision: `refused` (neither session nor
-        trace), `internal`; `unconfirmed` (calls without an outcome), `outcomes_lost` (of calls that were
-        forgotten), `deliveries_lost`.
+        Keys: `allow`, `deny`, `unknown`, `no_spec`, `would_deny`; why there was no decision: `refused` (neither
+        session nor trace), `internal`; `unjudged`: all of these and `no_spec`; `unconfirmed` (calls without an
+        outcome), `outcomes_lost` (of calls that were forgotten), `deliveries_lost`, `new_sessions_lost`.
         """
         return super().counts()
 
@@ -141,14 +149,14 @@ class LocalGuard(BaseGuard):
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
             self._report("internal", problem)
             found = self._without("internal", question)
-        self._count(found)
+        self._count(question, found)
         return found
 
     async def _adecide(self, question: Question) -> list[Decision]:
         return self._decide(question)  # it takes microseconds
 
     def _without(self, why: str, question: Question) -> list[Decision]:
-        return [Decision.without_answer(why, self.on_unavailable)] * len(question.calls)
+        return [Decision.without_answer(why, self.policies)] * len(question.calls)
 
     def _decisions(self, question: Question) -> list[Decision]:
         shared, asked = question.shared, question.calls
@@ -158,12 +166,13 @@ class LocalGuard(BaseGuard):
         self._pass_time(now)
         ends = now + 1 if len(asked) > 1 else now  # parallel calls overlap
         calls = [self._call(shared, each, now, ends) for each in asked]
+        proof = self.monitor.beginning(calls[0].session, now) if shared.new_session else None
         if len(calls) == 1:
-            answers = [self.monitor.decide(calls[0], now)]
+            answers = [self.monitor.decide(calls[0], now, proof=proof)]
         else:
-            answers = self.monitor.decide_together(calls, now)
+            answers = self.monitor.decide_together(calls, now, proof=proof)
         return [
-            self._decision(call, answer, now, commit=shared.commit)
+            self._decision(call, answer, now, proof, commit=shared.commit)
             for call, answer in zip(calls, answers, strict=True)
         ]
 
@@ -184,31 +193,36 @@ class LocalGuard(BaseGuard):
             evidence=Evidence.DECIDED,
         )
 
-    def _decision(self, call: ToolCall, found: Found, now: int, *, commit: bool) -> Decision:
+    def _decision(
+        self, call: ToolCall, found: Found, now: int, proof: Proof | None, *, commit: bool
+    ) -> Decision:
         """What the agent is to do; where it goes ahead, the call counts from now on."""
-        word = found.enforced
-        allowed = word is Answer.ALLOW or (
-            word is Answer.UNKNOWN and self.on_unknown == "allow"
-        )
-        id_ = self._hold(call, now, counts=allowed) if commit else ""
+        matched = bool(found.specs) or self.monitor.matches(call)
+        word = found.enforced.value if matched else NO_SPEC
+        allowed = self.policies.allow(word)
+        id_ = self._hold(call, now, proof, counts=allowed) if commit else ""
         message = self.monitor.explain(call.tool, found)
         return Decision(
             allowed,
-            word.value,
+            word,
             found.would_deny,
-            message or ("" if allowed else NO_REASON[word.value]),
+            message or ("" if allowed else NO_REASON[word]),
             id_,
-            raw=_raw(call, found, id_, message, committed=commit and allowed),
+            raw={
+                **_raw(call, found, id_, message),
+                "matched": matched,
+                "committed": commit and allowed,
+            },
         )
 
     # --- calls that are on their way ----------------------------------------------------------------
 
-    def _hold(self, call: ToolCall, now: int, *, counts: bool) -> str:
+    def _hold(self, call: ToolCall, now: int, proof: Proof | None, *, counts: bool) -> str:
         """Remembers a call until its outcome is said; its session has it if it `counts`."""
         id_ = call.span_id.hex()
         held = _Held(call)
         if counts:
-            self._pass_on(self.monitor.observe(call, now))
+            self._pass_on(self.monitor.observe(call, now, proof=proof))
             held.counts = True
             self._open.append(held)
         self._held[id_] = held
@@ -281,9 +295,7 @@ class _Held:
         """True while its session has it."""
 
 
-def _raw(
-    call: ToolCall, found: Found, decision_id: str, message: str, *, committed: bool
-) -> dict[str, Any]:
+def _raw(call: ToolCall, found: Found, decision_id: str, message: str) -> dict[str, Any]:
     """The answer as a service gives it."""
     deciding = found.deciding
     return {
@@ -293,7 +305,6 @@ def _raw(
         "would_deny": found.would_deny,
         "answer": found.answer.value,
         "message": message,
-        "committed": committed,
         "session": call.session.id,
         "specs": [_of_spec(each) for each in found.specs],
     }

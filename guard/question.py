@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -11,6 +12,21 @@ __all__ = ["Call", "Question", "Shared", "current_span"]
 
 BODY_BYTES_MAX: Final = 1 << 20
 """Of a request; the service's own default. Arguments that need more are sent as unknown."""
+
+SHARED_BYTES_MAX: Final = 64 << 10
+"""Kept free of these for what is not of a call."""
+
+NAME_MAX: Final = 1_024
+"""Characters of an agent's name and of a call's id; the service refuses longer ones."""
+
+ARGUMENTS_MAX: Final = 1_024
+"""Names of arguments; likewise."""
+
+NESTED_MAX: Final = 100
+"""Levels of arguments; likewise."""
+
+_BRACKET: Final = re.compile(r"[\[\]{}]")
+_IN_QUOTES: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
 class Call(NamedTuple):
@@ -35,6 +51,8 @@ class Shared(NamedTuple):
     trace_id: str
     attributes: Mapping[str, Any]
     commit: bool
+    new_session: bool = False
+    """No call of the session was made before."""
 
 
 class Question(NamedTuple):
@@ -48,38 +66,68 @@ class Question(NamedTuple):
     def body(self, *, arguments: bool = True) -> bytes:
         """The request.
 
+        What the service would refuse to read is left out, call by call: arguments are unknown then. What an
+        agent says never keeps a call from being asked for, nor the arguments of another call from being known.
+
         Args:
-            arguments: False leaves those of all calls out; they are unknown then. So are any that
-                JSON does not have, or that are too long: what an agent says never keeps a
-                call from being asked for.
+            arguments: False leaves those of all calls out.
         """
-        text = self._text([_fields(call) for call in self.calls]) if arguments else b""
-        if not text or len(text) > BODY_BYTES_MAX:
-            text = self._text([_fields(call._replace(arguments=None)) for call in self.calls])
-        return text
-
-    def _text(self, calls: list[dict[str, Any]]) -> bytes:
-        shared = {key: value for key, value in self.shared._asdict().items() if value}
-        shared["commit"] = self.shared.commit
-        asked = {**shared, "calls": calls} if self.batch else {**shared, **calls[0]}
-        text = json.dumps(asked, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-        # Half a surrogate pair is no text. Arguments with one are left out; a name with one matches no tool.
-        return text.encode(errors="replace")
-
-
-def _fields(call: Call) -> dict[str, Any]:
-    found = call._asdict()
-    if call.arguments is not None and not _is_json(call.arguments):
-        del found["arguments"]
-    return {key: value for key, value in found.items() if value is not None and value != ""}
+        calls = [_object(each, arguments=arguments) for each in self.calls]
+        while sum(map(len, calls)) > BODY_BYTES_MAX - SHARED_BYTES_MAX:
+            place = max(range(len(calls)), key=lambda each: len(calls[each]))
+            shorter = _object(self.calls[place], arguments=False)
+            if shorter == calls[place]:
+                break
+            calls[place] = shorter
+        shared = {**self.shared._asdict(), "agent": _short(self.shared.agent)}
+        asked = b'"calls":[%s]' % b",".join(calls) if self.batch else calls[0][1:-1]
+        commit = b'"commit":%s' % (b"true" if shared.pop("commit") else b"false")
+        return b"{%s}" % b",".join(each for each in (_members(shared), commit, asked) if each)
 
 
-def _is_json(arguments: Mapping[str, Any]) -> bool:
+def _object(call: Call, *, arguments: bool) -> bytes:
+    """A call as JSON."""
+    fields = {**call._asdict(), "call_id": _short(call.call_id)}
+    given = fields.pop("arguments")
+    found = _arguments(given) if arguments else b""
+    named = [b'"arguments":%s' % found] if found else []
+    return b"{%s}" % b",".join([_members(fields), *named])
+
+
+def _members(fields: Mapping[str, Any]) -> bytes:
+    """Those that are not empty, without the braces."""
+    found = {key: value for key, value in fields.items() if value}
+    text = json.dumps(found, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    # Half a surrogate pair is no text: a name with one matches no tool.
+    return text[1:-1].encode(errors="replace")
+
+
+def _short(text: str) -> str:
+    """A name; "" where it is longer than the service reads, of a question or of a span."""
+    return text if len(text) <= NAME_MAX else ""
+
+
+def _arguments(arguments: Mapping[str, Any] | None) -> bytes:
+    """Arguments as JSON; b"" where they are unknown, or the service would not read them."""
     try:
-        json.dumps(arguments, allow_nan=False, ensure_ascii=False).encode()
+        if arguments is None or len(arguments) > ARGUMENTS_MAX:
+            return b""
+        text = json.dumps(arguments, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        return b"" if _is_deep(text) else text.encode()
     except (TypeError, ValueError, RecursionError):
+        return b""
+
+
+def _is_deep(text: str) -> bool:
+    """True if a JSON text nests more deeply than the service reads."""
+    if text.count("[") + text.count("{") <= NESTED_MAX:
         return False
-    return True
+    level = 0
+    for bracket in _BRACKET.findall(_IN_QUOTES.sub("", text)):
+        level += 1 if bracket in "[{" else -1
+        if level > NESTED_MAX:
+            return True
+    return False
 
 
 # --- the span that is current ----------------------------------------------------------------

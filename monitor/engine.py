@@ -35,6 +35,9 @@ __all__ = ["Monitor", "Named"]
 
 NEVER: Final = 2**63
 
+SAID: Final = bytes(16)
+"""In place of the trace of a proof: a client said it, who knows better than any trace."""
+
 GROUP_WINDOWS: Final = 6
 """So many windows more a verdict waits for calls that overlap its call, at most."""
 
@@ -370,10 +373,17 @@ class Monitor:
         [decided] = self._rehearse([call], now, named, proof, doubted=doubted)
         return decided
 
-    def decide_together(self, calls: Sequence[ToolCall], now: int) -> list[Decision]:
+    def decide_together(
+        self, calls: Sequence[ToolCall], now: int, *, proof: Proof | None = None
+    ) -> list[Decision]:
         """What `observe` would say of calls that a model makes in parallel, in one session or several.
 
         They are judged as overlapping calls are: each is taken to end after the last one has begun.
+
+        Args:
+            calls: the calls.
+            now: time of the question.
+            proof: as `observe` takes it, of calls of one session.
 
         Returns:
             A decision for each call, once all are observed.
@@ -388,9 +398,19 @@ class Monitor:
                 clocks.as_corrected(call, now) if clocks.is_ahead(call, now) else call
                 for call in overlapping([calls[place] for place in group])
             ]
-            decided = self._rehearse(together, now, None, None, doubted=False)
+            decided = self._rehearse(together, now, None, proof, doubted=False)
             found |= zip(group, decided, strict=True)
         return [found[place] for place in range(len(calls))]
+
+    def matches(self, call: ToolCall) -> bool:
+        """True if a spec judges the session of a call, once the call is made. References do not judge."""
+        session = self._table.live(call.session)
+        agent = (session.known_agent if session is not None else "") or call.agent
+        judges = session.judges if session is not None else ()
+        mention = self._quiet.get(call.session)
+        attributes = (call.attributes, *(mention.attributes if mention is not None else ()))
+        bound = (judges, *(self.binder.bind(each, agent) for each in attributes))
+        return any(judge.comparison is None for found in bound for judge in found)
 
     def explain(self, tool: str, decision: Decision) -> str:
         """A decision on a call of a tool in words that a model can act on; "" where nothing is wrong.
@@ -631,6 +651,15 @@ class Monitor:
     def is_young(self, now: int) -> bool:
         """True while a session that is seen for the first time may have begun before us."""
         return self._call_judge.is_young(now)
+
+    def beginning(self, key: SessionKey, now: int) -> Proof | None:
+        """What it proves that a client says of a session: no call of it was made before `now`.
+
+        Nothing, where calls of it were seen before, or where no proof is needed any more.
+        """
+        if not self.is_young(now) or self.goes_on(key, SAID, now):
+            return None
+        return Proof(0, SAID, holds=True)
 
     def goes_on(self, key: SessionKey, trace_id: bytes, start_ns: int) -> bool:
         """True for a session that has made calls before `start_ns`, and began in another trace."""

@@ -1,4 +1,4 @@
-"""Log lines that time brings: a new agent, a change of one, a spec that judges nothing, an accepted call that is harmful again."""
+"""Log lines that time brings: what specs match on, a new agent, a change of one, a spec that judges nothing, an accepted call that is harmful again."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from collector.telemetry.logs import log
 from monitor.aggregate.totals import OVERFLOW
 from monitor.engine import Monitor
 from monitor.limits import SECOND
+from monitor.session.spec_binding import SpecBinder
 
 __all__ = ["Notices"]
 
@@ -47,6 +48,8 @@ class Notices:
         self._stats = stats
         self._clock = clock
         self._unmatched_ns = clock() + UNMATCHED_AFTER_NS
+        self._shown: SpecBinder | None = None
+        """The specs that were logged."""
 
     def specs_changed(self) -> None:
         """Other specs are in use: they get time to match a session."""
@@ -54,10 +57,19 @@ class Notices:
 
     def tick(self, now: int) -> None:
         """Writes what is due."""
+        self._tell_matches()
         self._introduce(now)
         self._log_changes(now)
         self._tell_unmatched(now)
         self._tell_expired()
+
+    def _tell_matches(self) -> None:
+        """One line for the specs in use, which says what they match on."""
+        binder = self._monitor.binder
+        if binder is not self._shown:
+            self._shown = binder
+            if binder.judges:
+                self._sink.specs_match(judge.spec for judge in binder.judges.values())
 
     def _introduce(self, now: int) -> None:
         """One line for each agent seen for the first time, once its first calls have come."""

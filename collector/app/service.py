@@ -308,7 +308,9 @@ class App:
         in_use = [judge.spec for judge in self.monitor.binder.judges.values()]
         self.reloader.loaded(len(in_use), accepted(in_use))
         self._pipeline = pipeline
-        self._decisions = DecideService(pipeline, self.monitor, clock, keep)
+        self._decisions = DecideService(
+            pipeline, self.monitor, clock, keep, self._sink.question_without_spec
+        )
         if settings.decide.listen != OFF:
             self._receivers["decide"] = build_decide(
                 settings,

@@ -63,6 +63,8 @@ class Made(NamedTuple):
     committed: bool
     session: str
     tool: str
+    matched: bool
+    """False where no spec judges the session."""
 
 
 class Settled(NamedTuple):
@@ -118,6 +120,7 @@ class Deciding:
         now: int,
         *,
         commit: bool,
+        new_session: bool = False,
     ) -> list[Made]:
         """Decides the calls of one question.
 
@@ -127,6 +130,7 @@ class Deciding:
             sender: the name of the client's token; None if no token is required.
             now: time of the question, Unix nanoseconds.
             commit: whether the calls that are not denied go ahead.
+            new_session: the client says that no call of the session was made before.
         """
         namespace = self._ids.owner(resource).namespace
         first = asked[0]
@@ -141,13 +145,16 @@ class Deciding:
             self._call(each, place, key, source, resource, trace, start_ns, len(new))
             for place, each in enumerate(new)
         ]
-        decisions = self._decisions(calls, trace, now)
+        proof = self._monitor.beginning(key, start_ns) if new_session else None
+        if proof is None and trace is not None:
+            proof = _proof(trace)
+        decisions = self._decisions(calls, trace, now, proof)
         made = [
-            self._made(each, call, decision, trace, sender, now, commit=commit)
+            self._made(each, call, decision, trace, sender, now, proof, commit=commit)
             for each, call, decision in zip(new, calls, decisions, strict=True)
         ]
         made.reverse()
-        return [made.pop() if known is None else _again(known) for known in before]
+        return [made.pop() if known is None else self._again(known) for known in before]
 
     def settle(
         self, decision_id: str, outcome: Outcome, sender: str | None, now: int
@@ -239,16 +246,13 @@ class Deciding:
         return blake2b(self._table.seed + number, digest_size=8).digest()
 
     def _decisions(
-        self, calls: list[ToolCall], trace: Trace | None, now: int
+        self, calls: list[ToolCall], trace: Trace | None, now: int, proof: Proof | None
     ) -> list[Decision]:
         monitor = self._monitor
         if len(calls) != 1:
-            return monitor.decide_together(calls, now)
-        named = _named(calls[0], trace)
-        if trace is None:
-            return [monitor.decide(calls[0], now, named=named)]
-        proof = _proof(trace)
-        return [monitor.decide(calls[0], now, named=named, doubted=trace.doubted, proof=proof)]
+            return monitor.decide_together(calls, now, proof=proof)
+        named, doubted = _named(calls[0], trace), trace is not None and trace.doubted
+        return [monitor.decide(calls[0], now, named=named, doubted=doubted, proof=proof)]
 
     def _made(
         self,
@@ -258,13 +262,15 @@ class Deciding:
         trace: Trace | None,
         sender: str | None,
         now: int,
+        proof: Proof | None,
         *,
         commit: bool,
     ) -> Made:
         answer, would_deny = decision.enforced, decision.would_deny
         session = call.session.id
+        matched = bool(decision.specs) or self._monitor.matches(call)
         if not commit:
-            return Made(0, decision, answer, would_deny, False, session, call.tool)
+            return Made(0, decision, answer, would_deny, False, session, call.tool, matched)
         is_denied = answer is Answer.DENY
         self._table.last_number += 1
         entry = DecidedCall(
@@ -277,17 +283,26 @@ class Deciding:
             expires_ns=now + self._table.confirm_ns,
         )
         if not is_denied:
-            self._commit(entry, trace, now)
+            self._commit(entry, trace, now, proof)
         for gone in self._table.add(entry):
             if self._take_back(gone):
                 self._stats.count("decisions_unconfirmed")
         if is_denied:
             self._prevented(entry)
         return Made(
-            entry.number, decision, answer, would_deny, not is_denied, session, call.tool
+            entry.number,
+            decision,
+            answer,
+            would_deny,
+            not is_denied,
+            session,
+            call.tool,
+            matched,
         )
 
-    def _commit(self, entry: DecidedCall, trace: Trace | None, now: int) -> None:
+    def _commit(
+        self, entry: DecidedCall, trace: Trace | None, now: int, proof: Proof | None
+    ) -> None:
         """The call goes ahead: its session has it from now on.
 
         Raises:
@@ -296,20 +311,31 @@ class Deciding:
         call = entry.call
         if trace is not None and call.session_from == FROM_DECISION and trace.first is None:
             self._sessions.claim_whole(trace, call.session, now)
-        self._observe(call, trace)
+        self._observe(call, trace, proof)
         entry.known = True
 
-    def _observe(self, call: ToolCall, trace: Trace | None) -> None:
+    def _observe(self, call: ToolCall, trace: Trace | None, proof: Proof | None) -> None:
         batch = self._batch
-        named = _named(call, trace)
-        if trace is None:
-            batch.observe(None, call, named, doubted=False)
-        else:
-            batch.observe(None, call, named, doubted=trace.doubted, proof=_proof(trace))
+        doubted = trace is not None and trace.doubted
+        batch.observe(None, call, _named(call, trace), doubted=doubted, proof=proof)
         batch.flush()
         if batch.failed:
             failed, batch.failed = batch.failed, []
             raise failed[0].error
+
+    def _again(self, entry: DecidedCall) -> Made:
+        """The decision on a call that its client asks about once more."""
+        call, decision = entry.call, entry.decision
+        return Made(
+            entry.number,
+            decision,
+            decision.enforced,
+            decision.would_deny,
+            not entry.is_denied,
+            call.session.id,
+            call.tool,
+            bool(decision.specs) or self._monitor.matches(call),
+        )
 
     # --- what becomes of them -------------------------------------------------------------------
 
@@ -322,7 +348,7 @@ class Deciding:
         if entry.known:
             self._batch.amend(old, new, None)
         else:
-            self._observe(new, None)
+            self._observe(new, None, None)
             if entry.is_denied:
                 self._confirmation.made_anyway(entry, new)
         entry.call, entry.known = new, True
@@ -348,17 +374,3 @@ def _named(call: ToolCall, trace: Trace | None) -> Named | None:
 def _proof(trace: Trace) -> Proof | None:
     begun = trace.beginning
     return begun.proof if begun is not None else None
-
-
-def _again(entry: DecidedCall) -> Made:
-    """The decision on a call that its client asks about once more."""
-    decision = entry.decision
-    return Made(
-        entry.number,
-        decision,
-        decision.enforced,
-        decision.would_deny,
-        not entry.is_denied,
-        entry.call.session.id,
-        entry.call.tool,
-    )

@@ -233,11 +233,14 @@ class Pipeline:
         now: int,
         *,
         commit: bool,
+        new_session: bool = False,
     ) -> list[Made]:
         """Decides the calls of a question, received at `now`: see `Deciding.decide`."""
         self._batch.open(now, quiet=self.quiet, at_once=True)
         try:
-            return self._deciding.decide(asked, resource, sender, now, commit=commit)
+            return self._deciding.decide(
+                asked, resource, sender, now, commit=commit, new_session=new_session
+            )
         finally:
             self._close()
 

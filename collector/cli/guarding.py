@@ -35,6 +35,12 @@ def add_guard(verb: Any, *, deadline_seconds: float) -> None:
         help="calls of which the monitor does not know whether they are harmful (default: allow)",
     )
     verb.add_argument(
+        "--on-no-spec",
+        choices=("allow", "deny"),
+        default="allow",
+        help="calls of an agent that no spec matches: its --service may be wrong (default: allow)",
+    )
+    verb.add_argument(
         "--deadline",
         type=_seconds,
         default=deadline_seconds,
@@ -66,6 +72,7 @@ def guard_of(options: argparse.Namespace, session: str = "") -> Guard:
             service=options.service,
             on_unavailable=options.on_unavailable,
             on_unknown=options.on_unknown,
+            on_no_spec=options.on_no_spec,
             deadline_seconds=options.deadline,
             token=token,
             ca=str(options.ca_file) if options.ca_file else None,

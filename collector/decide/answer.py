@@ -26,6 +26,7 @@ def as_json_object(made: Made, decision_id: str, message: str) -> dict[str, Any]
         "answer": made.decision.answer.value,
         "message": message,
         **(_spec(top) if top is not None else _NO_SPEC),
+        "matched": made.matched,
         "committed": made.committed,
         "session": made.session,
         "specs": [_of_spec(each) for each in made.decision.specs],

@@ -60,6 +60,8 @@ class Question(msgspec.Struct, frozen=True):
     calls: list[Asked]
     commit: bool
     is_batch: bool
+    new_session: bool
+    """The client says that no call of the session was made before."""
     attributes: Mapping[str, Any]
     """What specs may bind on: resource attributes, as a span's."""
 
@@ -84,6 +86,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     parent_span_id: str = ""
     attributes: dict[str, str | int | float | bool] = {}
     commit: bool = True
+    new_session: bool = False
     calls: list[_Call] | UnsetType = UNSET
 
 
@@ -115,7 +118,8 @@ def read_question(body: bytes) -> Question:
         one = _Call(
             found.tool, found.arguments, found.call_id, found.span_id, found.parent_span_id
         )
-        return Question([_asked(found, one, trace_id, "")], found.commit, False, attributes)
+        calls = [_asked(found, one, trace_id, "")]
+        return Question(calls, found.commit, False, found.new_session, attributes)
     for name in ("tool", "call_id", "span_id"):
         if getattr(found, name) not in (UNSET, ""):
             raise BadRequest("expected it in each of the calls, not beside them", name)
@@ -127,7 +131,7 @@ def read_question(body: bytes) -> Question:
         _asked(found, each, trace_id, f"calls[{place}].")
         for place, each in enumerate(found.calls)
     ]
-    return Question(calls, found.commit, True, attributes)
+    return Question(calls, found.commit, True, found.new_session, attributes)
 
 
 def read_outcome(body: bytes) -> tuple[str, Outcome]:

@@ -8,25 +8,29 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any, Final, Protocol
 
 from collector.calls.deciding import Made
 from collector.calls.pipeline import Pipeline
 from collector.decide.answer import as_json_object
-from collector.decide.request import BadRequest, read_outcome, read_question
+from collector.decide.request import BadRequest, Question, read_outcome, read_question
 from collector.decode.retained import Retained
 from collector.decode.span import Resource
 from collector.receive.tenant_stamp import SENDER_KEY
 from collector.telemetry.counters import VERDICT_LATENCY_SECONDS, Histogram, Reading, Tally
 from collector.telemetry.json_text import as_json
 from monitor.engine import Monitor
+from monitor.spec.spec import Spec
 
 __all__ = ["DECISIONS", "DecideService", "Keep", "new_seed"]
 
 RESOURCES_MAX: Final = 4_096
 """Resources of clients that are remembered."""
+
+WITHOUT_MAX: Final = 256
+"""Services and agents without a spec that are told of; `offrails_decisions_total` with no spec counts the calls of all."""
 
 SECOND_NS: Final = 1_000_000_000
 
@@ -62,6 +66,7 @@ class DecideService:
         monitor: whose specs name the tools.
         clock: Unix nanoseconds.
         keep: keeps what changes sessions; None for no journal.
+        without_spec: is told of each service and agent whose calls no spec judges, once.
     """
 
     def __init__(
@@ -70,11 +75,15 @@ class DecideService:
         monitor: Monitor,
         clock: Callable[[], int],
         keep: Keep | None = None,
+        without_spec: Callable[[str, str, Iterable[Spec]], None] | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._monitor = monitor
         self._clock = clock
         self._keep = keep
+        self._without_spec = without_spec
+        self._without: set[tuple[str | None, str, str]] = set()
+        """Clients, services and agents of which `without_spec` was told."""
         self._resources: OrderedDict[tuple[Any, ...], Resource] = OrderedDict()
         self._decisions = Tally(2)
         self.requests = Tally(1)
@@ -102,7 +111,10 @@ class DecideService:
             sender,
             began,
             commit=question.commit,
+            new_session=question.new_session,
         )
+        if not all(each.matched for each in made):
+            self._tell_unmatched(question, sender)
         found = [self._answer(each) for each in made]
         answer = as_json({"decisions": found} if question.is_batch else found[0])
         self.seconds.observe(max(0, self._clock() - began) / SECOND_NS)
@@ -184,6 +196,17 @@ class DecideService:
         return as_json_object(
             made, decision_id, self._monitor.explain(made.tool, made.decision)
         )
+
+    def _tell_unmatched(self, question: Question, sender: str | None) -> None:
+        """No spec judges the calls of a question: its client may have the wrong name of a service."""
+        service = str(question.attributes.get("service.name", ""))
+        client = (sender, service, question.calls[0].agent)
+        if self._without_spec is None or client in self._without:
+            return
+        if len(self._without) < WITHOUT_MAX:
+            self._without.add(client)
+            specs = (judge.spec for judge in self._monitor.binder.judges.values())
+            self._without_spec(service, client[2], specs)
 
     def _resource(self, attributes: Mapping[str, Any], sender: str | None) -> Resource:
         """The resource of a client, with the name of its token: nobody can claim another's."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from itertools import islice
+from typing import Any, Final
 
 from collector.calls.agent_changes import INSTRUMENTATION, RESUMED, STOPPED, AgentChange
 from collector.calls.decision_records import DeniedCall
@@ -24,6 +25,8 @@ from monitor.spec.spec import Spec
 
 __all__ = ["LogSink"]
 
+SPECS_SHOWN_MAX: Final = 32
+"""Specs of one line."""
 
 _EVENTS: Final[Mapping[Kind | None, str]] = {
     Kind.HARMFUL: "harmful_call",
@@ -205,6 +208,21 @@ class LogSink:
             level = logging.WARNING if change.kind == STOPPED else logging.INFO
             self._logger.log_fields(level, "agent_changed", fields)
 
+    def specs_match(self, specs: Iterable[Spec]) -> None:
+        """Which sessions the specs judge: what clients of decisions must name as their service."""
+        fields = {"specs": _matching(specs)}
+        self._logger.log_fields(logging.INFO, "specs_match", fields)
+
+    def question_without_spec(self, service: str, agent: str, specs: Iterable[Spec]) -> None:
+        """A client asks before its calls, and no spec judges them: each is allowed."""
+        fields = {
+            "service": service,
+            "agent": agent,
+            "specs": _matching(specs),
+            "hint": "no spec matches: the `service` of a question is to be the service.name that a spec matches on",
+        }
+        self._logger.log_fields(logging.WARNING, "question_without_spec", fields)
+
     def unmatched(self, spec: Spec, seconds: float) -> None:
         """A spec that no session has matched since it was loaded, though there were sessions."""
         fields = {
@@ -215,6 +233,19 @@ class LogSink:
             "hint": "no session has its attributes: compare `match` with the events `agent_seen`",
         }
         self._logger.log_fields(logging.WARNING, "spec_without_sessions", fields)
+
+
+def _matching(specs: Iterable[Spec]) -> list[dict[str, Any]]:
+    """What each spec matches on, of the first ones."""
+    return [
+        {
+            "spec": spec.id,
+            "enforce": spec.enforce,
+            "match": dict(spec.match.written) or "every session",
+        }
+        for spec in islice(specs, SPECS_SHOWN_MAX)
+        if spec.match.rules or spec.match.without_rules
+    ]
 
 
 def _event(verdict: Verdict, *, possible: bool) -> str:

@@ -69,6 +69,8 @@ class MatchRules:
     """Attribute and what its value must be; all must hold."""
     without_rules: bool
     """The answer where there are none: a policy applies everywhere, a task must be named."""
+    written: tuple[tuple[str, str], ...] = ()
+    """Attribute and what its value must be, as text for people."""
 
     @property
     def keys(self) -> frozenset[str]:

@@ -22,6 +22,7 @@ from guard import BaseGuard, Call, Decision, Denied, Guard, LocalGuard
 from monitor import Limits, Monitor, load_spec
 from tests.end_to_end.loopback import free_port
 from tests.end_to_end.service import Service, eventually
+from tests.monitor.test_engine import specs
 
 if TYPE_CHECKING:
     from tests.end_to_end.conftest import Serve
@@ -106,6 +107,59 @@ def test_functions_are_guarded(service: Service) -> None:
     assert (judgement["calls"], judgement["harmful"], judgement["accepting"]) == (2, 0, True)
     assert [each["tool"] for each in found["prevented"]] == ["pay"]
     assert {each["evidence"] for each in judgement["steps"]} == {"executed"}
+
+
+def test_a_session_that_the_guard_says_is_new_has_no_gap(serve: Serve, spec: str) -> None:
+    """Right after a start without `history: complete`, a skipped step is denied where the guard was there from the
+    first call, alone and in a group; it says so until a call is let through, and is not believed of a session that
+    has made calls."""
+    service = serve("--specs", spec)
+    first, second = Call("pay", {}, "c1"), Call("pay", {}, "c2")
+    with guard_of(service) as guard, guard_of(service, new_session=True) as new:
+        assert guard.check("pay", {}, session="old").decision == "unknown"
+        assert new.check("pay", {}, session="old").decision == "unknown"
+        assert [each.decision for each in new.check_all([first, second])] == ["deny", "deny"]
+        assert [new.check("pay", {}).decision for _ in range(2)] == ["deny", "deny"]
+        approved = new.check("approve", {})
+        new.outcome(approved.decision_id, "ran")
+        assert new.check("pay", {}, session="other").decision == "deny"
+    [judgement] = service.judgements("s1")
+    assert (judgement["joined"], judgement["harmful"]) == (False, 0)
+
+
+def test_an_agent_that_no_spec_matches_is_told(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Under another service's name each call is `no_spec`: counted, said once here and once in the service's log, and
+    made or not as it is set; a tool that a policy does not name is no such call."""
+    policy = "id: p\nkind: policy\nenforce: block\nalphabet: {wipe: {tool: wipe}}\nconstraints: [{forbid: wipe}]\n"
+    local = LocalGuard(Monitor(specs(policy)), session="s1")
+    assert local.check("scan", {}).decision == "allow"
+    for setting in ("allow", "deny"):
+        options: dict[str, Any] = {
+            "session": f"s-{setting}",
+            "deadline_seconds": PATIENT,
+            "service": "shopp",
+        }
+        guard = Guard(url(service), on_no_spec=setting, **options)
+        monitor = Monitor([], Limits(history_complete=True))
+        for asked in (guard, LocalGuard(monitor, session="s1", on_no_spec=setting)):
+            caplog.clear()
+            with asked:
+                found = [asked.check("pay", {}) for _ in range(2)]
+                assert asked.counts() == {"no_spec": 2, "unjudged": 2}
+            assert [(each.decision, each.allowed) for each in found] == [
+                ("no_spec", setting == "allow")
+            ] * 2
+            assert asked.counts() == {"no_spec": 2, "unjudged": 2}
+            assert (
+                len([each for each in caplog.records if "no spec matches" in each.message]) == 1
+            )
+    lines = service.logged("question_without_spec")
+    assert [(each["service"], each["specs"][0]["match"]) for each in lines] == [
+        ("shopp", {"service.name": "shop"})
+    ]
+    assert [each["spec"] for each in service.logged("specs_match")[0]["specs"]] == ["shop"]
 
 
 @BOTH

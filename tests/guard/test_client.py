@@ -241,7 +241,7 @@ def test_a_failing_service_leaves_it_to_the_setting(
     assert (decision.allowed, decision.decision) == (allowed, "unavailable")
     assert decision.unavailable == FAILURES[mode]
     assert ("try it again later" in decision.message) is not allowed
-    assert guard.counts() == {FAILURES[mode]: 1}
+    assert guard.counts() == {FAILURES[mode]: 1, "unjudged": 1}
 
 
 @both
@@ -255,7 +255,7 @@ def test_no_service_at_all(
     assert form(guard)("water", {}).unavailable == "connection"
     found = guard.check_all([Call("scan"), Call("water")])
     assert [each.allowed for each in found] == [allowed, allowed]
-    assert guard.counts() == {"connection": 3}
+    assert guard.counts() == {"connection": 3, "unjudged": 3}
 
 
 def test_it_answers_again_when_the_service_is_back(make: Make) -> None:
@@ -280,7 +280,7 @@ def test_each_kind_of_failure_is_logged_once(
             guard.check("scan")
 
     assert [record.args for record in caplog.records] == [("error", "made")]
-    assert guard.counts() == {"error": 3}
+    assert guard.counts() == {"error": 3, "unjudged": 3}
 
 
 @both

@@ -224,7 +224,7 @@ def test_a_fault_of_ours_fails_no_agent(
     found = guard.check_all([Call("pay"), Call("approve")])
 
     assert [(each.unavailable, each.allowed) for each in found] == [("internal", allowed)] * 2
-    assert guard.counts() == {"internal": 2}
+    assert guard.counts() == {"internal": 2, "unjudged": 2}
 
 
 def test_a_fault_of_who_takes_verdicts_decides_nothing() -> None:

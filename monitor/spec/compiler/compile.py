@@ -344,6 +344,7 @@ def _check_conventions(model: SpecDocument, notes: Notes) -> None:
 
 def _rules(model: SpecDocument | ReferenceDocument, notes: Notes) -> MatchRules:
     rules: list[tuple[str, Callable[[Any], bool]]] = []
+    written: list[tuple[str, str]] = []
     for name, wanted in model.match.items():
         raw: Any = wanted
         if isinstance(wanted, list):
@@ -353,7 +354,8 @@ def _rules(model: SpecDocument | ReferenceDocument, notes: Notes) -> MatchRules:
         parsed = read_pattern(raw, notes, "match", name)
         if parsed is not None:
             rules.append((name, parsed.matches))
-    return MatchRules(tuple(rules), without_rules=model.kind == "policy")
+            written.append((name, str(raw)))
+    return MatchRules(tuple(rules), model.kind == "policy", tuple(written))
 
 
 def _check_severity(model: SpecDocument, machine: Machine, notes: Notes) -> None:

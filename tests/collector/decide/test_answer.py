@@ -18,9 +18,9 @@ def answered(*specs: SpecDecision) -> dict[str, Any]:
     ordered = tuple(sorted(specs, key=lambda each: (rank[each.answer], each.spec)))
     decision = Decision(ordered[0].answer if ordered else Answer.ALLOW, ordered)
     answer = decision.enforced
-    made = Made(
-        1, decision, answer, decision.would_deny, answer is not Answer.DENY, "s1", "pay"
-    )
+    committed = answer is not Answer.DENY
+    matched = bool(specs)
+    made = Made(1, decision, answer, decision.would_deny, committed, "s1", "pay", matched)
     return as_json_object(made, "d1", "why")
 
 

@@ -1,0 +1,131 @@
+"""Guards in forked processes: no lock that a thread of the parent held, and no time beyond the deadline."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import pytest
+
+from guard import LocalGuard
+from guard.held import Held
+from monitor import Limits, Monitor
+from tests.guard.conftest import Make
+from tests.guard.double import Double
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here"),
+    pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),
+]
+
+PATIENCE = 20
+"""Seconds after which a child that hangs is ended."""
+
+
+def in_child(work: Callable[[], bool]) -> bool:
+    """Whether the work was right, in a forked process; False where it hangs."""
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(PATIENCE)
+        os._exit(0 if work() else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@contextmanager
+def held(lock: AbstractContextManager[Any]) -> Iterator[None]:
+    """Another thread has the lock."""
+    taken, over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            taken.set()
+            over.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait()
+    yield
+    over.set()
+    thread.join()
+
+
+LOCKS = {
+    "of the counts": lambda guard: guard._counting,
+    "of the connection": lambda guard: guard._connection._lock,
+    "of the loop": lambda guard: guard._connection._running._lock,
+}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_child_asks_whatever_lock_was_held(double: Double, make: Make, lock: str) -> None:
+    """A thread of the parent holds a lock of the guard while the process forks: the child has its answer."""
+    guard = make()
+    with held(LOCKS[lock](guard)):
+        assert in_child(lambda: guard.check("water", {}).decision == "deny")
+        assert in_child(lambda: guard.counts() == {})
+    assert guard.check("water", {}).decision == "deny"
+
+
+def test_a_child_remembers_calls_on_their_way() -> None:
+    """The lock of `Held`, which adapters keep, does not outlive a fork either."""
+    calls = Held()
+    calls.put("c1", "d1")
+    with held(calls._lock):
+        assert in_child(lambda: calls.take("c1") == "d1")
+
+
+def test_the_first_check_of_a_child_keeps_its_deadline(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A child connects within the deadline of its check; it waits for no connection before it asks."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setattr("guard.connection.FIRST_SECONDS", 0.01)
+        guard = make(f"http://127.0.0.1:{silent.getsockname()[1]}", deadline_seconds=0.02)
+        monkeypatch.setattr("guard.connection.FIRST_SECONDS", 10.0 * PATIENCE)
+
+        assert in_child(lambda: guard.check("water", {}).unavailable == "deadline")
+
+
+class Noticed:
+    """A lock that says when it is asked for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self.asked = threading.Event()
+
+    def __enter__(self) -> None:
+        self.asked.set()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_a_child_has_the_whole_state_of_a_monitor() -> None:
+    """A fork waits until the parent's monitor is done with a call; parent and child go on from there."""
+    lock, steps = Noticed(), []
+    monitor = Monitor([], Limits(history_complete=True))
+    guards = [LocalGuard(monitor, session="s1", lock=lock) for _ in range(2)]
+    begun = threading.Event()
+
+    def work() -> None:
+        with lock:
+            steps.append("first half")
+            lock.asked.clear()
+            begun.set()
+            lock.asked.wait()  # the process wants to fork
+            steps.append("second half")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    begun.wait()
+
+    assert in_child(lambda: len(steps) == 2 and guards[1].check("scan", {}).allowed)
+    thread.join()
+    assert guards[0].check("scan", {}).allowed
