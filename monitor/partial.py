@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["UNREAD", "Partial", "all_but"]
+__all__ = ["UNREAD", "Partial", "all_but", "told_once"]
 
 UNREAD: Final = "[unreadable]"
 """What stands for a value that is there and cannot be read."""
@@ -25,3 +25,13 @@ class Partial(dict[str, Any]):
 def all_but(known: dict[str, Any], unread: set[str]) -> dict[str, Any]:
     """These arguments, of which some are unread; the same where none is."""
     return Partial(known, unread) if unread else known
+
+
+def told_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The arguments with these names and values; a name with several values is unread."""
+    known = dict(pairs)
+    if len(known) == len(pairs):
+        return known
+    first: dict[str, Any] = {}
+    twice = {name for name, each in pairs if repr(first.setdefault(name, each)) != repr(each)}
+    return all_but(known, twice)

@@ -27,6 +27,7 @@ from collector.calls.same_call import differ, is_lone, is_unnamed
 from collector.dialects.wrappers import Wrapped
 from monitor.partial import Partial
 from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.visibility.cause import Cause
 
 __all__ = ["PIECES_MAX", "Call"]
 
@@ -53,6 +54,7 @@ class Call:
         "agent",
         "decided",
         "doubled",
+        "doubts",
         "given_up",
         "judged",
         "lifted",
@@ -77,6 +79,8 @@ class Call:
         """True once a decided call met it: see `confirmation`."""
         self.given_up = False
         """True once its arguments were freed: its verdict stays, unless a later span has the arguments again."""
+        self.doubts: tuple[Cause, ...] = ()
+        """Why it may be no call of its own: see `repeats`."""
         self.agent = ""
         """Of the nearest ancestor that names one."""
         self.lifted: bytes | None = None
@@ -102,16 +106,13 @@ class Call:
         return self.outer if self._pieces is None else self._pieces[span_id]
 
     def add(self, piece: Piece) -> None:
-        """Adds a further span of a piece: the end of a pending one, or a fuller copy."""
+        """Adds a further span of a piece: the end of a pending one, or a copy that is fuller or has another status."""
         known = self.piece(piece.span_id)
         if known.evidence is Evidence.EXECUTED:
-            if piece.is_given and not known.is_given:  # a fuller copy
-                known.arguments, known.bare, known.why = (
-                    piece.arguments,
-                    piece.bare,
-                    piece.why,
-                )
+            if known.retell(piece):
                 self._made = None
+                if self._pieces is not None:
+                    self._choose()
             return
         if piece.arguments is None and piece.bare is None:
             # Nobody else has this piece yet.
@@ -248,7 +249,7 @@ class Call:
         )
         around = outer.around
         agent, control, request_id = outer.agent, outer.control, outer.request_id
-        gaps = gaps or outer.cut
+        gaps, disputed = gaps or outer.cut, outer.disputed
         if self._pieces is not None:
             pieces = sorted(self._pieces.values(), key=self._rank)
             arguments = _best(pieces)
@@ -258,6 +259,7 @@ class Call:
             error = any(p.error for p in self._counting(pieces))
             control = any(p.control for p in pieces)
             gaps = gaps or any(p.cut for p in pieces)
+            disputed = any(p.disputed for p in pieces)
             request_id = next((p.request_id for p in self._pieces.values() if p.request_id), "")
             if any(p.evidence is Evidence.EXECUTED for p in pieces):
                 evidence = Evidence.EXECUTED
@@ -282,6 +284,7 @@ class Call:
             outer.source,
             session_from,
             gaps,
+            (*self.doubts, Cause.CONTRADICTED) if disputed and not error else self.doubts,
         )
         self._made = call
         return call

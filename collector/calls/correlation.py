@@ -280,6 +280,8 @@ class Correlation:
         near = self._near_misses.reason(new)
         if near:
             self._coverage.count_call(near, call)
+        for cause in new.doubts:
+            self._coverage.count_call(cause, call)
         if new.evidence is not Evidence.REQUESTED:
             self._withdraw(context, new, judged=False)
 
@@ -296,6 +298,10 @@ class Correlation:
                 self._coverage.count(near)
                 self._batch.monitor.miss(new.session, near)
         self._batch.amend(old, new, None if trace.split else trace.named)
+        for cause in new.doubts:
+            if cause not in old.doubts:
+                self._coverage.count(cause)
+                self._batch.monitor.miss(new.session, cause)
         if old.attributes is not new.attributes:
             self._batch.learn(new.session, None, new.attributes, new.start_ns)
 
@@ -312,6 +318,8 @@ class Correlation:
             or old.evidence is not new.evidence
             or old.source != new.source
             or (old.error, old.control, old.gaps) != (new.error, new.control, new.gaps)
+            or old.doubts != new.doubts
+            or old.answer != new.answer
         ):
             return True
         if old.agent == new.agent:
@@ -327,6 +335,8 @@ class Correlation:
         near = self._near_misses.reason(new)
         if near:
             self._coverage.count(near, -1)
+        for cause in new.doubts:
+            self._coverage.count(cause, -1)
 
     def _count(self, call: Call, new: ToolCall, sampled: bool, by: int) -> None:
         if new.evidence is Evidence.EXECUTED:

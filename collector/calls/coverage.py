@@ -25,10 +25,12 @@ COVERAGE: Final = (
     "arguments_unnamed",
     "arguments_unreadable",
     "call_in_event",
+    "contradicted",
     "control",
     "duplicate",
     "id_reused",
     "look_alike",
+    "name_prefixed",
     "name_variant",
     "no_dialect",
     "no_session_id",
@@ -49,6 +51,7 @@ COVERAGE: Final = (
 - `arguments_late`: calls that were counted as `arguments_missing`, `_unnamed` or `_unreadable` before a later
   span had their arguments.
 - `call_in_event`: spans with an event that tells of a tool call. Only spans are judged.
+- `contradicted`: calls with this doubt (`monitor.visibility.cause`).
 - `no_session_id`: calls that were judged under the id of their trace. Their session may still become known.
 - `no_dialect`: spans of a web server, a database, or a framework that is not known.
 - `no_spec`: calls of ended sessions that no spec matched.

@@ -1,10 +1,11 @@
-"""Finds near misses: a tool's name spelt otherwise, or a number written as something else.
+"""Finds near misses: a tool's name spelt otherwise or with a namespace before it, or a number written as something else.
 
 Specs match names and values exactly, so such a call is judged as another one, or not at all. It is counted.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -22,6 +23,13 @@ TOOLS_MAX: Final = 4_096
 
 _LETTERS: Final = str.maketrans("аԁеһіјӏоԛрѕԝсухαιονρκτ", "adehijloqpswcyxaiovpkt")
 """Cyrillic and Greek letters -> the Latin letters they look like."""
+
+
+_NAMESPACE: Final = re.compile(r"(.*)(?:[.:/]|__)(?=.)", re.DOTALL)
+"""What stands before a tool's name: `functions.`, `default_api:`, `mcp__bank__`."""
+
+_OF_MODELS: Final = frozenset({"api", "defaultapi", "function", "functions", "tool", "tools"})
+"""Namespaces that models add to the names of the tools they are given, folded."""
 
 
 def folded(name: str) -> str:
@@ -82,7 +90,11 @@ class NearMisses:
 
     def _variant(self, call: ToolCall) -> str:
         tool = call.tool
-        name = folded(tool)
+        name, reason = folded(tool), "name_variant"
+        if name not in self._spelt and (found := _NAMESPACE.match(tool)) is not None:
+            name = folded(tool[found.end() :])
+            if folded(found[1]) not in _OF_MODELS:
+                reason = "name_prefixed"
         spelt = self._spelt.get(name) if name else None
         if spelt is None or spelt == {tool}:
             if not name and not tool.strip():
@@ -94,7 +106,7 @@ class NearMisses:
         for judge in self._bound(call):
             tools = judge.spec.alphabet.tools
             if tool not in tools and any(folded(each) == name for each in tools):
-                return "name_variant"
+                return reason
         return ""
 
     def _odd_number(self, call: ToolCall, names: Iterable[str]) -> str:

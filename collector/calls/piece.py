@@ -33,6 +33,7 @@ class Piece:
         "call_id",
         "control",
         "cut",
+        "disputed",
         "end_ns",
         "error",
         "evidence",
@@ -71,6 +72,7 @@ class Piece:
         why: str = "",
         cut: bool = False,
         scope: str = "",
+        disputed: bool = False,
     ) -> None:
         self.span_id = span_id
         self.parent = parent
@@ -100,6 +102,8 @@ class Piece:
         self.control = control
         self.cut = cut
         """True if the sender dropped attributes of the span: arguments may be missing."""
+        self.disputed = disputed
+        """True if it may have failed or not: what tells it contradicts itself."""
         self.apart = False
         """True once a span above it has settled which call it is part of."""
 
@@ -107,6 +111,28 @@ class Piece:
     def is_given(self) -> bool:
         """True where something is known of its arguments."""
         return self.arguments is not None or self.bare is not None
+
+    def is_news(self, end_ns: int, *, error: bool) -> bool:
+        """True if a copy of its span tells its end or its status otherwise: an exporter may send both provisionally."""
+        if end_ns != self.end_ns:
+            return end_ns > self.end_ns
+        return error is not self.error and not self.disputed
+
+    def retell(self, copy: Piece) -> bool:
+        """Takes what a copy of its span has more; False if that is nothing.
+
+        The status of the latest end counts. Of two copies with one end, neither is the later one.
+        """
+        fuller = copy.is_given and not self.is_given
+        if fuller:
+            self.arguments, self.bare, self.why = copy.arguments, copy.bare, copy.why
+        if not self.is_news(copy.end_ns, error=copy.error):
+            return fuller
+        if copy.end_ns > self.end_ns:
+            self.end_ns, self.error, self.disputed = copy.end_ns, copy.error, copy.disputed
+        else:
+            self.error, self.disputed = False, True
+        return True
 
     def give_up(self) -> None:
         """Frees its arguments, and keeps a digest of them."""
@@ -171,6 +197,7 @@ class Piece:
             reading.unreadable or ("" if reading.bare is None else "arguments_unnamed"),
             span.dropped > 0,
             span.scope,
+            reading.disputed,
         )
 
 

@@ -633,10 +633,12 @@ class Pipeline:
                 return
             # An error kept the call from being judged, and then another call came under its ids.
             unjudged = call.judged is None and not call.doubled and not call.withdrawn
-            fuller = not call.piece(span.span_id).is_given and (
-                reading.arguments or reading.bare
+            known = call.piece(span.span_id)
+            fuller = not known.is_given and (reading.arguments or reading.bare)
+            ended = evidence is Evidence.EXECUTED and known.is_news(
+                span.end_ns, error=reading.error or node.failed
             )
-            if unjudged or fuller:
+            if unjudged or fuller or ended:
                 self._touch(trace)
                 self._take_call(span, reading, evidence, Context(trace, tree, node, now))
                 return

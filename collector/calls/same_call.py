@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from collector.calls.piece import SERVER, Piece
 from collector.dialects.names import BETWEEN, PREFIX, is_served
-from collector.dialects.values.arguments import parsed
-from monitor.alphabet.pattern import same
+from collector.dialects.values.rivals import is_alike, is_equal
 from monitor.partial import Partial
 from monitor.records import Evidence
 
@@ -106,7 +105,7 @@ def agree(one: Piece, other: Piece) -> bool:
         return _agree_bare(one, other)
     if mine is others:
         return True
-    alike = _is_equal if one.source == other.source else _is_alike
+    alike = is_equal if one.source == other.source else is_alike
     unread = _unread(mine) | _unread(others)
     common = mine.keys() & others.keys()
     if not all(name in unread or alike(mine[name], others[name]) for name in common):
@@ -116,7 +115,7 @@ def agree(one: Piece, other: Piece) -> bool:
     if one.source == other.source:
         return False
     if is_lone(mine) is not is_lone(others) and len(mine) == len(others) == 1:
-        return _is_alike(next(iter(mine.values())), next(iter(others.values())))
+        return is_alike(next(iter(mine.values())), next(iter(others.values())))
     return 0 < len(common) == min(len(mine), len(others))
 
 
@@ -145,26 +144,13 @@ def _agree_bare(one: Piece, other: Piece) -> bool:
         one, other = other, one
     bare, given = one.bare.value, other.arguments
     if given is None:
-        return _is_alike(bare, other.bare.value)
+        return is_alike(bare, other.bare.value)
     values = list(given.values())
-    return _is_alike(bare, given) or (
-        _is_alike(bare, values)
+    return is_alike(bare, given) or (
+        is_alike(bare, values)
         if isinstance(bare, list)
-        else any(_is_alike(bare, value) for value in values) or bool(_unread(given))
+        else any(is_alike(bare, value) for value in values) or bool(_unread(given))
     )
-
-
-def _is_equal(one: Any, other: Any) -> bool:
-    return one is other or same(one, other) or repr(one) == repr(other)
-
-
-def _is_alike(one: Any, other: Any) -> bool:
-    """True for equal values, and for a value and its text."""
-    if _is_equal(one, other):
-        return True
-    if isinstance(other, str):
-        one, other = other, one
-    return isinstance(one, str) and (one == str(other) or _is_equal(parsed(one), other))
 
 
 def overlaps(one: Piece, other: Piece) -> bool:

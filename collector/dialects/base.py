@@ -107,6 +107,9 @@ class Dialect:
     """Keys of JSON results that may show that the call failed."""
     says_failed: Says | None = None
     """Reads such a result: see `values/results`."""
+    quotes: bool = True
+    """False where a text that a tool returned is the whole result, not quoted as JSON: a third party may have
+    written all of it, so that an `isError` in it is no certain failure. `output.value` tells it by its type."""
     failed_marks: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Key -> prefixes of values that mean that the call failed."""
     failed_without: tuple[str, ...] = ()

@@ -34,11 +34,21 @@ from collector.dialects.names import (
     STOPS,
 )
 from collector.dialects.outputs import OUTPUTS_FROM, Outputs, outputs_of
-from collector.dialects.plan import AgentAt, At, Fields, Guard, Plan, Unclear, WrapperAt
+from collector.dialects.plan import (
+    AgentAt,
+    At,
+    Fields,
+    Guard,
+    Plan,
+    ResultAt,
+    Unclear,
+    WrapperAt,
+)
 from collector.dialects.registry import DIALECTS
 from collector.dialects.span_name import span_name
 from collector.dialects.unclear import GIVEN, NAMES, SAYS, UNCLEAR, WITH_PARTS
 from collector.dialects.values.arguments import unless_scrubbed
+from collector.dialects.values.results import HANDED_THROUGH
 from collector.dialects.wrappers import WRAPPERS
 
 __all__ = [
@@ -63,6 +73,9 @@ PENDING_PARENT_KEY: Final = "logfire.pending_parent_id"
 SCRUBBED_KEY: Final = "logfire.scrubbed"
 """Where Logfire lists the values that it hid."""
 ERROR_KEY: Final = "error.type"
+TYPED_KEY: Final = "output.value"
+TYPE_KEY: Final = "output.mime_type"
+"""Where OpenInference writes a result, and whether it is JSON."""
 
 SHAPES_MAX: Final = 1_024
 """An agent's traffic has a handful of shapes, but flattened conversations bring new ones with each turn. A hostile
@@ -88,10 +101,6 @@ VARIANTS_MAX: Final = 64
 
 MARK_MAX: Final = 512
 """Plans for longer guarded values are not remembered: they are an attack, or a mistake."""
-
-KEYS_MAX: Final = 4_096
-"""Attributes of one span that are looked at: no agent writes more."""
-
 
 Guards = tuple[Guard, ...]
 """Conditions on a span's values, under which its plan has a part."""
@@ -366,7 +375,7 @@ class Plans:
 
     def _make(self, span: Span) -> _ShapePlans:
         # The last of two equal keys wins, as in a dictionary.
-        keys = span.codec.keys(span.shape)[:KEYS_MAX]
+        keys = span.codec.keys(span.shape)
         place = {key: index for index, key in enumerate(keys)}
         parts = self._parts(span, place)
         doubled = self._doubled(keys) if len(place) < len(keys) else {}
@@ -532,13 +541,22 @@ def _fields(dialect: Dialect, place: dict[str, int]) -> Fields:
         results=tuple([place[key] for key in dialect.failed_result if key in place]),
         failed_marks=tuple([(place[key], text) for key, text in failed_marks if key in place]),
         marks=tuple([(place[key], text) for key, text in marks if key in place]),
+        handed=tuple(
+            [_result_at(dialect, key, place) for key in HANDED_THROUGH if key in place]
+        ),
         undone=any(key not in place for key in dialect.failed_without),
     )
 
 
+def _result_at(dialect: Dialect, key: str, place: dict[str, int]) -> ResultAt:
+    if key == TYPED_KEY:
+        return ResultAt(place[key], quoted=False, type_at=place.get(TYPE_KEY))
+    return ResultAt(place[key], quoted=dialect.quotes, type_at=None)
+
+
 def unclear_fields(span: Span) -> Fields:
     """Where the parts of a call may be in a span that no dialect reads as a call."""
-    keys = span.codec.keys(span.shape)[:KEYS_MAX]
+    keys = span.codec.keys(span.shape)
     return _fields(UNCLEAR, {key: index for index, key in enumerate(keys)})
 
 

@@ -6,6 +6,8 @@ shape per turn. So they are plain classes: compiled, they take a twentieth of th
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from collector.dialects.base import Dialect
 from collector.dialects.outputs import Outputs
 from collector.dialects.span_name import SpanName
@@ -13,7 +15,7 @@ from collector.dialects.values.arguments import Unwrap
 from collector.dialects.values.results import sign_of
 from collector.dialects.wrappers import Listed
 
-__all__ = ["AgentAt", "At", "Fields", "Guard", "Plan", "Unclear", "WrapperAt"]
+__all__ = ["AgentAt", "At", "Fields", "Guard", "Plan", "ResultAt", "Unclear", "WrapperAt"]
 
 
 class Guard:
@@ -39,6 +41,16 @@ class At:
         self.key = key
 
 
+class ResultAt(NamedTuple):
+    """A place of what a tool returned."""
+
+    at: int
+    quoted: bool
+    """True if a text that a tool returned is quoted there."""
+    type_at: int | None
+    """Where the span says whether it is: its media type."""
+
+
 class Fields:
     """Where the parts of a call are in one shape, by one dialect."""
 
@@ -48,6 +60,7 @@ class Fields:
         "dialect",
         "failed",
         "failed_marks",
+        "handed",
         "marks",
         "name",
         "plain",
@@ -70,6 +83,7 @@ class Fields:
         results: tuple[int, ...],
         failed_marks: tuple[tuple[int, tuple[str, ...]], ...],
         marks: tuple[tuple[int, str], ...],
+        handed: tuple[ResultAt, ...],
         *,
         undone: bool,
     ) -> None:
@@ -86,6 +100,8 @@ class Fields:
         """A text that each failing result contains; "" if none is known."""
         self.failed_marks = failed_marks
         self.marks = marks
+        self.handed = handed
+        """Where the answer of an MCP server may stand."""
         self.undone = undone
         """True if spans of the shape lack a key of `Dialect.failed_without`."""
         fails = failed or results or failed_marks or undone or dialect.failed_by_exception
@@ -159,6 +175,7 @@ class Plan:
 
     __slots__ = (
         "agents",
+        "arguments",
         "calls",
         "doubled",
         "doubtful",
@@ -201,6 +218,8 @@ class Plan:
         entry: bool,
     ) -> None:
         self.calls = calls
+        self.arguments = _several(calls)
+        """Places of a call's arguments, by any dialect that fits, where there are several; else ()."""
         self.session = session
         """(place, key, rung of the ladder), best first."""
         self.agents = agents
@@ -265,3 +284,14 @@ class Plan:
     def double(self, twins: tuple[Plan, ...], doubled: tuple[tuple[int, ...], ...]) -> None:
         """Notes the plans for further attributes of equal keys."""
         self.twins, self.doubled, self.doubtful = twins, doubled, True
+
+
+def _several(calls: tuple[Fields, ...]) -> tuple[At, ...]:
+    """The places of arguments, each once, as the first dialect reads it; () if there is no more than one."""
+    if sum([len(fields.arguments) for fields in calls]) < 2:
+        return ()
+    found: dict[tuple[int, str, str], At] = {}
+    for fields in calls:
+        for place in fields.arguments:
+            found.setdefault((place.at, place.event, place.key), place)
+    return tuple(found.values()) if len(found) > 1 else ()

@@ -15,6 +15,8 @@ from collector.dialects.names import NO_AGENT
 from collector.dialects.plan import AgentAt, Fields, Plan
 from collector.dialects.values import partial_json
 from collector.dialects.values.arguments import UNREADABLE, Bare, Carried, parsed
+from collector.dialects.values.results import may_fail, of_protocol
+from collector.dialects.values.rivals import united
 from collector.dialects.wrappers import Wrapped
 from monitor.partial import Partial
 
@@ -32,6 +34,7 @@ __all__ = [
 ]
 
 STATUS_ERROR: Final = 2
+_JSON: Final = "application/json"
 
 _SDK: Final = "telemetry.sdk.language"
 _SPECIAL: Final = '"<'
@@ -54,6 +57,7 @@ class Reading:
         "call_id",
         "control",
         "dialect",
+        "disputed",
         "error",
         "request_id",
         "switch",
@@ -73,6 +77,7 @@ class Reading:
         error: bool,
         control: bool,
         switch: str,
+        disputed: bool = False,
     ) -> None:
         self.dialect = dialect
         self.tool = tool
@@ -89,6 +94,8 @@ class Reading:
         self.error = error
         self.control = control
         self.switch = switch
+        self.disputed = disputed
+        """True if its result may say that the call failed, and nothing else does."""
 
 
 TOO_LONG: Final = Reading("", "", None, None, "", "", "", False, False, "")
@@ -124,6 +131,8 @@ def read_as(span: Span, plan: Plan, fields: Fields, tool: str) -> Reading:
     if type(arguments) is Carried:
         call_id = call_id or arguments.call_id[:NAME_MAX]
         arguments = arguments.arguments
+    if plan.arguments and isinstance(arguments, dict):
+        arguments = _united(span, plan, arguments)
     dialect = fields.dialect
     error = (span.status == STATUS_ERROR and dialect.status_tells) or (
         plan.error is not None and bool(text(span, plan.error))
@@ -134,6 +143,9 @@ def read_as(span: Span, plan: Plan, fields: Fields, tool: str) -> Reading:
     if not fields.plain:
         error = error or _failed(span, plan, fields, call_id)
         control = control or _is_marked(span, fields)
+    disputed = False
+    if fields.handed and not error:
+        error, disputed = _answered(span, fields)
     bare, unreadable = None, ""
     if type(arguments) is not dict:
         if arguments is None or arguments is UNREADABLE:
@@ -154,6 +166,7 @@ def read_as(span: Span, plan: Plan, fields: Fields, tool: str) -> Reading:
         error,
         control,
         dialect.switch,
+        disputed,
     )
 
 
@@ -175,6 +188,23 @@ def _arguments(span: Span, fields: Fields) -> Any:
         if value is not None and value is not UNREADABLE:
             return value
         found = found or value
+    return found
+
+
+def _united(span: Span, plan: Plan, known: dict[str, Any]) -> Mapping[str, Any]:
+    """The arguments, as far as all places of a span that tell them agree."""
+    found: Mapping[str, Any] = known
+    for place in plan.arguments:
+        if not place.event:
+            value = place.unwrap(span.attribute(place.at))
+        elif span.events:
+            value = place.unwrap(_event_value(span, place.event, place.key))
+        else:
+            continue
+        if type(value) is Carried:
+            value = value.arguments
+        if isinstance(value, dict) and value != known:
+            found = united(found, value)
     return found
 
 
@@ -220,6 +250,25 @@ def _failed(span: Span, plan: Plan, fields: Fields, call_id: str) -> bool:
             if name == "exception":
                 return True
     return False
+
+
+def _answered(span: Span, fields: Fields) -> tuple[bool, bool]:
+    """Whether an MCP server's answer says that the call failed: for certain, or perhaps."""
+    for result in fields.handed:
+        at = result.at
+        if not _may_fail(span, at) or not of_protocol(value := span.attribute(at)):
+            continue
+        typed = result.type_at is not None and span.recurring(result.type_at) == _JSON
+        certain = result.quoted or typed or type(value) is not str
+        return certain, not certain
+    return False, False
+
+
+def _may_fail(span: Span, at: int) -> bool:
+    """False if a result does not say `isError`: it is searched undecoded."""
+    if _lacks_at is not None:
+        return not _lacks_at(span.values, at, "rror")
+    return may_fail(span.values[at])
 
 
 def _is_told(span: Span, fields: Fields, at: int, call_id: str) -> bool:

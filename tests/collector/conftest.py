@@ -18,8 +18,9 @@ from collector.decode.span import Span
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
 from monitor.limits import Limits
-from monitor.records import Verdict
+from monitor.records import ToolCall, Verdict
 from monitor.spec.spec import Spec
+from monitor.visibility.cause import Cause
 
 SECOND = 1_000_000_000
 BASE = 1_700_000_000 * SECOND
@@ -144,6 +145,17 @@ class Bench:
 
     def tools(self) -> list[str]:
         return [step["tool"] for step in self.steps()]
+
+    def judged(self) -> list[ToolCall]:
+        """The calls of all spans that are remembered, as the monitor knows them, by start."""
+        trees = [trace.tree for trace in self.pipeline._traces if trace.tree is not None]
+        calls = {node.call for tree in trees for node in tree.calls()}
+        found = [each.judged for each in calls if each is not None and each.judged is not None]
+        return sorted(found, key=lambda call: (call.start_ns, -call.end_ns, call.span_id))
+
+    def doubts(self) -> list[tuple[str, tuple[Cause, ...]]]:
+        """Tool and doubts of each of these calls."""
+        return [(call.tool, call.doubts) for call in self.judged()]
 
     def covered(self, reason: str) -> int:
         return self.stats.counts.get(("coverage", reason), 0)

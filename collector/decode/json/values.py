@@ -18,6 +18,7 @@ from collector.decode.json.fields import (
     to_integer,
     wrong,
 )
+from monitor.partial import told_once
 
 __all__ = ["attributes", "pairs"]
 
@@ -140,7 +141,7 @@ def _read_array(raw: Any, depth: int) -> list[Any]:
 
 def _read_kvlist(raw: Any, depth: int) -> dict[str, Any]:
     keys, values = pairs(_container(raw, depth), "values", depth + 1)
-    return dict(zip(keys, values, strict=True))
+    return told_once(list(zip(keys, values, strict=True)))
 
 
 def _container(raw: Any, depth: int) -> Mapping[str, Any]:

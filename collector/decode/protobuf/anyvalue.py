@@ -8,6 +8,7 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 
 from collector.decode.protobuf.messages import KeyValue
+from monitor.partial import told_once
 
 __all__ = ["attributes_of", "python_value", "text_of", "value_of"]
 
@@ -82,7 +83,8 @@ def python_value(value: Any) -> Any:
     if kind == "array_value":
         return [python_value(item) for item in value.array_value.values]
     if kind == "kvlist_value":
-        return attributes_of(value.kvlist_value.values)
+        pairs = value.kvlist_value.values
+        return told_once([(pair.key, python_value(pair.value)) for pair in pairs])
     return getattr(value, kind) if kind in _SCALARS else None
 
 

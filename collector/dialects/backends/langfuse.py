@@ -26,6 +26,7 @@ LANGFUSE = Dialect(
     failed_result=("langfuse.observation.output",),
     says_failed=of_langfuse,
     failed={"langfuse.observation.level": frozenset({"ERROR"})},
+    quotes=False,
     switch='@observe(as_type="tool", capture_input=True)',
 )
 

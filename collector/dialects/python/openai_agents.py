@@ -30,6 +30,7 @@ OPENAI_AGENTS = Dialect(
     arguments=_ARGUMENTS,
     call_id=("gen_ai.tool.call.id",),
     control_prefixes=_CONTROL,
+    quotes=False,
     switch="OTEL_INSTRUMENTATION_OPENAI_AGENTS_CAPTURE_CONTENT=true",
 )
 
@@ -44,6 +45,7 @@ OPENAI_AGENTS_TRACELOOP = Dialect(
     arguments=_ARGUMENTS,
     call_id=("gen_ai.tool.call.id",),
     control_prefixes=_CONTROL,
+    quotes=False,
     switch="TRACELOOP_TRACE_CONTENT=true",
 )
 

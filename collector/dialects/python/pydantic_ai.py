@@ -23,5 +23,6 @@ PYDANTIC_AI = Dialect(
     control=frozenset({"final_result"}),
     control_prefixes=("final_result_",),
     control_marks={"logfire.msg": "running output function"},
+    quotes=False,
     switch="InstrumentationSettings(include_content=True)",
 )

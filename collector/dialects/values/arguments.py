@@ -18,7 +18,16 @@ import msgspec
 from mypy_extensions import mypyc_attr
 
 from collector.dialects.values import partial_json
-from collector.dialects.values.members import NESTED_MAX, cut, is_deep, lenient, partly, shallow
+from collector.dialects.values.members import (
+    NESTED_MAX,
+    cut,
+    is_deep,
+    is_single,
+    lenient,
+    paired,
+    partly,
+    shallow,
+)
 from monitor.partial import Partial, all_but
 
 __all__ = [
@@ -168,13 +177,33 @@ def mapping(value: Any) -> Arguments:
 
     If only some members can be read, it is a `Partial`.
     """
-    if type(value) is dict:
+    if isinstance(value, dict):
         return shallow(value)
     found = _whole(value)
-    if found is UNREADABLE and type(value) is str:
+    if type(value) is not str:
+        return found
+    if type(found) is dict:
+        return _told_once(value, found)
+    if found is UNREADABLE:
         known = partly(_encoded_once(value))
         return UNREADABLE if known is None else known
     return found
+
+
+def _told_once(value: str, found: dict[str, Any]) -> dict[str, Any]:
+    """An object as it was read from a text; where a member comes twice, it is unread."""
+    text = value if value.startswith("{") else _encoded_once(value)
+    if is_single(text, found):
+        return found
+    known = _paired(text)
+    return shallow(known) if isinstance(known, dict) else found
+
+
+def _paired(text: str) -> Any:
+    try:
+        return paired(text)
+    except (ValueError, RecursionError):
+        return UNREADABLE
 
 
 def _encoded_once(text: str) -> str:
@@ -184,11 +213,14 @@ def _encoded_once(text: str) -> str:
 
 
 def _opened(value: Any, found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An object read by `mapping` whose arguments are one member: read again, so that deep arguments do not hide others."""
+    """An object read by `mapping` whose arguments are one member: read again, so that unread arguments do not hide others."""
     if type(found) is not Partial or type(value) is not str:
         return found
-    read = outlined(_encoded_once(value))
-    return read if type(read) is dict else found
+    text = _encoded_once(value)
+    read = _paired(text)
+    if not isinstance(read, dict) or is_deep(read, text):
+        read = outlined(text)
+    return read if isinstance(read, dict) else found
 
 
 def _whole(value: Any) -> Arguments:
@@ -312,9 +344,12 @@ def _brief_callback(text: str) -> Carried | None:
     more = _members(kwargs, "tool_call_id") if kwargs is not None else _NO_ID
     if input_str is None or more is None:
         return None
-    arguments, call_id = parsed(inputs), more[0]
-    if type(inputs) is not bytes or type(arguments) is not dict or isinstance(call_id, bytes):
+    call_id = more[0]
+    if type(inputs) is not bytes or isinstance(call_id, bytes):
         return None  # a rare form
+    arguments = parsed(inputs)
+    if type(arguments) is not dict or not is_single(inputs.decode(), arguments):
+        return None
     return Carried(arguments, call_id or "")
 
 
@@ -325,11 +360,9 @@ def _decoded_callback(text: str) -> Carried | None:
         return None
     if read.input_str is None:
         return None
-    inputs = read.inputs
-    if is_deep(inputs, text):
-        return None  # `mapping` reads the members that can be read
+    inputs = mapping(bytes(read.inputs).decode()) if read.inputs is not None else None
     call_id = read.kwargs.tool_call_id if read.kwargs is not None else None
-    return Carried(inputs if type(inputs) is dict else Bare(read.input_str), call_id or "")
+    return Carried(inputs if isinstance(inputs, dict) else Bare(read.input_str), call_id or "")
 
 
 def component_input(value: Any) -> Arguments:

@@ -1,9 +1,11 @@
-"""Reads a JSON object member by member if one member nests too deeply to read the object as a whole.
+"""Reads a JSON object in which some members cannot be read: they nest too deeply, or come twice.
 
 No real argument nests more than `NESTED_MAX` levels. But a model may add such an argument to hide the
-others from offrails, while the tool's own parser accepts them. So only the deep member is unread.
+others from offrails, while the tool's own parser accepts them. So only the deep member is unread. Of two
+members with one name some parsers take the first and some the last, so its value is unread, too.
 
-Example: `{"amount": 9, "x": [[[...]]]}` with 200 levels is `Partial`: `amount` is known, `x` is unread.
+Examples: `{"amount": 9, "x": [[[...]]]}` with 200 levels is `Partial`: `amount` is known, `x` is unread.
+In `{"to": "a", "amount": 500, "amount": 5}`, `amount` is unread.
 """
 
 from __future__ import annotations
@@ -13,9 +15,18 @@ import re
 from itertools import islice
 from typing import Any, Final
 
-from monitor.partial import all_but
+from monitor.partial import Partial, all_but, told_once
 
-__all__ = ["NESTED_MAX", "cut", "is_deep", "lenient", "partly", "shallow"]
+__all__ = [
+    "NESTED_MAX",
+    "cut",
+    "is_deep",
+    "is_single",
+    "lenient",
+    "paired",
+    "partly",
+    "shallow",
+]
 
 NESTED_MAX: Final = 100
 """Levels of a value that is read: protobuf's limit for messages. Comparing, showing and writing a value recurse once
@@ -34,6 +45,12 @@ def _integer(digits: str) -> int | float:
 
 lenient: Final = json.JSONDecoder(parse_int=_integer, strict=False)
 """Accepts what only some JSON parsers accept: NaN, long integers, line breaks in texts."""
+
+_paired: Final = json.JSONDecoder(parse_int=_integer, strict=False, object_pairs_hook=told_once)
+"""The same, with every member of an object looked at."""
+
+_SPACED: Final = re.compile(r'"[ \t\n\r]+:')
+"""A name, not followed at once by its colon."""
 
 _SPACE: Final = re.compile(r"[ \t\n\r]*+")
 _FLAT: Final = r'[^\[\]{}"]++|"(?:[^"\\]++|\\.)*+"?'
@@ -83,9 +100,49 @@ def shallow(known: dict[str, Any]) -> dict[str, Any]:
     unread = {
         name
         for name, each in known.items()
-        if (type(each) is dict or type(each) is list) and _nests(each, NESTED_MAX - 1)
+        if isinstance(each, dict | list)
+        and (_nests(each, NESTED_MAX - 1) or _is_unread(each, NESTED_MAX))
     }
+    if type(known) is Partial:
+        unread |= known.unread
     return all_but(known, unread)
+
+
+def _is_unread(value: Any, most: int) -> bool:
+    """True if an object within a value has unread members."""
+    if type(value) is Partial:
+        return True
+    inner: Any = value.values() if type(value) is dict else value if type(value) is list else ()
+    return most > 0 and any(_is_unread(each, most - 1) for each in inner)
+
+
+def is_single(text: str, known: dict[str, Any]) -> bool:
+    """True if no object in a JSON text has two members of one name; False if that takes a closer look.
+
+    Each member has a colon behind its name, so a text with no more colons than members has no member twice. Most
+    other colons stand within texts, not behind a quote.
+    """
+    count = _members_in(known)
+    if text.count(":") == count:
+        return True
+    return text.count('":') == count and '\\"' not in text and _SPACED.search(text) is None
+
+
+def _members_in(value: Any) -> int:
+    """The number of members of all objects in a value."""
+    if type(value) is dict:
+        count, inner = len(value), value.values()
+    else:
+        count, inner = 0, value
+    for each in inner:
+        if type(each) is dict or type(each) is list:
+            count += _members_in(each)
+    return count
+
+
+def paired(text: str) -> Any:
+    """A JSON value in which objects with members that come twice are `Partial`; ValueError if it cannot be read."""
+    return _paired.decode(text)
 
 
 def cut(text: str) -> str | None:
@@ -137,7 +194,7 @@ def _object(text: str, at: int) -> dict[str, Any]:
     while left > 0:
         name, at = lenient.raw_decode(text, _after(text, at, '"') - 1)
         at = _blank(text, _after(text, at, ":"))
-        unread.discard(name)
+        again, earlier = name in known or name in unread, known.get(name)
         begin = at
         try:
             known[name], at = lenient.raw_decode(text, begin)
@@ -145,7 +202,9 @@ def _object(text: str, at: int) -> dict[str, Any]:
             unread.add(name)
             at, left = _end(text, begin, left)
         else:
-            if is_deep(known[name], text[begin:at], NESTED_MAX - 1):
+            if is_deep(known[name], text[begin:at], NESTED_MAX - 1) or (
+                again and repr(known[name]) != repr(earlier)
+            ):
                 unread.add(name)
         left -= MEMBER_TOKENS
         at = _blank(text, at)

@@ -62,7 +62,7 @@ class Callback(msgspec.Struct, gc=False):
     """LangChain's `on_tool_start` in Traceloop's entity input."""
 
     input_str: Any = None
-    inputs: Any = None
+    inputs: msgspec.Raw | None = None
     kwargs: More | None = None
 
 

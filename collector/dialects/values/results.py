@@ -2,6 +2,8 @@
 
 A tool often returns a third party's text, which must not decide whether the call failed. So each
 framework's form counts only in its own spans, and only in what the framework put around that text.
+The result of the protocol MCP is looked for in every dialect, since any framework may hand it through
+(`of_protocol`).
 
 Example: `of_mcp` reads `{"result": ..., "is_error": true}` as a failure, but not that text inside `result`.
 """
@@ -18,8 +20,10 @@ from collector.dialects.values import partial_json
 from collector.dialects.values.arguments import parsed
 
 __all__ = [
+    "HANDED_THROUGH",
     "RESULT_MAX",
     "Says",
+    "may_fail",
     "of_adk",
     "of_agentscope",
     "of_langchain",
@@ -27,6 +31,7 @@ __all__ = [
     "of_llama_index",
     "of_mcp",
     "of_openhands",
+    "of_protocol",
     "of_upsonic",
     "sign_of",
 ]
@@ -39,6 +44,47 @@ RESULT_MAX: Final = 256 * 1024
 
 _DEPTH: Final = 3
 """Nested objects that are searched: the message and those around it."""
+
+HANDED_THROUGH: Final = (
+    "ai.toolCall.output",
+    "ai.toolCall.result",
+    "agentops.entity.output",
+    "gcp.vertex.agent.tool_response",
+    "gen_ai.completion",
+    "gen_ai.tool.call.result",
+    "gen_ai.tool.output",
+    "gen_ai.tool.result",
+    "genkit:output",
+    "langfuse.observation.output",
+    "langwatch.output",
+    "lmnr.span.output",
+    "mcp.tool.result",
+    "mlflow.spanOutputs",
+    "output.value",
+    "spring.ai.tool.call.result",
+    "tool.output",
+    "tool.result",
+    "tool_response",
+    "traceloop.entity.output",
+)
+"""Where dialects write what a tool returned."""
+
+_FAILING: Final = b"rror"
+"""The end of `isError` and of `is_error`, by which a result is searched before it is decoded."""
+_SAID: Final = ("isError", "is_error")
+"""The protocol's member, as written on the wire and in Python."""
+_CONTENT: Final = frozenset({"audio", "image", "resource", "resource_link", "text"})
+"""The types of what an MCP tool returns."""
+_SHOWN: Final = ("CallToolResult(", "meta=None content=[")
+_SHOWN_FAILED: Final = (
+    "isError=True",
+    "isError=True)",
+    "is_error=True",
+    "is_error=True)",
+)
+"""How Python's repr and text of such an answer begin, and end where the call failed."""
+_AROUND: Final = ("output", "raw_output", "response", "result", "tool_output", "value")
+"""Members in which frameworks put what a tool returned."""
 
 _ERROR: Final = 'error"'
 """All failed results contain it, and few others: a cheap search before parsing."""
@@ -66,6 +112,44 @@ def of_mcp(value: Any, _call_id: str) -> bool:
     """`{"result": ..., "is_error": true}`: Traceloop's form of an MCP server's answer."""
     found = _object(value, _IS_ERROR)
     return found is not None and found.keys() == _MCP and found["is_error"] is True
+
+
+def of_protocol(value: Any) -> bool:
+    """An MCP server's answer as the protocol has it: `{"content": [{"type": ...}], "isError": true}`.
+
+    It may be a JSON text, or Python's repr; or stand in the object that a framework puts around results. What the
+    server's tool returned is text within `content`, and never counts. Neither does a text within JSON.
+    """
+    found = value
+    if type(value) is str:
+        if value.startswith(_SHOWN):
+            return value.endswith(_SHOWN_FAILED)
+        found = parsed(value) if _may_say(value) else None
+    for _ in range(_DEPTH):
+        if type(found) is not dict:
+            return False
+        if any(found.get(name) is True for name in _SAID):
+            return _is_answer(found.get("content"))
+        inner = [found[name] for name in _AROUND if type(found.get(name)) is dict]
+        if len(inner) != 1:
+            return False
+        found = inner[0]
+    return False
+
+
+def may_fail(raw: Any) -> bool:
+    """False for an undecoded result that does not say `isError`."""
+    return type(raw) is not bytes or _FAILING in raw
+
+
+def _may_say(text: str) -> bool:
+    return len(text) <= RESULT_MAX and any(name in text for name in _SAID)
+
+
+def _is_answer(content: Any) -> bool:
+    return type(content) is list and all(
+        type(each) is dict and each.get("type") in _CONTENT for each in content
+    )
 
 
 def of_llama_index(value: Any, _call_id: str) -> bool:

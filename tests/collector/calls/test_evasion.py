@@ -10,6 +10,7 @@ import pytest
 from collector.config.settings import load
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
+from monitor.visibility.cause import Cause
 
 POLICY = """
 id: no_delete
@@ -549,6 +550,72 @@ def test_what_is_known_to_be_no_call_is_counted(
     assert made.covered("look_alike") == 1 == missed(made)["look_alike"]
 
 
+# --- arguments under two conventions ----------------------------------------------------------
+
+_TOOL = {"openinference.span.kind": "TOOL", "tool.name": "delete"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "known"),
+    [
+        ({"path": "/tmp"}, {"path": "/etc"}, {"path": "[unreadable]"}),
+        ({"path": "/tmp"}, {"dir": "/etc"}, {"path": "[unreadable]", "dir": "[unreadable]"}),
+        ({"a": 1, "path": "/tmp"}, {"a": 1, "path": "/etc"}, {"a": 1, "path": "[unreadable]"}),
+        ({}, {"path": "/etc"}, {"path": "[unreadable]"}),
+        ({"path": "/etc"}, {"path": "/etc"}, {"path": "/etc"}),
+        ({"n": 3}, {"n": "3"}, {"n": 3}),
+        ({"n": 3}, {"n": 3, "more": True}, {"n": 3, "more": True}),
+        ({"n": 3}, {"name": "delete", "arguments": '{"n": 3}'}, {"n": 3}),
+    ],
+)
+def test_arguments_that_two_conventions_tell_otherwise_are_unknown(
+    wire: Any, bench: Any, first: Any, second: Any, known: Any
+) -> None:
+    """Either may be true: a value is known where both agree, or one leaves it out. The rest is counted."""
+    more = {**_TOOL, "input.value": wire.json(second)}
+    call = wire.tool("delete", arguments=first, resource=ROVER, attributes=more)
+    made = bench([spec(OF_PATHS)]).send(call)
+    (step,) = made.steps()
+    assert step["arguments"] == known
+    assert made.covered("arguments_unreadable") == ("[unreadable]" in known.values())
+    assert harms(made) == ("/etc" in known.values())
+
+
+def test_a_tool_behind_thousands_of_attributes_is_judged(wire: Any, bench: Any) -> None:
+    """However many attributes of a span that is taken stand before its tool's name."""
+    keys = [(f"k{number}", number) for number in range(16_000)]
+    named = [("gen_ai.operation.name", "execute_tool"), ("gen_ai.tool.name", "delete")]
+    call = wire.span("execute_tool delete", [*keys, *named], resource=ROVER)
+    assert harms(bench([spec(POLICY)]).send(call)) == 1
+
+
+# --- results -----------------------------------------------------------------------------------
+
+_FAILED = {"content": [{"type": "text", "text": "no"}], "isError": True}
+
+
+@pytest.mark.parametrize(
+    ("scope", "attributes", "doubts"),
+    [
+        ("", {"gen_ai.tool.call.result": _FAILED}, None),
+        ("", {"output.value": "@", "output.mime_type": "application/json"}, None),
+        ("", {"output.value": "@", "output.mime_type": "text/plain"}, (Cause.CONTRADICTED,)),
+        ("pydantic-ai", {"gen_ai.tool.call.result": "@"}, (Cause.CONTRADICTED,)),
+        ("pydantic-ai", {"gen_ai.tool.call.result": _FAILED}, None),
+    ],
+)
+def test_a_failure_in_a_result_is_certain_unless_a_third_party_may_have_written_it(
+    wire: Any, bench: Any, scope: str, attributes: Any, doubts: Any
+) -> None:
+    """Where a tool's text is the whole result as it is, an `isError` in it leaves the outcome open."""
+    written = wire.json(_FAILED)
+    more = {key: written if each == "@" else each for key, each in attributes.items()}
+    made = bench().send(wire.tool("read", scope=scope, attributes=more))
+    (call,) = made.judged()
+    assert (call.error, call.doubts) == (doubts is None, doubts or ())
+    assert made.covered("contradicted") == (doubts is not None)
+
+
 # --- names and numbers that are nearly what a spec means --------------------------------------
 
 LIMITS = """
@@ -673,6 +740,34 @@ def test_a_name_spelt_otherwise_is_counted(wire: Any, bench: Any, name: str) -> 
         wire.tool(name, start=1, resource=ROVER), wire.tool("pay", start=2, resource=ROVER)
     )
     assert made.covered("name_variant") == 1 == missed(made)["name_variant"]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("functions.delete", "name_variant"),
+        ("default_api:Delete", "name_variant"),
+        ("tools/delete", "name_variant"),
+        ("mcp__disk__delete", "name_prefixed"),
+        ("disk.delete", "name_prefixed"),
+    ],
+)
+def test_a_name_with_a_namespace_is_counted(
+    wire: Any, bench: Any, name: str, reason: str
+) -> None:
+    """A policy does not judge a tool with a namespace before its name. The session counts it."""
+    made = bench([spec(POLICY)]).send(
+        wire.tool(name, start=1, resource=ROVER), wire.tool("pay", start=2, resource=ROVER)
+    )
+    assert made.covered(reason) == 1 == missed(made)[reason]
+
+
+def test_a_namespace_of_a_spec_is_none(wire: Any, bench: Any) -> None:
+    """A tool that a spec names with its namespace is no near miss, and neither is an unknown one."""
+    named = POLICY.replace("delete: {tool: delete}", "delete: {tool: disk.delete}")
+    tools = ("disk.delete", "disk.read", "disk.")
+    made = bench([spec(named)]).send(*[wire.tool(each, resource=ROVER) for each in tools])
+    assert made.covered("name_prefixed") == 0 == made.covered("name_variant")
 
 
 def test_names_that_specs_of_others_spell_otherwise_are_not_counted(

@@ -331,7 +331,7 @@ def test_a_result_is_told_with_its_sign_as_without(result: str) -> None:
     """The short scan and the full reading agree on whether the call failed."""
     spans = spans_with(result)
     dialect = next(each for each in DIALECTS if each.says_failed is of_langchain)
-    fields = Fields(dialect, None, 0, (), None, None, (), (0,), (), (), undone=False)
+    fields = Fields(dialect, None, 0, (), None, None, (), (0,), (), (), (), undone=False)
     found = []
     for lacks_at in (None, native_json().lacks_at):
         with pytest.MonkeyPatch.context() as patch:

@@ -64,7 +64,7 @@ constraints:
     "form", ['{"x": @, "a": 1}', ' {"a" : 1 ,"x":@ } ', '{"x":1,"a":1,"x":@}']
 )
 def test_a_member_nested_too_deeply_hides_no_other(form: str, deep: str) -> None:
-    """Its name and the other members are known. The last of equal names counts."""
+    """Its name and the other members are known."""
     for text in (form.replace("@", deep), json.dumps(form.strip().replace("@", deep))):
         found = mapping(text)
 
@@ -95,11 +95,76 @@ def _levels(value: Any) -> int:
     return 1 + max(map(_levels, value), default=0) if isinstance(value, list) else 0
 
 
-def test_the_last_member_of_a_name_counts() -> None:
-    """The last member counts, even if an earlier one is unreadable."""
-    found = mapping(f'{{"x": {DEEP}, "x": 2}}')
-    assert type(found) is dict
-    assert found == {"x": 2}
+TWICE = '{"to": "a", "liters": 500, "liters": 5}'
+
+
+@pytest.mark.parametrize(
+    ("unwrap", "text"),
+    [
+        (mapping, TWICE),
+        (mapping, json.dumps(TWICE)),
+        (mapping, '{"to": "a", "liters" :500, "liters":5}'),
+        (mapping, '{"to": "a", "liters":5, "l\\u0069ters": 500}'),
+        (mapping, '{"to": "a", "liters": {"of": 1, "of": 2}}'),
+        (mapping, f'{{"to": "a", "liters": {DEEP}, "liters": 5}}'),
+        (call_form, f'{{"args": [], "kwargs": {TWICE}}}'),
+        (request_form, f'{{"tool_name": "water", "arguments": {TWICE}}}'),
+        (wrapped_input, f'{{"input": {TWICE}}}'),
+        (scheduled, f'{{"callId": "c", "args": {TWICE}}}'),
+    ],
+)
+def test_a_member_that_comes_twice_is_unread(unwrap: Unwrap, text: str) -> None:
+    """Parsers differ in which of its values they take: either may be what the tool was given."""
+    found = unwrap(text)
+    assert isinstance(found, Partial)
+    assert found == {"to": "a", "liters": UNREAD}
+    assert found.unread == {"liters"}
+
+
+def test_a_callback_with_a_member_that_comes_twice() -> None:
+    """LangChain's callback is read by another parser, which takes the last value, too."""
+    text = f'{{"input_str": "x", "inputs": {TWICE}, "kwargs": {{"tool_call_id": "c"}}}}'
+    found = callback_form(text)
+    assert isinstance(found, Carried)
+    assert found.arguments == {"to": "a", "liters": UNREAD}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"liters": 5, "liters": 5}',
+        '{"at": "12:30", "url": "https://a.example/b"}',
+        '{"said": "\\"liters\\": 5", "liters": 5}',
+        '{"liters": {"liters": 5}, "more": [{"liters": 5}, {"liters": 5}]}',
+    ],
+)
+def test_colons_and_equal_values_hide_nothing(text: str) -> None:
+    """Texts with colons, names on several levels, and a value that is only repeated are read in full."""
+    assert type(mapping(text)) is dict
+    assert mapping(text) == json.loads(text)
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=4),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.text(alphabet='a":\\ ', max_size=3), inner, max_size=3)
+        ),
+    ),
+    st.text(alphabet='a":\\ ', max_size=3),
+    st.sampled_from([(", ", ": "), (",", ":"), (" , ", " : ")]),
+)
+def test_a_repeated_member_is_found_among_any_others(
+    value: Any, name: str, separators: tuple[str, str]
+) -> None:
+    """Whatever stands beside it and however it is spaced, and nothing else is taken for one."""
+    once = json.dumps({name: value, "more": value}, separators=separators)
+    assert type(mapping(once)) is dict
+    twice = once[:-1] + separators[0] + json.dumps(name) + separators[1] + '"another"}'
+    found = mapping(twice)
+    assert isinstance(found, Partial)
+    assert found.unread == {name}
 
 
 @pytest.mark.parametrize(

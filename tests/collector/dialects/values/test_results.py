@@ -17,6 +17,7 @@ from collector.dialects.values.results import (
     of_llama_index,
     of_mcp,
     of_openhands,
+    of_protocol,
     sign_of,
 )
 
@@ -138,3 +139,57 @@ def test_a_message_of_no_known_call_says_nothing() -> None:
 def test_values_that_are_no_results_fail_no_call(says: Says, value: Any) -> None:
     """Values of other types, and texts that are cut off."""
     assert says(value, CALL) is False
+
+
+def _answer(**more: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": '{"isError": false}'}], **more}
+
+
+SHOWN = (
+    "meta=None content=[TextContent(type='text', text='isError=True')] structuredContent=None"
+)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        _answer(isError=True),
+        _answer(is_error=True, structuredContent=None, _meta={"a": 1}),
+        {"content": [], "isError": True},
+        {"response": _answer(isError=True), "id": "c", "name": "check"},
+        {"type": "json", "value": _answer(isError=True)},
+        {"tool_output": {"raw_output": _answer(isError=True), "is_error": False}},
+        f"{SHOWN} isError=True",
+        "CallToolResult(content=[], structured_content=None, is_error=True)",
+    ],
+)
+def test_an_answer_of_mcp_says_that_the_call_failed(result: Any) -> None:
+    """As an object, as JSON, in what a framework puts around it, and as Python shows it; not as a tool's text."""
+    written = [result] if isinstance(result, str) else [result, json.dumps(result)]
+    assert all(map(of_protocol, written))
+    assert not of_protocol(json.dumps(written[-1]))
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        _answer(isError=False),
+        _answer(isError="true"),
+        _answer(),
+        {"isError": True},
+        {"content": "a page", "isError": True},
+        {"content": [{"text": "no type"}], "isError": True},
+        _answer(isError=False, text={"isError": True}),
+        {"content": [{"type": "text", "text": json.dumps(_answer(isError=True))}]},
+        {"output": json.dumps("isError")},
+        [_answer(isError=True)],
+        f"{SHOWN} isError=False",
+        "isError=True",
+        None,
+        7,
+    ],
+)
+def test_what_only_mentions_a_failure_is_none(result: Any) -> None:
+    """A third party's text, another object with such a member, and what is no answer of MCP."""
+    assert not of_protocol(result)
+    assert not of_protocol(json.dumps(result))
