@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collector.api.verdict_feed import VerdictFeed
+from collector.app.certificates import CertificateWatch
 from collector.app.deadline import Deadline
 from collector.app.decisions import build_decide, decided_calls
 from collector.app.last_good import keeper_of
@@ -42,6 +43,7 @@ from collector.config.settings import (
 )
 from collector.config.spec_reload import Reloader, accepted
 from collector.decide.service import DecideService
+from collector.metrics.agent_calls import AgentCalls
 from collector.metrics.memory import MemoryMetrics
 from collector.metrics.service import Families, MetricsApp, Source
 from collector.net.health import Health
@@ -324,10 +326,15 @@ class App:
         self._readiness = Readiness(settings.ready, self._health, stats, self._alerts.queues)
         self._servers = dict(self._receivers)
         """All listeners, by name."""
+        self._certificates = CertificateWatch(self._servers)
         more: list[Source] = [
             MemoryMetrics(self.monitor.memory, pipeline.memory),
             admission,
             ConnectionMetrics(self._servers),
+            self._certificates,
+            AgentCalls(
+                pipeline.inventory, namespaced=settings.metrics_namespace_label != "never"
+            ),
             self._alerts,
             self._decisions,
         ]
@@ -621,6 +628,7 @@ class App:
             self._notices.tick,
             self._look_at_readiness,
             self._look_at_snapshots,
+            self._certificates.tick,
         ):
             try:
                 step(now)

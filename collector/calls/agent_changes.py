@@ -60,14 +60,17 @@ class AgentChange(NamedTuple):
 
 
 class ArgumentsRun:
-    """The latest calls in a row, of one agent in one dialect, that came without arguments."""
+    """The calls of one agent in one dialect by their arguments, and the latest ones in a row that came without."""
 
     __slots__ = (
+        "_missing",
+        "_missing_most",
         "agent",
         "calls",
         "dialect",
         "is_due",
         "is_stopped",
+        "known",
         "since_ns",
         "started",
         "tool",
@@ -87,6 +90,28 @@ class ArgumentsRun:
         """True while somebody waits for the run to be old enough."""
         self.is_stopped = False
         """True once the run was reported."""
+        self.known = 0
+        """Calls with arguments, of tools that have some."""
+        self._missing = 0
+        """Calls without, of tools that had some before, whose arguments have not come with a later span."""
+        self._missing_most = 0
+
+    @property
+    def missing(self) -> int:
+        """Calls without arguments, of tools that had some before; it never falls.
+
+        A call whose arguments come late counts until they do, and makes room for the next one.
+        """
+        self._missing_most = max(self._missing_most, self._missing)
+        return self._missing_most
+
+    def miss(self) -> None:
+        """Counts a call without arguments."""
+        self._missing += 1
+
+    def find(self) -> None:
+        """A call that may have been counted as missing has arguments after all."""
+        self._missing = max(0, self._missing - 1)
 
     def lengthen(self, tool: str, now: int) -> bool:
         """Adds a call without arguments. True if the run is long enough from now on."""

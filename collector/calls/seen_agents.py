@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sized
+from collections.abc import Iterator, Mapping, Sized
 from typing import Any, Final
 
 from collector.calls.agent_changes import (
@@ -159,6 +159,12 @@ class AgentRecord:
             self.arguments += 1
         else:
             self._tool(call)
+            self._run_of(call).find()
+
+    def runs(self) -> Iterator[tuple[str, ArgumentsRun]]:
+        """How the calls of each agent came, in each dialect; an agent without a name is called by its service."""
+        for run in self._runs.values():
+            yield self._agent_of(run.agent) or self.service, run
 
     def take_unlogged(self) -> list[AgentChange]:
         """The changes that are not logged yet; they count as logged from now on."""
@@ -227,6 +233,8 @@ class AgentRecord:
         if arguments is not None:
             self.arguments += 1
             run = self._run_of(call)
+            if names or arguments:
+                run.known += 1
             if not run.started or run.calls:
                 self._arguments_came(run, call)
             if len(names) < NAMES_MAX and not _holds(names, arguments):
@@ -235,6 +243,7 @@ class AgentRecord:
                         names.add(name)
         elif names:
             run = self._run_of(call)
+            run.miss()
             if run.lengthen(tool, self.last_ns):
                 self.due.append(run)
 

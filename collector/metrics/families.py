@@ -171,6 +171,14 @@ OWN: Final[Mapping[str, Described]] = {
     "tls_handshakes_failed": Described(
         "counter", ("reason",), "Connections that ended in their TLS handshake, by reason."
     ),
+    "certificate_not_before_timestamp_seconds": Described(
+        "gauge", ("listener",), "From when a listener's certificate is valid, Unix time."
+    ),
+    "certificate_not_after_timestamp_seconds": Described(
+        "gauge",
+        ("listener",),
+        "When a listener's certificate expires, Unix time; of a chain, the certificate that expires first.",
+    ),
     "foreign_protocol": Described(
         "counter", ("protocol",), "Connections that spoke another protocol than their listener."
     ),
@@ -200,6 +208,11 @@ OWN: Final[Mapping[str, Described]] = {
         "counter",
         ("reason",),
         "Spans and tool calls that were not judged, or not for certain, by reason.",
+    ),
+    "agent_calls": Described(
+        "counter",
+        ("agent", "namespace", "arguments"),
+        "Calls of tools that have arguments, by agent: known, or missing (the tool had some before).",
     ),
     "agent_changes": Described(
         "counter",

@@ -53,6 +53,14 @@ CLOSED: Final = ("crowded", "no_descriptor", "refused", "slow", "stalled")
 TOLD: Final = (Evidence.EXECUTED, Evidence.PENDING, Evidence.REQUESTED)
 """What spans tell of calls. A decided call counts once they do."""
 
+FAULTS: Final = (
+    *("AssertionError", "AttributeError", "IndexError", "KeyError", "MemoryError", "OSError"),
+    *("OverflowError", "RecursionError", "RuntimeError", "TypeError", "UnicodeError"),
+    *("ValueError", "ZeroDivisionError"),
+)
+OTHER: Final = "other"
+"""Types of errors with counters of their own, which begin at 0, and all others. The log has the name of each."""
+
 COUNTED: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
     "client_disconnects": ("client_disconnects", [(name,) for name in TRANSPORTS]),
     "connections_closed": ("connections_closed", [(cause,) for cause in CLOSED]),
@@ -73,7 +81,7 @@ COUNTED: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
     "agent_changes": ("agent_changes", [(kind,) for kind in CHANGES]),
     "coverage": ("coverage", [(reason,) for reason in COVERAGE]),
     "arguments_unreadable": ("arguments_unreadable", []),
-    "internal_errors": ("internal_errors", []),
+    "internal_errors": ("internal_errors", [(name,) for name in (*FAULTS, OTHER)]),
     "clock_jumps": ("clock_jumps", [()]),
 }
 """Name in `Stats.counts` -> the family that shows it, and the labels that are there from 0 on."""
@@ -180,12 +188,23 @@ def _of_stats(monitor: Monitor, stats: Stats) -> Iterator[Reading]:
     for counted, (name, labels) in COUNTED.items():
         found = dict.fromkeys(labels, 0)
         found |= {key[1:]: n for key, n in stats.counts.items() if key[0] == counted}
+        if counted == "internal_errors":
+            found = _folded(found)
         if counted == "coverage":
             found["no_spec",] = monitor.without_spec
         yield Reading(name, sorted(found.items()))
     latency = stats.verdict_latency.items()
     yield Reading("verdict_latency_seconds", (((name,), found) for name, found in latency))
     yield Reading("span_lag_seconds", [((), stats.span_lag)])
+
+
+def _folded(errors: Mapping[tuple[str, ...], int]) -> dict[tuple[str, ...], int]:
+    """Internal errors by the types that have counters."""
+    found: dict[tuple[str, ...], int] = {}
+    for (name, *_), count in errors.items():
+        key = (name if name in FAULTS else OTHER,)
+        found[key] = found.get(key, 0) + count
+    return found
 
 
 def _single(counts: Mapping[str, int]) -> Iterator[tuple[tuple[str, ...], float]]:

@@ -91,6 +91,11 @@ class Listener:
         """Greatest number of open connections."""
         return self._connections.bounds.connections
 
+    @property
+    def certificates(self) -> Certificates | None:
+        """Of TLS; None where it is off."""
+        return self._certificates
+
     async def start(self) -> str:
         """Bind, accept connections, and return the bound address.
 

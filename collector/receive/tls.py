@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from collector.net.watched_files import UnusableError, Watched, read_file
+from collector.receive.validity import Validity, validity_of
 from collector.telemetry.logs import log
 
 __all__ = ["Certificates", "Material"]
@@ -48,12 +49,29 @@ class Certificates:
         self._watched = Watched(*(file for file in (cert, key, client_ca) if file))
         self._current: ssl.SSLContext | None = None
         self._protocols: list[str] = []
+        self._validity: Validity | None = None
+        """Of what is in use."""
+        self._reloads = self._handed = 0
+        """How often files were read anew, and up to which of these `renewed` has returned them."""
         self._log = log
 
     @property
     def mutual(self) -> bool:
         """True if clients need a certificate."""
         return self._client_ca is not None
+
+    @property
+    def cert(self) -> Path:
+        """The file with the server's certificate."""
+        return self._cert
+
+    def validity(self) -> Validity | None:
+        """When the chain in use is valid; None before the first use, and where it cannot be read from it.
+
+        Replaced files are in use from then on, though nobody has connected since.
+        """
+        self._look()
+        return self._validity
 
     def read(self) -> Material:
         """Return what the files hold.
@@ -62,6 +80,9 @@ class Certificates:
             OSError: they cannot be read, or do not fit together.
         """
         self._context()
+        return self._material()
+
+    def _material(self) -> Material:
         authority = read_file(self._client_ca, self._setting) if self._client_ca else None
         return Material(
             read_file(self._cert, self._setting), read_file(self._key, self._setting), authority
@@ -69,14 +90,16 @@ class Certificates:
 
     def renewed(self) -> Material | None:
         """The contents of the files if they have changed and match each other; else None."""
-        if not self._watched.changed():
+        self._look()
+        reloads = self._reloads
+        if reloads == self._handed:
             return None
         try:
-            material = self.read()
+            material = self._material()
         except OSError as error:
             self._refused(error)
             return None
-        self._log.info("certificate_reloaded", cert=str(self._cert))
+        self._handed = reloads
         return material
 
     def context(self, protocols: Sequence[str] = ("http/1.1",)) -> ssl.SSLContext:
@@ -94,14 +117,20 @@ class Certificates:
         return first
 
     def _hand_over(self, connection: Any, _name: str | None, _first: ssl.SSLContext) -> None:
-        if self._watched.changed():
-            try:
-                self._current = self._context()
-            except OSError as error:
-                self._refused(error)
-            else:
-                self._log.info("certificate_reloaded", cert=str(self._cert))
+        self._look()
         connection.context = self._current
+
+    def _look(self) -> None:
+        """Uses the files that have changed, if they match each other."""
+        if not self._watched.changed():
+            return
+        try:
+            self._current = self._context()
+        except OSError as error:
+            self._refused(error)
+            return
+        self._reloads += 1
+        self._log.info("certificate_reloaded", cert=str(self._cert))
 
     def _refused(self, error: OSError) -> None:
         self._log.warning("certificate_not_reloaded", reason=error.strerror)
@@ -127,6 +156,7 @@ class Certificates:
             reason = getattr(error, "reason", None) or str(error)
             given = ", ".join(str(file) for file in files.values() if file is not None)
             raise UnusableError(self._setting, given, reason) from error
+        self._validity = validity_of(read_file(self._cert, f"{self._setting}.cert"))
         return context
 
 

@@ -526,6 +526,49 @@ ALERTS: Final[Mapping[str, Alert]] = {
         "agent",
         "days",
     ),
+    "AgentMonitorCertificateExpired": Alert(
+        _valued(
+            1,
+            {
+                'offrails_certificate_not_after_timestamp_seconds{monitor,listener="grpc"}': (
+                    9_000_000_000,
+                    1,
+                )
+            },
+        )
+    ),
+    "AgentMonitorCertificateExpiring": Alert(
+        _valued(
+            5,
+            {
+                'offrails_certificate_not_after_timestamp_seconds{monitor,listener="grpc"}': (
+                    9_000_000_000,
+                    900_000,
+                )
+            },
+        )
+    ),
+    "AgentMonitorHandshakesFailing": Alert(
+        _counted(
+            'offrails_tls_handshakes_failed_total{monitor,reason="client_certificate"}',
+            first=6,
+            last=8,
+            over=20,
+            least=4,
+        )
+    ),
+    "AgentMonitorArgumentsMissing": Alert(
+        _shared(
+            _Share(
+                bad=(
+                    'offrails_agent_calls_total{monitor,agent="{alert}",arguments="missing"}',
+                ),
+                good=('offrails_agent_calls_total{monitor,agent="{alert}",arguments="known"}',),
+                all=(),
+            )
+        ),
+        "agent",
+    ),
     "AgentMonitorSessionsEvicted": Alert(
         _counted(
             'offrails_sessions_ended_total{monitor,cause="evicted"}', first=6, last=13, over=25

@@ -154,6 +154,11 @@ class GrpcioReceiver:
         """How many connections may be open."""
         return self._bounds.connections
 
+    @property
+    def certificates(self) -> Certificates | None:
+        """Of TLS; None where it is off."""
+        return self._certificates
+
     # --- its life -------------------------------------------------------------------------------
 
     async def start(self) -> str:

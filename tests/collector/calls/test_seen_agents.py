@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from collector.calls.agent_changes import CHANGES_MAX, STOPPED_AFTER_CALLS
 from collector.calls.seen_agents import BYTES_MAX, Inventory
+from collector.metrics.agent_calls import AGENTS_MAX as AGENT_SERIES_MAX
+from collector.metrics.agent_calls import AgentCalls
 from monitor import ToolCall
+from monitor.aggregate.totals import OVERFLOW
 from monitor.limits import SECOND
 from monitor.records import Evidence, SessionKey
 
@@ -114,6 +123,63 @@ def test_arguments_that_come_with_a_later_span_have_not_stopped() -> None:
     assert not seen.changed(1_000 * SECOND)
     (found,) = seen
     assert found.arguments == 2
+
+
+def test_calls_without_arguments_are_counted_by_agent() -> None:
+    """Of each agent: calls with arguments, and those of the same tools without; others are counted by neither."""
+    seen = Inventory()
+    for _ in range(3):
+        seen.record(_call("trace", "a", x=1), "", "scope", 0)
+        seen.record(_call("trace", "b", x=1), "", "scope", 0)
+        seen.record(_call("trace", "b")._replace(tool="list", arguments={}), "", "scope", 0)
+    for _ in range(4):
+        seen.record(_call("trace", "a")._replace(arguments=None), "", "scope", 0)
+        seen.record(_call("trace", "b")._replace(tool="list", arguments=None), "", "scope", 0)
+
+    assert dict(_counted(seen)) == {
+        ("a", "", "known"): 3,
+        ("a", "", "missing"): 4,
+        ("b", "", "known"): 3,
+        ("b", "", "missing"): 0,
+    }
+
+
+@given(st.lists(st.sampled_from(("whole", "late", "bare", "scrape")), max_size=60))
+def test_late_arguments_are_not_missing(calls: list[str]) -> None:
+    """The counter never falls, and counts no more than calls that had no arguments when it was read."""
+    seen = Inventory()
+    whole = _call("trace", "a", x=1)
+    seen.record(whole, "", "scope", 0)
+    bare, last = 0, 0.0
+    for what in calls:
+        if what != "scrape":
+            seen.record(whole if what == "whole" else whole._replace(arguments=None), "", "", 0)
+        if what == "late":
+            seen.record_arguments(whole)
+        bare += what == "bare"
+        if what == "scrape":
+            now = dict(_counted(seen))["a", "", "missing"]
+            assert now == max(last, bare)
+            last = now
+
+
+def test_agents_beyond_the_bound_are_one() -> None:
+    """Any number of invented agents has a bounded number of series, and none is lost."""
+    seen = Inventory()
+    for number in range(AGENT_SERIES_MAX + 300):
+        call = _of("t", f"service{number % 500}")._replace(
+            agent=f"a{number}", arguments={"x": 1}
+        )
+        seen.record(call, "", "scope", 0)
+    found = dict(_counted(seen))
+
+    assert len(found) == 2 * (AGENT_SERIES_MAX + 1)
+    assert found[OVERFLOW, OVERFLOW, "known"] == 300
+
+
+def _counted(seen: Inventory) -> Iterable[tuple[tuple[str, ...], Any]]:
+    (reading,) = AgentCalls(seen).readings()
+    return reading.values
 
 
 def test_changes_of_a_service_are_bounded() -> None:

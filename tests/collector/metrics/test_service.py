@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as open_metrics_families,
 )
 from prometheus_client.parser import text_string_to_metric_families as plain_families
 
+from collector.app.certificates import CertificateWatch
 from collector.app.listeners import ConnectionMetrics
 from collector.app.snapshots import Snapshots, State
 from collector.calls.pipeline import Pipeline
@@ -20,7 +23,8 @@ from collector.config.settings import Alerts as AlertSettings
 from collector.config.settings import Settings, Telemetry
 from collector.decide.service import DecideService
 from collector.forward.forwarding import Forwarding
-from collector.metrics.created import LOSSES
+from collector.metrics.agent_calls import AgentCalls
+from collector.metrics.created import LOSSES, VERDICTS, with_created
 from collector.metrics.families import TABLE
 from collector.metrics.gzip_parts import accepts_gzip
 from collector.metrics.memory import MemoryMetrics
@@ -40,6 +44,7 @@ from collector.telemetry.redaction import Redaction
 from collector.telemetry.tracing import Tracer
 from monitor.aggregate.totals import PAIRS_MAX
 from monitor.engine import Monitor
+from monitor.exposition.families import Family, labels_text
 from monitor.limits import Limits
 from tests.bench.scrape import Crowd
 
@@ -68,11 +73,19 @@ def scrape(
         tracer,
         DecideService(pipeline, monitor, now_ns),
         Forwarding([], Stats(), lambda *_: None),
+        AgentCalls(pipeline.inventory),
+        CertificateWatch({}),
     ]
     families = Families(monitor, stats or Stats(), None, more)
     pushed = Telemetry(otlp_endpoint="http://127.0.0.1:1")
     families.add(OtlpPush(pushed, families, Redaction(), now_ns))
-    app = MetricsApp(families, Health())
+    return answer_of(MetricsApp(families, Health()), path, method, accept)
+
+
+def answer_of(
+    app: MetricsApp, path: str = "/metrics", method: str = "GET", accept: bytes = b""
+) -> tuple[int, dict[bytes, bytes], str]:
+    """Status, headers and text of an answer."""
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:
@@ -161,7 +174,7 @@ def test_losses_are_counted_from_zero_and_say_since_when() -> None:
     }
     shown = {
         name
-        for name in LOSSES
+        for name in LOSSES | VERDICTS
         if f"offrails_{name}_total{{" in text or f"offrails_{name}_total " in text
     }
     assert (
@@ -169,7 +182,54 @@ def test_losses_are_counted_from_zero_and_say_since_when() -> None:
         == shown
         >= {"spans_dropped", "requests_refused", "sessions_ended", "sessions_split"}
     )
-    assert set(TABLE) >= LOSSES
+    assert set(TABLE) >= LOSSES | VERDICTS
+    assert fresh["offrails_internal_errors_total", ("KeyError",)] == 0
+
+
+def test_counters_of_verdicts_say_since_when_they_count() -> None:
+    """An agent's counters are born with its first call, above 0: each says that it began at 0, beside its value."""
+    crowd = Crowd(40, 3, 2)
+    crowd.finish(10)
+    accept = b"application/openmetrics-text"
+    families = Families(crowd.monitor, Stats())
+    families.since = lambda: 5_000_000_000
+    app = MetricsApp(families, Health())
+    _, _, text = answer_of(app, accept=accept)
+    samples = [
+        sample
+        for family in open_metrics_families(text)  # type: ignore[no-untyped-call]
+        for sample in family.samples
+        if "agent" in sample.labels
+    ]
+
+    def keys(ending: str) -> set[tuple[Any, ...]]:
+        return {
+            (each.name.removesuffix(ending), *each.labels.items())
+            for each in samples
+            if each.name.endswith(ending)
+            and each.name.removesuffix(ending).removeprefix("offrails_") in VERDICTS
+        }
+
+    assert keys("_created") == keys("_total")
+    assert {each[0] for each in keys("_total")} >= {
+        "offrails_calls",
+        "offrails_harmful_calls",
+        "offrails_harmful_calls_provisional",
+    }
+    assert "_created" not in answer_of(app)[2]
+
+
+@given(st.text(), st.integers(0, 2**40))
+def test_hostile_labels_move_no_created_time(agent: str, count: int) -> None:
+    """Whatever a label holds, each line of a counter has one line behind it with the same labels."""
+    labels = labels_text(("agent", "spec"), (agent, "s"))
+    text = f"offrails_calls_total{{{labels}}} {count}.0\n" * 2
+    family = Family("offrails_calls", "counter", "", [text])
+    (found,) = next(iter(with_created([family], 5_000_000_000))).samples
+    line = (
+        f"offrails_calls_total{{{labels}}} {count}.0\noffrails_calls_created{{{labels}}} 5.0\n"
+    )
+    assert found == 2 * line
 
 
 def test_a_scrape_is_compressed_for_who_accepts_it() -> None:
