@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final
 
 from monitor.aggregate.kept_counters import set_totals_counters, totals_counters
@@ -30,6 +31,8 @@ from monitor.session.tool_names import Names
 from monitor.spec.acceptance import day_of, expires_ns, in_force
 from monitor.spec.spec import Acceptance, Spec
 from monitor.tenants import Shared
+from monitor.visibility.cause import Cause
+from monitor.visibility.gap import Gap
 
 __all__ = ["Monitor", "Named"]
 
@@ -46,6 +49,9 @@ QUIET_MAX: Final = 10_000
 
 SWEEP_NS: Final = 60 * SECOND
 """Between two looks at which names of tools the steps of all sessions still have, where names are many."""
+
+STALE_AT_ONCE: Final = 2_000
+"""Sessions that look at the ledger again in one tick."""
 
 EVICTED_MAX: Final = 100_000
 """Ends of sessions that wait for `tick`; without ticks the oldest are dropped."""
@@ -136,7 +142,7 @@ class Monitor:
             started_ns,
             show if self.limits.keep_arguments else None,
         )
-        self._decider = CallDecider(self._call_judge, self._names, self.limits)
+        self._decider = CallDecider(self._call_judge, self._names)
         self._due = DueQueue()
         self._quiet: Shared[_Mention] = Shared(QUIET_MAX)
         """Sessions that were mentioned and have made no call."""
@@ -146,8 +152,8 @@ class Monitor:
         """Verdicts that a late session id has revised; returned with the next ones."""
         self._evicted: deque[SessionFinished] = deque(maxlen=EVICTED_MAX)
         """Sessions that were evicted; returned by the next tick."""
-        self._missed_ns = -1
-        """When spans were last missed: sessions that were active up to then may lack calls. -1 if none were."""
+        self._stale: Iterator[Session] = iter(())
+        """Sessions that are to look at the ledger again, since it has changed."""
 
     def use(self, specs: Iterable[Spec]) -> bool:
         """Judges sessions that begin from now on under these specs; all others go on as they are.
@@ -255,8 +261,8 @@ class Monitor:
         quiet: bool,
         doubted: bool,
     ) -> list[Verdict]:
-        if doubted and not session.doubted:
-            self._news += self._call_judge.doubt(session, doubted=True)
+        if doubted:
+            self._news += self._call_judge.doubt(session, Cause.EARLIER_TURN)
         if named is not None or call.agent:
             self._name(session, call, named)
         if session.bound_on is call.attributes and session.bound_as == session.known_agent:
@@ -279,8 +285,8 @@ class Monitor:
         session = self._table.touch(call.session)
         if session is None:
             session = self._wake(call.session, now) or self._open(call, now)
-        if session.touched_ns <= self._missed_ns:
-            self._news += self._call_judge.missed(session)
+        if session.ledger_version != self._call_judge.ledger.version:
+            self._news += self._call_judge.look_again(session)
         session.see(call, now)
         if call.gaps or call.start_ns < self.started_ns:
             self._join(session, call)
@@ -302,14 +308,14 @@ class Monitor:
     def _join(self, session: Session, call: ToolCall) -> None:
         """The session was joined in the middle, where a call shows it."""
         if call.gaps:
-            self._news += self._call_judge.join(session, gaps=True)
-        elif call.start_ns < self.started_ns:
-            self._news += self._call_judge.join(session)
+            self._news += self._call_judge.doubt(session, Cause.SAMPLED)
+        if call.start_ns < self.started_ns:
+            self._news += self._call_judge.doubt(session, Cause.SEEN_BEFORE)
 
     def _open(self, call: ToolCall, now: int) -> Session:
         session = Session(call.session, call, now)
         if self._table.was_known(call.session):
-            session.forgotten = True
+            session.note_cause(Cause.FORGOTTEN)
             self.resumed += 1
         self._table.add(session)
         self._evict(session, now)
@@ -443,7 +449,8 @@ class Monitor:
         rehearsal = Rehearsal(session, self._call_judge, self._names)
         try:
             if known is None:
-                session.forgotten = self._table.was_known(call.session)
+                if self._table.was_known(call.session):
+                    session.note_cause(Cause.FORGOTTEN)
                 mention = self._quiet.get(call.session)
                 if mention is not None:
                     start_ns, attributes = mention.start_ns, mention.attributes
@@ -491,7 +498,7 @@ class Monitor:
 
     def _learn(self, session: Session, start_ns: int, named: Named | None) -> None:
         if start_ns < self.started_ns:
-            self._news += self._call_judge.join(session)
+            self._news += self._call_judge.doubt(session, Cause.SEEN_BEFORE)
         if named is not None and session.name(named):
             self._accounting.relabel(session)
 
@@ -540,9 +547,8 @@ class Monitor:
             self._call_judge.clocks.rename(old, new)
             moved.note_source(session_from)
             if self._table.was_known(new):
-                moved.forgotten = True
                 self.resumed += 1
-                self._news += self._call_judge.resume(moved)
+                self._news += self._call_judge.doubt(moved, Cause.FORGOTTEN)
             self._queue(moved, now)
             mention = self._quiet.pop(new)
             if mention is not None:
@@ -623,9 +629,9 @@ class Monitor:
             The verdicts that changed.
         """
         session = self._table.live(key)
-        if session is None or session.doubted == doubted:
+        if session is None:
             return []
-        verdicts = self._call_judge.doubt(session, doubted=doubted)
+        verdicts = self._call_judge.doubt(session, Cause.EARLIER_TURN, holds=doubted)
         self._reconsider(session, session.touched_ns)
         return verdicts
 
@@ -650,7 +656,7 @@ class Monitor:
 
     def is_young(self, now: int) -> bool:
         """True while a session that is seen for the first time may have begun before us."""
-        return self._call_judge.is_young(now)
+        return self._call_judge.ledger.covers(now)
 
     def beginning(self, key: SessionKey, now: int) -> Proof | None:
         """What it proves that a client says of a session: no call of it was made before `now`.
@@ -741,6 +747,7 @@ class Monitor:
         """
         if now >= self._expires_ns:
             self._expire(now)
+        self._look_again()
         self._settle(now)
         verdicts = self._deadline_timer.tick(self._table.live, now)
         self.timed_verdicts += len(verdicts)
@@ -755,6 +762,7 @@ class Monitor:
             self.without_calls += 1
         self._table.forget(before - self.limits.idle_ns, before - self.limits.remember_ns)
         self.totals.expire(now)
+        self._call_judge.ledger.forget(now)
         if self._names.crowded and now >= self._sweep_ns:
             self._forget_names(now)
         return finished
@@ -783,17 +791,36 @@ class Monitor:
         self._call_judge.clock_moved(by)
         if by < 0 and self.started_ns:
             self.started_ns += by
-        if self._missed_ns >= 0:
-            self._missed_ns += by
+
+    # --- what may be missing -----------------------------------------------------------------
+
+    def note_gap(self, gap: Gap) -> None:
+        """Calls may be missing in a time span. Sessions that it reaches allow for them from now on.
+
+        The verdicts that change come with the sessions' next calls and ticks (`news`).
+        """
+        if self._call_judge.note(gap):
+            self._stale = self._table.latest()
+
+    def lift_gap(self, gap: Gap) -> None:
+        """Takes `note_gap` back: the calls have come after all, or were never made."""
+        if self._call_judge.ledger.lift(gap):
+            self._stale = self._table.latest()
 
     def missed(self, since: int, until: int) -> None:
-        """Spans may have been missed between two times, in Unix nanoseconds: nothing was received.
+        """Nothing was received between two times, in Unix nanoseconds: calls of that time may be missing.
 
-        A session that was known before, and goes on, is read as joined from then on. One that is seen for the
-        first time soon after `until` may have begun before.
+        What was on its way at `since` is missing, too: calls that began up to a window before.
         """
-        self._missed_ns, self.started_ns = since, until
-        self._call_judge.started(until)
+        self.note_gap(Gap(Cause.OUTAGE, max(0, since - self.limits.window_ns), until))
+
+    def _look_again(self) -> None:
+        """Has some of the sessions look at the ledger, after it has changed."""
+        version = self._call_judge.ledger.version
+        for session in islice(self._stale, STALE_AT_ONCE):
+            if session.ended is None and session.ledger_version != version:
+                self._news += self._call_judge.look_again(session)
+                self._reconsider(session, session.touched_ns)
 
     # --- what outlives the process -----------------------------------------------------------
 
@@ -801,7 +828,7 @@ class Monitor:
         """The counters that belong to no pair of agent and spec, as plain data."""
         return {
             "started_ns": self.started_ns,
-            "missed_ns": self._missed_ns,
+            "gaps": [list(gap) for gap in self._call_judge.ledger],
             "ended": dict(self.ended),
             "numbers": {
                 "without_spec": self.without_spec,
@@ -821,6 +848,8 @@ class Monitor:
         numbers: dict[str, int] = {**self.counters()["numbers"], **found.get("numbers", {})}
         for cause, count in found.get("ended", {}).items():
             self.ended[cause] = count
+        for cause, *fields in found.get("gaps", ()):
+            self._call_judge.note(Gap(Cause(cause), *fields))
         self.without_spec = numbers["without_spec"]
         self.without_calls = numbers["without_calls"]
         self.timed_verdicts = numbers["timed_verdicts"]
@@ -897,6 +926,8 @@ class Monitor:
         if session is None or not session.queued:
             return
         session.queued = False
+        if session.ledger_version != self._call_judge.ledger.version:
+            self._news += self._call_judge.look_again(session)
         if session.owed is not None:
             self._news += self._call_judge.pay(
                 session, before + self.limits.window_ns, last=True
@@ -930,6 +961,8 @@ class Monitor:
         return [event for session in live for event in self._finish(session, "input_end", now)]
 
     def _finish(self, session: Session, ended: Ended, now: int) -> list[SessionFinished]:
+        if session.ledger_version != self._call_judge.ledger.version:
+            self._news += self._call_judge.look_again(session)
         if session.owed is not None:
             self._news += self._call_judge.pay(session, now, last=True)
         session.ended = ended

@@ -183,7 +183,7 @@ def _no_calls(monitor: Monitor, attributes: Mapping[str, Any]) -> dict[str, Any]
     session = Session(nothing.session, nothing, 0)
     session.ended = "input_end"
     [judge] = monitor.binder.bind(attributes, "")
-    judgement = Judgement(judge, "", joined=False, doubtful=False)
+    judgement = Judgement(judge, "")
     return judgement_object(session, judgement, Names(), arguments=True)
 
 

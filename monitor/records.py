@@ -358,11 +358,13 @@ class Verdict(NamedTuple):
     """False where something is not known (arguments, earlier calls) that would make this call right
     and an earlier one the harm: that there is one harm more by now is certain."""
     possible: bool = False
-    """True where the call is harmful unless its session began before `unless_before_ns`. It counts as `kind` says."""
+    """True where the call is harmful unless something was missed or doubtful (`unless`). It counts as `kind` says."""
     was_possible: bool = False
     """True where that was reported before, and does not hold any more."""
     unless_before_ns: int = 0
-    """When the monitor started, Unix nanoseconds; 0 where nothing is possible."""
+    """Where the session may have begun before the monitor: when it started, Unix nanoseconds; else 0."""
+    unless: tuple[str, ...] = ()
+    """What would make a possible harm none: causes of gaps (`monitor.visibility.cause`), and `doubted_calls`."""
     detail: str = ""
     """Why, in a sentence of at most 300 characters; "" where nothing is harmful. It holds values of
     arguments only where they are shown (`Limits.keep_arguments`), as hostile as all texts of an agent."""

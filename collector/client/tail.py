@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from collector.client.api_client import NoAnswerError, opened, shown_url
 from collector.sinks.alert import DETAIL_MAX, printable
+from monitor.visibility.words import unless_words
 
 __all__ = ["DEFAULT_URL", "Filters", "TailError", "formatted", "lines", "tail"]
 
@@ -178,9 +179,13 @@ def formatted(verdict: dict[str, Any], *, colour: bool) -> str:
     if verdict.get("certain_call") is False:
         found.append("(this call or an earlier one)")
     if possible:
-        found.append(
-            f"unless this session began before {_text(verdict, 'unless_began_before')}"
+        unless = verdict.get("unless")
+        causes = (
+            [each for each in unless if isinstance(each, str)]
+            if isinstance(unless, list)
+            else []
         )
+        found.append(unless_words(causes, _text(verdict, "unless_began_before")))
     if verdict.get("was_possible"):
         found.append("(was possible)")
     if verdict.get("revised_from"):

@@ -244,5 +244,5 @@ def _empty(run: Run, monitor: Monitor) -> Iterator[dict[str, Any]]:
     for judge in monitor.binder.bind(nothing.attributes, run.agent) or (
         Judge(Spec.observer()),
     ):
-        judgement = Judgement(judge, "", joined=False, doubtful=False)
+        judgement = Judgement(judge, "")
         yield judgement_object(session, judgement, Names(), arguments=True)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from monitor.records import SESSION_KINDS, Kind, Raised, SessionKey, Verdict
+from monitor.visibility.words import unless_words
 
 __all__ = [
     "DETAIL_MAX",
@@ -252,7 +253,7 @@ def _short_and_full(verdict: Verdict) -> tuple[str, str]:
         full = f"The {session} stands still {under}, since {at}{why}."
         return "session stands still", full
     if verdict.possible:
-        unless = f"unless this session began before {clock_time(verdict.unless_before_ns)}"
+        unless = unless_words(verdict.unless, clock_time(verdict.unless_before_ns))
         full = (
             f"Call {verdict.step} ({tool}) of {session} is harmful {under}, {unless}: "
             f"{reason}{why}."

@@ -107,9 +107,11 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 
 def possibility(verdict: Verdict) -> dict[str, Any]:
-    """What a verdict says of a call that is harmful only if its session began after the monitor did."""
+    """What a verdict says of a call that is harmful unless something was missed."""
     if verdict.possible:
-        return {"possible": True, "unless_began_before": stamp(verdict.unless_before_ns)}
+        before = verdict.unless_before_ns
+        began = {"unless_began_before": stamp(before)} if before else {}
+        return {"possible": True, "unless": list(verdict.unless), **began}
     return {"possible": False, "was_possible": True} if verdict.was_possible else {}
 
 

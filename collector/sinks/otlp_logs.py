@@ -23,6 +23,7 @@ from collector.sinks.http_client import DeliveryError, authorization_of, files_o
 from collector.telemetry.logs import log
 from monitor.aggregate.totals import SessionFinished
 from monitor.records import ALARMING, SESSION_KINDS, Raised, Verdict
+from monitor.visibility.words import unless_words
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -123,7 +124,7 @@ def _explanation(verdict: Verdict, reason: str) -> str:
     skipped = f"; skipped: {', '.join(verdict.skipped)}" if verdict.skipped else ""
     which = "" if verdict.certain_call else "; this call or an earlier one"
     if verdict.possible:
-        which += f"; unless this session began before {clock_time(verdict.unless_before_ns)}"
+        which += f"; {unless_words(verdict.unless, clock_time(verdict.unless_before_ns))}"
     return f"{reason}{why}{allowed}{skipped}{which}"
 
 

@@ -27,7 +27,8 @@ SymbolPatterns = tuple[str, Mapping[str, Pattern] | None]
 """A symbol's tool and its argument patterns: None means any, an empty mapping no arguments."""
 
 TOKENS_MAX: Final = 8_192
-"""Tokens of one spec. Beyond them, calls with partly known arguments share the token of unknown ones."""
+"""Tokens of one spec, without those of failed and doubted calls (six times as many, which 16 bits hold). Beyond
+them, calls with partly known arguments share the token of unknown ones."""
 
 WORK_MAX: Final = 500_000
 """Matches of a value against a pattern, to find which symbols a call may be: 0.2 s."""
@@ -53,6 +54,10 @@ class Token:
     """False if the call may be none of the symbols, because arguments are unknown."""
     named: bool = False
     """True for a failed call of one of the spec's symbols that is harmful because it failed."""
+    falters: bool = False
+    """True if it is not known whether the call failed."""
+    vanishes: bool = False
+    """True if the call may not have been made here at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,8 @@ class Alphabet:
     """Token of a call of a known tool whose arguments match no symbol."""
     _failed: tuple[int, ...]
     """Token of the failed call, by token of the call."""
+    stride: int
+    """The number of tokens without doubt, which come first. Behind them each has its doubted versions."""
 
     def match(self, tool: str, arguments: Mapping[str, Any] | None, failed: bool) -> int:
         """Token id of a call; `arguments` None means that they are not on the wire.
@@ -131,6 +138,17 @@ class Alphabet:
             if candidate.takes(arguments):
                 return candidate.symbol
         return self.mismatch
+
+    def faltering(self, token: int) -> int:
+        """The token of the same call, if it is not known whether it failed."""
+        return self._doubted(token, 1)
+
+    def vanishing(self, token: int) -> int:
+        """The token of the same call, if it may not have been made here at all."""
+        return self._doubted(token, 2)
+
+    def _doubted(self, token: int, block: int) -> int:
+        return token + block * self.stride
 
     def of_tool(self, tool: str) -> tuple[int, ...]:
         """The symbols of a tool that depend on its arguments, the most specific ones first."""
@@ -170,6 +188,7 @@ def build(
             found = by_arguments[tool] = _tool(members, tokens, mismatch, work)
             work = max(0, found.readings.work)
     failed = _add_failed(tokens, failed_calls, open_world=open_world)
+    stride = _add_doubted(tokens)
     return Alphabet(
         symbols=tuple(symbols),
         tools=tuple(tool for tool, _ in symbols.values()),
@@ -180,6 +199,7 @@ def build(
         _unknown_tool=unknown_tool,
         mismatch=mismatch,
         _failed=failed,
+        stride=stride,
     )
 
 
@@ -265,6 +285,17 @@ def _add_failed(
         _add(tokens, replace(token, effect=False)) if token.symbols else index
         for index, token in enumerate(plain)
     )
+
+
+def _add_doubted(tokens: list[Token]) -> int:
+    """Appends the versions of each token of calls that may not be what they seem; returns how many had none."""
+    plain = tuple(tokens)
+    tokens += [
+        replace(token, effect=True, exact=False, falters=True) if token.symbols else token
+        for token in plain
+    ]
+    tokens += [replace(token, exact=False, vanishes=True) for token in plain]
+    return len(plain)
 
 
 def _harmful(token: Token, *, open_world: bool) -> Token:

@@ -64,6 +64,9 @@ LISTED_MAX: Final = 16
 CACHE_MAX: Final = 16_384
 """Bound of one spec's step cache, which is cleared when it is full."""
 
+REACHED_MAX: Final = 1_024
+"""Bound of the cache of `Stepper.reach`."""
+
 _WORD: Final = 1_024
 _AREA: Final = 16
 """A cached position of `_WORD` states weighs as much as one step; each area adds the weight of `_AREA` states."""
@@ -183,7 +186,14 @@ class _Places:
         return _Moves(defined, loops, tuple(shifts.items()))
 
     def take(
-        self, layers: Layers, readings: Sequence[int], *, effect: bool, right: bool, wrong: bool
+        self,
+        layers: Layers,
+        readings: Sequence[int],
+        *,
+        effect: bool,
+        falters: bool,
+        right: bool,
+        wrong: bool,
     ) -> _Taken:
         """Where a call leads.
 
@@ -191,6 +201,7 @@ class _Places:
             layers: the states before it.
             readings: symbols that it may be.
             effect: False if an allowed call changes nothing.
+            falters: True if an allowed call may also change nothing.
             right: the call may be none of the readings, and is then allowed and changes nothing.
             wrong: the call may be none of the readings, and is then refused.
         """
@@ -203,8 +214,9 @@ class _Places:
             for symbol in readings:
                 defined, loops, shifts = self.moves(symbol)
                 refused |= states & ~defined
-                if not effect:
+                if not effect or falters:
                     allowed |= states & defined
+                if not effect:
                     continue
                 allowed |= states & loops
                 for distance, leaving in shifts:
@@ -215,6 +227,24 @@ class _Places:
             rights.append(allowed)
             wrongs.append(refused)
         return _Taken(rights, wrongs, moved)
+
+    def reach(self, layers: Layers, symbols: Sequence[int]) -> Layers:
+        """The states that any number of allowed calls of some symbols lead to, at the cost of where they began."""
+        moves = [self.moves(symbol).shifts for symbol in symbols if self.heeds(symbol)]
+        found: list[int] = []
+        for layer in layers:
+            states = new = layer
+            while new:
+                after = 0
+                for shifts in moves:
+                    for distance, leaving in shifts:
+                        going = new & leaving
+                        if going:
+                            after |= going << distance if distance > 0 else going >> -distance
+                new = after & ~states
+                states |= new
+            found.append(states)
+        return _settled(found)
 
 
 def _settled(layers: Sequence[int]) -> Layers:
@@ -247,6 +277,8 @@ class Stepper:
     - `certain[token]`: False if a call may be none of its symbols. Such a call changes nothing in an
       `open_world` (a policy); else it is harmful.
     - `failing[token]`: True if the failure alone makes a call of the spec's symbols harmful.
+    - `faltering[token]`: True if an allowed call may also change nothing: whether it failed is not known.
+    - `vanishing[token]`: True if the call may not have been made here at all.
     """
 
     __slots__ = (
@@ -254,11 +286,14 @@ class Stepper:
         "_certain",
         "_effects",
         "_failing",
+        "_faltering",
         "_open_world",
         "_places",
+        "_reached",
         "_readings",
         "_size",
         "_touched",
+        "_vanishing",
         "_weight",
         "heeds",
         "kinds",
@@ -275,14 +310,20 @@ class Stepper:
         *,
         open_world: bool,
         failing: Sequence[bool] = (),
+        faltering: Sequence[bool] = (),
+        vanishing: Sequence[bool] = (),
     ) -> None:
         self.machine = machine
         self._readings = tuple(readings)
         self._effects = tuple(effects)
         self._certain = tuple(certain)
-        self._failing = tuple(failing) or (False,) * len(self._readings)
+        none = (False,) * len(self._readings)
+        self._failing = tuple(failing) or none
+        self._faltering = tuple(faltering) or none
+        self._vanishing = tuple(vanishing) or none
         self._open_world = open_world
         self._cache: tuple[dict[Position, Step], ...] = tuple({} for _ in readings)
+        self._reached: dict[tuple[Position, tuple[int, ...]], Position] = {}
         self._size = 0
         self._places: tuple[_Places, ...] = ()
         """The machine's areas, once they are needed."""
@@ -305,6 +346,7 @@ class Stepper:
         for symbol in readings:
             found |= self.machine.heeds(symbol)
         sure = len(readings) == 1 and self._certain[token]
+        sure = sure and not (self._faltering[token] or self._vanishing[token])
         return found if sure or not found else -1
 
     def _likened(self) -> tuple[int, ...]:
@@ -313,7 +355,7 @@ class Stepper:
             symbol: alike.setdefault(self.machine.likeness(symbol), symbol)
             for symbol in {symbol for readings in self._readings for symbol in readings}
         }
-        first: dict[tuple[tuple[int, ...], bool, bool, bool], int] = {}
+        first: dict[tuple[object, ...], int] = {}
         kinds: list[int] = []
         for token, readings in enumerate(self._readings):
             key = (
@@ -321,6 +363,8 @@ class Stepper:
                 self._effects[token],
                 self._certain[token],
                 self._failing[token],
+                self._faltering[token],
+                self._vanishing[token],
             )
             kinds.append(first.setdefault(key, token))
         return tuple(kinds)
@@ -338,6 +382,8 @@ class Stepper:
             self._certain,
             open_world=self._open_world,
             failing=self._failing,
+            faltering=self._faltering,
+            vanishing=self._vanishing,
         )
 
     # --- positions --------------------------------------------------------------------------------
@@ -350,9 +396,33 @@ class Stepper:
         """Position of a session joined in the middle: every reachable state."""
         return self._position([(place.all,) for place in self._areas()])
 
+    def reach(self, position: Position, symbols: tuple[int, ...]) -> Position:
+        """Every state that any number of allowed calls of some symbols may lead to from a position, cached."""
+        key = (position, symbols)
+        found = self._reached.get(key)
+        if found is None:
+            layers = zip(self._areas(), self._layers(position), strict=True)
+            found = self._position([place.reach(each, symbols) for place, each in layers])
+            if len(self._reached) >= REACHED_MAX:
+                self._reached.clear()
+            self._reached[key] = found
+        return found
+
+    def loose(self, position: Position) -> Position:
+        """The same states, each without cost."""
+        if isinstance(position, int):
+            return position
+        found: list[Layers] = []
+        for layers in position:
+            states = 0
+            for layer in layers:
+                states |= layer
+            found.append((states,))
+        return self._position(found)
+
     def _areas(self) -> tuple[_Places, ...]:
         if not self._places:
-            areas = self.machine.areas(self._readings)
+            areas = self.machine.areas(dict.fromkeys(self._readings))
             self._places = tuple(_Places(area) for area in areas)
             self.whole = len({area.group for area in areas}) == len(areas)
             self._weight = 1 + sum(_AREA + len(area.states) for area in areas) // _WORD
@@ -506,6 +576,10 @@ class Stepper:
                 wrong = True
             else:
                 targets.add(target if effect else state)
+                if self._faltering[token]:
+                    targets.add(state)
+        if self._vanishing[token]:
+            targets.add(state)
         if self._may_be_none(token):
             if self._open_world:
                 targets.add(state)
@@ -517,6 +591,10 @@ class Stepper:
         if not self._certain[token]:
             return True
         return not self._readings[token] and not self._failing[token]
+
+    def _is_nothing_right(self, token: int) -> bool:
+        """True if a call without readings may be allowed."""
+        return self._vanishing[token] or (self._may_be_none(token) and self._open_world)
 
     def _heeding(self, token: int) -> tuple[int, ...]:
         found = self._touched.get(token)
@@ -536,7 +614,8 @@ class Stepper:
                 position[index],
                 self._readings[token],
                 effect=self._effects[token],
-                right=none and self._open_world,
+                falters=self._faltering[token],
+                right=(none and self._open_world) or self._vanishing[token],
                 wrong=none and not self._open_world,
             )
             for index in self._heeding(token)
@@ -544,7 +623,7 @@ class Stepper:
 
     def _step_many(self, position: tuple[Layers, ...], token: int) -> Step:
         if not self._readings[token]:
-            right = self._may_be_none(token) and self._open_world
+            right = self._is_nothing_right(token)
             return Step(position, Outcome.SELF_LOOP if right else Outcome.HARMFUL)
         taken = self._take(position, token)
         if not all(any(each.right) for each in taken):
@@ -576,9 +655,9 @@ class Stepper:
             targets, wrong = self._targets(position, token)
             return Chances(bool(targets), wrong)
         if not self._readings[token]:
-            none = self._may_be_none(token)
-            right = none and self._open_world
-            return Chances(right, self._failing[token] or not right)
+            right = self._is_nothing_right(token)
+            none = self._may_be_none(token) and self._open_world
+            return Chances(right, self._failing[token] or not none)
         taken = self._take(position, token)
         # No area may look at the readings, and the call may be none of them.
         none = self._may_be_none(token) and not self._open_world
@@ -598,14 +677,25 @@ def _after(layers: Layers, taken: _Taken, *, refused: bool) -> list[int]:
 def _put_behind(each: tuple[Layers, ...], harms: int, best: Sequence[Layers]) -> list[Layers]:
     """The layers of all areas with `harms` added to the cost.
 
-    Costs of areas are summed, so one area gets the harms: the first with a state that `best` lacks.
+    Costs of areas are summed, so one area gets the harms: the first with a state that is cheaper than in `best`.
     """
     found = list(each)
     for index, (layers, known) in enumerate(zip(each, best, strict=True)):
-        if any(states & ~sum(known) for states in layers):
+        if _is_cheaper(layers, known):
             found[index] = (0,) * harms + layers
             break
     return found
+
+
+def _is_cheaper(layers: Layers, known: Layers) -> bool:
+    """True if some state has a lower cost than in `known`, or is not in it."""
+    as_cheap = 0
+    for cost, states in enumerate(layers):
+        if cost < len(known):
+            as_cheap |= known[cost]
+        if states & ~as_cheap:
+            return True
+    return False
 
 
 def _merged(each: Iterable[Layers]) -> Layers:

@@ -18,7 +18,7 @@ share with 0.5. If its agent is renamed, `relabel` moves the share to the other 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from monitor.aggregate.consistency_sample import LIVE_MAX, SAMPLED_MAX
@@ -45,6 +45,7 @@ from monitor.session.step_marks import CODE, Change, Step, Suspicion
 from monitor.session.timing import Missed
 from monitor.session.tool_names import Names
 from monitor.tenants import Holdings
+from monitor.visibility.cause import Cause
 
 __all__ = ["Accounting"]
 
@@ -142,7 +143,7 @@ class Accounting:
         """Samples a new judgement for comparison with others at its end, if there is room."""
         pair = judgement.pair
         repeated = judgement.judge.spec.id and judgement.judge.spec.kind != "policy"
-        if pair is None or not repeated or judgement.joined:
+        if pair is None or not repeated or judgement.partial:
             return
         gone = None
         if self._totals.sampled >= SAMPLED_MAX:
@@ -160,7 +161,7 @@ class Accounting:
         log, pair = judgement.log, judgement.pair
         if not judgement.sampled or pair is None:
             return
-        whole = not (judgement.joined or judgement.folded or ended == "evicted")
+        whole = not (judgement.partial or judgement.folded or ended == "evicted")
         if whole and len(log):
             calls = [self._repeated(log.row(place)) for place in range(len(log))]
             answer = session.answer[-1] if session.answer is not None else None
@@ -414,14 +415,17 @@ class Accounting:
         )
 
     def suspicions(
-        self, session: Session, judgement: Judgement, started_ns: int
+        self,
+        session: Session,
+        judgement: Judgement,
+        started_ns: int,
+        again: Collection[bytes] = (),
     ) -> list[Verdict]:
-        """The verdicts on new possible harms, and on those that are withdrawn.
+        """The verdicts on new possible harms, on those that are withdrawn, and on those to be told `again`.
 
-        A possible harm is harmful unless its session began before `started_ns`. It has a counter of
-        its own; `kind` is the verdict that the scores count.
+        A possible harm has a counter of its own; `kind` is the verdict that the scores count.
         """
-        news = judgement.suspicions()
+        news = judgement.suspicions(again)
         return [self._suspicion(session, judgement, each, started_ns) for each in news]
 
     def _suspicion(
@@ -437,7 +441,13 @@ class Accounting:
         if news.withdrawn:
             return found._replace(was_possible=True)
         counted, _ = CODES[judgement.log.mark(place) & CODE]
-        return found._replace(kind=counted, possible=True, unless_before_ns=started_ns)
+        causes = judgement.unless
+        return found._replace(
+            kind=counted,
+            possible=True,
+            unless_before_ns=started_ns if Cause.STARTED in causes else 0,
+            unless=causes,
+        )
 
     def verdict(
         self,
@@ -451,7 +461,7 @@ class Accounting:
         kind, reason = CODES[change.new]
         own = origin if change.old is None else None
         trace_id, span_id, _ = own or judgement.exemplar(change.place)
-        tool, token = self._names.text(log.tool(change.place)), log.token(change.place)
+        tool, token = self._names.text(log.tool(change.place)), judgement.token(change.place)
         before = judge.state(change.before)
         harmful = kind is Kind.HARMFUL
         fields = (
@@ -480,6 +490,7 @@ class Accounting:
             False,  # not a possible harm
             False,
             0,
+            (),
             judgement.explanation(change.place, change.new, change.before) if harmful else "",
         )
         verdict: Verdict = built(Verdict, fields)

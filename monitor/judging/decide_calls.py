@@ -21,7 +21,6 @@ from monitor.aggregate.totals import Totals
 from monitor.decision import Answer, Decision, SpecDecision
 from monitor.judging.accounting import Accounting
 from monitor.judging.judge_calls import CallJudge, part_of
-from monitor.limits import Limits
 from monitor.records import Named, Proof, ToolCall, built
 from monitor.session.judge import CODES, HARMFUL, Judge
 from monitor.session.judgement import Judgement
@@ -34,6 +33,7 @@ from monitor.session.possible_outcomes import (
 from monitor.session.session import Session
 from monitor.session.step_marks import Step
 from monitor.session.tool_names import BorrowedNames, Names
+from monitor.visibility.cause import Cause
 
 __all__ = ["CallDecider", "Rehearsal", "overlapping"]
 
@@ -46,13 +46,11 @@ class CallDecider:
     Args:
         call_judge: judges the calls of the sessions.
         names: tool names by number.
-        limits: of the monitor.
     """
 
-    def __init__(self, call_judge: CallJudge, names: Names, limits: Limits) -> None:
+    def __init__(self, call_judge: CallJudge, names: Names) -> None:
         self._call_judge = call_judge
         self._names = names
-        self._history_complete = limits.history_complete
 
     def at_once(
         self,
@@ -101,12 +99,14 @@ class CallDecider:
         doubted: bool,
     ) -> bool:
         """True if observing the call may change how its session is read, beside adding the call."""
-        start_ns = call.start_ns
-        if call.gaps or start_ns < self._call_judge.started_ns:
-            joined = session.gaps or (session.joined and not call.gaps)
-            if not (joined or self._history_complete):
-                return True
-        if doubted and not session.doubted:
+        start_ns, causes = call.start_ns, session.causes
+        if session.ledger_version != self._call_judge.ledger.version or call.doubts:
+            return True
+        if call.gaps and Cause.SAMPLED not in causes:
+            return True
+        if start_ns < self._call_judge.started_ns and Cause.SEEN_BEFORE not in causes:
+            return True
+        if doubted and Cause.EARLIER_TURN not in causes:
             return True
         if proof is not None or session.fresh:
             started_ns = min(session.started_ns, start_ns) if session.seen else start_ns
@@ -173,7 +173,7 @@ class Rehearsal:
     ) -> None:
         """Takes what spans that are no call say of the session, as `Monitor.learn` does."""
         if start_ns < self._call_judge.started_ns:
-            self._call_judge.join(self._session)
+            self._call_judge.doubt(self._session, Cause.SEEN_BEFORE)
         if named is not None:
             self._session.name(named)
         for each in attributes:
@@ -190,15 +190,19 @@ class Rehearsal:
     ) -> None:
         """Judges a call as `Monitor.observe` does, in the same steps."""
         session, call_judge = self._session, self._call_judge
+        if session.ledger_version != call_judge.ledger.version:
+            call_judge.look_again(session)
         session.see(call, now)
-        if call.gaps or call.start_ns < call_judge.started_ns:
-            call_judge.join(session, gaps=call.gaps)
+        if call.gaps:
+            call_judge.doubt(session, Cause.SAMPLED)
+        if call.start_ns < call_judge.started_ns:
+            call_judge.doubt(session, Cause.SEEN_BEFORE)
         if proof is not None or session.fresh:
             fresh = session.take_proof(proof)
             if fresh is not session.fresh:
                 call_judge.prove(session, fresh=fresh)
-        if doubted and not session.doubted:
-            call_judge.doubt(session, doubted=True)
+        if doubted:
+            call_judge.doubt(session, Cause.EARLIER_TURN)
         if named is None and call.agent:
             named = Named(call.start_ns, call.span_id, call.agent)
         if named is not None:
@@ -222,7 +226,7 @@ class Rehearsal:
 
     def _judged(self, judgement: Judgement, place: int, *, late: bool) -> SpecDecision:
         """The decision that the verdict on a step is."""
-        judge, token = judgement.judge, judgement.log.token(place)
+        judge, token = judgement.judge, judgement.token(place)
         step = next(each for each in judgement.walk() if each.place == place)
         code = step.code
         for possible in judgement.possible_harms():
@@ -256,7 +260,7 @@ def _outcomes(judgement: Judgement, place: int, *, late: bool) -> Outcomes:
     """
     log, judge = judgement.log, judgement.judge
     if late:
-        return outcomes_anywhere(judge, log.token(place))
+        return outcomes_anywhere(judge, judgement.token(place))
     found, flying, end = outcomes_at(judgement, place), log.in_flight(), len(log) - 1
     alone = not flying or flying == [end] == [place]
     if alone or (found.right and found.wrong):

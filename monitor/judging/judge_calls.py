@@ -20,7 +20,7 @@ Example: `open` arrives, and no spec matches: it is held. The next span names th
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -41,6 +41,10 @@ from monitor.session.step_marks import Change
 from monitor.session.tool_names import Names
 from monitor.spec.spec import Spec
 from monitor.tenants import Holdings
+from monitor.visibility.cause import FACTS, Cause, Effect, effect_of
+from monitor.visibility.gap import EVER, Gap
+from monitor.visibility.ledger import Ledger
+from monitor.visibility.sight import CLEAR, Sight, sight_of
 from monitor.weights import call_bytes
 
 __all__ = ["HELD_ALL_MAX", "HELD_MAX", "CallJudge", "part_of"]
@@ -48,11 +52,11 @@ __all__ = ["HELD_ALL_MAX", "HELD_MAX", "CallJudge", "part_of"]
 HELD_MAX: Final = 256
 """Limit of the calls that one session holds, with their arguments, for a late binding."""
 
-FOREVER: Final = 2**64
-"""As `blind_ns`: calls may be missing anywhere in the session."""
-
 HELD_ALL_MAX: Final = 50_000
 """Limit of the calls that all sessions hold together."""
+
+SIGHTS_MAX: Final = 4_096
+"""Bound of the cache of sights."""
 
 ERRORS_MAX: Final = 16
 """Limit of the errors that are kept until they are read."""
@@ -70,6 +74,7 @@ class CallJudge:
         started_ns: int,
         show: Show | None,
         unbound: Judge | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         """Judges under the specs of `binder`.
 
@@ -81,6 +86,7 @@ class CallJudge:
             started_ns: start of the process, Unix nanoseconds.
             show: gives what may be shown of an argument's value; None shows no values.
             unbound: judges sessions without specs; None makes one.
+            ledger: where calls may be missing; None makes one.
         """
         self.binder = binder
         self.folded_young = 0
@@ -95,8 +101,12 @@ class CallJudge:
         self._limits = limits
         self._show = show
         self._started_ns = started_ns
-        self._young_since = started_ns
-        """Start of the process, corrected for jumps of the clock of receipts."""
+        self._sights: dict[tuple[Gap, ...], Sight] = {}
+        if ledger is None:
+            ledger = Ledger(limits.idle_ns)
+            if not limits.history_complete:
+                ledger.note(Gap(Cause.STARTED, 0, started_ns))
+        self.ledger = ledger
         self.clocks = SenderClocks()
         self.unbound = unbound or Judge(Spec.observer())
         self._held = 0
@@ -134,8 +144,9 @@ class CallJudge:
             self._started_ns,
             self._show,
             self.unbound,
+            self.ledger,
         )
-        twin._young_since, twin._held = self._young_since, self._held
+        twin._held = self._held
         twin.clocks.ahead_max_ns = self.clocks.ahead_max_ns
         return twin
 
@@ -156,10 +167,6 @@ class CallJudge:
         self._skewed_before += sum(judge.skewed for judge in gone)
         self._left_out_before += sum(judge.left_out for judge in gone)
         self.binder = binder
-
-    def started(self, now: int) -> None:
-        """Spans are seen from now on, and may have been missed before."""
-        self._started_ns = self._young_since = now
 
     def counters(self) -> dict[str, int]:
         """What was counted so far."""
@@ -182,8 +189,7 @@ class CallJudge:
     def clock_moved(self, by: int) -> None:
         """Adapts to a jump of the clock of receipts, in nanoseconds."""
         self.clocks.clock_moved(by)
-        if self._young_since:
-            self._young_since += by
+        self.ledger.shift(by)
         if by < 0 and self._started_ns:
             self._started_ns += by
 
@@ -324,9 +330,7 @@ class CallJudge:
             session.miss("no_spec", len(owed))
             for judge in {judge for _, judges in owed for judge in judges}:
                 session.bind_late((judge,), now)
-                for judgement in session.under(judge):
-                    blind = FOREVER if session.gaps else max(judgement.blind_ns, now)
-                    verdicts += self._report(session, judgement, judgement.join(blind))
+            verdicts += self.look_again(session)
         return verdicts
 
     def release(self, session: Session) -> list[ToolCall]:
@@ -388,75 +392,87 @@ class CallJudge:
             if name not in self._holders:
                 name = self._held_bytes.most()
 
-    def join(self, session: Session, *, gaps: bool = False) -> list[Verdict]:
-        """Reads a session as joined: from now on only certain harms count.
+    # --- what may be missing -------------------------------------------------------------------
 
-        With `gaps`, calls may be missing anywhere in it, not only before the process started.
-
-        Returns:
-            The possible harms that are withdrawn.
-        """
-        if session.gaps or self._limits.history_complete or (session.joined and not gaps):
+    def doubt(self, session: Session, cause: Cause, *, holds: bool = True) -> list[Verdict]:
+        """Sets whether a cause of gaps holds for one session, and revises its verdicts."""
+        if holds is (cause in session.causes):
             return []
-        verdicts: list[Verdict] = []
-        session.joined, session.gaps = True, gaps
-        for judgement in session.judgements:
-            blind = FOREVER if gaps else judgement.blind_ns
-            self._accounting.count(judgement, judgement.join(blind))
-            self._accounting.alarms.compare(session, judgement)
-            if judgement.suspicious:
-                verdicts += self._with_suspicions(session, judgement, ())
-        return verdicts
-
-    def missed(self, session: Session) -> list[Verdict]:
-        """Reads a session as joined, because calls of it may have been missed before the last start."""
-        if self._limits.history_complete or session.gaps:
-            return []
-        verdicts: list[Verdict] = []
-        session.joined = True
-        for judgement in session.judgements:
-            blind = max(judgement.blind_ns, self._started_ns)
-            self._accounting.count(judgement, judgement.join(blind))
-            self._accounting.alarms.compare(session, judgement)
-            if judgement.suspicious:
-                verdicts += self._with_suspicions(session, judgement, ())
-        return verdicts
-
-    def resume(self, session: Session) -> list[Verdict]:
-        """Reads a session as joined, because its earlier state was dropped."""
-        verdicts: list[Verdict] = []
-        for judgement in session.judgements:
-            blind = FOREVER if session.gaps else max(judgement.blind_ns, session.started_ns)
-            verdicts += self._report(session, judgement, judgement.join(blind))
-        return verdicts
-
-    def doubt(self, session: Session, *, doubted: bool) -> list[Verdict]:
-        """Sets whether calls before the session's first one may be missing.
-
-        While they may, the session is read both ways; the reading with fewer harms counts.
-        """
-        session.doubted = doubted
-        if self._limits.history_complete:
-            return []
-        verdicts: list[Verdict] = []
-        for judgement in session.judgements:
-            verdicts += self._report(session, judgement, judgement.doubt(doubtful=doubted))
-        return verdicts
-
-    def is_young(self, now: int) -> bool:
-        """True while a session that is new to us may have begun before the start of the process."""
-        return (
-            now - self._young_since < self._limits.idle_ns and not self._limits.history_complete
-        )
+        if holds:
+            session.note_cause(cause)
+        else:
+            session.drop_cause(cause)
+        return self.look_again(session)
 
     def prove(self, session: Session, *, fresh: bool) -> list[Verdict]:
         """Sets whether the session provably begins with its first call."""
         session.fresh = fresh
+        return self.look_again(session)
+
+    def look_again(self, session: Session) -> list[Verdict]:
+        """Has the session's judgements allow for what is known to be missing by now; revises its verdicts."""
+        if session.ledger_version != self.ledger.version:
+            self._reach(session)
         verdicts: list[Verdict] = []
         for judgement in session.judgements:
-            changes = judgement.prove(fresh=fresh, doubted=session.doubted)
-            verdicts += self._report(session, judgement, changes)
+            sight = self._sight(session, judgement.judge)
+            if sight != judgement.sight:
+                verdicts += self._report(session, judgement, judgement.see(sight))
         return verdicts
+
+    def _reach(self, session: Session) -> None:
+        """Sets which gaps of the ledger reach a session. Those that are over go on reaching it."""
+        ledger = self.ledger
+        session.ledger_version = ledger.version
+        known = [each for each in session.gaps if ledger.stands(each)]
+        found = ledger.reaching(
+            session.key.namespace,
+            frozenset(session.services),
+            frozenset((session.agent,)),
+            session.opened_ns,
+        )
+        if found or known:
+            session.gaps = tuple(dict.fromkeys((*known, *found)))
+        elif session.gaps:
+            session.gaps = ()
+
+    def _sight(self, session: Session, judge: Judge) -> Sight:
+        """What a judgement of the session is to allow for."""
+        late = session.late.get(judge, 0) if session.late else 0
+        if not (session.gaps or session.causes or late):
+            return CLEAR
+        gaps = session.gaps
+        if session.fresh and session.proof is not None and gaps:
+            gaps = tuple(_since(gaps, session.proof.start_ns))
+        own = [
+            self._own_gap(cause)
+            for cause in session.causes
+            if not (self._limits.history_complete and FACTS[cause].promised)
+        ]
+        if late:
+            own.append(Gap(Cause.BOUND_LATE, 0, late))
+        return self._sight_of((*gaps, *own))
+
+    def _sight_of(self, gaps: tuple[Gap, ...]) -> Sight:
+        """`sight_of`, cached: most sessions share their gaps."""
+        found = self._sights.get(gaps)
+        if found is None:
+            if len(self._sights) >= SIGHTS_MAX:
+                self._sights.clear()
+            found = self._sights[gaps] = sight_of(gaps)
+        return found
+
+    def _own_gap(self, cause: Cause) -> Gap:
+        """The gap of a cause that holds for this session alone."""
+        if cause is Cause.SAMPLED:
+            return Gap(cause, 0, EVER)
+        # The others allow for calls before the first one that was seen, whichever that is.
+        return Gap(cause, 0, self._started_ns if cause is Cause.SEEN_BEFORE else 0)
+
+    def note(self, gap: Gap) -> bool:
+        """Takes a gap into the ledger; returns False if it was known, or is promised not to be."""
+        promised = self._limits.history_complete and FACTS[gap.cause].promised
+        return not promised and self.ledger.note(gap)
 
     # --- one call ------------------------------------------------------------------------------
 
@@ -559,7 +575,7 @@ class CallJudge:
             self._accounting.alarms.take(session, judgement, token, inserted)
         reported: Sequence[Verdict] = ()
         if changes:
-            if token == judge.mismatch:
+            if judge.plain_of(token) == judge.mismatch:
                 self._annotate(judgement, call)
             reported = [
                 self._accounting.verdict(session, judgement, change, origin)
@@ -576,8 +592,8 @@ class CallJudge:
         self, session: Session, judgement: Judgement, verdicts: Sequence[Verdict]
     ) -> list[Verdict]:
         """The verdicts with the session's possible harms, one verdict per call."""
-        found = self._accounting.suspicions(session, judgement, self._started_ns)
         told = {verdict.span_id: verdict for verdict in verdicts}
+        found = self._accounting.suspicions(session, judgement, self._started_ns, told)
         news = {
             each.span_id: each._replace(revised_from=told[each.span_id].revised_from)
             if each.span_id in told
@@ -618,39 +634,21 @@ class CallJudge:
         """The call's token; None if the spec is a policy that does not name the call."""
         if judge.comparison is not None:
             return judge.comparison.token(call.tool, call.arguments, call.error)
+        effect = effect_of(call.doubts) if call.doubts else Effect.NONE
+        failed = call.error and effect is not Effect.OUTCOME
         alphabet = judge.spec.alphabet
-        token = alphabet.match(call.tool, call.arguments, call.error)
-        if token < judge.plain:
-            return token
-        meaning = alphabet.tokens[token]
-        if meaning.symbols or meaning.named or meaning.symbol is not None:
-            return token
-        if call.control:
-            return CONTROL_TOKEN
-        return None if judge.spec.kind == "policy" else token
+        token = alphabet.match(call.tool, call.arguments, failed)
+        if token >= judge.plain:
+            meaning = alphabet.tokens[token]
+            if not (meaning.symbols or meaning.named or meaning.symbol is not None):
+                if call.control:
+                    return CONTROL_TOKEN
+                if judge.spec.kind == "policy":
+                    return None
+        return judge.doubted(token, effect) if call.doubts else token
 
     def _open(self, session: Session, judge: Judge, part: str) -> Judgement:
-        complete = self._limits.history_complete
-        # Soon after the start of the process, any session may have begun before it.
-        young = self.is_young(session.touched_ns)
-        late = session.late.get(judge, 0) if session.late else 0
-        if session.gaps:
-            blind_ns = FOREVER
-        else:
-            blind_ns = max(late, 0 if complete else self._started_ns)
-            if session.forgotten:
-                blind_ns = max(blind_ns, session.started_ns)
-        judgement = Judgement(
-            judge,
-            part,
-            joined=late > 0 or session.forgotten or (session.joined and not complete),
-            doubtful=young,
-            blind_ns=blind_ns,
-        )
-        if session.fresh:
-            judgement.prove(fresh=True, doubted=False)
-        if session.doubted and not complete:
-            judgement.doubt(doubtful=True)
+        judgement = Judgement(judge, part, self._sight(session, judge))
         session.add(judgement)
         self._accounting.enter(session, judgement)
         self._accounting.sample(session, judgement, session.touched_ns)
@@ -757,7 +755,7 @@ class CallJudge:
         at = self.at(judge, call, now)
         changes = judgement.amend(place, call, tool, token, at, receipt)
         self._keep(judgement, call)
-        if token == judge.mismatch:
+        if judge.plain_of(token) == judge.mismatch:
             self._annotate(judgement, call)
         if judgement.pair is not None:
             judgement.pair.late += judgement.late - late
@@ -850,10 +848,6 @@ class CallJudge:
             self._hold(target, call)
         for call, judges in moved.owed or ():
             target.owe(call, judges)
-        if target.joined or target.forgotten:
-            for judgement in target.judgements:
-                blind = FOREVER if target.gaps else judgement.blind_ns
-                verdicts += self._report(target, judgement, judgement.join(blind))
         verdicts += self.prove(target, fresh=target.take_proof(None))
         self._accounting.relabel(target)
         if target.binder is not None:
@@ -878,6 +872,13 @@ class CallJudge:
                     self._observe(session, now)
         target.bound_as = agent
         return verdicts
+
+
+def _since(gaps: Iterable[Gap], begin_ns: int) -> Iterator[Gap]:
+    """What is left of some gaps for a session that began at a moment."""
+    for each in gaps:
+        if each.until_ns > begin_ns:
+            yield each._replace(since_ns=max(each.since_ns, begin_ns))
 
 
 def _wanted(

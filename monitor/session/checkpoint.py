@@ -93,11 +93,13 @@ class Scored:
 class Checkpoint(Scored):
     """All that remains of the folded steps. Its own numbers are those of the first way."""
 
-    __slots__ = ("at", "count", "last", "others", "run", "started", "timing")
+    __slots__ = ("at", "count", "last", "others", "run", "started", "timing", "wide")
 
     def __init__(self, run: Run, judge: Judge) -> None:
         super().__init__(judge, exact=run.exact)
         self.run = run
+        self.wide: Run | None = None
+        """The run of the wide reading, if it differs."""
         self.others: list[Scored] = []
         """The numbers of the other ways."""
         self.timing = Timing(judge) if judge.bounds is not None else None
@@ -115,6 +117,7 @@ class Checkpoint(Scored):
             scored = Scored(judge, exact=other.exact)
             scored.start_from(other)
             twin.others.append(scored)
+        twin.wide = self.wide.copy() if self.wide is not None else None
         twin.timing = self.timing.copy() if self.timing is not None else None
         twin.count, twin.at = self.count, self.at
         twin.started, twin.last = self.started, self.last

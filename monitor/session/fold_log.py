@@ -82,7 +82,7 @@ def fold(replay: Replay, base: Checkpoint, count: int, *, scored: bool) -> None:
 
 
 def _take(replay: Replay, base: Checkpoint, scored: Scored, step: Step) -> None:
-    scored.take(replay.judge, replay.log.token(step.place), step, base.count + step.place + 1)
+    scored.take(replay.judge, replay.token(step.place), step, base.count + step.place + 1)
 
 
 def _fold_ways(replay: Replay, base: Checkpoint, count: int) -> list[Scored]:
@@ -114,7 +114,7 @@ def _step_base(replay: Replay, base: Checkpoint, count: int) -> list[Step]:
         return replay.walk(base.run, count)
     folded: list[Step] = []
     for steps, position in replay.grouped(base.run, count):
-        timing.take(taken_of(replay.log, steps, base.count), position)
+        timing.take(taken_of(replay, steps, base.count), position)
         folded += steps
     timing.forget()
     return folded

@@ -8,6 +8,7 @@ Invariant: a judge holds no session, so a cache never changes a verdict.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from monitor.automaton.dfa import UNDEFINED, Automaton, Machine
@@ -24,6 +25,7 @@ from monitor.session.overlap.order import Order, order
 from monitor.session.spec_limits import bounds_of
 from monitor.spec.constraints import SideBySide
 from monitor.spec.spec import Spec
+from monitor.visibility.cause import Effect
 
 __all__ = [
     "ALWAYS",
@@ -115,10 +117,12 @@ class Judge:
         "_orders",
         "_reasons",
         "_skipped",
+        "_tool_symbols",
         "_unsatisfied",
         "anywhere",
         "bounds",
         "comparison",
+        "every",
         "goldens",
         "left_out",
         "machine",
@@ -134,6 +138,7 @@ class Judge:
         "spec",
         "stepper",
         "strict",
+        "stride",
     )
 
     def __init__(self, spec: Spec) -> None:
@@ -143,6 +148,8 @@ class Judge:
         tokens = spec.alphabet.tokens
         self.plain = len(spec.machine.symbols)
         """Tokens below this are the symbols themselves."""
+        self.stride = 1 << 30 if self.comparison is not None else spec.alphabet.stride
+        """Tokens below this are without doubt; the others are doubted versions of them."""
         self.mismatch = -1 if self.comparison is not None else spec.alphabet.mismatch
         """Token of a call whose arguments match no symbol of its tool."""
         self.numbers = [-1] * self.plain
@@ -161,7 +168,15 @@ class Judge:
             [token.sure for token in tokens],
             open_world=spec.kind != "task",
             failing=[token.named and spec.kind == "policy" for token in tokens],
+            faltering=[token.falters for token in tokens],
+            vanishing=[token.vanishes for token in tokens],
         )
+        self.every = tuple(range(self.plain))
+        """All symbols."""
+        self._tool_symbols: dict[str, tuple[int, ...]] = {"": self.every}
+        for symbol, tool in enumerate(spec.alphabet.tools):
+            known = self._tool_symbols.get(tool, ())
+            self._tool_symbols[tool] = (*known, symbol)
         self.bounds = bounds_of(spec, self.stepper)
         """Deadlines, idle limits and traps; None if the spec has none of them."""
         self.anywhere = self.stepper.anywhere()
@@ -245,18 +260,38 @@ class Judge:
             return True
         return self.spec.alphabet.tokens[token].exact
 
+    def plain_of(self, token: int) -> int:
+        """The token of the same call without doubt."""
+        return token if token < self.stride or token == CONTROL_TOKEN else token % self.stride
+
+    def doubted(self, token: int, effect: Effect) -> int:
+        """The token of a call that may not be what it seems, for the wide reading."""
+        alphabet = self.spec.alphabet
+        if effect is Effect.NONE or token == CONTROL_TOKEN or self.comparison is not None:
+            return token
+        if effect is Effect.OUTCOME:
+            return alphabet.faltering(token)
+        if effect is Effect.ELSEWHERE and not self.stepper.chances(self.anywhere, token).right:
+            return token  # it is wrong in any conversation
+        return alphabet.vanishing(token)
+
+    def missing(self, tools: Iterable[str | None]) -> tuple[int, ...]:
+        """The symbols of calls that may be missing; "" and None stand for any tool."""
+        found = {symbol for tool in tools for symbol in self._tool_symbols.get(tool or "", ())}
+        return self.every if len(found) == self.plain else tuple(sorted(found))
+
     def opens(self, before: Position, token: int) -> bool:
         """True if a call starts a new episode: the present state refuses it, the initial state allows it.
 
-        A failed call without effect starts none. While several states have the fewest harms,
-        no new episode is detected.
+        A failed call without effect starts none, nor does a call with several readings: the automaton of many
+        episodes steps it. While several states have the fewest harms, no new episode is detected.
         """
         once = self.once
         if once is None or token == CONTROL_TOKEN or self.stepper.likely_count(before) != 1:
             return False
         state = self.stepper.likely(before)[0]
         meaning = self.spec.alphabet.tokens[token]
-        if not meaning.effect or not once.accepts(state):
+        if not meaning.effect or not meaning.exact or not once.accepts(state):
             return False
         initial = once.initial
         return all(once.step(state, symbol) == UNDEFINED for symbol in meaning.symbols) and any(

@@ -13,10 +13,11 @@ Invariants:
   then the revisions.
 - The checkpoint is the run after the folded steps, which no longer change. A call that belongs among
   them is *late*: it is judged after all calls so far.
-- A *doubtful* session, whose first calls may be missing, has two readings: from the initial state
-  (plain) and from any state (joined). The head is the reading with fewer harms, `_rival` the other
-  one. A call that only the plain reading calls harmful is *possibly* harmful: it is reported so, and
-  is in no score.
+- Where something may be missing or doubtful (`monitor.visibility`), there are two readings: the *plain*
+  one takes what was seen for the whole, the *wide* one allows for all that may be otherwise. The head is
+  the plain reading while it has as few harms as the wide one, then the wide one; `_rival` is the other. A
+  call that only the plain reading calls harmful is *possibly* harmful: it is reported so, and is in no
+  score.
 
 Example: a task allows `open` after `scan` only. `unlock`, `move` and `open` arrive, so `open` is
 harmful. One second later `scan` arrives, which started before `open`. It is inserted before `open`,
@@ -28,7 +29,7 @@ Source: docs/decisions/0003-log-behind-a-checkpoint.md.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mypy_extensions import mypyc_attr
@@ -70,6 +71,9 @@ from monitor.session.step_marks import (
     waiting_for_none,
 )
 from monitor.session.timing import Taken
+from monitor.visibility.cause import FACTS
+from monitor.visibility.sight import CLEAR, Sight
+from monitor.visibility.words import DOUBTED_CALLS
 
 __all__ = ["Judgement", "Path", "Preview"]
 
@@ -98,20 +102,15 @@ class Judgement:
     """
 
     __slots__ = (
-        "_began_young",
-        "_doubted",
-        "_joined",
+        "_doubts",
         "_resume_points",
         "_rival",
         "_suspected",
         "_swapped",
-        "_young",
         "base",
         "behind",
-        "blind_ns",
         "counted",
         "declared",
-        "doubtful",
         "ending",
         "head",
         "is_behind",
@@ -123,53 +122,40 @@ class Judgement:
         "sampled",
         "session_verdicts",
         "share",
+        "sight",
         "suspicious",
     )
 
-    def __init__(
-        self, judge: Judge, part: str, *, joined: bool, doubtful: bool, blind_ns: int = 0
-    ) -> None:
+    def __init__(self, judge: Judge, part: str, sight: Sight = CLEAR) -> None:
         """A judgement without calls.
 
         Args:
             judge: of the spec.
             part: the agent or turn, if the spec's scope is one of these; else "".
-            joined: True if its first calls are missing.
-            doubtful: True if its first calls may be missing.
-            blind_ns: Unix nanoseconds. In a joined session, calls that began before this moment may
-                be missing anywhere. So the session may be in any state after each call before it.
+            sight: where calls may be missing.
         """
         # Bools stand side by side, because compiled ones then take a byte each.
-        self.doubtful = doubtful and judge.comparison is not None
-        """Under a reference: calls before the first one seen may be missing."""
-        self._joined = joined
-        self._young = doubtful
-        self._began_young = doubtful
-        """True if it began so soon after the start of the process that its session may be older."""
-        self._doubted = False
-        """True while there are signs that first calls are missing (`doubt`)."""
         self.suspicious = False
         """True if `suspicions` may have something to report."""
         self._swapped = False
-        """True while the head is the joined reading of a doubtful session."""
+        """True while the head is the wide reading."""
         self.counted = False
         """True once the metrics have counted it as a session."""
         self.is_behind = False
         """True if its share has changed and the pair has not taken it yet."""
         self.sampled = False
         """True if it is compared with other sessions when it ends."""
-        self.blind_ns = blind_ns
         self.judge = judge
         self.part = part
+        self.sight = sight
+        """Where calls may be missing. `see` sets it."""
         self.log = Log()
+        self._doubts = 0
+        """Steps of the log that may not be what they seem."""
         self.base: Checkpoint | None = None
-        self.head = self._fresh(joined=joined)
-        self._rival = (
-            self._fresh(joined=True)
-            if doubtful and not joined and judge.comparison is None
-            else None
-        )
-        """The other reading of a doubtful session; `head` is the one with fewer harms."""
+        self.head = self._end(self._fresh(), wide=False)
+        self._rival = self._end(self._fresh(), wide=True) if self._is_doubtful() else None
+        """The other reading; None while there is only one."""
         self._resume_points: ResumePoints | None = None
         self.late = 0
         self._suspected = 0
@@ -189,18 +175,55 @@ class Judgement:
         self.declared = 0
         """Alarms raised and counted under a reference, as bits (`monitor.judging.reference_alarms`)."""
 
-    def _fresh(self, *, joined: bool) -> Run:
-        stepper = self.judge.stepper
-        position: Position = self.judge.anywhere if joined else stepper.start()
-        tally = self.judge.tally()
-        comparison = self.judge.comparison
+    def _fresh(self) -> Run:
+        """The run before all calls."""
+        position, comparison = self.judge.stepper.start(), self.judge.comparison
         watched = comparison.start() if comparison is not None else None
-        return Run(position, tally, exact=not joined, watched=watched)
+        return Run(position, self.judge.tally(), exact=not self.sight.sure, watched=watched)
+
+    def _end(self, run: Run, *, wide: bool) -> Run:
+        """The run, moved to where calls that are missing behind the last one may have led."""
+        if self.sight is not CLEAR and self.judge.comparison is None:
+            self.replay_log(wide=wide).trail(run)
+        return run
+
+    def _is_doubtful(self) -> bool:
+        """True if the wide reading may differ from the plain one."""
+        if self.judge.comparison is not None:
+            return False
+        base = self.base
+        return bool(self.sight.maybe or self._doubts) or (
+            base is not None and base.wide is not None
+        )
 
     @property
     def joined(self) -> bool:
-        """True if the session is read as one whose first calls are missing."""
-        return self._joined or self._swapped
+        """True if the session is read as one of which calls are missing."""
+        return bool(self.sight.sure) or (self._swapped and bool(self.sight.maybe))
+
+    @property
+    def partial(self) -> bool:
+        """True if it is read as one of which calls are missing or doubtful: then it has no scores."""
+        return self._swapped or bool(self.sight.sure)
+
+    @property
+    def doubtful(self) -> bool:
+        """True if calls may be missing."""
+        return bool(self.sight.maybe)
+
+    @property
+    def unless(self) -> tuple[str, ...]:
+        """What would make the possible harms none: causes of gaps, and `DOUBTED_CALLS`."""
+        causes = tuple(
+            each.value
+            for each in self.sight.causes
+            if FACTS[each].told and not FACTS[each].sure
+        )
+        return (*causes, DOUBTED_CALLS) if self._doubts else causes
+
+    def token(self, place: int) -> int:
+        """The token of a step of the log, as the call that it seems to be."""
+        return self.judge.plain_of(self.log.token(place))
 
     @property
     def calls(self) -> int:
@@ -242,16 +265,26 @@ class Judgement:
 
         Returns None, and changes nothing, if the call needs `insert`.
         """
-        judge, rival = self.judge, self._rival
+        judge, rival, sight = self.judge, self._rival, self.sight
+        plain = judge.plain_of(token)
         if rival is not None and self._contested(token):
             return None
-        if self._joined and at < self.blind_ns:
+        if (plain != token and rival is None) or at <= sight.since_ns:
             return None
         if not self.log.append(call, tool, token, at, now):
             return None
-        code = self.head.step(judge, token)
-        if rival is not None and rival.step(judge, token) >= HARMFUL and self._swapped:
-            self.suspicious = True
+        if rival is None:
+            code = self.head.step(judge, plain)
+        else:
+            self._doubts += plain != token
+            code = self.head.step(judge, token if self._swapped else plain)
+            other = rival.step(judge, plain if self._swapped else token)
+            if self._swapped and (other >= HARMFUL or token != plain):
+                self.suspicious = True
+        if at < sight.until_ns:
+            self._end(self.head, wide=self._swapped)
+            if rival is not None:
+                self._end(rival, wide=not self._swapped)
         if code != PROGRESS:
             self.log.mark_last(code if code < HARMFUL else code | RAISED)
         return code
@@ -264,7 +297,7 @@ class Judgement:
         judge, rival = self.judge, self._rival
         if rival is not None and (self._swapped or self._contested(token)):
             return None
-        if self._joined and at < self.blind_ns:
+        if at <= self.sight.since_ns or judge.plain_of(token) != token:
             return None
         if not self.log.takes_last(call, at):
             return None
@@ -312,7 +345,7 @@ class Judgement:
         if self._rival is not None:
             runs.append(self._rival)
         if self.base is not None:
-            runs.append(self.base.run)
+            runs.append(self.base.run)  # a reference has no wide reading
         if self._resume_points is not None:
             runs += self._resume_points.runs()
         found = {id(run.watched): run.watched for run in runs if run.watched is not None}
@@ -320,11 +353,8 @@ class Judgement:
 
     def copy(self) -> Judgement:
         """The same judgement, to be changed apart from now on. It is in no sums and in no sample."""
-        twin = Judgement(
-            self.judge, self.part, joined=self._joined, doubtful=False, blind_ns=self.blind_ns
-        )
-        twin.doubtful, twin._young = self.doubtful, self._young
-        twin._began_young, twin._doubted = self._began_young, self._doubted
+        twin = Judgement(self.judge, self.part, self.sight)
+        twin._doubts = self._doubts
         twin.suspicious, twin._swapped = self.suspicious, self._swapped
         twin.counted, twin.late = self.counted, self.late
         twin.log, twin.head = self.log.copy(), self.head.copy()
@@ -343,7 +373,9 @@ class Judgement:
         """True if the call would be harmful by the head: then the other reading may be the better one."""
         if token == CONTROL_TOKEN or self.judge.comparison is not None:
             return False
-        return self.head.is_harmed(self.judge, token)
+        return self.head.is_harmed(
+            self.judge, token if self._swapped else self.judge.plain_of(token)
+        )
 
     def insert(self, call: ToolCall, tool: int, token: int, at: int, now: int) -> list[Change]:
         """Judges a call at any place. Returns its own verdict first, then the revisions."""
@@ -353,6 +385,7 @@ class Judgement:
         placed = self.log.insert(call, tool, token, at, now)
         self.log.set_mark(placed.place, UNJUDGED)
         self.judge.skewed += placed.moved
+        self._doubts += self.judge.plain_of(token) != token
         return self._replay(placed.first)
 
     def amend(
@@ -374,6 +407,7 @@ class Judgement:
             receipt = log.receipt(place)
         if self.base is not None and at < self.base.at:
             at = self._late_again(place)
+        self._doubts += (self.judge.plain_of(token) != token) - self._is_doubted(place)
         log.remove(place)
         placed = log.insert(call, tool, token, at, receipt)
         log.set_mark(placed.place, mark)
@@ -391,87 +425,77 @@ class Judgement:
     def retract(self, place: int) -> list[Change]:
         """Removes the step at `place`, which was no call; later steps are judged again."""
         row = self.log.row(place)
+        self._doubts -= self._is_doubted(place)
         self._suspected -= self.log.mark(place) & POSSIBLE != 0
         self.log.remove(place)
         moved = self.log.settle(row.trace_id, row.span_id)
         return self._replay(min([place, *moved]))
 
-    def join(self, blind_ns: int) -> list[Change]:
-        """Reads the session as joined from now on, and revises its verdicts.
+    def _is_doubted(self, place: int) -> bool:
+        token = self.log.token(place)
+        return self.judge.plain_of(token) != token
 
-        `blind_ns` as in the constructor.
-        """
-        if self._joined and blind_ns <= self.blind_ns:
+    def see(self, sight: Sight) -> list[Change]:
+        """Sets where calls may be missing, and revises the verdicts. Folded steps keep theirs."""
+        if sight == self.sight:
             return []
-        self.blind_ns = max(blind_ns, self.blind_ns)
-        self._decide(joined=True)
+        if self.base is not None:
+            self._blur(self.base, sight)
+        self.sight, self._resume_points = sight, None
         return self._replay(0)
 
-    def doubt(self, *, doubtful: bool) -> list[Change]:
-        """Sets whether first calls may be missing, and revises the verdicts.
-
-        A judgement that began soon after the start of the process stays doubtful. Folded steps keep
-        their verdicts.
-        """
-        self._doubted = doubtful
-        changes = self._read_both_ways(doubtful=doubtful)
-        self._suspect()
-        return changes
-
-    def _read_both_ways(self, *, doubtful: bool) -> list[Change]:
-        if self.judge.comparison is not None:
-            self.doubtful = doubtful or self._young
-            return []
-        known = self._young or self._joined or self.base is not None
-        if known or doubtful == (self._rival is not None):
-            return []
-        self._resume_points, self._swapped = None, False
-        self._rival = self._fresh(joined=True) if doubtful else None
-        return self._replay(0)
-
-    def prove(self, *, fresh: bool, doubted: bool) -> list[Change]:
-        """Sets whether the session provably begins with its first call (`fresh`); revises the verdicts.
-
-        If first calls may be missing for another reason (`doubted`), both readings are kept. Folded
-        steps keep their verdicts.
-        """
-        if not self._began_young:
-            return []
-        self._young = False
-        changes = self._read_both_ways(doubtful=doubted or not fresh)
-        self._young = not fresh
-        self._suspect()
-        return changes
-
-    def _decide(self, *, joined: bool) -> None:
-        """Decides for one reading and drops the other."""
-        self._resume_points = None
-        self._joined, self._swapped, self._rival = joined, False, None
-        if joined and self.base is not None:
-            self.base.run.exact = False
-            for scored in (self.base, *self.base.others):
+    def _blur(self, base: Checkpoint, sight: Sight) -> None:
+        """Allows for calls that are missing, as has become known, among the folded steps."""
+        known = {*self.sight.sure, *self.sight.maybe}
+        sure, maybe = (
+            any(each.since_ns < base.at and each not in known for each in windows)
+            for windows in (sight.sure, sight.maybe)
+        )
+        anywhere = self.judge.anywhere
+        if self.judge.comparison is None and (sure or maybe):
+            base.wide = base.wide or base.run.copy()
+            base.wide.exact = False
+            base.wide.scatter(anywhere)
+        if sure:
+            base.run.exact = False
+            if self.judge.comparison is None:
+                base.run.scatter(anywhere)
+            for scored in (base, *base.others):
                 scored.give_up()
+        if not (sight.maybe or self._doubts):
+            base.wide = None
 
-    def _origin(self) -> Run:
-        """The run before the first step of the log."""
-        return self.base.run.copy() if self.base else self._fresh(joined=self.joined)
+    def _origin(self, *, wide: bool) -> Run:
+        """The run before the first step of the log, in one reading."""
+        base = self.base
+        if base is None:
+            run = self._fresh()
+        else:
+            run = (base.wide if wide and base.wide is not None else base.run).copy()
+        run.exact = run.exact and not wide
+        return run
 
     @property
     def readings(self) -> tuple[Run, ...]:
-        """The runs after all steps: two while first calls may be missing, else one."""
+        """The runs after all steps: two while something is not known, else one."""
         return (self.head,) if self._rival is None else (self.head, self._rival)
 
     def origins(self) -> tuple[Run, ...]:
-        """The runs before the log, one for each reading, as copies."""
-        if self._rival is None:
-            return (self._origin(),)
-        return self._fresh(joined=False), self._fresh(joined=True)
+        """The runs before the log, one for each reading, as copies; the plain one first."""
+        return tuple(self._origin(wide=each.wide) for each in self.replays())
+
+    def replays(self) -> tuple[Replay, ...]:
+        """What steps the log in each reading, the plain one first."""
+        plain = self.replay_log(wide=False)
+        return (plain, self.replay_log(wide=True)) if self._is_doubtful() else (plain,)
 
     # --- stepping the log again ------------------------------------------------------------------
 
-    def replay_log(self) -> Replay:
-        """What steps the log."""
-        return Replay(self.judge, self.log, self.blind_ns if self._joined else 0)
+    def replay_log(self, *, wide: bool) -> Replay:
+        """What steps the log in one reading."""
+        begin_ns = self.base.at if self.base is not None else -1
+        windows = () if self.sight is CLEAR else self.sight.windows(wide=wide)
+        return Replay(self.judge, self.log, windows, wide=wide, begin_ns=begin_ns)
 
     def _replay(self, changed: int) -> list[Change]:
         """Steps the log again from the step at `changed` on; returns the changes, first verdicts first."""
@@ -484,10 +508,19 @@ class Judgement:
         self.suspicious = self._swapped or self._suspected > 0
 
     def _step_again(self, changed: int) -> list[Change]:
-        runs, stretches = self._rewind(changed)
-        news = self._walk(runs, stretches)
+        replays = self.replays()
+        if len(replays) != len(self.readings):
+            self._resume_points = None
+        runs, stretches = self._rewind(changed, replays)
+        news = self._walk(runs, stretches, replays)
+        if self.sight is not CLEAR:
+            for run, replay in zip(runs, replays, strict=True):
+                replay.trail(run)
         if len(runs) == 1:
-            (self.head,) = runs
+            self.head, self._rival = runs[0], None
+            if self._swapped:
+                self._swapped = False
+                return changes_of(self.log, self.walk())
             return changes_of(self.log, news[0])
         plain, wide = runs
         swapped = plain.tally.harmful_steps > wide.tally.harmful_steps
@@ -501,24 +534,28 @@ class Judgement:
     # --- what is possible ------------------------------------------------------------------------
 
     def possible_harms(self) -> list[Step]:
-        """Calls that are harmful in the plain reading, but not in the joined one, which counts.
+        """Calls that are harmful in the plain reading, but not in the wide one, which counts.
 
-        The list is empty if there are signs that first calls are missing.
+        The list is empty if a cause says that this is no news (`Fact.told`).
         """
-        if not self._swapped or not self._young or self._doubted:
+        if not self._swapped or not self.sight.told:
             return []
         harmful = {step.place for step in self.walk() if step.code >= HARMFUL}
-        plain = self.replay_log().walk(self._fresh(joined=False))
-        return [step for step in plain if step.code >= HARMFUL and step.place not in harmful]
+        return [
+            step for step in self._plain() if step.code >= HARMFUL and step.place not in harmful
+        ]
+
+    def _plain(self) -> list[Step]:
+        """The steps of the log in the plain reading."""
+        return self.replay_log(wide=False).walk(self._origin(wide=False))
 
     def is_certain_call(self, place: int, before: Position) -> bool:
         """False if a harmful call is allowed in some reading, in which an earlier call is the harm."""
-        if not self.judge.is_certain_call(before, self.log.token(place)):
+        if not self.judge.is_certain_call(before, self.token(place)):
             return False
         if not self._swapped:
             return True
-        plain = self.replay_log().walk(self._fresh(joined=False))
-        return any(step.place == place and step.code >= HARMFUL for step in plain)
+        return any(step.place == place and step.code >= HARMFUL for step in self._plain())
 
     def explanation(self, place: int, code: int, before: Position) -> str:
         """Why the step at `place`, judged from `before` as `code`, is harmful; "" if it is not."""
@@ -526,10 +563,13 @@ class Judgement:
         if reason is None:
             return ""
         note = self.log.note(place) if reason is Reason.ARGUMENT_MISMATCH else ""
-        return note or self.judge.explanation(before, self.log.token(place), reason)
+        return note or self.judge.explanation(before, self.token(place), reason)
 
-    def suspicions(self) -> list[Suspicion]:
-        """New possible harms, and those to withdraw. Marks the steps as reported."""
+    def suspicions(self, again: Collection[bytes] = ()) -> list[Suspicion]:
+        """New possible harms, and those to withdraw. Marks the steps as reported.
+
+        `again`: span ids of steps whose verdicts are told anew. Those that are possible harms are told as such.
+        """
         self.suspicious = False
         log, found = self.log, {step.place: step for step in self.possible_harms()}
         gone = self._unmark(found) if self._suspected else set()
@@ -540,7 +580,7 @@ class Judgement:
         ]
         for place, step in found.items():
             mark = log.mark(place)
-            if not mark & POSSIBLE:
+            if not mark & POSSIBLE or log.row(place).span_id in again:
                 news.append(Suspicion(step, first=not mark & SUSPECTED, withdrawn=False))
                 log.set_mark(place, mark | POSSIBLE | SUSPECTED)
         self._suspected = len(found)
@@ -561,9 +601,11 @@ class Judgement:
         """True if the step is reported as possibly harmful."""
         return bool(self.log.mark(place) & POSSIBLE)
 
-    def _rewind(self, changed: int) -> tuple[tuple[Run, ...], list[Stretch]]:
+    def _rewind(
+        self, changed: int, replays: Sequence[Replay]
+    ) -> tuple[tuple[Run, ...], list[Stretch]]:
         """A run for each reading, at a place no later than `changed`, and the stretches from there on."""
-        replay = self.replay_log()
+        replay = replays[0]
         while (
             self._resume_points is not None
             and (point := self._resume_points.before(changed)) is not None
@@ -576,12 +618,13 @@ class Judgement:
         stretches = replay.stretches(0)
         return self.origins(), stretches
 
-    def _walk(self, runs: Sequence[Run], stretches: list[Stretch]) -> list[list[Step]]:
+    def _walk(
+        self, runs: Sequence[Run], stretches: list[Stretch], replays: Sequence[Replay]
+    ) -> list[list[Step]]:
         """Steps a part of the log in each reading and adds resume points.
 
         Returns, for each reading, the steps whose verdicts differ from their marks.
         """
-        replay = self.replay_log()
         news: list[list[Step]] = [[] for _ in runs]
         last = len(stretches) - 1
         for number, stretch in enumerate(stretches):
@@ -590,7 +633,7 @@ class Judgement:
             if number == last and stretch.together and stretch.first:
                 self._stop_at_last_group(stretch.first, runs)
             for reading, run in enumerate(runs):
-                replay.step(run, stretch, news[reading], news=True)
+                replays[reading].step(run, stretch, news[reading], news=True)
         return news
 
     def _add_resume_point(self, place: int, runs: Sequence[Run]) -> None:
@@ -607,22 +650,23 @@ class Judgement:
     def grouped(self) -> Iterator[tuple[list[Taken], Position]]:
         """The calls of the log in groups that are judged together, each with the position after it.
 
-        A doubtful session is read as joined.
+        They are read widely where something is not known.
         """
-        doubtful = self._rival is not None
-        origin = self._fresh(joined=True) if doubtful else self._origin()
-        for steps, position in self.replay_log().grouped(origin):
-            yield taken_of(self.log, steps, self.folded), position
+        wide = self._rival is not None
+        replay = self.replay_log(wide=wide)
+        for steps, position in replay.grouped(self._origin(wide=wide)):
+            yield taken_of(replay, steps, self.folded), position
 
     @property
     def possible(self) -> Position:
-        """All states the session may be in; for a doubtful session, in both readings."""
+        """All states the session may be in, in every reading."""
         rival = self._rival
         return self.head.position if rival is None or self._swapped else rival.position
 
     def walk(self, end: int | None = None) -> list[Step]:
         """Steps the log from the checkpoint in the order taken, up to before `end` or to its end."""
-        return self.replay_log().walk(self._origin(), end)
+        wide = self._swapped
+        return self.replay_log(wide=wide).walk(self._origin(wide=wide), end)
 
     def path(self) -> Path:
         """The path that is scored: one of the best orders of all calls, the nearest to the start order.
@@ -632,18 +676,20 @@ class Judgement:
         """
         base = self.base
         if not self._has_paths():
-            return Path(self._origin(), base, self.walk())
-        run, replay = self._origin(), self.replay_log()
+            return Path(self._origin(wide=self._swapped), base, self.walk())
+        run, replay = self._origin(wide=False), self.replay_log(wide=False)
         roots = replay.trace(run)
         number, places = traced(run.taken, roots)
-        root = base.root(number) if base else self._origin()
+        root = base.root(number) if base else self._origin(wide=False)
         steps = replay.retrace(root.copy(), places)
         return Path(root, base.of(number) if base else None, steps)
 
     def _has_paths(self) -> bool:
         """True if scores depend on the order of overlapping calls."""
         base = self.base
-        if not self.judge.scored or self.joined or self.judge.comparison is not None:
+        if not self.judge.scored or self._swapped or self.sight.sure:
+            return False
+        if self.judge.comparison is not None:
             return False
         if base is not None and (base.run.ways is not None or base.trail is not None):
             return True
@@ -655,16 +701,19 @@ class Judgement:
         if self._has_paths():
             _, folded, steps = self.path()
             return folded, [
-                log.token(each.place) for each in steps if is_substantive(each.code)
+                self.token(each.place) for each in steps if is_substantive(each.code)
             ]
         rows = log.unpacked(0, len(log))
         if log.grouped and log.groups(0, rows):
             walked = self.walk()
             return self.base, [
-                log.token(each.place) for each in walked if is_substantive(each.code)
+                self.token(each.place) for each in walked if is_substantive(each.code)
             ]
+        plain_of = self.judge.plain_of
         return self.base, [
-            token for _, _, meta, token in rows if is_substantive(mark_of(meta) & CODE)
+            plain_of(token)
+            for _, _, meta, token in rows
+            if is_substantive(mark_of(meta) & CODE)
         ]
 
     # --- what time brings -------------------------------------------------------------------------
@@ -723,8 +772,7 @@ class Judgement:
         # Both are one session, which was counted under one of its names.
         self.counted = self.counted or other.counted
         self._suspected += other._suspected
-        if other._joined:
-            self._decide(joined=True)
+        self._doubts += other._doubts
         return self._replay(0)
 
     def exemplar(self, place: int) -> Exemplar:
@@ -750,28 +798,23 @@ class Judgement:
         return len(self.log) >= fold_log.LOG_MAX + fold_log.FOLD_LUMP
 
     def condense(self) -> None:
-        """Moves all steps into the checkpoint.
-
-        A doubtful session is read as joined from then on, so only certain harms are claimed.
-        """
-        if not len(self.log):
-            return
-        if self._rival is not None:
-            wide = self.head if self._swapped else self._rival
-            self._decide(joined=True)
-            self.head = wide
-        self.fold_first(len(self.log))
+        """Moves all steps into the checkpoint."""
+        if len(self.log):
+            self.fold_first(len(self.log))
 
     def fold_first(self, count: int) -> None:
         """Moves the first `count` steps into the checkpoint."""
-        base = self.base
+        base, replays = self.base, self.replays()
         if base is None:
-            base = self.base = Checkpoint(self._origin(), self.judge)
-        if self._rival is not None:
-            # A session of more than 64 calls is decided. Possible harms that were reported are kept as they are.
-            self._decide(joined=self.joined)
-            self._suspected, self.suspicious = 0, False
-        scored = self.judge.scored and not self.joined and self.judge.comparison is None
-        fold_log.fold(self.replay_log(), base, count, scored=scored)
+            base = Checkpoint(self._origin(wide=False), self.judge)
+        if len(replays) > 1:
+            wide = self._origin(wide=True)
+            replays[1].walk(wide, count)
+            base.wide = wide
+            self._suspected -= sum(1 for place in range(count) if self.is_possible(place))
+            self._doubts -= sum(self._is_doubted(place) for place in range(count))
+        self.base = base
+        scored = self.judge.scored and not self.sight.sure
+        fold_log.fold(replays[0], base, count, scored=scored and self.judge.comparison is None)
         if self._resume_points is not None:
             self._resume_points.fold(count)

@@ -40,6 +40,7 @@ from monitor.session.session import Session
 from monitor.session.step_marks import Step
 from monitor.session.tool_names import Names
 from monitor.spec.suggestions import closest
+from monitor.visibility.cause import Cause
 
 __all__ = ["SessionScores", "compensated", "judgement_object", "scores"]
 
@@ -100,7 +101,7 @@ class _Part(NamedTuple):
 
 def _parts(judgement: Judgement) -> list[_Part]:
     """The episodes that ended in the log, then the current one."""
-    judge, log = judgement.judge, judgement.log
+    judge = judgement.judge
     if judge.once is None:
         folded, tokens = judgement.substantive()
         return [_part(judgement, folded, tokens)]
@@ -108,7 +109,7 @@ def _parts(judgement: Judgement) -> list[_Part]:
     parts = [_part(judgement, folded, [])]
     exact = parts[0].exact
     for step in steps:
-        token = log.token(step.place)
+        token = judgement.token(step.place)
         if judge.opens(step.before, token):
             parts.append(_Part(judge, None, (), [], [], exact=exact))
         parts[-1].codes.append(step.code)
@@ -124,8 +125,8 @@ def _part(judgement: Judgement, folded: Scored | None, tokens: list[int]) -> _Pa
     """The episode that the log begins with, together with its folded part."""
     judge = judgement.judge
     if folded is None:
-        return _Part(judge, None, (), tokens, [], exact=not judgement.joined)
-    exact = folded.exact and not judgement.joined
+        return _Part(judge, None, (), tokens, [], exact=not judgement.partial)
+    exact = folded.exact and not judgement.partial
     return _Part(judge, folded.rows, folded.condensed, tokens, [], folded, exact=exact)
 
 
@@ -210,9 +211,18 @@ def judgement_object(
         **compared(judgement, ended=session.ended is not None),
         "episodes": [each._asdict() for each in _episodes(judgement)],
         "steps_folded": judgement.folded,
-        **({"unless_began_before": started_ns} if possible else {}),
+        **(_unless(judgement, started_ns) if possible else {}),
         "steps": steps,
     }
+
+
+def _unless(judgement: Judgement, started_ns: int) -> dict[str, Any]:
+    """What would make the possible harms none."""
+    causes = judgement.unless
+    found: dict[str, Any] = {"unless": list(causes)}
+    if Cause.STARTED in causes:
+        found["unless_began_before"] = started_ns
+    return found
 
 
 def compensated(judgement: Judgement) -> Compensations | None:
@@ -220,11 +230,11 @@ def compensated(judgement: Judgement) -> Compensations | None:
     undo = judgement.judge.spec.undo
     if not undo:
         return None
-    log, first = judgement.log, judgement.folded + 1
+    first = judgement.folded + 1
     _, folded, steps = judgement.path()
     found = compensations((), undo, folded.compensations if folded else None)
     for step in steps:
-        token = log.token(step.place)
+        token = judgement.token(step.place)
         if judgement.judge.opens(step.before, token):
             found.start_episode()
         found.take(first + step.place, token, step.code)
@@ -263,7 +273,7 @@ def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[
     possible = {step.place: step for step in judgement.possible_harms()}
     for place, code, before, after in sorted(judgement.walk()):
         row = judgement.log.row(place)
-        judge, token = judgement.judge, judgement.log.token(place)
+        judge, token = judgement.judge, judgement.token(place)
         step = _facts(row, names.text(row.tool), arguments=arguments)
         if judge.spec.kind == "reference":
             step |= _verdict(Kind.CONTROL if code == CONTROL else None, None)
@@ -316,7 +326,7 @@ class _Details:
 
 def _possible(judgement: Judgement, step: Step, detail: str | None) -> dict[str, Any]:
     """The fields of a possible harm, by the reading in which the session began with its first call."""
-    judge, token = judgement.judge, judgement.log.token(step.place)
+    judge, token = judgement.judge, judgement.token(step.place)
     _, reason = CODES[step.code]
     return {
         "possible": True,

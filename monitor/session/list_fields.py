@@ -160,7 +160,7 @@ def trail(judgement: Judgement) -> list[tuple[int, float, float]]:
     rows = []
     for step in steps:
         if isinstance(tally, EpisodesTally) and judge.opens(
-            step.before, judgement.log.token(step.place)
+            step.before, judgement.token(step.place)
         ):
             tally.start_episode()
         count_code(tally, step.code)

@@ -81,7 +81,7 @@ def _known(
 ) -> tuple[list[Missed], list[Missed]]:
     """The limits that are certainly missed by now, and those that still run."""
     timing = find_obstacles(judgement)
-    blind_ns = judgement.blind_ns if judgement.joined else 0
+    blind_ns = judgement.sight.until_ns
     waiting = certain(timing.waiting(), blind_ns)
     known = list(certain(timing.missed, blind_ns))
     for each in waiting:

@@ -22,7 +22,7 @@ from monitor.decision import Missing
 from monitor.session.judge import CONTROL_TOKEN, Judge
 from monitor.session.judgement import Judgement
 from monitor.session.overlap.chains import Spans, spans_of
-from monitor.session.replay import Stretch
+from monitor.session.replay import Replay, Stretch
 from monitor.session.run import Run
 
 __all__ = ["Outcomes", "outcomes_anywhere", "outcomes_at", "outcomes_next"]
@@ -84,7 +84,7 @@ def outcomes_anywhere(judge: Judge, token: int) -> Outcomes:
 
 def outcomes_at(judgement: Judgement, place: int) -> Outcomes:
     """What the call at a place of the log may be."""
-    judge, token = judgement.judge, judgement.log.token(place)
+    judge, token = judgement.judge, judgement.token(place)
     if token == CONTROL_TOKEN:
         return _RIGHT
     return _outcomes(judge, token, _before(judgement, place))
@@ -124,29 +124,33 @@ def _outcomes(judge: Judge, token: int, readings: Sequence[_Before]) -> Outcomes
 
 def _before(judgement: Judgement, place: int) -> list[_Before]:
     """Where the session may be before the step at a place, by each reading."""
-    replay, runs = judgement.replay_log(), judgement.origins()
-    for stretch in replay.stretches(0):
+    readings = list(zip(judgement.replays(), judgement.origins(), strict=True))
+    for stretch in readings[0][0].stretches(0):
         if stretch.together and stretch.first <= place < stretch.end:
-            if judgement.log.at(stretch.first) < replay.blind_ns:
-                return [_Before([judgement.judge.anywhere], True)]
-            return [_amid(judgement, run, stretch, place) for run in runs]
+            return [_amid(replay, run, stretch, place) for replay, run in readings]
         if stretch.first >= place:
             break
         before = stretch._replace(end=min(stretch.end, place))
-        for run in runs:
+        for replay, run in readings:
             replay.step(run, before, [])
-    return [_behind(run) for run in runs]
+    for replay, run in readings:
+        replay.approach(run, place)
+    return [_behind(run) for _, run in readings]
 
 
-def _amid(judgement: Judgement, run: Run, stretch: Stretch, place: int) -> _Before:
+def _amid(replay: Replay, run: Run, stretch: Stretch, place: int) -> _Before:
     """Where the session may be before a call of a group, from a run before the group."""
-    judge, log = judgement.judge, judgement.log
+    judge, log = replay.judge, replay.log
+    replay.approach(run, stretch.first)
+    amid = replay.amid(run, stretch.first, stretch.end)
+    if amid is not None:
+        return _Before([amid], True)
     group = range(stretch.first, stretch.end)
     judged = [each for each in group if log.token(each) != CONTROL_TOKEN]
     times = log.group_times(stretch.first, stretch.end)
     spans = spans_of([times[each - stretch.first] for each in judged])
     starts = _behind(run)
-    tokens = [log.token(each) for each in judged]
+    tokens = [replay.token(each) for each in judged]
     found = _orders(judge.stepper, starts.positions, tokens, spans, judged.index(place))
     return found._replace(whole=found.whole and starts.whole)
 

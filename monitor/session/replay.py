@@ -6,8 +6,11 @@ siblings, or up to `RESUME_EVERY` single calls. Single calls are stepped one by 
 
 Invariant: the stretches cover the log without gaps. None cuts a group, unless `end` does.
 
-If calls may be missing between those that were seen (`blind_ns`), the next call may come in any state.
-So the run is scattered to all states behind such a step, or behind such a group.
+If calls may be missing before a step (`Window`), the run goes on from every state that they may have led to. If they
+may be missing among the calls of a group, each call of the group may come in any state that these and its siblings
+lead to.
+
+The wide reading steps the tokens of the log. The plain one takes each call for what it seems (`Judge.plain_of`).
 
 Example: places 0 to 6, of which 2 to 4 overlap, give the stretches (0, 2), (2, 5)
 (together) and (5, 7), each as (first, end).
@@ -15,7 +18,7 @@ Example: places 0 to 6, of which 2 to 4 overlap, give the stretches (0, 2), (2, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from monitor.automaton.position import Position
@@ -27,6 +30,8 @@ from monitor.session.resume_points import RESUME_EVERY
 from monitor.session.run import Run
 from monitor.session.step_marks import CODE, Step
 from monitor.session.timing import Taken
+from monitor.visibility.gap import EVER
+from monitor.visibility.sight import Window, between
 
 __all__ = ["Replay", "Stretch", "taken_of", "traced"]
 
@@ -61,20 +66,87 @@ def _step(run: Run, judge: Judge, place: int, token: int, steps: list[Step]) -> 
 
 
 class Replay:
-    """Steps the log of one judgement.
+    """Steps the log of one judgement in one reading.
 
     Args:
         judge: of the spec.
         log: of the session.
-        blind_ns: Unix nanoseconds. Behind calls that began before, others may be missing; 0 for none.
+        windows: where calls may be missing in this reading.
+        wide: True for the reading that allows for doubts in calls.
+        begin_ns: the `at` of the last step before the log; -1 without one.
     """
 
-    __slots__ = ("blind_ns", "judge", "log")
+    __slots__ = ("begin_ns", "judge", "log", "wide", "windows")
 
-    def __init__(self, judge: Judge, log: Log, blind_ns: int) -> None:
+    def __init__(
+        self,
+        judge: Judge,
+        log: Log,
+        windows: tuple[Window, ...] = (),
+        *,
+        wide: bool = False,
+        begin_ns: int = -1,
+    ) -> None:
         self.judge = judge
         self.log = log
-        self.blind_ns = blind_ns
+        self.windows = windows
+        self.wide = wide
+        self.begin_ns = begin_ns
+
+    def token(self, place: int) -> int:
+        """The token of a step in this reading."""
+        token = self.log.token(place)
+        return token if self.wide else self.judge.plain_of(token)
+
+    def trail(self, run: Run) -> None:
+        """Moves the run after the last step to where calls that are missing behind it may have led."""
+        if self.windows:
+            last = len(self.log) - 1
+            self._pass(run, self.log.at(last) if last >= 0 else self.begin_ns, EVER)
+
+    def approach(self, run: Run, place: int) -> None:
+        """Moves the run after the step before a place to where calls that are missing before it may have led."""
+        if self.windows:
+            self._pass(run, self._before(place), self.log.at(place))
+
+    def _pass(self, run: Run, before_ns: int, after_ns: int) -> None:
+        """Passes the time between two steps, in which calls may be missing."""
+        tools = between(self.windows, before_ns, after_ns)
+        if None in tools:
+            run.scatter(self.judge.anywhere)
+            run.exact = False
+        elif tools:
+            run.reach(self.judge.stepper, self.judge.missing(tools))
+
+    def _before(self, place: int) -> int:
+        """The `at` of the step before a place."""
+        return self.log.at(place - 1) if place else self.begin_ns
+
+    def amid(self, run: Run, first: int, end: int) -> Position | None:
+        """Where each of some calls may come, if calls are missing among them; None if none are.
+
+        Args:
+            run: after the step before them (`approach`).
+            first: place of the first of the calls.
+            end: the place behind the last one.
+        """
+        if not self.windows:
+            return None
+        tools = between(self.windows, self.log.at(first), self.log.at(end - 1))
+        if not tools:
+            return None
+        if None in tools:
+            return self.judge.anywhere
+        readings = self.judge.stepper.readings
+        own = {
+            symbol
+            for place in range(first, end)
+            if (token := self.token(place)) != CONTROL_TOKEN
+            for symbol in readings(token)
+        }
+        symbols = tuple(sorted(own.union(self.judge.missing(tools))))
+        stepper = self.judge.stepper
+        return stepper.loose(stepper.reach(run.position, symbols))
 
     def walk(self, run: Run, end: int | None = None) -> list[Step]:
         """Steps the log in the order taken, up to before `end` or to its end."""
@@ -100,7 +172,7 @@ class Replay:
         self, run: Run, places: Mapping[int, tuple[int, ...]], end: int | None = None
     ) -> list[Step]:
         """Steps the log along one way. `places`: first place of a group -> the way's order of it."""
-        judge, token_of = self.judge, self.log.token
+        judge, token_of = self.judge, self.token
         steps: list[Step] = []
         for stretch in self.stretches(0, end):
             if not stretch.together:
@@ -154,31 +226,39 @@ class Replay:
         With `news`, only steps are added whose code differs from their mark.
         """
         judge, log = self.judge, self.log
-        blind = self.blind_ns
         first, end, together, rows, start = stretch
         if together:
             found = self._step_group(run, first, end, news=news)
             steps += (s for s in found if not news or s.code != log.mark(s.place) & CODE)
-            if log.at(first) < blind:
-                run.scatter(judge.anywhere)
             return
+        stride = CONTROL_TOKEN + 1 if self.wide else judge.stride
+        gappy, last = bool(self.windows), self._before(first)
         for place in range(first, end):
             at, _, meta, token = rows[place - start]
+            if gappy:
+                self._pass(run, last, at)
+                last = at
+            if token >= stride:
+                token = judge.plain_of(token)
             before = run.position if run.ways is None else run.judged_at(judge, token)
             code = run.step(judge, token)
             if not news or code != mark_of(meta) & CODE:
                 steps.append(built(Step, (place, code, before, run.position)))
-            if at < blind:
-                run.scatter(judge.anywhere)
 
     def _step_group(self, run: Run, first: int, end: int, *, news: bool) -> list[Step]:
         """Steps overlapping siblings in the order taken (`Run.plan`)."""
-        judge, token_of = self.judge, self.log.token
+        judge, token_of = self.judge, self.token
         steps: list[Step] = []
         if judge.comparison is not None:
             for place in range(first, end):
                 _step(run, judge, place, token_of(place), steps)
             return steps
+        if self.windows:
+            self.approach(run, first)
+            amid = self.amid(run, first, end)
+            if amid is not None:
+                self._step_amid(run, amid, range(first, end), steps)
+                return steps
         judged = [place for place in range(first, end) if token_of(place) != CONTROL_TOKEN]
         times = self.log.group_times(first, end)
         plan = run.plan(
@@ -197,13 +277,24 @@ class Replay:
         run.resume(judge, plan)
         return steps
 
+    def _step_amid(
+        self, run: Run, amid: Position, places: Iterable[int], steps: list[Step]
+    ) -> None:
+        """Steps calls each of which may come in any state of a position, and may leave it in any of them."""
+        for place in places:
+            run.scatter(amid)
+            _step(run, self.judge, place, self.token(place), steps)
+        run.scatter(amid)
+        run.exact = False
 
-def taken_of(log: Log, steps: list[Step], folded: int) -> list[Taken]:
+
+def taken_of(replay: Replay, steps: list[Step], folded: int) -> list[Taken]:
     """The steps as `Timing` takes them; `folded` is the number of folded steps before the log."""
+    log, plain_of = replay.log, replay.judge.plain_of
     return [
         Taken(
             each.code,
-            log.token(each.place),
+            plain_of(log.token(each.place)),
             folded + each.place + 1,
             log.row(each.place),
             each.before,

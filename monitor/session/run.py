@@ -191,9 +191,22 @@ class Run:
         return any(harmed) if judge.strict else all(harmed)
 
     def scatter(self, position: Position) -> None:
-        """Sets the position to all states, since calls may be missing here."""
+        """Sets the position, since calls may be missing here: the way taken goes on from it alone."""
         self.position = position
         self._keep_one(position)
+
+    def reach(self, stepper: Stepper, symbols: tuple[int, ...]) -> None:
+        """Moves on to every state that missing calls of some symbols may have led to, by every way."""
+        self.exact = False
+        ways = self.ways
+        if ways is None:
+            self.position = stepper.reach(self.position, symbols)
+            return
+        best = self.tally.harmful_steps
+        reached = [stepper.reach(way.position, symbols) for way in ways]
+        # In a strict spec the way taken has the most harms: what the others lead to costs no more.
+        behind = [max(0, way.tally.harmful_steps - best) for way in ways]
+        self.scatter(stepper.union(reached, behind))
 
     def _step_ways(self, judge: Judge, token: int, ways: list[Run]) -> int:
         best, progressed = self.tally.harmful_steps, self.progressed

@@ -13,6 +13,8 @@ from monitor.session.dropped_sessions import mark_of
 from monitor.session.judge import Judge
 from monitor.session.judgement import Judgement
 from monitor.session.spec_binding import SpecBinder
+from monitor.visibility.cause import Cause
+from monitor.visibility.gap import Gap
 from monitor.weights import call_bytes, text_bytes
 
 __all__ = ["ATTRIBUTES_MAX", "UNKNOWN_AGENT", "Chain", "Ended", "Session"]
@@ -121,24 +123,24 @@ class Session:
         "bound_as",
         "bound_late",
         "bound_on",
+        "causes",
         "chain",
-        "doubted",
         "ended",
         "foreign",
-        "forgotten",
         "fresh",
         "gaps",
         "held",
-        "joined",
         "judged",
         "judgements",
         "judges",
         "key",
         "last_ns",
         "late",
+        "ledger_version",
         "newer",
         "not_judged",
         "older",
+        "opened_ns",
         "owed",
         "proof",
         "queued",
@@ -186,15 +188,16 @@ class Session:
         self.judged = 0
         self.bound_late = False
         """True if a spec was bound after verdicts had become final."""
-        self.joined = False
-        self.gaps = False
-        """True if calls may be missing anywhere in it."""
-        self.doubted = False
-        """True if calls may be missing before its first one."""
         self.fresh = False
         """True if it provably begins with its first call."""
-        self.forgotten = False
-        """True if it was known before and its state was dropped."""
+        self.causes: tuple[Cause, ...] = ()
+        """Why calls may be missing in this session alone."""
+        self.gaps: tuple[Gap, ...] = ()
+        """The gaps of the ledger that reach it."""
+        self.ledger_version = -1
+        """Of the ledger, when the gaps were set."""
+        self.opened_ns = now
+        """When its first call was received."""
         self.queued = False
         self.spans = 0
         """The number of its spans of any kind."""
@@ -234,8 +237,13 @@ class Session:
         twin.held = list(self.held) if self.held is not None else None
         twin.owed = list(self.owed) if self.owed is not None else None
         twin.seen, twin.judged = self.seen, self.judged
-        twin.bound_late, twin.joined, twin.gaps = self.bound_late, self.joined, self.gaps
-        twin.doubted, twin.fresh, twin.forgotten = self.doubted, self.fresh, self.forgotten
+        twin.bound_late, twin.fresh, twin.opened_ns = (
+            self.bound_late,
+            self.fresh,
+            self.opened_ns,
+        )
+        twin.causes, twin.gaps = self.causes, self.gaps
+        twin.ledger_version = self.ledger_version
         twin._outside = self._outside.copy() if self._outside is not None else None
         twin.late = dict(self.late) if self.late is not None else None
         twin.not_judged = self.not_judged.copy() if self.not_judged is not None else None
@@ -424,9 +432,23 @@ class Session:
         for reason, count in (other.not_judged or {}).items():
             self.miss(reason, count)
         self.take_proof(other.proof)
-        self.joined = self.joined or other.joined
-        self.forgotten = self.forgotten or other.forgotten
-        self.gaps = self.gaps or other.gaps
+        self.opened_ns = min(self.opened_ns, other.opened_ns)
+        self.gaps = tuple(dict.fromkeys((*self.gaps, *other.gaps)))
+        self.ledger_version = -1
+        for cause in other.causes:
+            if cause is not Cause.EARLIER_TURN:
+                self.note_cause(cause)
+
+    def note_cause(self, cause: Cause) -> bool:
+        """Notes why calls may be missing in this session; returns False if it was known."""
+        if cause in self.causes:
+            return False
+        self.causes = (*self.causes, cause)
+        return True
+
+    def drop_cause(self, cause: Cause) -> None:
+        """Takes `note_cause` back."""
+        self.causes = tuple(each for each in self.causes if each is not cause)
 
     def is_named_by(self, named: Named) -> bool:
         """True if `name` would take the agent's name from this span."""

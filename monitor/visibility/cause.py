@@ -37,6 +37,8 @@ class Effect(IntEnum):
     """It may be no call of its own: one that is known was told again, or it was never made."""
     MISSING = 4
     """Of gaps: calls that were not seen may have been made."""
+    SCATTERED = 5
+    """Of gaps: nothing follows from one call to the next, as calls may also be another session's."""
 
 
 class Cause(StrEnum):
@@ -85,27 +87,35 @@ class Fact(NamedTuple):
     """True if calls are certainly missing, so that no reading without them is kept."""
     told: bool
     """True if harm that only this cause could explain is reported as possible."""
+    promised: bool
+    """True if `history: complete` says that it cannot be."""
     ends: str
     """What takes it back, in words; "" if nothing does."""
 
 
 FACTS: Final[Mapping[Cause, Fact]] = {
-    Cause.STARTED: Fact(Effect.MISSING, False, True, "a proof that the session is new"),
-    Cause.SEEN_BEFORE: Fact(Effect.MISSING, True, False, ""),
-    Cause.EARLIER_TURN: Fact(Effect.MISSING, False, False, "a session id, or an earlier call"),
-    Cause.FORGOTTEN: Fact(Effect.MISSING, True, False, ""),
-    Cause.BOUND_LATE: Fact(Effect.MISSING, True, False, ""),
-    Cause.SAMPLED: Fact(Effect.MISSING, True, False, ""),
-    Cause.OUTAGE: Fact(Effect.MISSING, False, True, ""),
-    Cause.REFUSED: Fact(Effect.MISSING, False, True, "the same request, sent again"),
-    Cause.LOST: Fact(Effect.MISSING, False, True, ""),
-    Cause.SILENT_TOOL: Fact(Effect.MISSING, False, True, "a span of the tool"),
-    Cause.ORPHAN: Fact(Effect.ELSEWHERE, False, True, "the spans above the call"),
-    Cause.TOLD_TWICE: Fact(Effect.REPEATED, False, True, "a span that tells the two apart"),
-    Cause.REPLAYED: Fact(Effect.REPEATED, False, True, ""),
-    Cause.ROUND_TRIP: Fact(Effect.REPEATED, False, True, ""),
-    Cause.CONTRADICTED: Fact(Effect.OUTCOME, False, True, "a final status"),
-    Cause.UNCONFIRMED: Fact(Effect.REPEATED, False, False, "an outcome, or the call's span"),
+    Cause.STARTED: Fact(Effect.MISSING, False, True, True, "a proof that the session is new"),
+    Cause.SEEN_BEFORE: Fact(Effect.MISSING, True, False, True, ""),
+    Cause.EARLIER_TURN: Fact(
+        Effect.MISSING, False, False, True, "a session id, or an earlier call"
+    ),
+    Cause.FORGOTTEN: Fact(Effect.MISSING, True, False, False, ""),
+    Cause.BOUND_LATE: Fact(Effect.MISSING, True, False, False, ""),
+    Cause.SAMPLED: Fact(Effect.SCATTERED, True, False, True, ""),
+    Cause.OUTAGE: Fact(Effect.MISSING, False, True, False, ""),
+    Cause.REFUSED: Fact(Effect.MISSING, False, True, False, "the same request, sent again"),
+    Cause.LOST: Fact(Effect.MISSING, False, True, False, ""),
+    Cause.SILENT_TOOL: Fact(Effect.MISSING, False, True, False, "a span of the tool"),
+    Cause.ORPHAN: Fact(Effect.ELSEWHERE, False, True, False, "the spans above the call"),
+    Cause.TOLD_TWICE: Fact(
+        Effect.REPEATED, False, True, False, "a span that tells the two apart"
+    ),
+    Cause.REPLAYED: Fact(Effect.REPEATED, False, True, False, ""),
+    Cause.ROUND_TRIP: Fact(Effect.REPEATED, False, True, False, ""),
+    Cause.CONTRADICTED: Fact(Effect.OUTCOME, False, True, False, "a final status"),
+    Cause.UNCONFIRMED: Fact(
+        Effect.REPEATED, False, False, False, "an outcome, or the call's span"
+    ),
 }
 
 

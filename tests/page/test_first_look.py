@@ -273,7 +273,7 @@ self.fetch = async (path, ...more) => {
   if (!String(path).startsWith('/api/v1/sessions/')) return answer;
   const found = await answer.json();
   for (const judgement of found.sessions) {
-    Object.assign(judgement, { harmful: 0, exact: true, accepting: false, ended: null, unless_began_before: 36e12 });
+    Object.assign(judgement, { harmful: 0, exact: true, accepting: false, ended: null, unless: ["started"], unless_began_before: 36e12 });
     for (const step of judgement.steps) if (step.kind === 'harmful') {
       const { reason: possible_reason, skipped: possible_skipped, allowed: possible_allowed } = step;
       Object.assign(step, { possible: true, possible_reason, possible_skipped, possible_allowed });

@@ -232,7 +232,7 @@ def _compile(model: SpecDocument, notes: Notes, day: date | None) -> _Parts | No
     conventions = _conventions(model)
     _check_conventions(model, notes)
     alphabet = match.build(symbols, conventions.failed_calls, open_world=model.kind == "policy")
-    check_areas(lenient, (token.symbols for token in alphabet.tokens), notes)
+    check_areas(lenient, dict.fromkeys(token.symbols for token in alphabet.tokens), notes)
     parts = _with_golden(model, alphabet, machine, rules, notes)
     return parts and replace(parts, accepted=accepted, timing=timing, traps=traps)
 

@@ -44,12 +44,18 @@ POSSIBLE = Verdict(
     span_id=b"s" * 8,
     possible=True,
     unless_before_ns=NOW,
+    unless=("started",),
 )
 WITHDRAWN = POSSIBLE._replace(
-    possible=False, was_possible=True, unless_before_ns=0, reason=None, severity="info"
+    possible=False,
+    was_possible=True,
+    unless_before_ns=0,
+    unless=(),
+    reason=None,
+    severity="info",
 )
 CERTAIN = POSSIBLE._replace(
-    kind=Kind.HARMFUL, possible=False, unless_before_ns=0, revised_from=Kind.PROGRESS
+    kind=Kind.HARMFUL, possible=False, unless_before_ns=0, unless=(), revised_from=Kind.PROGRESS
 )
 
 

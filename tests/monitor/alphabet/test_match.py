@@ -218,7 +218,8 @@ def test_readings_without_arguments_cover_every_call(
     known, unknown = token(made, "t", arguments), token(made, "t", None)
     assert set(known.symbols) <= set(unknown.symbols)
     assert unknown.exact <= known.exact
-    assert len(made.tokens) <= 2 * (2 ** (len(raw) + 1) + 2)
+    assert made.stride <= 2 * (2 ** (len(raw) + 1) + 2)
+    assert len(made.tokens) == 3 * made.stride
 
 
 def core_symbols(record: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,9 @@ from monitor.session.judge import CODES, HARMFUL, PROGRESS, Judge
 from monitor.session.judgement import Judgement
 from monitor.session.resume_points import RESUME_EVERY
 from monitor.spec.compiler.compile import compile_text
+from monitor.visibility.cause import Cause
+from monitor.visibility.gap import Gap
+from monitor.visibility.sight import CLEAR, sight_of
 
 SPEC = """
 id: round
@@ -36,8 +39,12 @@ def judge() -> Judge:
 JUDGE = judge()
 
 
+JOINED = sight_of([Gap(Cause.SEEN_BEFORE, 0, 0)])
+DOUBTFUL = sight_of([Gap(Cause.STARTED, 0, 0)])
+
+
 def judgement(*, joined: bool = False, doubtful: bool = False) -> Judgement:
-    return Judgement(JUDGE, "", joined=joined, doubtful=doubtful)
+    return Judgement(JUDGE, "", JOINED if joined else DOUBTFUL if doubtful else CLEAR)
 
 
 def call(number: int, tool: str, start: int | None = None, length: int = 1) -> ToolCall:
@@ -382,28 +389,21 @@ def test_a_doubt_that_comes_or_goes_leaves_what_it_would_have_been(
             take(found, call(number, tool))
         else:
             doubtful = tool == "+"
-            found.doubt(doubtful=doubtful)
-    other = judgement(doubtful=young or doubtful)
+            found.see(DOUBTFUL if doubtful else CLEAR)
+    other = judgement(doubtful=doubtful)
     for each in calls:
         take(other, each)
 
     assert told(found) == told(other)
 
 
-def test_a_doubt_changes_nothing_of_what_was_joined_for_certain() -> None:
-    """A session whose first calls are certainly missing stays joined."""
-    found = played("bc")
-    found.join(0)
-
-    assert found.doubt(doubtful=True) == found.doubt(doubtful=False) == []
-    assert found.joined
-
-
-def test_joining_for_certain_ends_the_doubt() -> None:
-    """A sign that calls are missing makes it joined, whatever the harms, and stays so."""
+def test_what_is_certainly_missing_is_allowed_for_in_the_plain_reading_too() -> None:
+    """A session whose first calls are certainly missing is joined, has no scores, and no possible harm."""
     found = played("ab", doubtful=True)
-    assert found.join(0) == []
+    assert found.see(JOINED) == []
     take(found, call(5, "a"))
 
     assert (found.joined, found.head.exact, codes(found)[2] >= HARMFUL) == (True, False, True)
-    assert found.join(0) == []
+    assert found.readings == (found.head,)
+    assert not found.see(JOINED)
+    assert not found.possible_harms()

@@ -23,9 +23,19 @@ function whyPossible(step, judgement) {
   return box;
 }
 
-function possibleText({ unless_began_before: began }) {
-  if (!began) return 'Possible, not certain:';
-  return `Possible: harmful unless this session began before ${new Date(began / 1e6).toISOString().slice(11, 19)} UTC.`;
+/** What would make a possible harm none, by `unless` of the judgement. */
+const UNLESS = {
+  started: ({ unless_began_before: began }) => `this session began before ${new Date(began / 1e6).toISOString().slice(11, 19)} UTC`,
+  outage: () => 'calls were missed while the monitor was down',
+  refused: () => 'calls are missing whose spans were refused',
+  lost: () => 'calls are missing whose spans were lost',
+  silent_tool: () => 'a tool was called that leaves no spans',
+  doubted_calls: () => 'one of its calls is not what it seems',
+};
+
+function possibleText(judgement) {
+  const found = (judgement.unless ?? []).filter((each) => UNLESS[each]).map((each) => UNLESS[each](judgement));
+  return found.length ? `Possible: harmful unless ${found.join(', or ')}.` : 'Possible, not certain:';
 }
 
 const detailOf = ({ detail }) => el('p', { class: 'detail' }, ...sentence(detail));

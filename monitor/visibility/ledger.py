@@ -1,0 +1,138 @@
+"""The ledger: all gaps that are known, and which of them reach a session.
+
+Idea: a gap is noted once, for all senders that it concerns, whether their sessions are known yet or not. A session asks
+when the ledger has changed since it asked last, which is one comparison of numbers for each call.
+
+Invariants: at most `GAPS_MAX` gaps are kept. Where one more comes, the two oldest of the tenant and cause that have most
+become one that reaches whatever either did, so nothing is ever forgotten before it is over. A gap is over when every session that it reaches
+has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from monitor.visibility.cause import Cause
+from monitor.visibility.gap import EVER, Gap
+
+__all__ = ["GAPS_MAX", "Ledger"]
+
+GAPS_MAX: Final = 1_024
+
+
+class Ledger:
+    """The gaps in what was seen.
+
+    Args:
+        linger_ns: a session that is first seen this long after the end of a gap began after it.
+    """
+
+    def __init__(self, linger_ns: int) -> None:
+        self.version = 0
+        """Rises with each change."""
+        self.merged = 0
+        """Times that two gaps became one, because there were too many."""
+        self._linger_ns = linger_ns
+        self._forgotten_ns = 0
+        """Gaps that were over before this moment are forgotten."""
+        self._gaps: dict[Gap, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._gaps)
+
+    def __iter__(self) -> Iterator[Gap]:
+        return iter(self._gaps)
+
+    def note(self, gap: Gap) -> bool:
+        """Takes a gap; returns False if it was known."""
+        if gap in self._gaps:
+            return False
+        self._gaps[gap] = None
+        self.version += 1
+        if len(self._gaps) > GAPS_MAX:
+            self._merge()
+        return True
+
+    def lift(self, gap: Gap) -> bool:
+        """Takes a gap back: its calls have come, or were never made. Returns False if it was not known."""
+        if gap not in self._gaps:
+            return False
+        del self._gaps[gap]
+        self.version += 1
+        return True
+
+    def forget(self, now: int) -> None:
+        """Drops the gaps that reach no session that is first seen from now on."""
+        if self._gaps:
+            self._forgotten_ns = now
+            for gap in [each for each in self._gaps if self._is_over(each)]:
+                del self._gaps[gap]
+
+    def _is_over(self, gap: Gap) -> bool:
+        return gap.until_ns + self._linger_ns < self._forgotten_ns
+
+    def stands(self, gap: Gap) -> bool:
+        """True if a gap that once reached a session was not taken back since."""
+        return gap in self._gaps or self._is_over(gap)
+
+    def covers(self, now: int) -> bool:
+        """True if a session that is first seen now may have begun in a gap or before it."""
+        return any(gap.until_ns + self._linger_ns > now for gap in self._gaps)
+
+    def shift(self, by: int) -> None:
+        """Adapts to a jump of the clock of receipts, in nanoseconds."""
+        self._gaps = {_shifted(gap, by): None for gap in self._gaps}
+        self.version += 1
+
+    def reaching(
+        self, namespace: str, services: frozenset[str], agents: frozenset[str], opened_ns: int
+    ) -> list[Gap]:
+        """The gaps that reach a session.
+
+        Args:
+            namespace: its tenant.
+            services: of its senders, as far as they are known.
+            agents: names that its agent has had.
+            opened_ns: when its first call was received, Unix nanoseconds.
+        """
+        if not self._gaps:
+            return []
+        return [
+            gap
+            for gap in self._gaps
+            if gap.until_ns + self._linger_ns >= opened_ns
+            and gap.namespace in (None, namespace)
+            and (not gap.service or gap.service in services)
+            and (not gap.agent or gap.agent in agents)
+        ]
+
+    def _merge(self) -> None:
+        """Makes one of the two oldest gaps of the tenant and cause that have most."""
+        kinds: dict[tuple[Cause, str | None], list[Gap]] = {}
+        for gap in self._gaps:
+            kinds.setdefault((gap.cause, gap.namespace), []).append(gap)
+        most = max(kinds.values(), key=len)
+        first, second = most[:2] if len(most) > 1 else list(self._gaps)[:2]
+        del self._gaps[first], self._gaps[second]
+        self._gaps[_both(first, second)] = None
+        self.merged += 1
+
+
+def _both(one: Gap, other: Gap) -> Gap:
+    """A gap that reaches whatever either of two does."""
+    return Gap(
+        one.cause,
+        min(one.since_ns, other.since_ns),
+        max(one.until_ns, other.until_ns),
+        one.tool if one.tool == other.tool else "",
+        one.namespace if one.namespace == other.namespace else None,
+        one.service if one.service == other.service else "",
+        one.agent if one.agent == other.agent else "",
+    )
+
+
+def _shifted(gap: Gap, by: int) -> Gap:
+    since_ns = gap.since_ns + by if gap.since_ns else 0
+    until_ns = gap.until_ns + by if gap.until_ns != EVER else EVER
+    return gap._replace(since_ns=max(since_ns, 0), until_ns=max(until_ns, 0))
