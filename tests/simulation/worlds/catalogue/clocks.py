@@ -1,0 +1,60 @@
+"""Clocks of senders."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.simulation.worlds.fault import Hides, Stage, fault
+from tests.simulation.worlds.world import World
+
+_OFFSETS = (1, 5, 30, 55, 59, 61, 63, 65, 70, 90, 300, 3600, 5 * 3600)
+
+
+def _move(world: World, by: float, since: float = float("-inf")) -> None:
+    for span in world.spans:
+        if span.start >= since:
+            span.start += by
+        if span.end >= since:
+            span.end += by
+
+
+@fault("B6", Stage.ARRIVAL, Hides.NOTHING)
+def clock_ahead(world: World, random: Random) -> None:
+    """The sender's clock is ahead, by a second to hours."""
+    _move(world, random.choice(_OFFSETS))
+
+
+@fault("B6", Stage.ARRIVAL, Hides.NOTHING)
+def clock_behind(world: World, random: Random) -> None:
+    """The sender's clock is behind, by a second to some minutes; the process started long before."""
+    _move(world, -random.choice([1, 5, 30, 59, 61, 70, 300, 1200]))
+
+
+@fault("B6", Stage.ARRIVAL, Hides.ORDER)
+def clock_behind_the_start(world: World, random: Random) -> None:
+    """The sender's clock is hours behind: its spans seem to be older than the process."""
+    _move(world, -random.choice([2 * 3600, 24 * 3600]))
+
+
+def _a_moment(world: World, random: Random) -> float:
+    """Between two answers of a model."""
+    starts = [
+        min(call.start for call in a.calls) for c in world.conversations for a in c.answers()
+    ]
+    return random.choice(starts) - 0.035
+
+
+@fault("B6", Stage.ARRIVAL, Hides.ORDER, holds=False, shown_by=263_110)
+def clock_set_forward(world: World, random: Random) -> None:
+    """The sender's clock is set forward in mid-session, by a second to hours."""
+    _move(world, random.choice(_OFFSETS), since=_a_moment(world, random))
+
+
+@fault("B6", Stage.ARRIVAL, Hides.ORDER, holds=False, shown_by=910_375)
+def clock_set_back(world: World, random: Random) -> None:
+    """The sender's clock, which was ahead or right, is set back in mid-session by more than the window."""
+    by = random.choice([15, 30, 59, 61, 70, 300, 3600])
+    ahead = random.choice([0, by])
+    moment = _a_moment(world, random) + ahead
+    _move(world, ahead)
+    _move(world, -by, since=moment)

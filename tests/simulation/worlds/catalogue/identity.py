@@ -1,0 +1,165 @@
+"""Which spans are one call: equal ids, other ids, replays, round trips."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from tests.simulation.worlds.emitters import CALL_IDS
+from tests.simulation.worlds.fault import WITH_CALL_IDS, Hides, Stage, fault
+from tests.simulation.worlds.spans import Span
+from tests.simulation.worlds.truth import Answer, Call
+from tests.simulation.worlds.world import World, copy_of
+
+
+@fault("B9", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS, holds=False, shown_by=387_699)
+def executed_twice(world: World, random: Random) -> None:
+    """Two workers take the same request of a model, and both execute it: equal ids, at the same time, under agents' spans
+    of their own.
+    """
+    for span in _some(world, random):
+        again = _execution(world, span, random, span.start + 0.001, span.end + 0.001)
+        _answer_of(world, span.calls[0]).calls += again.calls
+        _below_own_worker(world, again, random)
+        _below_own_worker(world, span, random)
+
+
+@fault("B9", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS)
+def told_twice(world: World, random: Random) -> None:
+    """One execution has two spans of one instrumentation, under different parents, with equal ids and about the same
+    times.
+    """
+    for span in _some(world, random):
+        again = copy_of(
+            span, id=random.getrandbits(63), start=span.start + 0.001, end=span.end - 0.001
+        )
+        world.spans.append(again)
+        _below_own_worker(world, again, random)
+
+
+@fault("B9", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS, holds=False, shown_by=184_081)
+def replayed(world: World, random: Random) -> None:
+    """A durable workflow is replayed: a turn's spans are written once more, with other span ids and later times."""
+    _write_again(world, random, same_trace=random.random() < 0.5)
+
+
+def _write_again(world: World, random: Random, *, same_trace: bool) -> None:
+    for root in [span for span in world.spans if span.role == "root" and random.random() < 0.5]:
+        turn = [span for span in world.spans if span.trace == root.trace]
+        ids = {span.id: random.getrandbits(63) for span in turn}
+        trace = root.trace if same_trace else random.getrandbits(128)
+        by = root.end - root.start + random.uniform(0.1, 2)
+        for span in turn:
+            again = copy_of(span, id=ids[span.id], parent=ids.get(span.parent, 0), trace=trace)
+            again.start, again.end, again.sent = span.start + by, span.end + by, span.sent + by
+            world.spans.append(again)
+
+
+@fault("B9", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS)
+def made_again(world: World, random: Random) -> None:
+    """An activity is executed once more after it has ended, with the same call id: two executions."""
+    for span in _some(world, random):
+        answer = _answer_of(world, span.calls[0])
+        start = max(call.end for call in answer.calls) + 0.001
+        again = _execution(world, span, random, start, start + 0.005)
+        turn = next(t for c in world.conversations for t in c.turns if answer in t.answers)
+        turn.answers.insert(turn.answers.index(answer) + 1, Answer(again.calls))
+
+
+@fault("B9", Stage.SPANS, Hides.ORDER, models=False)
+def ids_by_turn(world: World, random: Random) -> None:
+    """Call ids are numbered anew in each turn (local models): equal ids are different calls."""
+    for root in [span for span in world.spans if span.role == "root"]:
+        tools = [s for s in world.tool_spans() if s.trace == root.trace]
+        for number, span in enumerate(sorted(tools, key=lambda s: s.start)):
+            span.attributes = [
+                (k, f"call_{number}" if k in CALL_IDS else v) for k, v in span.attributes
+            ]
+
+
+@fault("B9", Stage.SPANS, Hides.ORDER, holds=False, shown_by=662_028)
+def mcp_round_trips(world: World, random: Random) -> None:
+    """Tools are on an MCP server (2026-07-28), and have no spans of the framework; some calls take two round trips."""
+    _through_mcp(world, random, version="2026-07-28", trips=lambda: random.choice([1, 1, 2]))
+
+
+@fault("B9", Stage.SPANS, Hides.ORDER, holds=False, shown_by=998_505)
+def mcp_calls(world: World, random: Random) -> None:
+    """Tools are on an MCP server of an older protocol: each call has a span of the client and of the server."""
+    _through_mcp(world, random, version="2025-06-18", trips=lambda: 1)
+
+
+def _through_mcp(world: World, random: Random, *, version: str, trips: object) -> None:
+    """MCP's own spans have no arguments."""
+    assert callable(trips)
+    for number, span in enumerate(world.tool_spans()):
+        world.spans.remove(span)
+        call = span.calls[0]
+        world.vague.add(call.number)
+        count, ids = (
+            trips(),
+            [
+                (k, v)
+                for k, v in span.attributes
+                if k.endswith(("conversation.id", "session.id", "sessionId"))
+            ],
+        )
+        long = (span.end - span.start) / count
+        for trip in range(count):
+            start, end = span.start + trip * long, span.start + (trip + 0.9) * long
+            request_id = str(2 * number + trip)
+            client = copy_of(
+                span, name=f"MCP send tools/call {call.tool}", id=random.getrandbits(63), kind=3, start=start, end=end,
+                scope="mcp-python-sdk", version="", sent=span.sent - span.end + end,
+                attributes=[("mcp.method.name", "tools/call"), ("jsonrpc.request.id", request_id), *ids],
+            )  # fmt: skip
+            server = copy_of(
+                client, name=f"tools/call {call.tool}", id=random.getrandbits(63), parent=client.id, kind=2,
+                start=start + 0.001, end=end - 0.001, sent=client.sent + random.uniform(-0.01, 0.01),
+                attributes=[
+                    ("mcp.method.name", "tools/call"), ("mcp.protocol.version", version),
+                    ("jsonrpc.request.id", request_id), ("gen_ai.operation.name", "execute_tool"),
+                    ("gen_ai.tool.name", call.tool), *ids,
+                ],
+            )  # fmt: skip
+            client.status = 0
+            if trip + 1 < count:
+                server.status = 0
+            world.spans += [client, server]
+
+
+def _some(world: World, random: Random) -> list[Span]:
+    spans = world.tool_spans()
+    return random.sample(spans, min(len(spans), random.choice([1, 2])))
+
+
+def _execution(world: World, span: Span, random: Random, start: float, end: float) -> Span:
+    """The call of a span is made once more: a span, and a call that the truth is to have."""
+    number = max(call.number for call in world.calls()) + 1
+    again = copy_of(
+        span, id=random.getrandbits(63), start=start, end=end, sent=span.sent + end - span.end
+    )
+    again.calls = [replace(span.calls[0], number=number, start=start, end=end)]
+    world.spans.append(again)
+    return again
+
+
+def _answer_of(world: World, call: Call) -> Answer:
+    return next(a for c in world.conversations for a in c.answers() if call in a.calls)
+
+
+def _below_own_worker(world: World, span: Span, random: Random) -> None:
+    """An agent's span of its own above the span."""
+    attributes = [
+        (k, v)
+        for k, v in span.attributes
+        if k.endswith(("conversation.id", "session.id", "sessionId"))
+    ]
+    worker = copy_of(
+        span, name="invoke_agent shop", id=random.getrandbits(63), role="worker",
+        attributes=[("gen_ai.operation.name", "invoke_agent"), ("gen_ai.agent.name", "shop"), *attributes],
+        start=span.start - 0.001, end=span.end + 0.001, sent=span.sent + 0.002,
+    )  # fmt: skip
+    worker.calls, worker.status = [], 0
+    span.parent = worker.id
+    world.spans.append(worker)

@@ -1,0 +1,72 @@
+"""The monitor's own process: when it starts, when it is away. `processes` has what only real processes show."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.simulation.worlds.fault import Hides, Stage, fault
+from tests.simulation.worlds.world import World
+
+
+def _between_calls(world: World, random: Random) -> float:
+    """A moment while the world is under way."""
+    times = [span.sent for span in world.spans] or [0.0]
+    return random.uniform(min(times), max(times))
+
+
+@fault("B4", Stage.PROCESS, Hides.ORDER)
+def started_in_mid_session(world: World, random: Random) -> None:
+    """The monitor starts while sessions run; what was exported before found nobody."""
+    world.complete = False
+    start = _between_calls(world, random)
+    world.started = [start]
+    _lose_before(world, 0, start)
+
+
+@fault("uncertainty.md: the first 30 minutes", Stage.PROCESS, Hides.ORDER)
+def started_just_before(world: World, random: Random) -> None:
+    """The monitor starts a second before the first session; nothing is lost."""
+    world.complete = False
+    world.started = [-random.uniform(0.5, 60)]
+
+
+@fault(
+    "Must hold: a new user's first violation",
+    Stage.PROCESS,
+    Hides.NOTHING,
+    models=True,
+    holds=False,
+    shown_by=795_340,
+)
+def started_just_before_first_requests(world: World, random: Random) -> None:
+    """The same, and all messages of models are on the wire: their first requests prove that sessions are new."""
+    world.complete = False
+    world.started = [-random.uniform(0.5, 60)]
+
+
+@fault("B4", Stage.PROCESS, Hides.ORDER)
+def restarted_and_lost(world: World, random: Random) -> None:
+    """The process is restarted without a journal; what comes meanwhile is lost."""
+    world.complete = False
+    begun = _between_calls(world, random)
+    ended = begun + random.choice([0.1, 0.8, 5.0])
+    world.started.append(ended)
+    _lose_before(world, begun, ended)
+
+
+@fault("B4", Stage.PROCESS, Hides.ORDER)
+def restarted_and_retried(world: World, random: Random) -> None:
+    """The process is restarted without a journal; senders send again what it did not take."""
+    world.complete, world.late = False, True
+    begun = _between_calls(world, random)
+    ended = begun + random.choice([0.1, 0.8, 5.0])
+    world.started.append(ended)
+    for span in world.spans:
+        if begun <= span.sent < ended:
+            span.sent = ended + random.uniform(0, 3)
+
+
+def _lose_before(world: World, begun: float, ended: float) -> None:
+    lost = [span for span in world.spans if begun <= span.sent < ended]
+    world.gone |= {call.number for span in lost if span.role == "tool" for call in span.calls}
+    world.spans = [span for span in world.spans if span not in lost]

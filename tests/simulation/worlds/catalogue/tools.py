@@ -1,0 +1,155 @@
+"""What tools leave behind: no spans, results that say failed, spans that are sent again, calls that are chained."""
+
+from __future__ import annotations
+
+from random import Random
+
+from tests.simulation.worlds.fault import WITH_CALL_IDS, Hides, Stage, fault
+from tests.simulation.worlds.truth import Answer
+from tests.simulation.worlds.world import World, copy_of
+
+
+def _fail_some(world: World, random: Random) -> None:
+    for call in world.calls():
+        if random.random() < 0.3:
+            call.failed = True
+
+
+@fault("B7", Stage.SPANS, Hides.ORDER, models=True, holds=False, shown_by=648_499)
+def client_tool(world: World, random: Random) -> None:
+    """One tool leaves no spans (a browser or a person runs it); the model's next request holds its results."""
+    _without_spans(world, random)
+
+
+@fault("B7", Stage.SPANS, Hides.ORDER, models=True, holds=False, shown_by=316_719)
+def client_tool_unanswered(world: World, random: Random) -> None:
+    """One tool leaves no spans, and the spans of models show what they asked for, and no results."""
+    _without_spans(world, random)
+    for span in world.spans:
+        if span.role == "model":
+            span.attributes = [
+                (k, v) for k, v in span.attributes
+                if k not in {"gen_ai.input.messages", "ai.prompt.messages"} and "input_messages" not in k
+            ]  # fmt: skip
+
+
+def _without_spans(world: World, random: Random) -> None:
+    tool = random.choice(sorted({call.tool for call in world.calls()}))
+    gone = {call.number for call in world.calls() if call.tool == tool}
+    world.unseen |= gone
+    world.spans = [s for s in world.spans if s.role != "tool" or s.calls[0].number not in gone]
+
+
+@fault("B8", Stage.EMISSION, Hides.NOTHING, holds=False, shown_by=484_997)
+def failures_in_results(world: World, random: Random) -> None:
+    """Some tools fail; only the MCP result that the framework hands through says so (`isError: true`)."""
+    world.emission.failures = "result"
+    _fail_some(world, random)
+
+
+@fault("B8", Stage.SPANS, Hides.NOTHING, holds=False, shown_by=489_264)
+def provisional_then_final(world: World, random: Random) -> None:
+    """A span is sent when a first attempt has failed, and again when the call has ended well: same ids, later end."""
+    for span in world.tool_spans():
+        if random.random() < 0.5 and not span.calls[0].failed:
+            early = copy_of(span, status=2, end=(span.start + span.end) / 2)
+            early.sent = span.sent - (span.end - early.end)
+            world.spans.append(early)
+
+
+@fault("B8", Stage.SPANS, Hides.NOTHING, holds=False, shown_by=296_360)
+def provisional_then_failed(world: World, random: Random) -> None:
+    """A span is sent as the call is made, without a status, and again when it has failed."""
+    for span in world.tool_spans():
+        if span.calls[0].failed:
+            early = copy_of(span, status=0, end=(span.start + span.end) / 2)
+            early.sent = span.sent - (span.end - early.end)
+            world.spans.append(early)
+
+
+@fault(
+    "B10",
+    Stage.RUN,
+    Hides.NOTHING,
+    models=True,
+    dialects=WITH_CALL_IDS,
+    holds=False,
+    shown_by=621_242,
+)
+def answer_one_by_one(world: World, random: Random) -> None:
+    """The calls that one answer asked for run one after the other, in an order of the threads' own; the ids of the
+    answer's calls are those of the tools' spans.
+    """
+    _each_one_by_one(world, random)
+
+
+@fault(
+    "B10",
+    Stage.RUN,
+    Hides.NOTHING,
+    models=True,
+    dialects=("openinference",),
+    holds=False,
+    shown_by=430_723,
+)
+def answer_one_by_one_without_ids(world: World, random: Random) -> None:
+    """The same; tools' spans have no ids of calls: their names and arguments are those of the answer."""
+    _each_one_by_one(world, random)
+
+
+def _each_one_by_one(world: World, random: Random) -> None:
+    for conversation in world.conversations:
+        for answer in conversation.answers():
+            _one_by_one(answer, random)
+
+
+def _one_by_one(answer: Answer, random: Random) -> None:
+    calls = random.sample(answer.calls, len(answer.calls))
+    start, end = min(c.start for c in calls), max(c.end for c in calls)
+    for place, call in enumerate(calls):
+        call.start = start + (end - start) * place / len(calls)
+        call.end = start + (end - start) * (place + 0.8) / len(calls)
+
+
+@fault(
+    "B10",
+    Stage.SPANS,
+    Hides.NOTHING,
+    models=True,
+    dialects=WITH_CALL_IDS,
+    holds=False,
+    shown_by=155_980,
+)
+def chained(world: World, random: Random) -> None:
+    """The tracer leaves the first parallel tool's span current: the others are written as its children; the model's
+    answer that asked for them is known.
+    """
+    _chain(world, random)
+
+
+@fault(
+    "B10",
+    Stage.SPANS,
+    Hides.UNTOLD,
+    models=False,
+    dialects=WITH_CALL_IDS,
+    holds=False,
+    shown_by=480_461,
+)
+def chained_without_models(world: World, random: Random) -> None:
+    """The same without spans of models: under `strict` it may be taken for a call within a call."""
+    _chain(world, random)
+
+
+def _chain(world: World, random: Random) -> None:
+    for conversation in world.conversations:
+        for answer in conversation.answers():
+            spans = [s for s in world.tool_spans() if s.calls[0] in answer.calls]
+            spans.sort(key=lambda span: span.start)
+            for span in spans[1:]:
+                span.parent = spans[0].id
+
+
+@fault("B7", Stage.EMISSION, Hides.NOTHING, models=False)
+def no_model_spans(world: World, random: Random) -> None:
+    """Only agents and tools have spans."""

@@ -1,0 +1,189 @@
+"""Both laws, against the truth.
+
+*Sound*: no certain harm, final count or page that is not true.
+*Not silent*: a true harm is told as certain where nothing hides it, else as possible or counted by a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tests.simulation.worlds.brute_force import Truth, judge
+from tests.simulation.worlds.fault import Hides
+from tests.simulation.worlds.service import Told
+from tests.simulation.worlds.truth import Call, Conversation
+from tests.simulation.worlds.world import World
+
+FALSE_CERTAIN, SILENT = "false certain", "silent"
+
+# Reasons that right agents count as well, and that tell nothing of a harm.
+_TELL_NOTHING = {"duplicate", "no_dialect", "control", "arguments_late"}
+
+Step = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A law that does not hold in a world: `false certain` or `silent`, and how."""
+
+    law: str
+    what: str
+
+
+def check(world: World, told: Told) -> list[Broken]:
+    """Every way in which a world breaks a law."""
+    return [each for spec in world.documents for each in _check_spec(world, told, spec)]
+
+
+def _check_spec(world: World, told: Told, document: Mapping[str, Any]) -> Iterable[Broken]:
+    spec = document["id"]
+    truths = {each.id: judge(document, each.answers()) for each in world.conversations}
+    claims = _claims(world, told, spec)
+    final = _claims(world, told, spec, lasting=True)
+    for conversation in world.conversations:
+        truth = truths[conversation.id]
+        numbers = {call.number for call in conversation.calls()}
+        lasting = {number: sure for number, sure in final.items() if number in numbers}
+        yield from _sound(spec, conversation, truth, lasting)
+        yield from _not_silent(world, told, spec, conversation, truth, set(claims) & numbers)
+    yield from _sound_counts(world, told, spec, truths)
+
+
+# --- what is claimed ------------------------------------------------------------------------------
+
+
+def _claims(world: World, told: Told, spec: str, *, lasting: bool = False) -> dict[int, bool]:
+    """Calls that are harmful for certain at the end, and whether it is certain that it is this call.
+
+    Of a process that was killed, what was not final by then was told, and does not last.
+    """
+    found: dict[int, bool] = {}
+    for judged in told.judgements:
+        if judged["spec"] != spec:
+            continue
+        for step in judged["steps"]:
+            if lasting and judged["killed"] and not step["final"]:
+                continue
+            if step["kind"] == "harmful" and not step.get("possible"):
+                call = _call_of(world, step, found)
+                found[call.number if call else -1] = bool(step.get("certain_call", True))
+    return found
+
+
+def _call_of(world: World, step: Step, taken: Iterable[int]) -> Call | None:
+    """The true call of a step, by its span; of several of a model's answer, the first of that tool."""
+    fitting = [
+        call
+        for span in world.spans
+        if f"{span.id:016x}" == step["span_id"] and f"{span.trace:032x}" == step["trace_id"]
+        for call in span.calls
+    ]
+    of_tool = [call for call in fitting if call.tool == step["tool"]] or fitting
+    free = [call for call in of_tool if call.number not in taken]
+    return next(iter(free or of_tool), None)
+
+
+# --- sound ----------------------------------------------------------------------------------------
+
+
+def _sound(
+    spec: str, conversation: Conversation, truth: Truth, claims: Mapping[int, bool]
+) -> Iterable[Broken]:
+    claimed = 0
+    for answer, most in zip(conversation.answers(), truth.by_answer, strict=True):
+        claimed += sum(call.number in claims for call in answer.calls)
+        if claimed > most:
+            what = f"{spec}, {conversation.id}: {claimed} harmful calls are certain, {most} are true"
+            yield Broken(FALSE_CERTAIN, f"{what}, up to {answer.calls[-1]}")
+            return
+    for call in conversation.calls():
+        if claims.get(call.number) and not _may_be_harmful(conversation, truth, call):
+            yield Broken(FALSE_CERTAIN, f"{spec}, {conversation.id}: {call} is right")
+            return
+
+
+def _may_be_harmful(conversation: Conversation, truth: Truth, call: Call) -> bool:
+    """Whether a call is harmful in some order; of calls made at once, which of them it is means little."""
+    [answer] = [answer for answer in conversation.answers() if call in answer.calls]
+    return any(each.number in truth.harmful for each in answer.calls)
+
+
+def _sound_counts(
+    world: World, told: Told, spec: str, truths: Mapping[str, Truth]
+) -> Iterable[Broken]:
+    if world.very_late:
+        return
+    most = sum(truth.most for truth in truths.values())
+    if told.finals.get(spec, 0) > most:
+        yield Broken(
+            FALSE_CERTAIN, f"{spec}: {told.finals[spec]} final harmful calls, {most} are true"
+        )
+    if world.late:
+        return
+    for (of, _), verdict in told.pages.items():
+        step = {
+            "span_id": verdict.span_id.hex(), "trace_id": verdict.trace_id.hex(), "tool": verdict.tool,
+        }  # fmt: skip
+        call = _call_of(world, step, ())
+        if (
+            of == spec
+            and call is not None
+            and not _is_true_page(world, truths, call, verdict.certain_call)
+        ):
+            yield Broken(FALSE_CERTAIN, f"{spec}: a page for {call}, which is right")
+            return
+
+
+def _is_true_page(
+    world: World, truths: Mapping[str, Truth], call: Call, certain_call: bool
+) -> bool:
+    """Whether the call is harmful in some order, or one before it where it may be that one."""
+    for conversation in world.conversations:
+        truth = truths[conversation.id]
+        for answer, most in zip(conversation.answers(), truth.by_answer, strict=True):
+            if call in answer.calls:
+                return _may_be_harmful(conversation, truth, call) if certain_call else most > 0
+    return False
+
+
+# --- not silent -----------------------------------------------------------------------------------
+
+
+def _not_silent(
+    world: World, told: Told, spec: str, conversation: Conversation, truth: Truth,
+    claims: set[int],
+) -> Iterable[Broken]:  # fmt: skip
+    of = f"{spec}, {conversation.id}"
+    hidden = world.unseen | world.gone | world.vague
+    plain = truth.without_order - hidden
+    missed = plain - claims
+    if missed:
+        yield Broken(
+            SILENT, f"{of}: #{min(missed)} is wrong in every order, and is not harmful"
+        )
+        return
+    asked = truth.least - len(truth.harmful & world.gone)
+    if len(claims) >= asked or world.hides is Hides.UNTOLD:
+        return
+    if world.hides is Hides.NOTHING:
+        what = f"{of}: {len(claims)} harmful calls are certain, {truth.least} are true"
+        yield Broken(SILENT, f"{what}, and nothing hides one")
+    elif not _is_told(world, told, spec, conversation):
+        yield Broken(
+            SILENT, f"{of}: {len(claims)} of {asked} harmful calls told, and no reason"
+        )
+
+
+def _is_told(world: World, told: Told, spec: str, conversation: Conversation) -> bool:
+    if set(told.reasons) - _TELL_NOTHING:
+        return True
+    numbers = {call.number for call in conversation.calls()}
+    return any(
+        step.get("possible") and call is not None and call.number in numbers
+        for judged in told.judgements
+        if judged["spec"] == spec
+        for step in judged["steps"]
+        for call in [_call_of(world, step, ())]
+    )

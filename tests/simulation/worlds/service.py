@@ -1,0 +1,172 @@
+"""The monitor's process in a world: requests in, at the times at which they arrive; what it tells, out.
+
+The real receiver decodes the requests, the real pipeline reads and judges the spans, the real pager pages. This is the
+one module that knows how they are put together (docs/library.md, and the signatures of what it calls).
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from collector.calls.pipeline import Pipeline
+from collector.receive.export import Export
+from collector.sinks.alert import PageAlert
+from collector.sinks.pager import Pager, Rules
+from collector.telemetry.counters import Stats
+from monitor import Limits, Monitor, MonitorCollector, Spec, Verdict, load_spec
+from tests.simulation.worlds.spans import Request, body, requests, unix_ns
+from tests.simulation.worlds.world import World
+
+# Seconds after the last span: verdicts that wait for overlapping calls are final after 70.
+_AFTERMATH = (0.3, 0.6, 1, 2, 5, 9, 11, 12, 15, 30, 60, 72, 80)
+
+
+@dataclass
+class Told:
+    """All that the processes of a world have told.
+
+    Args:
+        judgements: the judgement objects at the end of each process, and whether it was `killed`.
+        pages: verdicts that paged, as (spec, span id) to the verdict.
+        last: the last verdict of each call in the stream, by (spec, span id).
+        finals: final harmful calls by spec, over all processes.
+        reasons: what was counted, by reason or name.
+    """
+
+    judgements: list[dict[str, Any]] = field(default_factory=list)
+    pages: dict[tuple[str, bytes], Verdict] = field(default_factory=dict)
+    last: dict[tuple[str, bytes], Verdict] = field(default_factory=dict)
+    finals: dict[str, int] = field(default_factory=dict)
+    reasons: dict[str, int] = field(default_factory=dict)
+
+
+class _Process:
+    """One process, from its start to its end."""
+
+    def __init__(self, world: World, started: float, told: Told) -> None:
+        self._told = told
+        self._stats = Stats()
+        self._now = unix_ns(started)
+        self._monitor = Monitor(
+            _compiled(repr(world.documents)),
+            Limits(history_complete=world.complete),
+            started_ns=self._now,
+        )
+        self._pager = Pager(Rules(per_minute=10_000), self._page)
+        settings: dict[str, Any] = {}
+        if world.session_keys is not None:
+            settings["session_keys"] = world.session_keys
+        self._pipeline = Pipeline(self._monitor, self._stats, self._deliver, **settings)
+        self._export = Export(self._pipeline.consume, self._stats, lambda: self._now)
+
+    def receive(self, request: Request) -> None:
+        self.tick(request.at)
+        self._export.ingest_now("traces", body(request.spans), "json", "http_json")
+
+    def tick(self, at: float) -> None:
+        """Time passes, at most a second at once."""
+        until = max(self._now, unix_ns(at))
+        while self._now < until:
+            self._now = min(self._now + 1_000_000_000, until)
+            if until - self._now > 60_000_000_000:
+                self._now = until - 60_000_000_000
+            self._pager.tick(self._now)
+            self._pipeline.tick(self._now)
+            self._monitor.tick(self._now)
+
+    def end(self, *, killed: bool) -> None:
+        """Writes down what is told at the end."""
+        if not killed:
+            self._pipeline.finish()
+        self._told.judgements += [{**j, "killed": killed} for j in self._monitor.judgements()]
+        if not killed:
+            self._monitor.close(self._now)
+        for name, labels, value in _samples(self._monitor):
+            if name == "offrails_harmful_calls_total":
+                spec = labels["spec"]
+                self._told.finals[spec] = self._told.finals.get(spec, 0) + int(value)
+            elif name in _TELLING and value:
+                self._told.reasons[name] = self._told.reasons.get(name, 0) + int(value)
+        for reason, count in _coverage(self._stats).items():
+            self._told.reasons[reason] = self._told.reasons.get(reason, 0) + count
+
+    def _deliver(self, verdicts: Sequence[Verdict]) -> None:
+        for verdict in verdicts:
+            self._told.last[verdict.spec, verdict.span_id] = verdict
+        self._pager.consider(verdicts, self._now)
+
+    def _page(self, pages: Sequence[PageAlert], _now: int, _new: bool) -> None:
+        for page in pages:
+            if page.ended_ns:
+                continue
+            for verdict in page.calls.values():
+                if isinstance(verdict, Verdict):
+                    self._told.pages[verdict.spec, verdict.span_id] = verdict
+
+
+# Families that tell of harm that is not certain, or of calls that were not judged as they were made.
+_TELLING = {
+    "offrails_possible_harm_total",
+    "offrails_sessions_joined_total",
+    "offrails_sessions_resumed_total",
+    "offrails_calls_late_total",
+    "offrails_orders_left_out_total",
+    "offrails_spans_skewed_total",
+}
+
+
+def _samples(monitor: Monitor) -> list[tuple[str, dict[str, str], float]]:
+    return [
+        (sample.name, sample.labels, sample.value)
+        for family in MonitorCollector(monitor).collect()
+        for sample in family.samples
+    ]
+
+
+def _coverage(stats: Stats) -> dict[str, int]:
+    """`offrails_coverage_total`, by reason."""
+    counts: list[list[Any]] = stats.kept()["counts"]
+    return {labels[0]: count for name, *labels, count in counts if name == "coverage"}
+
+
+@functools.lru_cache(maxsize=4096)
+def _compiled(documents: str) -> tuple[Spec, ...]:
+    import ast
+
+    found = []
+    for document in ast.literal_eval(documents):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "spec.yaml"
+            path.write_text(yaml.safe_dump(document))
+            found.append(load_spec(path))
+    return tuple(found)
+
+
+def run(world: World) -> Told:
+    """Plays a world, and returns what was told."""
+    told = Told()
+    starts = sorted(world.started)
+    waiting = [each for each in requests(world.spans) if not _is_down(world, each.at)]
+    for number, started in enumerate(starts):
+        until = starts[number + 1] if number + 1 < len(starts) else None
+        process = _Process(world, started, told)
+        while waiting and (until is None or waiting[0].at < until):
+            request = waiting.pop(0)
+            if request.at >= started:
+                process.receive(request)
+        if until is None:
+            for seconds in _AFTERMATH:
+                process.tick(world.end() + seconds)
+        process.end(killed=until is not None)
+    return told
+
+
+def _is_down(world: World, at: float) -> bool:
+    return any(begun <= at < ended for begun, ended in world.down)

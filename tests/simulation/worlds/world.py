@@ -1,0 +1,139 @@
+"""A world: true runs, what is written of them, when that arrives, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from tests.simulation.worlds import specs
+from tests.simulation.worlds.emitters import DIALECTS, Emission, Emitter
+from tests.simulation.worlds.fault import Fault, Hides, Stage
+from tests.simulation.worlds.spans import Span
+from tests.simulation.worlds.truth import Call, Conversation, conversations
+
+HOUR = 3600.0
+
+
+@dataclass
+class World:
+    """One world. Times are seconds since it began.
+
+    Args:
+        documents: the specs.
+        conversations: what is true.
+        emission: what the framework is set to write.
+        spans: what it writes.
+        started: starts of the monitor's process; the first one is before the world, unless a fault says else.
+        down: from when to when no process receives.
+        complete: whether `history: complete` is set.
+        session_keys: the setting `sessions.id_attributes`; None for the default.
+        unseen: calls without a span of their own, of which models' spans tell, by number.
+        gone: calls of which nothing that arrives tells.
+        vague: calls whose arguments are not clear on the wire, by number.
+        late: whether spans come later than pages wait, with no sign that they will: pages may then be withdrawn.
+        very_late: whether they come after the window: final counts, too, may then be wrong.
+    """
+
+    documents: list[dict[str, Any]]
+    conversations: list[Conversation]
+    emission: Emission
+    spans: list[Span] = field(default_factory=list)
+    started: list[float] = field(default_factory=lambda: [-HOUR])
+    down: list[tuple[float, float]] = field(default_factory=list)
+    complete: bool = False
+    session_keys: tuple[str, ...] | None = None
+    unseen: set[int] = field(default_factory=set)
+    gone: set[int] = field(default_factory=set)
+    vague: set[int] = field(default_factory=set)
+    late: bool = False
+    very_late: bool = False
+    hides: Hides = Hides.NOTHING
+
+    def calls(self) -> list[Call]:
+        return [call for each in self.conversations for call in each.calls()]
+
+    def tool_spans(self) -> list[Span]:
+        return [span for span in self.spans if span.role == "tool"]
+
+    def end(self) -> float:
+        """When all that arrives has arrived."""
+        return max([0.0, *(span.sent for span in self.spans)])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a world is made of: the same plan is the same world.
+
+    Args:
+        seed: of everything that is by chance.
+        faults: what goes wrong.
+        kept: numbers of the calls that are made; None for all of them.
+    """
+
+    seed: int
+    faults: tuple[Fault, ...]
+    kept: frozenset[int] | None = None
+
+
+def build(plan: Plan) -> World:
+    """The world of a plan."""
+    random = Random(plan.seed)
+    world = _true_world(random)
+    if plan.kept is not None:
+        _keep(world, plan.kept)
+    faults = sorted(plan.faults, key=lambda each: each.stage)
+    world.emission.dialect = _dialect(faults, random)
+    wanted = {each.models for each in faults} - {None}
+    world.emission.models = random.random() < 0.7 if not wanted else True in wanted
+    _act(world, plan, [each for each in faults if each.stage <= Stage.EMISSION])
+    emitter = Emitter(world.emission, Random(plan.seed))
+    for conversation in world.conversations:
+        emitter.write(conversation)
+    world.spans = emitter.spans
+    _act(world, plan, [each for each in faults if each.stage > Stage.EMISSION])
+    world.hides = max((each.hides for each in faults), default=Hides.NOTHING)
+    return world
+
+
+def _true_world(random: Random) -> World:
+    task = specs.task(random)
+    return World(
+        [task, specs.policy(random)],
+        conversations(random, task),
+        Emission(batch=random.choice([0.0, 0.0, 0.3])),
+        complete=random.random() < 0.3,
+    )
+
+
+def _dialect(faults: Sequence[Fault], random: Random) -> str:
+    """A framework that all of the faults happen to; if there is none, one of the last fault's."""
+    fitting = [name for name in DIALECTS if all(name in each.dialects for each in faults)]
+    return random.choice(fitting or list(faults[-1].dialects))
+
+
+def _act(world: World, plan: Plan, faults: Sequence[Fault]) -> None:
+    for each in faults:
+        each.change(world, Random(f"{plan.seed} {each.name}"))
+
+
+def _keep(world: World, kept: frozenset[int]) -> None:
+    """Leaves calls out, and what is empty then."""
+    for conversation in world.conversations:
+        for turn in conversation.turns:
+            for answer in turn.answers:
+                answer.calls = [call for call in answer.calls if call.number in kept]
+            turn.answers = [answer for answer in turn.answers if answer.calls]
+        conversation.turns = [turn for turn in conversation.turns if turn.answers]
+    world.conversations = [each for each in world.conversations if each.turns]
+
+
+def copy_of(span: Span, **changes: Any) -> Span:
+    """The same span once more, with other fields."""
+    made = deepcopy(span)
+    made.calls = span.calls
+    for name, value in changes.items():
+        setattr(made, name, value)
+    return made
