@@ -151,7 +151,6 @@ def test_an_agent_that_no_spec_matches_is_told(
             assert [(each.decision, each.allowed) for each in found] == [
                 ("no_spec", setting == "allow")
             ] * 2
-            assert asked.counts() == {"no_spec": 2, "unjudged": 2}
             assert (
                 len([each for each in caplog.records if "no spec matches" in each.message]) == 1
             )
