@@ -46,6 +46,8 @@ class Text(NamedTuple):
     """One value, or several that stand one behind the other."""
     is_whole: bool
     """False if its structure is not that of JSON: `values` is what was read up to there."""
+    is_strict: bool = False
+    """True if Python's own reader reads it, and no key is there twice."""
 
 
 _TOKEN: Final = re.compile(
@@ -66,7 +68,7 @@ def read(text: bytes) -> Text:
     encoding = json.detect_encoding(text)
     try:
         found = json.loads(text.decode(encoding), object_pairs_hook=_once)
-        return Text([found], is_whole=True)
+        return Text([found], is_whole=True, is_strict=True)
     except (ValueError, RecursionError):
         return _read_leniently(text, encoding)
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from guard.base import BaseGuard
 from guard.decision import NOT_ASKED, Decision, Policy
 from guard.held import Held
 from guard.mcp import messages
+from guard.mcp.messages import Incoming
 
-__all__ = ["Gate"]
+__all__ = ["ASKED_MAX", "Gate"]
 
+ASKED_MAX: Final = 64
+"""Texts that are asked about at once; others wait for them. A service that hangs keeps each for its deadline."""
 
-class _Asked(NamedTuple):
-    incoming: messages.Incoming
-    names: dict[str, Any]
-    """Of the question: session and trace."""
+_log: Final = logging.getLogger("offrails.guard")
 
 
 class Gate:
@@ -24,78 +26,97 @@ class Gate:
 
     Args:
         guard: asked before each call of a tool.
-        policy: what to do with a text that cannot be read.
-        session: of calls that come without a session and a trace, unless the guard names one.
+        policy: what to do with a text that cannot be read, and calls no tool as far as can be seen.
+        session: of calls that come without a session and a trace, unless the guard names one. It begins with the
+            first of them.
     """
 
     def __init__(self, guard: BaseGuard, policy: Policy, session: str = "") -> None:
         self._guard: Final = guard
         self._policy: Final = policy
         self._session: Final = session
+        self._has_called = False
+        """True once a call of `session` went on."""
+        self._asked = asyncio.Semaphore(ASKED_MAX)
+        self._refused = 0
 
-    def ask(
-        self, text: bytes, held: Held, session: str = "", trace_id: str = ""
+    def read(self, text: bytes) -> Incoming | bytes:
+        """What a text holds; or the answer to the client, if it is not to go on.
+
+        What may be a call goes on only if it names its tool. Other texts that cannot be read are the server's to
+        refuse, unless nothing may pass unseen.
+        """
+        incoming = messages.read_incoming(text)
+        if incoming.may_call:
+            self._tell_refused()
+            return messages.refusal(incoming, messages.UNREADABLE)
+        if not incoming.is_read and not incoming.calls and self._policy == "deny":
+            return messages.refusal(incoming, NOT_ASKED)
+        return incoming
+
+    async def ask(
+        self, incoming: Incoming, held: Held, session: str = "", trace_id: str = ""
     ) -> bytes | None:
-        """The answer to the client, where a call of the text is denied; None if the text goes on.
+        """The answer to the client, where a call of a text is denied; None if the text goes on.
 
         Args:
-            text: one message, or a batch of them.
+            incoming: what the text holds: one message, or a batch of them.
             held: keeps the decisions of calls that go on.
             session: that the transport knows.
             trace_id: likewise, for calls that name none.
         """
-        asked = self._asked(text, session, trace_id)
-        if not isinstance(asked, _Asked):
-            return asked
-        calls = [each.call for each in asked.incoming.calls]
-        return self._answer(asked.incoming, self._guard.check_all(calls, **asked.names), held)
+        if not incoming.calls:
+            return None
+        names = self._names(incoming, session, trace_id)
+        calls = [each.call for each in incoming.calls]
+        async with self._asked:
+            decisions = await self._guard.acheck_all(calls, **names)
+        if all(each.allowed for each in decisions):
+            self._has_called = True
+            for call, decision in zip(incoming.calls, decisions, strict=True):
+                held.put(call.key, decision.decision_id)
+            return None
+        self._take_back(decisions)
+        return messages.answers(incoming, decisions)
 
-    async def aask(
-        self, text: bytes, held: Held, session: str = "", trace_id: str = ""
-    ) -> bytes | None:
-        """As `ask`, in an event loop."""
-        asked = self._asked(text, session, trace_id)
-        if not isinstance(asked, _Asked):
-            return asked
-        calls = [each.call for each in asked.incoming.calls]
-        found = await self._guard.acheck_all(calls, **asked.names)
-        return self._answer(asked.incoming, found, held)
+    def withdraw(self, incoming: Incoming, held: Held) -> None:
+        """The calls of a text that was to go on are not made: their client gives them up."""
+        for each in incoming.calls:
+            self._guard.outcome(held.take(each.key), "skipped")
 
     def settle(self, text: bytes, held: Held) -> None:
         """Says what became of the calls that a text from the server answers."""
         if len(held):
-            for id_, outcome in messages.outcomes(text):
-                self._guard.outcome(held.take(repr(id_)), outcome)
+            for key, outcome in messages.outcomes(text):
+                self._guard.outcome(held.take(key), outcome)
 
     def fail(self, held: Held) -> None:
         """The server is gone: what it was to do has failed."""
         for decision_id in held.take_all():
             self._guard.outcome(decision_id, "failed")
 
-    def _asked(self, text: bytes, session: str, trace_id: str) -> _Asked | bytes | None:
-        try:
-            incoming = messages.read(text)
-        except messages.UnreadableMessageError:
-            # The server says what is wrong with it, unless nothing may pass unseen.
-            return messages.unreadable(NOT_ASKED) if self._policy == "deny" else None
-        if not incoming.calls:
-            return None
+    def _names(self, incoming: Incoming, session: str, trace_id: str) -> dict[str, Any]:
+        """Whose calls they are."""
         trace_id = incoming.trace_id or trace_id
-        own = session or ("" if trace_id else self._session)
-        return _Asked(
-            incoming, {"session": "" if self._guard.session else own, "trace_id": trace_id}
-        )
+        own = "" if session or trace_id or self._guard.session else self._session
+        return {
+            "session": "" if self._guard.session else session or own,
+            "trace_id": trace_id,
+            "new_session": bool(own) and not self._has_called,
+        }
 
-    def _answer(
-        self, incoming: messages.Incoming, decisions: Sequence[Decision], held: Held
-    ) -> bytes | None:
-        if all(each.allowed for each in decisions):
-            for call, decision in zip(incoming.calls, decisions, strict=True):
-                held.put(repr(call.id), decision.decision_id)
-            return None
+    def _take_back(self, decisions: Sequence[Decision]) -> None:
+        """Nothing of a batch is made of which a call is denied."""
         for each in decisions:
-            if each.allowed:  # nothing of the batch is made
+            if each.allowed:
                 self._guard.outcome(each.decision_id, "skipped")
             else:
                 self._guard.refused(each)
-        return messages.answers(incoming, decisions)
+
+    def _tell_refused(self) -> None:
+        self._refused += 1
+        if self._refused == 1:
+            _log.warning(
+                "offrails guard: a message that may call a tool cannot be read: it is not passed on; "
+                "more are refused without a word"
+            )

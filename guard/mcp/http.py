@@ -7,6 +7,7 @@ connection's.
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
@@ -38,6 +39,8 @@ OF_A_CONNECTION: Final = frozenset(
 
 OF_THE_BODY: Final = frozenset((b"content-length", b"accept-encoding"))
 """Of a request, made anew. Responses come uncompressed, so that their results can be read."""
+
+_CHARSET: Final = re.compile(rb"""charset\s*=\s*["']?([^\s"';]+)""", re.IGNORECASE)
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -71,22 +74,33 @@ class HttpProxy:
         if body is None:
             await _answer(send, 413, b'{"error":"the request is too long"}')
             return
-        headers = dict(scope["headers"])
-        held = Held()
-        if scope["method"] == "POST":
-            session = headers.get(b"mcp-session-id", b"").decode("latin-1")
-            trace_id, _ = traceparent(headers.get(b"traceparent", b"").decode("latin-1"))
-            denied = await self._gate.aask(body, held, session, trace_id)
-            if denied is not None:
-                await _answer(send, 200, denied)
-                return
-        going = asyncio.ensure_future(self._forward(scope, body, held, send))
+        going = asyncio.ensure_future(self._serve(scope, body, send))
         gone = asyncio.ensure_future(_disconnected(receive))
         await asyncio.wait((going, gone), return_when=asyncio.FIRST_COMPLETED)
         for each in (going, gone):
             each.cancel()
         with suppress(asyncio.CancelledError):
             await going
+
+    async def _serve(self, scope: Message, body: bytes, send: Send) -> None:
+        """Asks for what a request calls, and passes it on."""
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        held = Held()
+        if body:
+            if not _is_plain(headers):
+                await _answer(send, 415, b'{"error":"expected UTF-8 without Content-Encoding"}')
+                return
+            incoming = self._gate.read(body)
+            if isinstance(incoming, bytes):
+                await _answer(send, 400, incoming)
+                return
+            session = headers.get(b"mcp-session-id", b"").decode("latin-1")
+            trace_id, _ = traceparent(headers.get(b"traceparent", b"").decode("latin-1"))
+            denied = await self._gate.ask(incoming, held, session, trace_id)
+            if denied is not None:
+                await _answer(send, 200 if denied else 403, denied)
+                return
+        await self._forward(scope, body, held, send)
 
     async def aclose(self) -> None:
         """Closes the connections to the server."""
@@ -166,6 +180,14 @@ class _Answer:
         """The end of the body."""
         if not self._has_events and self._seen:
             self._gate.settle(bytes(self._seen), self._held)
+
+
+def _is_plain(headers: dict[bytes, bytes]) -> bool:
+    """False for a body that the server would decode before it reads it: its calls could not be seen."""
+    if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+        return False
+    found = _CHARSET.search(headers.get(b"content-type", b""))
+    return found is None or found[1].lower() in (b"utf-8", b"utf8", b"us-ascii")
 
 
 async def _body(receive: Receive) -> bytes | None:

@@ -1,47 +1,55 @@
 """Messages of the Model Context Protocol: which are calls of tools, and what is answered to a denied one.
 
-Only what is needed is read of a message. It goes on as the bytes that came, whatever its version of the
-protocol.
+Only what is needed is read of a message, and as lenient servers read it. It goes on as the bytes that came, whatever its
+version of the protocol.
+
+    a request of tools/call       asked for; its arguments are unknown where they cannot be read
+    the same without an id, or    asked for: some servers make it
+    with an id of another kind
+    what may be a call, and names refused: it has no tool, or two, or its structure is not that of JSON
+    no tool
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from guard.decision import Decision, Outcome
+from guard.lenient_json import UNREAD, Text, has_unread, read
 from guard.question import Call
 
 __all__ = [
     "Incoming",
     "ToolCall",
-    "UnreadableMessageError",
     "answers",
+    "key_of",
     "outcomes",
-    "read",
+    "read_incoming",
+    "refusal",
     "traceparent",
-    "unreadable",
 ]
 
 CALL: Final = "tools/call"
+CANCELLED: Final = "notifications/cancelled"
 
 INVALID_REQUEST: Final = -32600
 """JSON-RPC's code of a request that is none."""
 
 OTHER: Final = "Not made: another call of the same batch is denied. Send it again by itself."
+UNREADABLE: Final = "Not made: the message cannot be read, so nobody knows which tool it calls."
 
-Id = str | int | float
-
-
-class UnreadableMessageError(ValueError):
-    """The text is no JSON object, and no list of them."""
+_ABSENT: Final = object()
 
 
 class ToolCall(NamedTuple):
-    """One request to call a tool."""
+    """One call of a tool."""
 
-    id: Id
+    id: Any
+    """As it came: a text or a number, where the client keeps to the protocol."""
+    key: str
+    """What names the call among those of its client; "" where nothing will answer it."""
     call: Call
     trace_id: str
 
@@ -49,10 +57,16 @@ class ToolCall(NamedTuple):
 class Incoming(NamedTuple):
     """What one text from a client holds."""
 
-    calls: Sequence[ToolCall]
-    requests: Sequence[Id]
+    calls: Sequence[ToolCall] = ()
+    owed: Sequence[Any] = ()
     """Ids of all requests, calls included: each is owed an answer."""
-    batch: bool
+    cancelled: Sequence[str] = ()
+    """Keys of calls that the client gives up."""
+    batch: bool = False
+    is_read: bool = True
+    """False for what a strict reader refuses."""
+    may_call: bool = False
+    """True if what cannot be read may be a call."""
 
     @property
     def trace_id(self) -> str:
@@ -60,56 +74,96 @@ class Incoming(NamedTuple):
         return next((each.trace_id for each in self.calls if each.trace_id), "")
 
 
-def read(text: bytes) -> Incoming:
-    """The calls of a text.
-
-    Raises:
-        UnreadableMessageError: it cannot be read, or a key is there twice, so that a server may read another call.
-    """
-    found = _parsed(text)
-    messages = found if isinstance(found, list) else [found]
-    if not all(isinstance(each, dict) for each in messages):
-        raise UnreadableMessageError("a message is no object")
-    requests = [each["id"] for each in messages if "method" in each and _is_id(each.get("id"))]
-    calls = [
-        _call(each)
-        for each in messages
-        if each.get("method") == CALL and _is_id(each.get("id"))
-    ]
-    return Incoming(calls, requests, isinstance(found, list))
+def read_incoming(text: bytes) -> Incoming:
+    """What a client's text holds."""
+    found = read(text)
+    messages = _messages(found)
+    calls = [_call(each) for each in messages if _is_call(each)]
+    unclear = not found.is_whole or any(_is_unclear(each) for each in messages)
+    return Incoming(
+        [each for each in calls if each is not None],
+        [each["id"] for each in messages if _is_owed(each)],
+        [key for each in messages for key in _cancelled(each)],
+        len(found.values) > 1 or any(isinstance(each, list) for each in found.values),
+        found.is_strict and all(isinstance(each, dict) for each in messages),
+        None in calls or (unclear and (b"{" in text or b"[" in text)),
+    )
 
 
 def answers(incoming: Incoming, decisions: Sequence[Decision]) -> bytes:
-    """The answer to a text of which a call is denied.
+    """The answer to a text of which a call is denied; b"" where none is owed.
 
     A denied call gets a result that is an error, with the reason. Of a batch nothing is made: its
     other requests get an error that says so.
     """
     results = {
-        each.id: _result(each.id, decision.message or OTHER)
+        each.key: _result(each.id, decision.message or OTHER)
         for each, decision in zip(incoming.calls, decisions, strict=True)
+        if each.key
     }
-    found = [results.get(id_) or _error(id_, OTHER) for id_ in incoming.requests]
-    return _text(found if incoming.batch else found[0])
+    return _text(
+        incoming, [results.get(key_of(id_)) or _error(id_, OTHER) for id_ in incoming.owed]
+    )
 
 
-def unreadable(message: str) -> bytes:
-    """The answer to a text that cannot be read."""
-    return _text(_error(None, message))
+def refusal(incoming: Incoming, message: str) -> bytes:
+    """The answer to a text that is not passed on since it cannot be read."""
+    owed = [*incoming.owed] or [None]
+    return _text(incoming, [_error(id_, message) for id_ in owed])
 
 
-def outcomes(text: bytes) -> list[tuple[Id, Outcome]]:
-    """The calls that a text from a server answers, and what became of them; others than calls, too."""
-    try:
-        found = _parsed(text)
-    except UnreadableMessageError:
-        return []
-    messages = found if isinstance(found, list) else [found]
+def outcomes(text: bytes) -> list[tuple[str, Outcome]]:
+    """The keys of calls that a text from a server answers, and what became of them; others than calls, too."""
     return [
-        (each["id"], _outcome(each))
-        for each in messages
-        if isinstance(each, dict) and _is_id(each.get("id")) and "method" not in each
+        (key_of(each["id"]), _outcome(each))
+        for each in _messages(read(text))
+        if isinstance(each, dict) and "id" in each and "method" not in each
     ]
+
+
+def key_of(id_: Any) -> str:
+    """What names a request by its id; "" for an id that no answer has."""
+    if id_ is UNREAD or has_unread(id_):
+        return ""
+    is_whole = isinstance(id_, float) and id_.is_integer()
+    return json.dumps(int(id_) if is_whole else id_, sort_keys=True)
+
+
+def _messages(text: Text) -> list[Any]:
+    """Those of a text: it is one, or a batch of them, or several texts in one line."""
+    return [
+        each
+        for value in text.values
+        for each in (value if isinstance(value, list) else [value])
+    ]
+
+
+def _is_call(message: Any) -> bool:
+    return isinstance(message, dict) and message.get("method") == CALL
+
+
+def _is_unclear(message: Any) -> bool:
+    """True for what may be a call, by what cannot be read of it."""
+    if isinstance(message, list):
+        return True  # a list in a list is no batch, but who knows
+    return message is UNREAD or (isinstance(message, dict) and message.get("method") is UNREAD)
+
+
+def _is_owed(message: Any) -> bool:
+    return isinstance(message, dict) and "method" in message and bool(_known_id(message))
+
+
+def _known_id(message: Mapping[str, Any]) -> bool:
+    return "id" in message and key_of(message["id"]) != ""
+
+
+def _cancelled(message: Any) -> Iterable[str]:
+    if not isinstance(message, dict) or message.get("method") != CANCELLED:
+        return ()
+    params = message.get("params")
+    if not isinstance(params, dict) or "requestId" not in params:
+        return ()
+    return (key_of(params["requestId"]),)
 
 
 def _outcome(message: Mapping[str, Any]) -> Outcome:
@@ -120,18 +174,20 @@ def _outcome(message: Mapping[str, Any]) -> Outcome:
     return "skipped" if result.get("resultType") == "input_required" else "ran"
 
 
-def _call(message: Mapping[str, Any]) -> ToolCall:
+def _call(message: Mapping[str, Any]) -> ToolCall | None:
+    """None where it names no tool."""
     params = message.get("params")
-    params = params if isinstance(params, dict) else {}
+    if not isinstance(params, dict):
+        return None
     name, arguments, meta = params.get("name"), params.get("arguments", {}), params.get("_meta")
+    if not isinstance(name, str) or not name:
+        return None
     parent = meta.get("traceparent") if isinstance(meta, dict) else None
     trace_id, span_id = traceparent(parent if isinstance(parent, str) else "")
-    call = Call(
-        name if isinstance(name, str) else "",
-        arguments if isinstance(arguments, dict) else None,
-        parent_span_id=span_id,
-    )
-    return ToolCall(message["id"], call, trace_id)
+    known = isinstance(arguments, dict) and not has_unread(arguments)
+    call = Call(name, arguments if known else None, parent_span_id=span_id)
+    id_ = message.get("id", _ABSENT)
+    return ToolCall(id_, "" if id_ is _ABSENT else key_of(id_), call, trace_id)
 
 
 def traceparent(text: str) -> tuple[str, str]:
@@ -145,33 +201,17 @@ def traceparent(text: str) -> tuple[str, str]:
     return parts[1], parts[2] if parts[2].strip("0") else ""
 
 
-def _parsed(text: bytes) -> Any:
-    try:
-        return json.loads(text, object_pairs_hook=_once)
-    except (ValueError, RecursionError) as problem:
-        raise UnreadableMessageError(str(problem)) from problem
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key is there twice")
-    return found
-
-
-def _is_id(value: Any) -> bool:
-    return isinstance(value, str | int | float) and not isinstance(value, bool)
-
-
-def _result(id_: Id, message: str) -> dict[str, Any]:
+def _result(id_: Any, message: str) -> dict[str, Any]:
     content = [{"type": "text", "text": message}]
     result = {"content": content, "isError": True, "resultType": "complete"}
     return {"jsonrpc": "2.0", "id": id_, "result": result}
 
 
-def _error(id_: Id | None, message: str) -> dict[str, Any]:
+def _error(id_: Any, message: str) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id_, "error": {"code": INVALID_REQUEST, "message": message}}
 
 
-def _text(found: Any) -> bytes:
-    return json.dumps(found, separators=(",", ":")).encode()
+def _text(incoming: Incoming, found: list[dict[str, Any]]) -> bytes:
+    if not found:
+        return b""
+    return json.dumps(found if incoming.batch else found[0], separators=(",", ":")).encode()

@@ -134,10 +134,15 @@ def test_adapters_take_it() -> None:
     gate, held = Gate(guard, "deny"), Held()
     call = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":{"amount":5}}}'
 
-    answer = gate.ask(call % (1, b"pay"), held)
+    def ask(text: bytes) -> bytes | None:
+        incoming = gate.read(text)
+        assert not isinstance(incoming, bytes)
+        return asyncio.run(gate.ask(incoming, held))
+
+    answer = ask(call % (1, b"pay"))
     assert answer is not None
     assert b"needs `approve` first" in answer
-    assert gate.ask(call % (2, b"approve"), held) is None
+    assert ask(call % (2, b"approve")) is None
     gate.settle(b'{"jsonrpc":"2.0","id":2,"result":{}}', held)
     assert judgement(guard)["calls"] == 1
 

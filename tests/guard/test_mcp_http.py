@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 import queue
@@ -205,6 +206,52 @@ def test_a_denied_call_never_reaches_the_server(server: Server, address: str) ->
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
     assert (result["isError"], result["content"][0]["text"]) == (True, DENIED)
     assert server.requests.empty()
+
+
+WATER = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"water"}}'
+NOTE = b'{"jsonrpc":"2.0","method":"tools/call","params":{"name":"water"}}'
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "headers", "status"),
+    [
+        ("POST", WATER.decode().encode("utf-16"), {}, 200),
+        ("POST", WATER, {"content-type": "application/json; charset=UTF-8"}, 200),
+        ("PUT", WATER, {}, 200),
+        ("POST", NOTE, {}, 403),
+        ("POST", b"[" + NOTE + b"]", {}, 403),
+        ("POST", WATER[:-1], {}, 400),
+        ("POST", gzip.compress(WATER), {"content-encoding": "gzip"}, 415),
+        ("POST", WATER, {"content-encoding": "br"}, 415),
+        ("POST", b"+AHs-", {"content-type": "application/json; charset=utf-7"}, 415),
+        ("POST", b"+AHs-", {"content-type": 'application/json; Charset = "UTF-16LE"'}, 415),
+    ],
+)
+def test_a_denied_call_reaches_no_server_however_it_is_written(
+    server: Server, address: str, method: str, body: bytes, headers: dict[str, str], status: int
+) -> None:
+    """In other encodings it is read; what only the server could decode is not passed on; a notification is a call."""
+    answer = request(address, method, "/mcp", body, {"mcp-session-id": "m1", **headers})
+
+    assert (answer.status, server.requests.empty()) == (status, True)
+
+
+def test_a_client_that_leaves_before_the_decision_makes_no_call(
+    double: Double, server: Server, address: str
+) -> None:
+    """The call has not gone on by then, so it does not; the service learns that."""
+    double.mode = "hang"
+    connection = http.client.HTTPConnection(address, timeout=20)
+    connection.request(
+        "POST", "/mcp", WATER.replace(b"water", b"scan"), {"mcp-session-id": "m1"}
+    )
+    double.asked()
+    connection.close()
+    request(address, "DELETE", "/mcp")  # the proxy is alive
+    double.resume.set()
+
+    assert double.outcome() == ("d1", "skipped")
+    assert [server.requests.get()[0] for _ in range(server.requests.qsize())] == ["DELETE"]
 
 
 def test_the_trace_of_a_request_is_sent(double: Double, address: str) -> None:

@@ -20,6 +20,12 @@ from tests.guard.double import DENIED, Double
 SERVER = Path(__file__).with_name("mcp_server.py")
 
 
+def call_of(tool: str, id_: int) -> bytes:
+    params = {"name": tool, "arguments": {"field": 3}}
+    message = {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": params}
+    return json.dumps(message).encode()
+
+
 class Client:
     """Writes lines to the proxy and reads lines from it."""
 
@@ -27,18 +33,22 @@ class Client:
         self.process = process
         self._notes = notes
 
-    def send(self, line: bytes) -> bytes:
-        """One line, and the line that answers it."""
+    def write(self, line: bytes) -> None:
         assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.process.stdin.write(line + b"\n")
         self.process.stdin.flush()
+
+    def read(self) -> bytes:
+        assert self.process.stdout is not None
         return self.process.stdout.readline()
 
+    def send(self, line: bytes) -> bytes:
+        """One line, and the line that answers it."""
+        self.write(line)
+        return self.read()
+
     def call(self, tool: str, id_: int = 1) -> dict[str, Any]:
-        params = {"name": tool, "arguments": {"field": 3}}
-        line = {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": params}
-        found: dict[str, Any] = json.loads(self.send(json.dumps(line).encode()))
+        found: dict[str, Any] = json.loads(self.send(call_of(tool, id_)))
         return found
 
     def noted(self) -> list[bytes]:
@@ -158,6 +168,76 @@ def test_what_cannot_be_read_is_the_settings(start: Start, setting: str, passes:
 
     assert (client.noted() == [line]) is passes
     assert (b"error" in answer) is not passes
+
+
+def test_calls_are_asked_about_side_by_side(start: Start, double: Double) -> None:
+    """A call does not wait for the decision on the one before it, and what is no call waits for none."""
+    client = start()
+    double.mode = "hang"
+    for number in range(3):
+        client.write(call_of("scan", number))
+    asked = [double.asked()["calls"][0]["tool"] for _ in range(3)]
+    ping = client.send(b'{"jsonrpc":"2.0","id":9,"method":"ping"}')
+    double.resume.set()
+    answers = [json.loads(client.read())["id"] for _ in range(3)]
+
+    assert asked == ["scan"] * 3
+    assert b'"id":9' in ping
+    assert sorted(answers) == [0, 1, 2]
+
+
+def cancellation(id_: int) -> bytes:
+    params = {"requestId": id_}
+    message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+    return json.dumps(message).encode()
+
+
+def test_a_call_that_is_cancelled_before_its_decision_is_not_made(
+    start: Start, double: Double
+) -> None:
+    """It gets no answer, the service learns that it is not made, and the server hears of neither."""
+    client = start()
+    double.mode = "hang"
+    client.write(call_of("scan", 1))
+    double.asked()
+    client.write(cancellation(1))
+    client.send(b'{"jsonrpc":"2.0","id":9,"method":"ping"}')  # the cancellation was read
+    double.resume.set()
+
+    assert double.outcome() == ("d1", "skipped")
+    double.mode = "decide"
+    assert client.call("log", 2)["id"] == 2
+    assert [json.loads(line)["id"] for line in client.noted()] == [9, 2]
+
+
+def test_the_cancellation_of_a_call_that_has_gone_on_passes(
+    start: Start, double: Double
+) -> None:
+    """What the server has, it can give up."""
+    client = start()
+    client.call("scan", 1)
+    client.send(cancellation(1))
+
+    assert client.noted()[1:] == [cancellation(1)]
+
+
+@pytest.mark.parametrize("setting", ["allow", "deny"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"method":"tools/call","params":{"name":"scan","name":"water"},"id":1}',
+        b'{"method":"tools/call","params":{"name":"water"},"id":1',
+        b'{"method":"tools/call","params":{"arguments":{}},"id":1}',
+    ],
+)
+def test_what_may_be_a_call_of_no_known_tool_goes_nowhere(
+    start: Start, setting: str, line: bytes
+) -> None:
+    """The client reads an error, whatever is set for a service that cannot be asked."""
+    client = start("--on-unavailable", setting)
+
+    assert "error" in json.loads(client.send(line))
+    assert client.noted() == []
 
 
 def test_it_ends_with_its_client(start: Start) -> None:
