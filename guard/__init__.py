@@ -8,10 +8,10 @@ It imports nothing of the service. `LocalGuard` alone imports the library, by it
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as type checkers know it; a hook, which is a process for each call, loads no `typing` for it
 if TYPE_CHECKING:
+    from typing import Any
+
     from guard.base import BaseGuard
     from guard.client import Guard
     from guard.decision import Decision, Denied
@@ -33,6 +33,8 @@ _HOME = {
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(_HOME[name]), name)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+from guard.own_folder import is_ours, own_folder
 
 __all__ = ["FILES_MAX", "HeldFiles"]
 
@@ -25,7 +25,7 @@ class HeldFiles:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder or _own_folder()
+        self._folder = folder or Path(own_folder("offrails-hook"))
 
     def put(self, call: str, decision_id: str) -> None:
         """Remembers the decision of a call; "" is none."""
@@ -48,16 +48,23 @@ class HeldFiles:
                 return found
         return ""
 
+    def has(self, call: str) -> bool:
+        """True where something is remembered of a call, or of a session."""
+        with suppress(OSError):
+            return self._is_ours() and self._file(call).exists()
+        return False
+
+    def is_first(self, what: str) -> bool:
+        """True if nobody has asked for this before, as far as is remembered."""
+        known = self.has(what)
+        self.put(what, "1")
+        return not known
+
     def _file(self, call: str) -> Path:
         return self._folder / hashlib.sha256(call.encode()).hexdigest()[:32]
 
     def _is_ours(self) -> bool:
-        found = self._folder.lstat()
-        return not hasattr(os, "getuid") or (
-            found.st_uid == os.getuid()
-            and not self._folder.is_symlink()
-            and not found.st_mode & 0o077
-        )
+        return is_ours(str(self._folder))
 
     def _make_room(self) -> None:
         files = list(self._folder.iterdir())
@@ -65,11 +72,3 @@ class HeldFiles:
             oldest = sorted(files, key=lambda file: file.stat().st_mtime_ns)
             for file in oldest[: len(files) - FILES_MAX + 1]:
                 file.unlink(missing_ok=True)
-
-
-def _own_folder() -> Path:
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime:
-        return Path(runtime) / "offrails-hook"
-    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
-    return Path(tempfile.gettempdir()) / f"offrails-hook-{user}"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from collector.cli.arguments import add_token_file, to_path
 from collector.cli.inputs import quit_with
 
-if TYPE_CHECKING:
-    from guard.client import Guard
-
 __all__ = ["add_guard", "guard_of"]
+
+Made = TypeVar("Made")
 
 
 def add_guard(verb: Any, *, deadline_seconds: float) -> None:
@@ -59,13 +59,13 @@ def add_guard(verb: Any, *, deadline_seconds: float) -> None:
     add_token_file(verb)
 
 
-def guard_of(options: argparse.Namespace, session: str = "") -> Guard:
-    """The guard of the options; what cannot be used ends the program."""
-    from guard.client import URL, Guard
+def guard_of(options: argparse.Namespace, kind: Callable[..., Made], session: str = "") -> Made:
+    """A guard of the options; what cannot be used ends the program."""
+    from guard.wire import URL
 
     try:
         token = options.token_file.read_text().strip() if options.token_file else None
-        return Guard(
+        return kind(
             options.url or URL,
             session=options.session or session,
             agent=options.agent,

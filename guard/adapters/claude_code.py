@@ -3,6 +3,9 @@
 The event is JSON on standard input. Exit codes are Claude Code's: with 2 the call is not made and the
 model reads standard error, with 0 the call goes its usual way, and with any other the call goes on and
 the user reads a notice. So where calls that nobody decides on are not to be made, every fault is a 2.
+
+A model writes a part of the event: the arguments of its call. What of it Python's reader refuses is unknown; the call
+is asked about all the same.
 """
 
 from __future__ import annotations
@@ -11,10 +14,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from guard.adapters.claude_hooks import ASKED, OUTCOMES, denial, question
+from guard.adapters.claude_hooks import ASKED, OUTCOMES, STARTED, denial, is_new, question
 from guard.base import BaseGuard
-from guard.decision import NOT_ASKED, Policy
+from guard.decision import NOT_ASKED, Decision, Policy
 from guard.held_files import HeldFiles
+from guard.lenient_json import read
 
 __all__ = ["Reply", "reply"]
 
@@ -42,39 +46,54 @@ def reply(
         policy: what to do with a call where the event cannot be read.
         as_json: deny by `permissionDecision` on standard output, in place of exit code 2.
     """
-    try:
-        event = _object(text)
-    except (ValueError, RecursionError) as problem:
+    event = _event(text)
+    name, tool = event.get("hook_event_name"), event.get("tool_name")
+    if not isinstance(name, str) or (name == ASKED and not isinstance(tool, str)):
         if policy == "deny":
             return Reply(BLOCK, err=NOT_ASKED)
-        return Reply(NOTICE, err=f"offrails hook: the event cannot be read: {problem}")
-    name = str(event.get("hook_event_name"))
+        return Reply(NOTICE, err="offrails hook: the event cannot be read")
     if name == ASKED:
         return _ask(event, guard, held, as_json=as_json)
+    if name == STARTED and is_new(event):
+        held.put(_session(event), "new")
     if name in OUTCOMES:
+        held.take(_session(event))
         guard.outcome(held.take(_call(event)), OUTCOMES[name])
     return Reply(GO_ON)
 
 
-def _object(text: bytes) -> dict[str, Any]:
-    found = json.loads(text)
-    if not isinstance(found, dict):
-        raise ValueError("expected an object")  # noqa: TRY004 - as for what is no JSON
-    return found
+def _event(text: bytes) -> dict[str, Any]:
+    """What is read of the event; nothing where it is none."""
+    found = read(text).values
+    return found[0] if len(found) == 1 and isinstance(found[0], dict) else {}
 
 
 def _ask(
     event: Mapping[str, Any], guard: BaseGuard, held: HeldFiles, *, as_json: bool
 ) -> Reply:
     asked = question(guard, event)
+    asked["new_session"] = held.has(_session(event))
     decision = guard.check(asked.pop("tool"), asked.pop("arguments"), **asked)
     if decision.allowed:
         held.put(_call(event), decision.decision_id)
-        return Reply(GO_ON)
+        return Reply(GO_ON, out=_notice(event, decision, held))
     guard.refused(decision)
     if as_json:
         return Reply(GO_ON, out=json.dumps(denial(decision)))
     return Reply(BLOCK, err=decision.message)
+
+
+def _notice(event: Mapping[str, Any], decision: Decision, held: HeldFiles) -> str:
+    """For the user, once in a session: a call goes on that nobody has judged. "" otherwise."""
+    kind = f"notice {decision.unavailable or decision.decision}"
+    if decision.judged or not held.is_first(f"{kind} {event.get('session_id')}"):
+        return ""
+    return json.dumps({"systemMessage": f"offrails: {decision.notice}"})
+
+
+def _session(event: Mapping[str, Any]) -> str:
+    """What names a session of which no call was made yet."""
+    return f"new {event.get('session_id')}"
 
 
 def _call(event: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """What hooks of Claude Code and of the Claude Agent SDK say, and what is asked and answered by it.
 
+    SessionStart        no call of the session was made yet, if it is a new one
     PreToolUse          ask, before the tool runs
     PostToolUse         the call ran
     PostToolUseFailure  the call failed
@@ -14,12 +15,23 @@ from typing import Any, Final
 
 from guard.base import BaseGuard
 from guard.decision import Decision, Outcome
+from guard.lenient_json import has_unread
 
-__all__ = ["ASKED", "OUTCOMES", "denial", "question"]
+__all__ = ["ASKED", "OUTCOMES", "STARTED", "denial", "is_new", "question"]
 
+STARTED: Final = "SessionStart"
 ASKED: Final = "PreToolUse"
 OUTCOMES: Final[Mapping[str, Outcome]] = {"PostToolUse": "ran", "PostToolUseFailure": "failed"}
 """Events after a call, and what became of it."""
+
+
+NEW: Final = ("startup", "clear")
+"""How a session starts that goes on with nothing."""
+
+
+def is_new(event: Mapping[str, Any]) -> bool:
+    """True for an event of `SessionStart` with which a conversation begins."""
+    return event.get("source") in NEW
 
 
 def question(guard: BaseGuard, event: Mapping[str, Any]) -> dict[str, Any]:
@@ -27,7 +39,9 @@ def question(guard: BaseGuard, event: Mapping[str, Any]) -> dict[str, Any]:
     arguments = event.get("tool_input")
     return {
         "tool": _text(event, "tool_name"),
-        "arguments": arguments if isinstance(arguments, Mapping) else None,
+        "arguments": None
+        if not isinstance(arguments, Mapping) or has_unread(arguments)
+        else arguments,
         "call_id": _text(event, "tool_use_id"),
         "session": "" if guard.session else _text(event, "session_id"),
         "agent": "" if guard.agent else _text(event, "agent_type"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import queue
 import socketserver
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -42,6 +43,8 @@ class Double:
         self.mode: Mode = "decide"
         self.token = ""
         """Required where it is set."""
+        self.matched = True
+        """False: no spec matches any agent."""
         self.decisions: queue.Queue[Seen] = queue.Queue()
         self.outcomes: queue.Queue[tuple[str, str]] = queue.Queue()
         self.connections = 0
@@ -75,6 +78,7 @@ class Double:
             "would_deny": call["tool"] == "advise",
             "answer": "deny" if call["tool"] in ("water", "advise") else word,
             "message": DENIED if word == "deny" else "",
+            "matched": self.matched,
             "committed": word != "deny",
         }
 
@@ -165,9 +169,12 @@ class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
 @contextmanager
 def running(
-    socket_path: Path | None = None, port: int = 0, double: Double | None = None
+    socket_path: Path | None = None,
+    port: int = 0,
+    double: Double | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> Iterator[Double]:
-    """A double on a free port of the loopback, or on a Unix socket."""
+    """A double on a free port of the loopback, with or without TLS, or on a Unix socket."""
     double = double or Double()
     handler = type("Handler", (_Handler,), {"double": double})
     server: socketserver.BaseServer
@@ -177,6 +184,9 @@ def running(
     else:
         server = _Server(("127.0.0.1", port), handler)
         double.url = f"http://127.0.0.1:{server.server_port}"
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+        double.url = double.url.replace("http:", "https:")
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:

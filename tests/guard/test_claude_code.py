@@ -130,6 +130,56 @@ def test_an_event_that_cannot_be_read_is_the_settings(
     assert done.stderr
 
 
+@pytest.mark.parametrize(
+    "odd",
+    ["[" * 1500 + "]" * 1500, '{"a":' * 90_000 + "1" + "}" * 90_000, "9" * 5000, "NaN", '"\x01"',
+     '{"a":1,"a":2}', '"\\ud800"'],
+)  # fmt: skip
+def test_what_a_model_writes_keeps_no_call_from_being_asked_for(
+    double: Double, hook: Hook, odd: str
+) -> None:
+    """Arguments that Python's reader refuses are unknown; session, tool and id are read."""
+    text = event("water").replace('"field": 3', f'"field": {odd}')
+    done = hook(text)
+
+    assert (done.returncode, done.stderr) == (2, DENIED + "\n")
+    asked = double.asked()
+    assert (asked["session"], asked["call_id"], "arguments" in asked) == (
+        "5f0c",
+        "toolu_1",
+        False,
+    )
+
+
+def test_the_first_calls_of_a_new_session_are_said_to_be_that(
+    double: Double, hook: Hook
+) -> None:
+    """From its start until a call was made, a session that was not resumed has no call that the service missed."""
+    hook(event("scan", "SessionStart", source="resume"))
+    hook(event("scan"))
+    hook(event("scan", "SessionStart", source="startup"))
+    hook(event("water"))
+    hook(event("scan", tool_use_id="toolu_2"))
+    hook(event("scan", "PostToolUse", tool_use_id="toolu_2"))
+    hook(event("scan", tool_use_id="toolu_3"))
+
+    assert [double.asked().get("new_session", False) for _ in range(4)] == [
+        False, True, True, False,
+    ]  # fmt: skip
+
+
+def test_the_user_is_told_once_that_nobody_judges(double: Double, hook: Hook) -> None:
+    """A call that goes on since no spec matches, or nobody can be asked, is no silent one; once in a session."""
+    double.matched = False
+    first, second = hook(event("scan")), hook(event("scan"))
+    other = hook(event("scan", session_id="other"))
+    denied = hook(event("scan"), "--on-no-spec", "deny")
+
+    assert "no spec matches" in json.loads(first.stdout)["systemMessage"]
+    assert (second.stdout, other.stdout) == ("", first.stdout)
+    assert (denied.returncode, "no rules for this agent" in denied.stderr) == (2, True)
+
+
 def test_other_events_are_none_of_its_business(double: Double, hook: Hook) -> None:
     """A hook that is wired to everything asks for tools alone."""
     done = hook(event("scan", "SessionStart"))

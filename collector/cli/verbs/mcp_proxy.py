@@ -54,9 +54,10 @@ def run(options: argparse.Namespace) -> int:
         quit_with("mcp-proxy: expected -- COMMAND..., or --listen and --to")
     from uuid import uuid4
 
+    from guard.client import Guard
     from guard.mcp.gate import Gate
 
-    with guard_of(options) as guard:
+    with guard_of(options, Guard) as guard:
         if over_http:
             return _over_http(Gate(guard, options.on_unavailable), options)
         # One client and one server: without a trace, this process is the session.

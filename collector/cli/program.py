@@ -1,0 +1,100 @@
+"""`offrails VERB`: parses the command line, runs the verb, and returns the exit code."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
+from pathlib import Path
+
+from collector import __version__
+from collector.cli.arguments import Arguments
+from collector.cli.inputs import FAILED, OK
+from collector.cli.pydantic_plugins import skip_plugins
+from collector.cli.verbs import (
+    accept,
+    check,
+    doctor,
+    draw,
+    hook,
+    import_core,
+    init,
+    journal,
+    learn,
+    mcp_proxy,
+    replay,
+    serve,
+    tail,
+)
+from collector.telemetry.build import BUILD
+
+__all__ = ["main"]
+
+VERBS = (
+    serve,
+    replay,
+    import_core,
+    learn,
+    init,
+    doctor,
+    check,
+    accept,
+    draw,
+    tail,
+    hook,
+    mcp_proxy,
+    journal,
+)
+"""In the order of the help."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one verb and returns the exit code."""
+    _open_streams()
+    skip_plugins()
+    options = _parser().parse_args(arguments)
+    if isinstance(sys.stdout, TextIOWrapper):
+        # What agents say may hold half a surrogate pair; showing it must not end the program.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        code: int = options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has left; that is no failure of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except KeyboardInterrupt:
+        return 130
+    except OSError as problem:
+        if problem.errno != errno.ENOSPC or problem.filename is not None:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"offrails: standard output: {problem.strerror}", file=sys.stderr)
+        return FAILED
+    return code
+
+
+def _open_streams() -> None:
+    """Opens /dev/null for each standard stream that whoever started us has closed.
+
+    Else the next file or socket gets its number: libraries would write to it, and uvloop aborts.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # The lowest number that is free is that of the stream.
+            stream = Path(os.devnull).open(mode, errors="backslashreplace")  # noqa: SIM115
+            setattr(sys, name, stream)
+
+
+def _parser() -> argparse.ArgumentParser:
+    found = Arguments(prog="offrails", description="Online monitor for AI agents' tool calls.")
+    found.add_argument(
+        "--version", action="version", version=f"offrails {__version__} ({BUILD})"
+    )
+    group = found.add_subparsers(metavar="VERB", required=True)
+    for verb in VERBS:
+        verb.add(group)
+    return found
