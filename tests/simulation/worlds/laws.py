@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from monitor import Kind, Verdict
 from tests.simulation.worlds.brute_force import Truth, judge
 from tests.simulation.worlds.fault import Hides
 from tests.simulation.worlds.service import Told
@@ -49,6 +50,8 @@ def _check_spec(world: World, told: Told, document: Mapping[str, Any]) -> Iterab
         yield from _sound(spec, conversation, truth, lasting)
         yield from _not_silent(world, told, spec, conversation, truth, set(claims) & numbers)
     yield from _sound_counts(world, told, spec, truths)
+    yield from _sound_stream(world, told, spec, truths)
+    yield from _stream_is_not_silent(told, spec)
 
 
 # --- what is claimed ------------------------------------------------------------------------------
@@ -123,10 +126,7 @@ def _sound_counts(
     if world.late:
         return
     for (of, _), verdict in told.pages.items():
-        step = {
-            "span_id": verdict.span_id.hex(), "trace_id": verdict.trace_id.hex(), "tool": verdict.tool,
-        }  # fmt: skip
-        call = _call_of(world, step, ())
+        call = _call_of_verdict(world, verdict)
         if (
             of == spec
             and call is not None
@@ -134,6 +134,45 @@ def _sound_counts(
         ):
             yield Broken(FALSE_CERTAIN, f"{spec}: a page for {call}, which is right")
             return
+
+
+def _sound_stream(
+    world: World, told: Told, spec: str, truths: Mapping[str, Truth]
+) -> Iterable[Broken]:
+    """A harm that was told and does not hold is taken back; what was final by then stays as it was told."""
+    if world.very_late:
+        return
+    for verdict in _told_harm(told, spec):
+        call = _call_of_verdict(world, verdict)
+        if call and not _is_true_page(world, truths, call, verdict.certain_call):
+            what = f"{spec}: {call} was told as harmful, and that is never taken back"
+            yield Broken(FALSE_CERTAIN, what)
+            return
+
+
+def _stream_is_not_silent(told: Told, spec: str) -> Iterable[Broken]:
+    """What the stream says last of a possible harm is that it is one."""
+    for judged in told.judgements:
+        for step in judged["steps"] if judged["spec"] == spec and not judged["killed"] else ():
+            last = told.last.get((spec, bytes.fromhex(step["span_id"])))
+            if step.get("possible") and last is not None and not last.possible:
+                yield Broken(
+                    SILENT, f"{spec}: {step['tool']} is possible harm, and told as {last.kind}"
+                )
+                return
+
+
+def _told_harm(told: Told, spec: str) -> Iterable[Verdict]:
+    return (
+        verdict
+        for (of, _), verdict in told.last.items()
+        if of == spec and verdict.kind is Kind.HARMFUL and not verdict.possible
+    )
+
+
+def _call_of_verdict(world: World, verdict: Verdict) -> Call | None:
+    ids = {"span_id": verdict.span_id.hex(), "trace_id": verdict.trace_id.hex()}
+    return _call_of(world, {**ids, "tool": verdict.tool}, ())
 
 
 def _is_true_page(

@@ -35,7 +35,7 @@ class Told:
     Args:
         judgements: the judgement objects at the end of each process, and whether it was `killed`.
         pages: verdicts that paged, as (spec, span id) to the verdict.
-        last: the last verdict of each call in the stream, by (spec, span id).
+        last: what the last process told last of each call, by (spec, span id).
         finals: final harmful calls by spec, over all processes.
         reasons: what was counted, by reason or name.
     """
@@ -52,6 +52,7 @@ class _Process:
 
     def __init__(self, world: World, started: float, told: Told) -> None:
         self._told = told
+        told.last.clear()
         self._stats = Stats()
         self._now = unix_ns(started)
         self._monitor = Monitor(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -16,12 +17,16 @@ ALPHABET: Mapping[str, Any] = {
     "pay": {"tool": "pay", "arguments": {"n": {"max": LIMIT}}},
     "send": {"tool": "send"},
     "note": {"tool": "note"},
+    "off": {"tool": "switch", "arguments": {"k": 0}},
+    "on": {"tool": "switch", "arguments": {"k": 1}},
 }
+_SYMBOLS = ("look", "check", "pay", "off", "on", "on")
 _GOLDEN = (
     [["look", "check", "pay"]],
     [["look", "check", "pay", "send"]],
     [["look", "check", "pay"], ["look", "check", "send"]],
     [["check", "pay", "send"], ["look", "pay", "send"]],
+    [["off", "check", "on", "pay"], ["on", "pay"]],
 )
 _TRANSITIONS = (
     {"a": {"look": "b"}, "b": {"check": "c", "look": "b"}, "c": {"pay": "d", "send": "d"}, "d": {}},
@@ -43,11 +48,22 @@ def task(random: Random) -> dict[str, Any]:
         "alphabet": dict(ALPHABET),
         "reads": ["note"],
     }
-    if random.random() < 0.6:
+    if random.random() < 0.4:
         return document | {"golden": random.choice(_GOLDEN)}
-    transitions = random.choice(_TRANSITIONS)
+    transitions = random.choice(_TRANSITIONS) if random.random() < 0.4 else _automaton(random)
     accepting = [list(transitions)[-1]]
     return document | {"initial": "a", "accepting": accepting, "transitions": transitions}
+
+
+def _automaton(random: Random) -> dict[str, dict[str, str]]:
+    """Some automaton whose states are on a way from the first to the last one."""
+    states = "abcd"[: random.choice([3, 3, 4])]
+    edges: dict[str, dict[str, str]] = {state: {} for state in states}
+    for state, after in pairwise(states):
+        edges[state][random.choice(_SYMBOLS)] = after
+    for _ in range(random.choice([1, 2, 3, 4])):
+        edges[random.choice(states)].setdefault(random.choice(_SYMBOLS), random.choice(states))
+    return edges
 
 
 def policy(random: Random) -> dict[str, Any]:

@@ -84,14 +84,13 @@ def conversations(random: Random, document: Mapping[str, Any]) -> list[Conversat
 
 
 def _right_run(random: Random, document: Mapping[str, Any]) -> list[Call]:
-    symbols = {name: symbol["tool"] for name, symbol in document["alphabet"].items()}
+    alphabet = document["alphabet"]
     path = _path(random, document)
     if document["again"] and random.random() < 0.5:
         path += _path(random, document)
-    tools = [symbols[symbol] for symbol in path]
     for _ in range(random.choice([0, 0, 1, 2])):
-        tools.insert(random.randrange(len(tools) + 1), "note")
-    return [_call(random, tool) for tool in tools]
+        path.insert(random.randrange(len(path) + 1), "note")
+    return [_call(random, alphabet[symbol]["tool"], alphabet[symbol]) for symbol in path]
 
 
 def _path(random: Random, document: Mapping[str, Any]) -> list[str]:
@@ -99,15 +98,19 @@ def _path(random: Random, document: Mapping[str, Any]) -> list[str]:
     if "golden" in document:
         return list(random.choice(document["golden"]))
     state, path = document["initial"], list[str]()
-    while state not in document["accepting"] and len(path) < 8:
+    while (
+        state not in document["accepting"] and document["transitions"][state] and len(path) < 8
+    ):
         symbol, state = random.choice(list(document["transitions"][state].items()))
         path.append(symbol)
     return path
 
 
-def _call(random: Random, tool: str) -> Call:
-    arguments = {"n": random.randrange(1, LIMIT), "to": random.choice(["ann", "bob"])}
-    return Call(0, tool, arguments, failed=False)
+def _call(random: Random, tool: str, symbol: Mapping[str, Any] | None = None) -> Call:
+    """A call of a tool, as a symbol wants it."""
+    exact = {k: v for k, v in (symbol or {}).get("arguments", {}).items() if isinstance(v, int)}
+    arguments = exact or {"n": random.randrange(1, LIMIT)}
+    return Call(0, tool, {**arguments, "to": random.choice(["ann", "bob"])})
 
 
 def _spoilt(random: Random, calls: list[Call]) -> list[Call]:
@@ -129,7 +132,10 @@ def _spoilt(random: Random, calls: list[Call]) -> list[Call]:
         elif fault == "wrong tool":
             calls.insert(place, _call(random, random.choice(_WRONG)))
         elif fault == "too much":
-            calls.insert(place, Call(0, "pay", {"n": LIMIT * 5, "to": "bob"}))
+            call = random.choice(
+                [("pay", "n", LIMIT * 5), ("switch", "k", 0), ("switch", "k", 9)]
+            )
+            calls.insert(place, Call(0, call[0], {call[1]: call[2], "to": "bob"}))
         else:
             calls[place].failed = True
     return calls

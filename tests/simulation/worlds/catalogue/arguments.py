@@ -26,6 +26,10 @@ def _rewrite(world: World, span: Span, text: str | None) -> None:
     ]
 
 
+def _other_value(random: Random, key: str) -> int:
+    return random.choice([0, 1, 9] if key == "k" else [1, LIMIT * 5])
+
+
 def _true_text(span: Span) -> str:
     return json.dumps(span.calls[0].arguments)
 
@@ -54,15 +58,15 @@ def arguments_as_models_write_them(world: World, random: Random) -> None:
         _rewrite(world, span, random.choice(odd))
 
 
-@fault("B13d", Stage.SPANS, Hides.ORDER, models=False, holds=False, shown_by=946_940)
+@fault("B13d", Stage.SPANS, Hides.ORDER, models=False)
 def arguments_twice_in_one_text(world: World, random: Random) -> None:
     """The key that a limit is on stands twice in the text: parsers differ in which one they take."""
     for span in _some(world, random):
-        n, to = span.calls[0].arguments["n"], span.calls[0].arguments["to"]
-        other = random.choice([1, LIMIT * 5])
-        pairs = [f'"n": {n}', f'"n": {other}']
+        key, true = next(iter(span.calls[0].arguments.items()))
+        other = _other_value(random, key)
+        pairs = [f'"{key}": {true}', f'"{key}": {other}']
         random.shuffle(pairs)
-        _rewrite(world, span, f'{{{pairs[0]}, "to": "{to}", {pairs[1]}}}')
+        _rewrite(world, span, f'{{{pairs[0]}, "to": "bob", {pairs[1]}}}')
 
 
 @fault("B13d", Stage.SPANS, Hides.ORDER, models=False)
@@ -72,7 +76,8 @@ def arguments_under_two_conventions(world: World, random: Random) -> None:
         mine = next((k for k in ARGUMENTS if span.get(k) is not None), None)
         other = "input.value" if mine != "input.value" else "gen_ai.tool.call.arguments"
         world.vague |= {call.number for call in span.calls}
-        text = json.dumps({**span.calls[0].arguments, "n": random.choice([1, LIMIT * 5])})
+        key = next(iter(span.calls[0].arguments))
+        text = json.dumps({**span.calls[0].arguments, key: _other_value(random, key)})
         extra = [("openinference.span.kind", "TOOL"), ("tool.name", span.calls[0].tool)]
         if other != "input.value":
             extra = [
@@ -104,7 +109,7 @@ def odd_names(world: World, random: Random) -> None:
         span.name = span.name.replace(tool, name)
 
 
-@fault("B13d", Stage.SPANS, Hides.NOTHING, holds=False, shown_by=918_698)
+@fault("B13d", Stage.SPANS, Hides.NOTHING)
 def crowded(world: World, random: Random) -> None:
     """The attributes of the call stand behind four thousand others."""
     span = random.choice(world.tool_spans())

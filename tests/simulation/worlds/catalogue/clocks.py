@@ -44,7 +44,7 @@ def _a_moment(world: World, random: Random) -> float:
     return random.choice(starts) - 0.035
 
 
-@fault("B6", Stage.ARRIVAL, Hides.ORDER, holds=False, shown_by=263_110)
+@fault("B6", Stage.ARRIVAL, Hides.ORDER)
 def clock_set_forward(world: World, random: Random) -> None:
     """The sender's clock is set forward in mid-session, by a second to hours."""
     _move(world, random.choice(_OFFSETS), since=_a_moment(world, random))

@@ -55,7 +55,7 @@ def _write_again(world: World, random: Random, *, same_trace: bool) -> None:
             world.spans.append(again)
 
 
-@fault("B9", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS)
+@fault("B9", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS, holds=False, shown_by=104_643)
 def made_again(world: World, random: Random) -> None:
     """An activity is executed once more after it has ended, with the same call id: two executions."""
     for span in _some(world, random):
@@ -83,7 +83,7 @@ def mcp_round_trips(world: World, random: Random) -> None:
     _through_mcp(world, random, version="2026-07-28", trips=lambda: random.choice([1, 1, 2]))
 
 
-@fault("B9", Stage.SPANS, Hides.ORDER, holds=False, shown_by=998_505)
+@fault("B9", Stage.SPANS, Hides.ORDER, holds=False, shown_by=998_495)
 def mcp_calls(world: World, random: Random) -> None:
     """Tools are on an MCP server of an older protocol: each call has a span of the client and of the server."""
     _through_mcp(world, random, version="2025-06-18", trips=lambda: 1)

@@ -40,14 +40,14 @@ def _without_spans(world: World, random: Random) -> None:
     world.spans = [s for s in world.spans if s.role != "tool" or s.calls[0].number not in gone]
 
 
-@fault("B8", Stage.EMISSION, Hides.NOTHING, holds=False, shown_by=484_997)
+@fault("B8", Stage.EMISSION, Hides.NOTHING, holds=False, shown_by=484_999)
 def failures_in_results(world: World, random: Random) -> None:
     """Some tools fail; only the MCP result that the framework hands through says so (`isError: true`)."""
     world.emission.failures = "result"
     _fail_some(world, random)
 
 
-@fault("B8", Stage.SPANS, Hides.NOTHING, holds=False, shown_by=489_264)
+@fault("B8", Stage.SPANS, Hides.NOTHING)
 def provisional_then_final(world: World, random: Random) -> None:
     """A span is sent when a first attempt has failed, and again when the call has ended well: same ids, later end."""
     for span in world.tool_spans():
@@ -57,7 +57,7 @@ def provisional_then_final(world: World, random: Random) -> None:
             world.spans.append(early)
 
 
-@fault("B8", Stage.SPANS, Hides.NOTHING, holds=False, shown_by=296_360)
+@fault("B8", Stage.SPANS, Hides.NOTHING)
 def provisional_then_failed(world: World, random: Random) -> None:
     """A span is sent as the call is made, without a status, and again when it has failed."""
     for span in world.tool_spans():
@@ -74,7 +74,7 @@ def provisional_then_failed(world: World, random: Random) -> None:
     models=True,
     dialects=WITH_CALL_IDS,
     holds=False,
-    shown_by=621_242,
+    shown_by=621_243,
 )
 def answer_one_by_one(world: World, random: Random) -> None:
     """The calls that one answer asked for run one after the other, in an order of the threads' own; the ids of the
@@ -90,7 +90,7 @@ def answer_one_by_one(world: World, random: Random) -> None:
     models=True,
     dialects=("openinference",),
     holds=False,
-    shown_by=430_723,
+    shown_by=430_721,
 )
 def answer_one_by_one_without_ids(world: World, random: Random) -> None:
     """The same; tools' spans have no ids of calls: their names and arguments are those of the answer."""
@@ -118,7 +118,7 @@ def _one_by_one(answer: Answer, random: Random) -> None:
     models=True,
     dialects=WITH_CALL_IDS,
     holds=False,
-    shown_by=155_980,
+    shown_by=155_988,
 )
 def chained(world: World, random: Random) -> None:
     """The tracer leaves the first parallel tool's span current: the others are written as its children; the model's
@@ -134,7 +134,7 @@ def chained(world: World, random: Random) -> None:
     models=False,
     dialects=WITH_CALL_IDS,
     holds=False,
-    shown_by=480_461,
+    shown_by=480_490,
 )
 def chained_without_models(world: World, random: Random) -> None:
     """The same without spans of models: under `strict` it may be taken for a call within a call."""
