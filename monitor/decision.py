@@ -1,9 +1,9 @@
 """What the monitor answers before a call is made.
 
-A call is *denied* only if it is harmful in every world that is possible, and *allowed* only if it is
-harmless in every one. Worlds differ in what is not known: the arguments of calls, earlier calls that
-may be missing, the order of calls that overlap, and calls in flight, which may take effect before or
-after this one.
+A call is *denied* if the least number of harmful calls rises with it, over all orders and worlds that are possible: also
+a call that would be right if a call in flight, which is right as well, were not made. It is *allowed* only if it is
+harmless in every one. Worlds differ in what is not known: the arguments of calls, earlier calls that may be missing,
+the order of calls that overlap, and calls in flight, which may take effect before or after this one.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import Final, Literal, NamedTuple
 
 from monitor.records import Kind, Reason
 
-__all__ = ["Answer", "Decision", "Missing", "SpecDecision"]
+__all__ = ["Answer", "Decision", "Missing", "SpecDecision", "Until"]
 
-Missing = Literal["arguments", "earlier_calls", "order", "calls_in_flight"]
+Missing = Literal["arguments", "earlier_calls", "order", "calls_in_flight", "budget"]
+
+Until = Literal["calls_in_flight"]
 
 
 class Answer(StrEnum):
@@ -24,7 +26,7 @@ class Answer(StrEnum):
     ALLOW = "allow"
     """It is harmless in every possible world."""
     DENY = "deny"
-    """It is harmful in every possible world."""
+    """With it, the least number of harmful calls rises, over all possible worlds and orders."""
     UNKNOWN = "unknown"
     """It is harmful in some possible worlds, and harmless in others."""
 
@@ -35,9 +37,9 @@ _BADNESS: Final = {Answer.ALLOW: 0, Answer.UNKNOWN: 1, Answer.DENY: 2}
 class SpecDecision(NamedTuple):
     """What one spec says of a call. The fields from `kind` to `certain` are those of the verdict to come.
 
-    `answer` is stricter than `kind`: a call that is harmful as far as is known, but allowed in some
-    possible world, is `unknown`. So is a call that is harmless as far as is known, but refused in some
-    possible world.
+    `answer` is stricter than `kind`: a call that is harmless as far as is known, but refused in some possible world, is
+    `unknown`. So is one that is harmful as far as is known, if the harm is not certain. If a call is denied that would
+    itself be judged as harmless, since a call beside it is harmful then, the fields say why it is refused behind that one.
     """
 
     spec: str
@@ -64,7 +66,11 @@ class SpecDecision(NamedTuple):
     - `earlier_calls`: calls may be missing, or arguments of earlier calls are not known.
     - `order`: of calls that overlap.
     - `calls_in_flight`: calls that have begun and not ended, as far as is known.
+    - `budget`: there are too many orders for all of them to be tried.
     """
+    until: Until | None = None
+    """Until when it is denied; None for no known end. `calls_in_flight`: it may be right once a call beside it has
+    failed, or turns out not to be made."""
 
     @property
     def enforced(self) -> Answer:

@@ -21,6 +21,7 @@ _MISSING: Final = {
     "earlier_calls": "earlier calls of the session",
     "order": "the order of calls that overlap",
     "calls_in_flight": "whether calls in flight have taken effect",
+    "budget": "the order of very many calls that overlap",
 }
 """What a decision misses -> its words."""
 
@@ -53,6 +54,8 @@ def decision_message(tool: str, found: SpecDecision, tools: Mapping[str, str]) -
     else:
         begin = "refused" if found.enforced is Answer.DENY else "against the rules"
         what = f"{begin}: {_fault(name, found, tools)}"
+        if found.until is not None:
+            what += ". It may be allowed once a call in flight has failed"
     return f"{what}. {_allowed(found, tools)}"
 
 

@@ -359,11 +359,21 @@ class Monitor:
         named: Named | None = None,
         doubted: bool = False,
         proof: Proof | None = None,
+        beside: Sequence[ToolCall] = (),
     ) -> Decision:
         """What `observe` with the same arguments would say next of a call. Changes nothing.
 
         The fields of each spec are those of the verdict to come. The answer is stricter: `deny` only
-        if the call is harmful in every possible world, `allow` only if it is harmless in every one.
+        if the least number of harms of all possible worlds rises, `allow` only if the call is harmless in every one.
+
+        Args:
+            call: the call.
+            now: as in `observe`.
+            named: as in `observe`.
+            doubted: as in `observe`.
+            proof: as in `observe`.
+            beside: calls of its session that go ahead and that nothing has told of yet, the earliest first. They
+                may take effect at any time from their start on. They have the evidence `decided`.
 
         Raises:
             Exception: an error of ours.
@@ -373,23 +383,32 @@ class Monitor:
             call = clocks.as_corrected(call, now)
         session = self._table.live(call.session)
         if session is not None:
-            decided = self._decider.at_once(session, call, now, named, proof, doubted=doubted)
+            decided = self._decider.at_once(
+                session, call, beside, now, named, proof, doubted=doubted
+            )
             if decided is not None:
                 return decided
-        [decided] = self._rehearse([call], now, named, proof, doubted=doubted)
+        [decided] = self._rehearse([call], beside, now, named, proof, doubted=doubted)
         return decided
 
     def decide_together(
-        self, calls: Sequence[ToolCall], now: int, *, proof: Proof | None = None
+        self,
+        calls: Sequence[ToolCall],
+        now: int,
+        *,
+        proof: Proof | None = None,
+        beside: Sequence[ToolCall] = (),
     ) -> list[Decision]:
         """What `observe` would say of calls that a model makes in parallel, in one session or several.
 
-        They are judged as overlapping calls are: each is taken to end after the last one has begun.
+        They are judged as overlapping calls are: each is taken to end after the last one has begun. As many go
+        ahead as fit, in their order: a call counts on those before it that no spec blocks, and on those behind it.
 
         Args:
             calls: the calls.
             now: time of the question.
             proof: as `observe` takes it, of calls of one session.
+            beside: as in `decide`, of all sessions.
 
         Returns:
             A decision for each call, once all are observed.
@@ -404,7 +423,8 @@ class Monitor:
                 clocks.as_corrected(call, now) if clocks.is_ahead(call, now) else call
                 for call in overlapping([calls[place] for place in group])
             ]
-            decided = self._rehearse(together, now, None, proof, doubted=False)
+            mine = [each for each in beside if each.session == together[0].session]
+            decided = self._rehearse(together, mine, now, None, proof, doubted=False)
             found |= zip(group, decided, strict=True)
         return [found[place] for place in range(len(calls))]
 
@@ -436,6 +456,7 @@ class Monitor:
     def _rehearse(
         self,
         calls: Sequence[ToolCall],
+        beside: Sequence[ToolCall],
         now: int,
         named: Named | None,
         proof: Proof | None,
@@ -455,9 +476,11 @@ class Monitor:
                 if mention is not None:
                     start_ns, attributes = mention.start_ns, mention.attributes
                     rehearsal.mention(start_ns, mention.named, attributes, now)
+            for each in beside:
+                rehearsal.observe(each, now, None, None, doubted=False)
             for each in calls:
                 rehearsal.observe(each, now, named, proof, doubted=doubted)
-            return [rehearsal.decide(each, now) for each in calls]
+            return rehearsal.decide(calls, now)
         finally:
             rehearsal.restore()
 

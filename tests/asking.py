@@ -69,7 +69,8 @@ def check_decision(
 ) -> None:
     """The decision has the fields of the call's verdicts, and its answers do not contradict them.
 
-    With `quiet`, a harmless call has no verdict.
+    A call may be denied that is not harmful itself, as a call beside it is harmful then: its fields say why it is
+    refused behind that one. With `quiet`, a harmless call has no verdict.
     """
     found = {each.spec: each for each in decision.specs}
     given = {each.spec for each in verdicts if verdict_of(verdicts, call, each.spec)}
@@ -78,12 +79,17 @@ def check_decision(
         verdict = verdict_of(verdicts, call, spec)
         if verdict is None:
             assert quiet
-            assert each.kind is not Kind.HARMFUL
+            assert each.kind is not Kind.HARMFUL or each.answer is Answer.DENY
+            continue
+        harmful = verdict.kind is Kind.HARMFUL
+        if each.answer is Answer.DENY and not harmful and each.kind is Kind.HARMFUL:
+            assert not each.certain
             continue
         assert fields_of(each) == fields(verdict)
-        harmful = verdict.kind is Kind.HARMFUL
-        assert each.answer is not (Answer.ALLOW if harmful else Answer.DENY)
-        if not verdict.certain_call or verdict.possible:
+        assert each.answer is not Answer.ALLOW or not harmful
+        if not verdict.certain_call:
+            assert each.answer is not Answer.ALLOW
+        if verdict.possible:
             assert each.answer is Answer.UNKNOWN
         assert bool(each.missing) == (each.answer is Answer.UNKNOWN)
     order = [Answer.DENY, Answer.UNKNOWN, Answer.ALLOW]
@@ -104,6 +110,9 @@ def check_steps(decision: Decision, monitor: Monitor, call: ToolCall) -> None:
     assert steps.keys() == {each.spec for each in decision.specs}
     for each in decision.specs:
         step = steps[each.spec]
+        if each.answer is Answer.DENY and step["kind"] != "harmful":
+            assert each.kind is Kind.HARMFUL
+            continue
         assert (each.kind, each.symbol) == (step["kind"], step["symbol"])
         assert each.reason == step.get("possible_reason", step["reason"])
         assert each.skipped == tuple(step.get("possible_skipped", step["skipped"]))

@@ -50,6 +50,7 @@ def _spec(found: SpecDecision) -> dict[str, Any]:
         "state": found.state,
         "certain": found.certain,
         "missing": found.missing,
+        "until": found.until,
     }
 
 
@@ -76,5 +77,6 @@ _NO_SPEC: Final[dict[str, Any]] = {
     "state": None,
     "certain": True,
     "missing": (),
+    "until": None,
 }
 """Where no spec judges the call."""

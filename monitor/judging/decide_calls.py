@@ -20,15 +20,21 @@ from typing import Any, Final
 from monitor.aggregate.totals import Totals
 from monitor.decision import Answer, Decision, SpecDecision
 from monitor.judging.accounting import Accounting
+from monitor.judging.going_ahead import UnderSpec, go_ahead
 from monitor.judging.judge_calls import CallJudge, part_of
 from monitor.records import Named, Proof, ToolCall, built
-from monitor.session.judge import CODES, HARMFUL, Judge
+from monitor.session.concurrent_calls import ConcurrentCalls, Outcomes
+from monitor.session.judge import CODES, CONTROL_TOKEN, HARMFUL, Judge, code_of
 from monitor.session.judgement import Judgement
+from monitor.session.overlap.all_orders import Budget
 from monitor.session.possible_outcomes import (
-    Outcomes,
+    RIGHT,
+    certain_head,
+    concurrent_calls,
+    outcomes_amid,
     outcomes_anywhere,
-    outcomes_at,
-    outcomes_next,
+    outcomes_behind,
+    outcomes_beside,
 )
 from monitor.session.session import Session
 from monitor.session.step_marks import Step
@@ -56,38 +62,98 @@ class CallDecider:
         self,
         session: Session,
         call: ToolCall,
+        beside: Sequence[ToolCall],
         now: int,
         named: Named | None,
         proof: Proof | None,
         *,
         doubted: bool,
     ) -> Decision | None:
-        """The decision on a call that tells nothing new of its session and comes in order; else None."""
+        """The decision on a call that tells nothing new of its session and comes in order; else None.
+
+        `beside` as in `Monitor.decide`.
+        """
         if self._tells_more(session, call, named, proof, doubted=doubted):
             return None
-        call_judge = self._call_judge
+        for each in beside:
+            if each.attributes is not call.attributes or each.agent != call.agent:
+                return None
         found: list[SpecDecision] = []
         for judge in session.judges:
             if judge.comparison is not None:
                 continue
-            token = call_judge.token(judge, call)
+            token = self._call_judge.token(judge, call)
             if token is None:
                 continue
-            judgement = session.judgement(judge, part_of(judge, call) if judge.parted else "")
-            at = call_judge.at(judge, call, now)
-            if judgement is None or _is_late(judgement, at) or judgement.log.in_flight():
+            decided = self._under(session, judge, call, token, beside, now)
+            if decided is None:
                 return None
-            preview = judgement.preview(call, token, at)
-            if preview is None:
-                return None
-            code, before = preview
-            harmful = code >= HARMFUL
-            outcomes = outcomes_next(judge, judgement.readings, token, harmful=harmful)
-            certain = not harmful or judge.is_certain_call(before, token)
-            step: Step = built(Step, (0, code, before, before))
-            tool = self._tool(call) if harmful else call.tool
-            found.append(_spec_decision(judge, token, tool, step, code, outcomes, certain))
+            found.append(decided)
         return _decision(found)
+
+    def _under(
+        self,
+        session: Session,
+        judge: Judge,
+        call: ToolCall,
+        token: int,
+        beside: Sequence[ToolCall],
+        now: int,
+    ) -> SpecDecision | None:
+        """What one spec says, if the call and those beside it began behind all others."""
+        part = part_of(judge, call) if judge.parted else ""
+        judgement = session.judgement(judge, part)
+        at = self._call_judge.at(judge, call, now)
+        if judgement is None or _is_late(judgement, at):
+            return None
+        flying = self._flying(judge, part, beside, judgement, now) if beside else []
+        preview = judgement.preview(call, token, at)
+        if preview is None or flying is None:
+            return None
+        code, before = preview
+        begun = judgement.log.in_flight()
+        if flying:
+            position = certain_head(judgement)
+            if position is None or begun:
+                return None
+            run = judgement.head.copy()
+            for each in flying:
+                run.step(judge, each)
+            code, before = run.peek(judge, token), run.position
+            outcomes = outcomes_beside(judge, position, flying, token)
+        elif begun:
+            amid = outcomes_amid(judgement, begun, token, at)
+            if amid is None:
+                return None
+            outcomes = amid
+        else:
+            outcomes = outcomes_behind(judgement, token)
+        certain = code < HARMFUL or judge.is_certain_call(before, token)
+        step: Step = built(Step, (0, code, before, before))
+        wrong = code >= HARMFUL or outcomes.rises
+        tool = self._tool(call) if wrong else call.tool
+        return _spec_decision(judge, token, tool, step, code, outcomes, certain)
+
+    def _flying(
+        self,
+        judge: Judge,
+        part: str,
+        beside: Sequence[ToolCall],
+        judgement: Judgement,
+        now: int,
+    ) -> list[int] | None:
+        """The tokens of the calls beside a call, if they began one after the other and behind all others."""
+        found: list[int] = []
+        behind = judgement.log.tail_end
+        for each in beside:
+            at = self._call_judge.at(judge, each, now)
+            if at <= behind or each.end_ns > each.start_ns:
+                return None
+            behind = at
+            token = self._call_judge.token(judge, each)
+            if token is not None and (not judge.parted or part_of(judge, each) == part):
+                found.append(token)
+        return found
 
     def _tells_more(
         self,
@@ -155,6 +221,8 @@ class Rehearsal:
         self._names = BorrowedNames(names)
         self._accounting = Uncounted(self._names)
         self._call_judge = call_judge.twin(self._accounting, self._names)
+        self._walked: dict[Judgement, dict[int, Step]] = {}
+        self._possibly: dict[Judgement, dict[int, Step]] = {}
         self._before = [
             (judge, judge.skewed, judge.left_out) for judge in call_judge.judges(session)
         ]
@@ -210,9 +278,32 @@ class Rehearsal:
         call_judge.bind(session, call.attributes, now)
         call_judge.take(session, call, now)
 
-    def decide(self, call: ToolCall, now: int) -> Decision:
-        """The decision on a call that was observed."""
-        found: list[SpecDecision] = []
+    def decide(self, calls: Sequence[ToolCall], now: int) -> list[Decision]:
+        """The decisions on calls of one question that were observed."""
+        by_call = [self._cases(call, now) for call in calls]
+        self._search([case for cases in by_call for case in cases])
+        searched = [[case for case in cases if case.among is not None] for cases in by_call]
+        risen = go_ahead([[case.under() for case in cases] for cases in searched])
+        for cases, rises in zip(searched, risen, strict=True):
+            for case, each in zip(cases, rises, strict=True):
+                case.rises = each
+        return [_decision([self._judged(case) for case in cases]) for cases in by_call]
+
+    def _search(self, cases: Sequence[_Case]) -> None:
+        """Finds the calls that each call is among."""
+        asked: dict[Judgement, list[_Case]] = {}
+        for case in cases:
+            if not case.is_late and case.token != CONTROL_TOKEN:
+                asked.setdefault(case.judgement, []).append(case)
+        for judgement, mine in asked.items():
+            places = sorted({case.place for case in mine})
+            among = concurrent_calls(judgement, places, Budget())
+            for case in mine:
+                case.among = among[case.place]
+
+    def _cases(self, call: ToolCall, now: int) -> list[_Case]:
+        """The call under each spec that judges it."""
+        found: list[_Case] = []
         for judge in self._session.judges:
             if judge.comparison is not None:
                 continue
@@ -221,22 +312,65 @@ class Rehearsal:
             place = judgement.log.find_last(call.span_id) if judgement is not None else None
             if judgement is not None and place is not None:
                 late = _is_late(judgement, self._call_judge.at(judge, call, now))
-                found.append(self._judged(judgement, place, late=late))
-        return _decision(found)
+                found.append(_Case(judgement, place, is_late=late))
+        return found
 
-    def _judged(self, judgement: Judgement, place: int, *, late: bool) -> SpecDecision:
+    def _judged(self, case: _Case) -> SpecDecision:
         """The decision that the verdict on a step is."""
-        judge, token = judgement.judge, judgement.token(place)
-        step = next(each for each in judgement.walk() if each.place == place)
+        judgement, place, judge = case.judgement, case.place, case.judgement.judge
+        step = self._steps(judgement)[place]
         code = step.code
-        for possible in judgement.possible_harms():
-            if possible.place == place:
-                step = possible
+        step = self._possible(judgement).get(place, step)
         harmful = step.code >= HARMFUL
         certain = not harmful or judgement.is_certain_call(place, step.before)
         tool = self._names.text(judgement.log.tool(place))
-        outcomes = _outcomes(judgement, place, late=late)
-        return _spec_decision(judge, token, tool, step, code, outcomes, certain)
+        outcomes = case.outcomes()
+        return _spec_decision(judge, case.token, tool, step, code, outcomes, certain)
+
+    def _steps(self, judgement: Judgement) -> dict[int, Step]:
+        """The steps of a judgement by place: walked once."""
+        found = self._walked.get(judgement)
+        if found is None:
+            found = self._walked[judgement] = {each.place: each for each in judgement.walk()}
+        return found
+
+    def _possible(self, judgement: Judgement) -> dict[int, Step]:
+        """Its possible harms by place: looked for once."""
+        found = self._possibly.get(judgement)
+        if found is None:
+            harms = judgement.possible_harms()
+            found = self._possibly[judgement] = {each.place: each for each in harms}
+        return found
+
+
+class _Case:
+    """A call that was observed, under one spec."""
+
+    __slots__ = ("among", "is_late", "judgement", "place", "rises", "token")
+
+    def __init__(self, judgement: Judgement, place: int, *, is_late: bool) -> None:
+        self.judgement = judgement
+        self.place = place
+        self.token = judgement.token(place)
+        self.is_late = is_late
+        """True if its place is among the folded steps."""
+        self.among: tuple[ConcurrentCalls, int] | None = None
+        """The calls that it is among, and its number there; None if it is late, or a control call."""
+        self.rises: bool | None = None
+
+    def under(self) -> UnderSpec:
+        """The call among the others."""
+        assert self.among is not None
+        blocks = self.judgement.judge.spec.enforce == "block"
+        return UnderSpec(*self.among, self.token, blocks)
+
+    def outcomes(self) -> Outcomes:
+        """What it may be, once all calls of the question are decided."""
+        if self.among is not None:
+            among, number = self.among
+            return among.outcomes(number, rises=self.rises)
+        judge = self.judgement.judge
+        return outcomes_anywhere(judge, self.token) if self.is_late else RIGHT
 
 
 def overlapping(calls: Sequence[ToolCall]) -> list[ToolCall]:
@@ -251,27 +385,6 @@ def overlapping(calls: Sequence[ToolCall]) -> list[ToolCall]:
 def _is_late(judgement: Judgement, at: int) -> bool:
     """True if the call's place is among the folded steps."""
     return judgement.base is not None and at < judgement.base.at
-
-
-def _outcomes(judgement: Judgement, place: int, *, late: bool) -> Outcomes:
-    """What the call at a place may be.
-
-    Calls in flight may take effect at any later time: they overlap all siblings that began since.
-    """
-    log, judge = judgement.log, judgement.judge
-    if late:
-        return outcomes_anywhere(judge, judgement.token(place))
-    found, flying, end = outcomes_at(judgement, place), log.in_flight(), len(log) - 1
-    alone = not flying or flying == [end] == [place]
-    if alone or (found.right and found.wrong):
-        return found
-    twin, last = judgement.copy(), log.at(end)
-    for each in flying:
-        if log.row(each).end <= last:
-            twin.log.extend(each, last + 1)
-    wide = outcomes_at(twin, place)
-    right, wrong = found.right or wide.right, found.wrong or wide.wrong
-    return Outcomes(right, wrong, ("calls_in_flight",) if right and wrong else ())
 
 
 def _spec_decision(
@@ -294,14 +407,21 @@ def _spec_decision(
         outcomes: what the call may be.
         certain: as `Verdict.certain_call`.
     """
-    spec, before = judge.spec, step.before
-    kind, _ = CODES[counted]
-    _, reason = CODES[step.code]
-    harmful, state = step.code >= HARMFUL, judge.state(before)
-    if not outcomes.wrong:
-        answer = Answer.ALLOW
+    spec, before, code = judge.spec, step.before, step.code
+    if outcomes.rises:
+        answer = Answer.DENY
+        if code < HARMFUL and outcomes.refused is not None:
+            before = outcomes.refused
+            code = code_of(judge.reason(before, token, -1))
+        if counted < HARMFUL <= code:
+            counted, certain = code, not outcomes.right
+    elif outcomes.wrong:
+        answer = Answer.UNKNOWN
     else:
-        answer = Answer.UNKNOWN if outcomes.right else Answer.DENY
+        answer = Answer.ALLOW
+    kind, _ = CODES[counted]
+    _, reason = CODES[code]
+    harmful, state = code >= HARMFUL, judge.state(before)
     fields = (
         spec.id,
         spec.version,
@@ -317,7 +437,8 @@ def _spec_decision(
         judge.constraint(before, token) if harmful else None,
         state,
         certain,
-        outcomes.missing,
+        outcomes.missing if answer is Answer.UNKNOWN else (),
+        "calls_in_flight" if outcomes.waits else None,
     )
     found: SpecDecision = built(SpecDecision, fields)
     return found

@@ -65,7 +65,7 @@ CONTROL_TOKEN: Final = 0xFFFF
 Compared = tuple[float | None, float | None, float | None]
 """PC, PC-KTC and PC+HLR of a condensed path; None if undefined, or not kept."""
 
-_Group = tuple[Position, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+_Group = tuple[Position, tuple[int, ...], tuple[int, ...], tuple[int, ...], bool]
 """Everything that the order of overlapping calls depends on."""
 
 _CODE_OF: Final = {reason: HARMFUL + index for index, reason in enumerate(Reason)}
@@ -110,6 +110,7 @@ class Judge:
 
     __slots__ = (
         "_allowed",
+        "_alone",
         "_compared",
         "_compared_tokens",
         "_explained",
@@ -205,6 +206,7 @@ class Judge:
         self._explained: dict[tuple[Position, int, Reason], str] = {}
         self._orders: dict[_Group, Order] = {}
         self._ordered = 0
+        self._alone: dict[int, Stepper] = {}
         self._compared: dict[bytes, Compared] = {}
         self._compared_tokens = 0
 
@@ -213,6 +215,8 @@ class Judge:
         before: Position,
         tokens: tuple[int, ...],
         times: tuple[tuple[int, int], ...],
+        *,
+        strict: bool | None = None,
     ) -> Order:
         """The order in which overlapping siblings are judged (`monitor.session.overlap.order`), cached.
 
@@ -220,18 +224,40 @@ class Judge:
             before: the position before them.
             tokens: of the calls, in start order.
             times: (start, end) of each.
+            strict: False for the order with the fewest harms; None as the spec says.
         """
+        strict = self.strict if strict is None else strict
         spans = spans_of(times)
-        key = (before, tokens, tuple(spans.ended), tuple(spans.by_end))
+        key = (before, tokens, tuple(spans.ended), tuple(spans.by_end), strict)
         found = self._orders.get(key)
         if found is None:
-            found = order(self.stepper, before, tokens, spans, strict=self.strict)
+            found = order(self.stepper, before, tokens, spans, strict=strict)
             if self._ordered > _ORDERED_MAX:
                 self._orders.clear()
                 self._ordered = 0
             self._orders[key] = found
             self._ordered += len(tokens) * (1 + len(found.every)) + _EACH
         return found
+
+    def under(self, constraint: int) -> Stepper:
+        """The stepper of one constraint alone, cached."""
+        found = self._alone.get(constraint)
+        if found is None:
+            assert isinstance(self.machine, SideBySide)
+            lone = self.machine.alone(constraint)
+            found = self._alone[constraint] = self.stepper.under(lone)
+        return found
+
+    def reached(self, positions: Iterable[Position], tokens: Iterable[int]) -> Position:
+        """Every state that calls lead to, in any number and order, each without cost.
+
+        Args:
+            positions: before the calls.
+            tokens: of the calls.
+        """
+        stepper = self.stepper
+        symbols = {symbol for token in tokens for symbol in stepper.readings(token)}
+        return stepper.loose(stepper.reach(stepper.union(positions), tuple(sorted(symbols))))
 
     def compared(self, path: bytes) -> Compared | None:
         """The cached scores of a condensed path (its tokens, two bytes each), if any.

@@ -658,10 +658,15 @@ class Judgement:
             yield taken_of(replay, steps, self.folded), position
 
     @property
+    def widest(self) -> Run:
+        """The run after all steps in the reading that allows for everything."""
+        rival = self._rival
+        return self.head if rival is None or self._swapped else rival
+
+    @property
     def possible(self) -> Position:
         """All states the session may be in, in every reading."""
-        rival = self._rival
-        return self.head.position if rival is None or self._swapped else rival.position
+        return self.widest.position
 
     def walk(self, end: int | None = None) -> list[Step]:
         """Steps the log from the checkpoint in the order taken, up to before `end` or to its end."""

@@ -1,212 +1,324 @@
-"""What a call may be, in all worlds that are possible: harmless in some, harmful in some.
+"""Where a session may be before calls that are asked about, in all worlds that are possible.
 
-Idea: a verdict follows the best order of overlapping calls (or the worst), and the states with the
-fewest harms. Before a call is made it matters what else may be true. So every state that the session
-may be in before the call is collected: those of all readings of the session, of all ways through
-overlapping calls, and of all orders of the calls that overlap this one. In each of them the call is
-right or wrong, or either, if its arguments are not known.
+Idea: a verdict follows one order of overlapping calls, and the states with the fewest harms. Before a call is made it
+matters what else may be true. So every position that the session may be in is collected, each with the fewest harms
+that lead to it (`positions_before`): by all ways through overlapping calls, and in the reading that allows for all that
+may be missing. Behind the first call in flight, all orders of the calls are possible that keep "ended before it started"
+(`concurrent_calls`).
 
-Invariant: no possible state is missing. What bounds leave out makes the call both right and wrong.
+A call in flight may take effect at any later time, whoever makes it: it overlaps all later calls, also those of other
+parents and traces.
 
-Example: `approve` and `pay` overlap, and the policy asks for `approve` first. `pay` may have come
-first, where it is wrong, or second, where it is right. Its order is what is missing.
+Invariant: no possible position is missing. If bounds leave some out, a call is right or wrong only if it is so in every
+state that the calls can lead to.
+
+Example: `approve` and `pay` overlap, and the policy asks for `approve` first. `pay` may have come first, where it is
+wrong, or second, where it is right. Its order is what is missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Sequence
 
-from monitor.automaton.position import Position, Stepper
-from monitor.decision import Missing
+from monitor.automaton.position import Outcome, Position
+from monitor.session.concurrent_calls import ConcurrentCalls, Outcomes, outcomes_at
 from monitor.session.judge import CONTROL_TOKEN, Judge
 from monitor.session.judgement import Judgement
-from monitor.session.overlap.chains import Spans, spans_of
+from monitor.session.overlap.all_orders import Budget
+from monitor.session.overlap.chain_merges import ENDS_MAX
 from monitor.session.replay import Replay, Stretch
-from monitor.session.run import Run
+from monitor.visibility.gap import EVER
+from monitor.visibility.sight import between
 
-__all__ = ["Outcomes", "outcomes_anywhere", "outcomes_at", "outcomes_next"]
+__all__ = [
+    "RIGHT",
+    "certain_head",
+    "concurrent_calls",
+    "outcomes_amid",
+    "outcomes_anywhere",
+    "outcomes_behind",
+    "outcomes_beside",
+]
 
-STEPS_MAX: Final = 2_048
-"""Limit of the steps that are tried of calls that overlap the call: about a millisecond."""
+Costs = dict[Position, int]
+"""Positions, each with the fewest harms that lead to it."""
 
-
-class Outcomes(NamedTuple):
-    """What a call may be."""
-
-    right: bool
-    """It is harmless in some possible world."""
-    wrong: bool
-    """It is harmful in some possible world."""
-    missing: tuple[Missing, ...]
-    """What is not known and would decide; () unless it is both."""
-
-
-_RIGHT: Final = Outcomes(True, False, ())
-_WRONG: Final = Outcomes(False, True, ())
+RIGHT = Outcomes(True, False, False)
 
 
-class _Before(NamedTuple):
-    """Where a session may be before a call, by one reading."""
+def outcomes_behind(judgement: Judgement, token: int) -> Outcomes:
+    """What a call behind all others may be, if none of them is in flight."""
+    if token == CONTROL_TOKEN:
+        return RIGHT
+    judge, position = judgement.judge, certain_head(judgement)
+    if position is None:
+        costs = positions_before(judgement, len(judgement.log))
+        costs = {_reached(judgement): 0} if costs is None else costs
+        found = ConcurrentCalls(judge, costs, [token], [(0, 1)], (0,), (), Budget())
+        return found.outcomes(0, rises=found.rises(0))
+    harmful = judge.stepper.step(position, token).outcome is Outcome.HARMFUL
+    if token < judge.plain and isinstance(position, int):
+        return Outcomes(False, True, True, (), False, position) if harmful else RIGHT
+    outcomes = outcomes_at(judge, token, (position,))
+    if not harmful:
+        return outcomes
+    return outcomes._replace(rises=True, missing=(), refused=position)
 
-    positions: Collection[Position]
-    whole: bool
-    """False if it may be elsewhere, too."""
 
-
-def outcomes_next(
-    judge: Judge, readings: Sequence[Run], token: int, *, harmful: bool
+def outcomes_beside(
+    judge: Judge, before: Position, flying: Sequence[int], token: int
 ) -> Outcomes:
-    """What a call behind all others may be.
+    """What a call may be beside calls in flight, which began behind all others.
 
     Args:
         judge: of the spec.
-        readings: the runs after all calls so far, one for each reading.
+        before: the position before all of them.
+        flying: tokens of the calls in flight.
         token: of the call.
-        harmful: whether its verdict is harmful.
     """
-    first = readings[0]
     if token == CONTROL_TOKEN:
-        return _RIGHT
-    one = token < judge.plain and len(readings) == 1 and first.ways is None and first.whole
-    if one and isinstance(first.position, int):
-        return _WRONG if harmful else _RIGHT
-    return _outcomes(judge, token, [_behind(run) for run in readings])
+        return RIGHT
+    tokens = [each for each in flying if each != CONTROL_TOKEN]
+    own, times = len(tokens), [(0, 1)] * (len(tokens) + 1)
+    found = ConcurrentCalls(
+        judge, {before: 0}, [*tokens, token], times, (own,), range(own), Budget()
+    )
+    return found.outcomes(own, rises=found.rises(own))
+
+
+def outcomes_amid(
+    judgement: Judgement, flying: Sequence[int], token: int, at: int
+) -> Outcomes | None:
+    """What a call behind all others may be, if some of them are in flight.
+
+    Args:
+        judgement: has the others.
+        flying: the places of those in flight.
+        token: of the call.
+        at: its time in the order.
+
+    Returns:
+        None if calls may be missing there, or there are too many orders of earlier ones.
+    """
+    if token == CONTROL_TOKEN:
+        return RIGHT
+    judge, log, replay = judgement.judge, judgement.log, judgement.replays()[-1]
+    first = _begin(replay, flying[0]) if log.grouped else flying[0]
+    if between(replay.windows, log.at(first), at):
+        return None
+    costs = positions_before(judgement, first)
+    if costs is None:
+        return None
+    times = log.possible_times(first, flying, at)
+    places = [place for place in range(first, len(log)) if log.token(place) != CONTROL_TOKEN]
+    number, own = {place: each for each, place in enumerate(places)}, len(places)
+    found = ConcurrentCalls(
+        judge,
+        costs,
+        [*[replay.token(place) for place in places], token],
+        [*[times[place - first] for place in places], (at, at + 1)],
+        (own,),
+        [number[place] for place in flying if place in number],
+        Budget(),
+    )
+    return found.outcomes(own, rises=found.rises(own))
+
+
+def certain_head(judgement: Judgement) -> Position | None:
+    """The position behind all calls, if it holds every world; None if others are possible."""
+    head, judge = judgement.widest, judgement.judge
+    if head.ways is not None or not head.whole:
+        return None
+    # An episode may be read to have begun for certain that has begun in some worlds only.
+    return None if judge.once is not None and not head.exact else head.position
 
 
 def outcomes_anywhere(judge: Judge, token: int) -> Outcomes:
     """What a call may be of which it is not known where in the session it belongs."""
     if token == CONTROL_TOKEN:
-        return _RIGHT
-    found = _outcomes(judge, token, [_Before([judge.anywhere], True)])
+        return RIGHT
+    found = outcomes_at(judge, token, [judge.anywhere])
+    if found.rises:
+        return found._replace(refused=judge.anywhere)
     return found._replace(missing=("order",)) if found.missing else found
 
 
-def outcomes_at(judgement: Judgement, place: int) -> Outcomes:
-    """What the call at a place of the log may be."""
-    judge, token = judgement.judge, judgement.token(place)
-    if token == CONTROL_TOKEN:
-        return _RIGHT
-    return _outcomes(judge, token, _before(judgement, place))
-
-
-def _behind(run: Run) -> _Before:
-    ways = run.ways
-    return _Before(
-        [run.position] if ways is None else [way.position for way in ways], run.whole
-    )
-
-
-def _outcomes(judge: Judge, token: int, readings: Sequence[_Before]) -> Outcomes:
-    stepper = judge.stepper
-    missing: set[Missing] = set()
-    found: set[tuple[bool, bool]] = set()
-    for positions, whole in readings:
-        chances = {position: stepper.chances(position, token) for position in positions}
-        for position, (right, wrong) in chances.items():
-            if right and wrong:
-                if not judge.is_certain(token):
-                    missing.add("arguments")
-                if not isinstance(position, int):
-                    missing.add("earlier_calls")
-        if not whole or len(set(chances.values())) > 1:
-            missing.add("order")
-        may_be_right = not whole or any(each.right for each in chances.values())
-        may_be_wrong = not whole or any(each.wrong for each in chances.values())
-        found.add((may_be_right, may_be_wrong))
-    if len(found) > 1:
-        missing.add("earlier_calls")
-    is_right, is_wrong = any(right for right, _ in found), any(wrong for _, wrong in found)
-    if not (is_right and is_wrong):
-        return _RIGHT if is_right else _WRONG
-    return Outcomes(True, True, tuple(sorted(missing)))
-
-
-def _before(judgement: Judgement, place: int) -> list[_Before]:
-    """Where the session may be before the step at a place, by each reading."""
-    readings = list(zip(judgement.replays(), judgement.origins(), strict=True))
-    for stretch in readings[0][0].stretches(0):
-        if stretch.together and stretch.first <= place < stretch.end:
-            return [_amid(replay, run, stretch, place) for replay, run in readings]
-        if stretch.first >= place:
-            break
-        before = stretch._replace(end=min(stretch.end, place))
-        for replay, run in readings:
-            replay.step(run, before, [])
-    for replay, run in readings:
-        replay.approach(run, place)
-    return [_behind(run) for _, run in readings]
-
-
-def _amid(replay: Replay, run: Run, stretch: Stretch, place: int) -> _Before:
-    """Where the session may be before a call of a group, from a run before the group."""
-    judge, log = replay.judge, replay.log
-    replay.approach(run, stretch.first)
-    amid = replay.amid(run, stretch.first, stretch.end)
-    if amid is not None:
-        return _Before([amid], True)
-    group = range(stretch.first, stretch.end)
-    judged = [each for each in group if log.token(each) != CONTROL_TOKEN]
-    times = log.group_times(stretch.first, stretch.end)
-    spans = spans_of([times[each - stretch.first] for each in judged])
-    starts = _behind(run)
-    tokens = [replay.token(each) for each in judged]
-    found = _orders(judge.stepper, starts.positions, tokens, spans, judged.index(place))
-    return found._replace(whole=found.whole and starts.whole)
-
-
-def _orders(
-    stepper: Stepper,
-    starts: Collection[Position],
-    tokens: Sequence[int],
-    spans: Spans,
-    own: int,
-) -> _Before:
-    """The positions before one of some overlapping calls, by all orders that they may have had.
+def concurrent_calls(
+    judgement: Judgement, asked: Sequence[int], budget: Budget
+) -> dict[int, tuple[ConcurrentCalls, int]]:
+    """Calls that are asked about, and those that may take effect before or after them.
 
     Args:
-        stepper: of the spec.
-        starts: positions before the calls.
-        tokens: of the calls, in start order.
-        spans: of the calls.
-        own: place of the one.
+        judgement: whose log has all of them.
+        asked: the places of those that are asked about, ascending; none is a control call.
+        budget: what the searches may take.
+
+    Returns:
+        By place, the calls that it is among, and its number there.
     """
-    after = [sum(1 << place for place in spans.by_end[:ended]) for ended in spans.ended]
-    others = [place for place in _related(stepper, starts, tokens, own) if place != own]
-    # What ended before a call that ended before another ended before that one, too. So calls without
-    # influence may be left out.
-    kept = sum(1 << place for place in others)
-    found: set[Position] = set()
-    seen = {(0, position) for position in starts}
-    todo, steps = list(seen), 0
-    while todo:
-        done, position = todo.pop()
-        if not after[own] & kept & ~done:
-            found.add(position)
-        for place in others:
-            if done >> place & 1 or after[place] >> own & 1 or after[place] & kept & ~done:
-                continue
-            steps += 1
-            if steps > STEPS_MAX:
-                return _Before(found, False)
-            end, _ = stepper.step(position, tokens[place])
-            node = (done | 1 << place, end)
-            if node not in seen:
-                seen.add(node)
-                todo.append(node)
-    return _Before(found, True)
+    judge, log, replay = judgement.judge, judgement.log, judgement.replays()[-1]
+    flying = log.in_flight()
+    first = _begin(replay, min([*asked, *flying]))
+    costs = positions_before(judgement, first)
+    if costs is None:
+        return _one_by_one(replay, asked, _reached(judgement), budget)
+    amid = _amid(replay, costs, first)
+    if amid is not None:
+        return _one_by_one(replay, asked, amid, budget)
+    places = [place for place in range(first, len(log)) if log.token(place) != CONTROL_TOKEN]
+    # Calls of one question are made in parallel, whoever makes them.
+    overlapping = {*flying, *asked} if len(asked) > 1 else flying
+    times = log.possible_times(
+        first, [place for place in overlapping if place >= first], log.at(len(log) - 1)
+    )
+    number = {place: each for each, place in enumerate(places)}
+    found = ConcurrentCalls(
+        judge,
+        costs,
+        [replay.token(place) for place in places],
+        [times[place - first] for place in places],
+        {number[place] for place in asked},
+        {number[place] for place in flying if place in number},
+        budget,
+    )
+    return {place: (found, number[place]) for place in asked}
 
 
-def _related(
-    stepper: Stepper, starts: Collection[Position], tokens: Sequence[int], own: int
-) -> list[int]:
-    """The places of the calls that may have influence on one of them, through any others."""
-    if not all(isinstance(position, int) for position in starts):
-        return [place for place, token in enumerate(tokens) if stepper.heeds[token]]
-    heeds, before = stepper.heeds[tokens[own]], 0
-    while heeds != before:
-        before = heeds
-        for token in tokens:
-            if stepper.heeds[token] & heeds:
-                heeds |= stepper.heeds[token]
-    return [place for place, token in enumerate(tokens) if stepper.heeds[token] & heeds]
+def _one_by_one(
+    replay: Replay, asked: Sequence[int], position: Position, budget: Budget
+) -> dict[int, tuple[ConcurrentCalls, int]]:
+    """Calls that may find their session at one position, whatever the calls beside them do."""
+    judge, starts = replay.judge, {position: 0}
+    return {
+        place: (
+            ConcurrentCalls(judge, starts, [replay.token(place)], [(0, 1)], {0}, (), budget),
+            0,
+        )
+        for place in asked
+    }
+
+
+def _amid(replay: Replay, costs: Costs, first: int) -> Position | None:
+    """Where each call from a place on may come, if calls may be missing among them; None if none may be."""
+    log, judge = replay.log, replay.judge
+    tools = between(replay.windows, log.at(first), log.at(len(log) - 1))
+    if not tools:
+        return None
+    missing = judge.missing(tools) if None not in tools else judge.every
+    tokens = {replay.token(place) for place in range(first, len(log))} - {CONTROL_TOKEN}
+    return judge.anywhere if None in tools else judge.reached(costs, {*tokens, *missing})
+
+
+def _begin(replay: Replay, place: int) -> int:
+    """The first step of the group that a step is in; the step itself if it is in none."""
+    for stretch in replay.stretches(0):
+        if stretch.first > place:
+            break
+        if stretch.together and stretch.end > place:
+            return stretch.first
+    return place
+
+
+def _reached(judgement: Judgement) -> Position:
+    """Every state that the calls of the log can lead to, in any order and number."""
+    replay, origin = judgement.replays()[-1], judgement.origins()[-1]
+    if replay.windows:
+        return judgement.judge.anywhere
+    tokens = {replay.token(place) for place in range(len(replay.log))} - {CONTROL_TOKEN}
+    return judgement.judge.reached([way.position for way in origin.ways or [origin]], tokens)
+
+
+def positions_before(judgement: Judgement, place: int) -> Costs | None:
+    """Where the session may be before a step that is in no group, or is the first of one.
+
+    Behind the last step, `place` is the length of the log. None if there are too many orders of overlapping calls for
+    all of them to be tried.
+    """
+    costs, replay = _origin(judgement), judgement.replays()[-1]
+    if costs is None:
+        return None
+    last = replay.begin_ns
+    for stretch in replay.stretches(0, place):
+        costs = _through(replay, stretch, costs, last)
+        if costs is None:
+            return None
+        last = replay.log.at(stretch.end - 1)
+        if len(costs) > ENDS_MAX:
+            least = min(costs.values())
+            behind = [harms - least for harms in costs.values()]
+            costs = {judgement.judge.stepper.union(costs, behind): least}
+    behind_ns = replay.log.at(place) if place < len(replay.log) else EVER
+    return _passed(replay, costs, last, behind_ns)
+
+
+def _origin(judgement: Judgement) -> Costs | None:
+    """The positions before the log, in the reading that allows for everything."""
+    run = judgement.origins()[-1]
+    if not run.whole:
+        return None
+    if run.ways is None:
+        return {run.position: 0}
+    # The ways of a strict spec have the most harms of their orders, not the fewest.
+    strict, least = judgement.judge.strict, run.tally.harmful_steps
+    return {way.position: 0 if strict else way.tally.harmful_steps - least for way in run.ways}
+
+
+def _through(replay: Replay, stretch: Stretch, costs: Costs, last: int) -> Costs | None:
+    """The positions behind a stretch; None if not all orders of a group can be tried.
+
+    `last` is the time of the step before it.
+    """
+    log, judge = replay.log, replay.judge
+    places = [p for p in range(stretch.first, stretch.end) if log.token(p) != CONTROL_TOKEN]
+    if not stretch.together:
+        for place in range(stretch.first, stretch.end):
+            costs, last = _passed(replay, costs, last, log.at(place)), log.at(place)
+            if log.token(place) != CONTROL_TOKEN:
+                costs = _stepped(judge, costs, replay.token(place))
+        return costs
+    costs = _passed(replay, costs, last, log.at(stretch.first))
+    tools = between(replay.windows, log.at(stretch.first), log.at(stretch.end - 1))
+    tokens = tuple([replay.token(place) for place in places])
+    if tools:
+        missing = judge.missing(tools) if None not in tools else ()
+        return {
+            judge.anywhere if None in tools else judge.reached(costs, {*tokens, *missing}): 0
+        }
+    times = log.group_times(stretch.first, stretch.end)
+    mine = tuple([times[place - stretch.first] for place in places])
+    after: Costs = {}
+    for position, harms in costs.items():
+        found = judge.order(position, tokens, mine, strict=False)
+        if not found.listed:
+            return None
+        for end in found.every:
+            _put(after, end.position, harms + end.harms)
+    return after
+
+
+def _passed(replay: Replay, costs: Costs, before_ns: int, after_ns: int) -> Costs:
+    """The positions behind the time between two steps, in which calls may be missing."""
+    tools = between(replay.windows, before_ns, after_ns) if replay.windows else ()
+    if not tools:
+        return costs
+    if None in tools:
+        return {replay.judge.anywhere: 0}
+    after: Costs = {}
+    for position, harms in costs.items():
+        reach = replay.judge.stepper.reach(position, replay.judge.missing(tools))
+        _put(after, reach, harms)
+    return after
+
+
+def _stepped(judge: Judge, costs: Costs, token: int) -> Costs:
+    after: Costs = {}
+    for position, harms in costs.items():
+        end, outcome = judge.stepper.step(position, token)
+        _put(after, end, harms + (outcome is Outcome.HARMFUL))
+    return after
+
+
+def _put(costs: Costs, position: Position, harms: int) -> None:
+    known = costs.get(position)
+    if known is None or harms < known:
+        costs[position] = harms

@@ -519,6 +519,12 @@ class SideBySide:
                     break
         return found
 
+    def moved(self, state: int, constraint: int, digit: int) -> int:
+        """The state in which one constraint has another state of its own."""
+        weight = self._weights[constraint]
+        radix = len(self.constraints[constraint].automaton.states)
+        return state + (digit - state // weight % radix) * weight
+
     def alone(self, constraint: int) -> SideBySide:
         """One of the constraints as a machine of its own, over the same symbols."""
         return self.among((constraint,))

@@ -1,9 +1,10 @@
 """Decisions in small sessions, compared with all worlds that are possible.
 
 A world fixes what is not known: the state that a joined session begins in, the arguments of its calls,
-and the order of siblings that overlap. A call in flight overlaps all its later siblings. The oracle
+and the order of siblings that overlap. A call in flight overlaps all later calls, whoever makes them. The oracle
 walks the automaton through each order that keeps "ended before it started", in all states at once. A
-call may be allowed only if it is harmless in every world, and denied only if it is harmful in every one.
+call may be allowed only if it is harmless in every world. It is denied exactly if the least number of harms, over
+all worlds, rises with it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import permutations
+from itertools import combinations, permutations, product
 from typing import NamedTuple
 
 import pytest
@@ -21,7 +22,7 @@ from monitor import Limits, Monitor
 from monitor.decision import Answer, Decision
 from monitor.judging.decide_calls import overlapping
 from monitor.limits import SECOND
-from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.records import Evidence, Kind, SessionKey, ToolCall
 from monitor.spec.spec import Spec
 from tests.exhaustive.test_completions import Made, everywhere, one_step, policy, task
 
@@ -33,10 +34,12 @@ class Asked(NamedTuple):
     """A call, and all that it may have been."""
 
     call: ToolCall
-    made: Made
+    tokens: frozenset[int]
 
 
-def asked(dice: random.Random, number: int, start: int, parents: int, *, gaps: bool) -> Asked:
+def asked(
+    dice: random.Random, spec: Spec, number: int, start: int, parents: int, *, gaps: bool
+) -> Asked:
     """A call of one of the parents; it may have no arguments on the wire, and may not have ended."""
     made, length = Made(dice), dice.choice((0, 0, 1, 3, 8))
     evidence = dice.choice((Evidence.EXECUTED, Evidence.EXECUTED, *IN_FLIGHT))
@@ -50,34 +53,67 @@ def asked(dice: random.Random, number: int, start: int, parents: int, *, gaps: b
         *(parent.to_bytes(8, "big"), "", evidence, {"service.name": "x"}),
         gaps=gaps,
     )
-    return Asked(call, made)
+    return Asked(call, frozenset(made.tokens(spec)))
 
 
-def worlds(spec: Spec, calls: Sequence[Asked], own: Asked, starts: frozenset[int]) -> set[bool]:
-    """Whether the call is harmful, in each possible world."""
-    placed = sorted(calls, key=lambda each: _order(each.call))
-    last = max(each.call.start_ns for each in calls) + 1
-    ends = [last if each.call.evidence in IN_FLIGHT else each.call.end_ns for each in placed]
-    first: dict[int, set[int]] = {}
-    for place, (call, _) in enumerate(placed):
-        first[place] = set()
-        for other, (before, _) in enumerate(placed):
-            siblings = before.parent_span_id == call.parent_span_id
-            end = max(ends[other], before.start_ns) if siblings else before.start_ns
-            if (end, other) < (call.start_ns, place):
-                first[place].add(other)
+class Truth(NamedTuple):
+    """What is so in all possible worlds."""
+
+    harmful: frozenset[bool]
+    """Whether the call is harmful, in each world."""
+    rises: bool
+    """Whether the least number of harms rises with it."""
+
+
+def worlds(spec: Spec, calls: Sequence[Asked], own: Asked, starts: frozenset[int]) -> Truth:
+    """Walks every order of the calls, with the call and without it."""
     found: set[bool] = set()
+    with_it = least(spec, calls, starts, own, found)
+    others = [each for each in calls if each is not own]
+    return Truth(frozenset(found), with_it > least(spec, others, starts))
+
+
+def least(
+    spec: Spec,
+    calls: Sequence[Asked],
+    starts: frozenset[int],
+    own: Asked | None = None,
+    found: set[bool] | None = None,
+) -> int:
+    """The least number of harms of any order and world; `found` takes whether `own` is harmful."""
+    placed = sorted(calls, key=lambda each: _order(each.call))
+    first = _earlier(placed)
+    best = len(placed)
     for order in permutations(range(len(placed))):
         if any(first[place] - set(order[:number]) for number, place in enumerate(order)):
             continue
-        states = set(starts)
+        costs = dict.fromkeys(starts, 0)
         for place in order:
-            tokens = placed[place].made.tokens(spec)
-            steps = {one_step(spec, state, token) for state in states for token in tokens}
-            if placed[place] is own:
-                found |= {harmful for _, harmful in steps}
-                break
-            states = {state for state, _ in steps}
+            after: dict[int, int] = {}
+            for (state, cost), token in product(costs.items(), placed[place].tokens):
+                target, harmful = one_step(spec, state, token)
+                after[target] = min(cost + harmful, after.get(target, len(placed)))
+                if placed[place] is own and found is not None:
+                    found.add(harmful)
+            costs = after
+        best = min(best, *costs.values())
+    return best
+
+
+def _earlier(placed: Sequence[Asked]) -> dict[int, set[int]]:
+    """By place, the places of the calls that have taken effect before it for certain."""
+    last = max((each.call.start_ns for each in placed), default=0) + 1
+    found: dict[int, set[int]] = {}
+    for place, (call, _) in enumerate(placed):
+        found[place] = set()
+        for other, (before, _) in enumerate(placed):
+            end = before.start_ns
+            if before.evidence in IN_FLIGHT:
+                end = last
+            elif before.parent_span_id == call.parent_span_id:
+                end = max(before.end_ns, end)
+            if (end, other) < (call.start_ns, place):
+                found[place].add(other)
     return found
 
 
@@ -85,18 +121,19 @@ def _order(call: ToolCall) -> tuple[int, int, bytes]:
     return call.start_ns, call.end_ns, call.span_id
 
 
-def check(decision: Decision, found: set[bool], *, exact: bool) -> Answer | None:
+def check(decision: Decision, truth: Truth, *, exact: bool) -> Answer | None:
     """The answer is that of the worlds; unknown is always sound, but not where it must be exact."""
     if not decision.specs:
         return None
     [one] = decision.specs
     if one.answer is Answer.DENY:
-        assert found == {True}
+        assert truth.rises
+        assert one.kind is Kind.HARMFUL or False in truth.harmful
     elif one.answer is Answer.ALLOW:
-        assert found == {False}
+        assert truth.harmful == {False}
     else:
         assert one.missing
-        assert found == {True, False} or not exact
+        assert not (exact and (truth.rises or truth.harmful == {False}))
     return one.answer
 
 
@@ -106,7 +143,11 @@ def session(seed: int) -> Counter[str]:
     spec = (policy if dice.random() < 0.5 else task)(dice, 4)
     if spec is None:
         return found
-    spec = replace(spec, concurrent=dice.choice(("any_order", "strict")))
+    spec = replace(
+        spec,
+        concurrent=dice.choice(("any_order", "strict")),
+        enforce=dice.choice(("block", "advise")),
+    )
     kind = dice.choice(("whole", "whole", "whole", "young", "gaps"))
     started = START - SECOND if kind == "young" else 0
     monitor = Monitor([spec], Limits(history_complete=kind == "whole"), started_ns=started)
@@ -117,7 +158,7 @@ def session(seed: int) -> Counter[str]:
     seen: list[Asked] = []
     for number in range(1, dice.randint(2, 6)):
         start += dice.choice((0, 1, 1, 2))
-        seen.append(asked(dice, number, start, parents, gaps=kind == "gaps"))
+        seen.append(asked(dice, spec, number, start, parents, gaps=kind == "gaps"))
     if dice.random() < 0.3:
         dice.shuffle(seen)
     calls: list[Asked] = []
@@ -146,13 +187,42 @@ def _check_together(
 ) -> None:
     """Up to three calls at once, behind all others: each may come before each other one."""
     start = max((each.call.end_ns - START) // SECOND for each in calls) + 1
-    group = [asked(dice, number, start, 1, gaps=False) for number in range(91, 94)]
+    group = [asked(dice, spec, number, start, 2, gaps=False) for number in range(91, 94)]
     group = group[: dice.randint(1, 6 - min(5, len(calls)))]
-    decisions = monitor.decide_together([each.call for each in group], START + 60 * SECOND)
-    made = overlapping([each.call for each in group])
-    group = [Asked(call, each.made) for call, each in zip(made, group, strict=True)]
+    made = overlapping([_beside(each.call) for each in group])
+    decisions = monitor.decide_together(made, START + 60 * SECOND)
+    group = [Asked(call, each.tokens) for call, each in zip(made, group, strict=True)]
+    committed = list(calls)
+    for number, (each, decision) in enumerate(zip(group, decisions, strict=True)):
+        if decision.specs:
+            is_denied = decision.answer is Answer.DENY
+            assert is_denied == fitting(spec, committed, group[number:], starts)
+        if decision.enforced is not Answer.DENY:
+            committed.append(each)
     for each, decision in zip(group, decisions, strict=True):
-        check(decision, worlds(spec, [*calls, *group], each, starts), exact=True)
+        if each in committed:
+            found = worlds(spec, committed, each, starts).harmful
+            check(decision, Truth(found, decision.answer is Answer.DENY), exact=True)
+
+
+def _beside(call: ToolCall) -> ToolCall:
+    """A call of a question: it overlaps the others, whoever makes them."""
+    return call._replace(end_ns=call.start_ns, evidence=Evidence.DECIDED)
+
+
+def fitting(
+    spec: Spec, committed: Sequence[Asked], rest: Sequence[Asked], starts: frozenset[int]
+) -> bool:
+    """Whether the least number of harms rises with the first of some calls, where any of the rest may be made."""
+    own, later = rest[0], rest[1:]
+    choices = [
+        [*committed, *chosen]
+        for count in range(len(later) + 1)
+        for chosen in combinations(later, count)
+    ]
+    without = min(least(spec, each, starts) for each in choices)
+    with_it = min(least(spec, [*each, own], starts) for each in choices)
+    return with_it > min(without, with_it)
 
 
 def run(seeds: range) -> Counter[str]:

@@ -51,6 +51,11 @@ def message(found: SpecDecision, **tools: str) -> str:
 
 WORDS = [
     (
+        said(Answer.DENY, skipped=(), reason=Reason.REPEATED, until="calls_in_flight"),
+        "refused: `pay` was done already. It may be allowed once a call in flight has failed. "
+        "Allowed now: `approve`, `cancel`.",
+    ),
+    (
         said(Answer.DENY),
         "refused: `pay` needs `approve` first. Allowed now: `approve`, `cancel`.",
     ),

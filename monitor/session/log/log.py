@@ -522,6 +522,24 @@ class Log(Rows):
             each if beside[number] else (each[0], each[0]) for number, each in enumerate(found)
         ]
 
+    def possible_times(
+        self, first: int, flying: Sequence[int], last: int
+    ) -> list[tuple[int, int]]:
+        """(start, end) of the steps from `first` on, as `group_times`, where calls in flight have not ended.
+
+        A call in flight may take effect at any later time, so it overlaps all steps that began since.
+
+        Args:
+            first: a place before which no step overlaps one from it on.
+            flying: the places of calls in flight, from `first` on.
+            last: the time of the last call in the order.
+        """
+        found, behind = self.group_times(first, len(self)), last + 1
+        for place in flying:
+            start, end = found[place - first]
+            found[place - first] = start, max(end, behind)
+        return found
+
 
 def _join(found: list[tuple[int, int]], first: int, last: int) -> None:
     """Adds a group to those found; it is merged with groups that reach into it."""

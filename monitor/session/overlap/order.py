@@ -36,7 +36,7 @@ from monitor.session.overlap.chain_merges import ENDS_MAX, Merges, Node, best_of
 from monitor.session.overlap.chains import Spans, chained
 from monitor.spec.constraints import SideBySide
 
-__all__ = ["CONSTRAINTS_MAX", "Order", "Reached", "order"]
+__all__ = ["CONSTRAINTS_MAX", "Order", "Reached", "order", "parts"]
 
 CONSTRAINTS_MAX: Final = 32
 """Limit of the constraints that are searched one by one."""
@@ -171,7 +171,7 @@ def _searched(
     free: list[int] = []
     ends: list[list[Position]] = []
     found: list[Merges] = []
-    for places in _parts(stepper, position, kinds, heeded, free):
+    for places in parts(stepper, position, kinds, heeded, free):
         if _alike(places, kinds):
             free += places
             if not strict:
@@ -241,7 +241,7 @@ def _first_of(each: tuple[int, list[Node]]) -> int:
     return each[0]
 
 
-def _parts(
+def parts(
     stepper: Stepper,
     position: Position,
     kinds: Sequence[int],

@@ -138,14 +138,15 @@ def test_a_call_in_flight_leaves_the_next_one_uncertain() -> None:
     [
         ((), "look", "pay", "deny", "deny"),
         ((), "approve", "pay", "unknown", "allow"),
-        (("approve",), "pay", "pay", "unknown", "deny"),
+        (("approve",), "pay", "pay", "deny", "deny"),
         (("approve",), "look", "pay", "allow", "allow"),
     ],
 )
 def test_an_answer_beside_a_call_in_flight_holds_both_ways(
     done: tuple[str, ...], flying: str, asked: str, in_flight: str, ended: str
 ) -> None:
-    """Certain if it is the same before and after that call; once its outcome is known, it is certain."""
+    """Certain if it is the same before and after that call, or if both cannot be right; once its outcome is known, it is
+    certain."""
     client = Client(enforce="block")
     for each in done:
         client.tell(client.ask(each, at=1)[0], "ran", at=2)

@@ -1,0 +1,131 @@
+"""Some calls of which a few are asked about: how few harms there are with those that are made.
+
+Idea: the calls that are committed are made. Of those that are asked about, one after the other is decided: it is made, or
+dropped. Until then it may be made, so that an earlier one may count on it. One search over all orders (`AllOrders`)
+answers for each choice.
+
+Invariant: a call `rises` if the least number of harms, over all orders of the calls that are made and of any of the
+undecided ones, is higher once the call is made for certain.
+
+Example: approval is needed before a payment, and both are asked about, the payment first. It does not rise, as the
+approval may be made. If another rule forbids the approval, that one is dropped, and the payment rises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from monitor.automaton.position import Position, Stepper
+from monitor.session.overlap.all_orders import AllOrders, Budget
+from monitor.session.overlap.chains import Spans, chained
+
+__all__ = ["CallChoices"]
+
+
+class CallChoices:
+    """Calls that may take effect in several orders, and which of them are made.
+
+    Args:
+        stepper: of the spec, or of one of its constraints.
+        starts: the positions before the calls, each with its harms so far.
+        tokens: of all calls, in start order.
+        spans: of all calls.
+        places: of the calls that are meant.
+        asked: the places of those that are asked about.
+        budget: what the search may take.
+    """
+
+    def __init__(
+        self,
+        stepper: Stepper,
+        starts: Mapping[Position, int],
+        tokens: Sequence[int],
+        spans: Spans,
+        places: Sequence[int],
+        asked: Collection[int],
+        budget: Budget,
+    ) -> None:
+        self._stepper = stepper
+        self._starts = starts
+        self._spans = spans
+        self._places = places
+        self._budget = budget
+        self._kinds = [stepper.kinds[token] for token in tokens]
+        chains = self._chains = chained(places, self._kinds, spans)
+        self._orders = AllOrders(stepper, starts, chains, spans, budget)
+        self._where = {
+            place: (number, needs)
+            for number, chain in enumerate(chains)
+            for place, needs in zip(chain.places, chain.needs, strict=True)
+        }
+        self._all = [len(chain.places) for chain in chains]
+        self._committed = [
+            sum([place not in asked for place in chain.places]) for chain in chains
+        ]
+        self._is_amid = any(spans.ahead[place] for place in asked if place in self._where)
+        """True if later calls wait for one that is asked about: then all of them are taken to be made."""
+        self.reset()
+
+    def reset(self) -> None:
+        """No call that is asked about is decided."""
+        self._most, self._made = list(self._all), list(self._committed)
+        self._dropped: set[int] = set()
+
+    @property
+    def whole(self) -> bool:
+        """False if the budget did not suffice: nothing is known then."""
+        return self._orders.whole
+
+    def __contains__(self, place: int) -> bool:
+        return place in self._where
+
+    def least(self) -> int:
+        """The fewest harms of the calls that are made, and of any that may be."""
+        return self._orders.least(self._most if self._is_amid else self._made, self._most)
+
+    def rises(self, place: int) -> bool:
+        """True if the least number of harms rises with a call."""
+        return self._rises_amid(place) if self._is_amid else not self.fits([place])
+
+    def fits(self, places: Sequence[int]) -> bool:
+        """True if the least number of harms does not rise with all of these calls; False if it is not known."""
+        if self._is_amid:
+            return False
+        made = list(self._made)
+        for place in places:
+            made[self._where[place][0]] += 1
+        return self._orders.least(made, self._most) == self.least()
+
+    def _rises_amid(self, place: int) -> bool:
+        others = [each for each in self._places if each != place]
+        chains = chained(others, self._kinds, self._spans)
+        without = AllOrders(self._stepper, self._starts, chains, self._spans, self._budget)
+        count = [len(chain.places) for chain in chains]
+        return without.whole and self.least() > without.least(count, count)
+
+    def make(self, place: int) -> None:
+        """The call is made."""
+        self._made[self._where[place][0]] += 1
+
+    def drop(self, place: int) -> None:
+        """The call is not made."""
+        if not self._is_amid:
+            self._most[self._where[place][0]] -= 1
+            self._dropped.add(place)
+
+    def restore(self, place: int) -> None:
+        """A call that was dropped may be made after all."""
+        if not self._is_amid:
+            self._most[self._where[place][0]] += 1
+            self._dropped.discard(place)
+
+    def before(self, place: int) -> list[tuple[Position, int]]:
+        """Where the call may find the session, each time with the fewest harms so far."""
+        chain, needs = self._where[place]
+        most = list(self._most)
+        most[chain] += place in self._dropped
+        if self._spans.ahead[place]:
+            rank, ended = self._spans.rank[place], self._spans.ended
+            for number, each in enumerate(self._chains):
+                most[number] = sum(ended[other] <= rank for other in each.places)
+        return list(self._orders.before(chain, needs, most))
