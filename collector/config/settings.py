@@ -647,7 +647,7 @@ class Alerts(_Section):
     ] = "agent"
     labels: Labels = Field(
         default_factory=dict,
-        description="Additional labels of every direct alert, such as `cluster`. Set here what Prometheus adds to the rules' alerts (external and scrape labels). In a variable: `name=value`. `instance` defaults to host and port of `metrics`.",
+        description="Additional labels of every direct alert, such as `cluster`. Set here what Prometheus adds to the rules' alerts (external and scrape labels). In a variable: `name=value`.",
     )
     resolve_seconds: Annotated[
         Number,
@@ -660,7 +660,7 @@ class Alerts(_Section):
         Number,
         Field(
             gt=0,
-            description="Interval at which a firing page is sent again.",
+            description="Interval at which a firing page is sent to Alertmanager again. Other receivers hear of a page when it fires, gets worse (a new reason or tool, 10, 100, 1,000 times the calls; at most once a minute) and is over.",
         ),
     ] = 60.0
     pages_per_minute: Annotated[

@@ -325,7 +325,8 @@ OWN: Final[Mapping[str, Described]] = {
     "alerts_withheld": Described(
         "counter",
         ("reason",),
-        "Pages not raised: known already, over the rate limit (until there is room), more than are kept, or revised within the settle time.",
+        "Pages not raised: known already, over the rate limit (until there is room), more than are kept, or revised within the settle time;"
+        " unnamed: of more tools than their alert remembers, which was not told anew for them.",
     ),
     "alerts_firing": Described("gauge", (), "Pages raised and not resolved."),
     "alert_groups_firing": Described(

@@ -37,6 +37,8 @@ TEXT_MAX = 256
 DETAIL_MAX = 300
 """Characters of a verdict's `detail`."""
 LISTED_MAX = 12
+TOOLS_MAX = 64
+"""Tools that are remembered of one page."""
 
 
 class PageKey(NamedTuple):
@@ -79,6 +81,8 @@ class PageAlert:
     """When it was last delivered to the receivers."""
     calls: dict[bytes, Verdict | Raised] = field(default_factory=dict)
     """The harmful calls by trace and span ids, oldest first; revised ones are taken out."""
+    tools: dict[str, None] = field(default_factory=dict)
+    """Of all of its calls, `TOOLS_MAX` at most."""
     count: int = 1
     beyond: int = 0
     """Rank of the worst call that was not remembered one by one; 0 without any."""
@@ -86,6 +90,11 @@ class PageAlert:
     """0 while it fires."""
     taken_back: bool = False
     """It is over because its calls are no such harm, or are told under another severity."""
+
+    def name_tool(self, tool: str) -> None:
+        """A call of a tool is one of its calls."""
+        if len(self.tools) < TOOLS_MAX:
+            self.tools[tool] = None
 
     def worst(self) -> Verdict | Raised:
         """The call as which to deliver it; of several that are as bad, the one it is delivered as already."""

@@ -8,7 +8,11 @@ tells of it once, groups it with the rules' alerts, and takes what follows as ne
 The life of a group:
 
     first page -> firing, delivered again each minute with the newest counts -> resolved
-                                                     no page fires, and no such harm for `resolve`
+                  worse: a new reason or tool, 10 times the calls                no page fires, and no such harm for `resolve`
+
+- One message for one harm must not be one message for all that follows. So a group that gets worse is told anew, to
+  those who are told of news alone, too: when it has a reason or a tool that it has not been told with, and when it has
+  10, 100, 1,000 times the calls that it was first told with; at most once a minute. Another severity is another group.
 
 - A page that ends because its session ended leaves the group firing for `resolve` from the last harm: the
   next session of the agent does not raise it anew.
@@ -21,18 +25,19 @@ Invariants:
 - A group that was delivered as firing is delivered as resolved, unless the process ends first.
 - There are no more groups than pages that fire, and groups that wait for their end: the pager bounds the former,
   `QUIET_MAX` the latter.
+- In a minute no more groups are told anew than there may be new pages; more wait.
 
 Example: rover waters before it unlocks, in a session every ten seconds, for eight minutes. That is one alert
-AgentCriticalHarmfulCall with agent rover, posted nine times with rising counts, and one message; it is resolved
-35 minutes after the last such call.
+AgentCriticalHarmfulCall with agent rover, posted nine times with rising counts, and two messages: at the first call, and at
+the tenth. When it also calls a forbidden tool, that is a third one. It is resolved 35 minutes after the last such call.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from collector.sinks.alert import (
@@ -46,17 +51,28 @@ from collector.sinks.alert import (
     printable,
     stamp,
 )
+from collector.sinks.quota import RateQuota
 from monitor.records import Raised, SessionKey, Verdict
 
 __all__ = ["QUIET_MAX", "AlertGroup", "AlertGroups", "GroupKey", "as_group_alert"]
 
 SECOND = 1_000_000_000
+MINUTE = 60 * SECOND
 
 QUIET_MAX = 1_000
 """Groups that wait for their end; beyond it the one that is quiet for longest ends at once."""
 
 REPEATED_AT_ONCE = 64
 """Groups repeated in one tick."""
+
+WORSE_TIMES = 10
+"""So many times the calls are worth another telling."""
+
+TRAITS_MAX = 256
+"""Reasons and tools that a group remembers; further ones are no news, and counted."""
+
+NEWS_MAX = 5
+"""New reasons and tools that are named."""
 
 
 class GroupKey(NamedTuple):
@@ -98,6 +114,22 @@ class AlertGroup:
     """Pages that fire, by session."""
     ended_ns: int = 0
     """0 while it fires."""
+    told_ns: int = 0
+    """When it was last told as news."""
+    told_calls: int = 0
+    """Its calls then."""
+    worse_at: int = 0
+    """So many calls are told anew: 10, 100, 1,000 times those of the first telling."""
+    traits: dict[str, None] = field(default_factory=dict)
+    """Reasons and tools that it was told with."""
+    untold: dict[str, str] = field(default_factory=dict)
+    """Those that it has had since, with the session of each."""
+    worse: int = 0
+    """How often it was told anew."""
+    news: str = ""
+    """What was new then."""
+    unnamed: int = 0
+    """Reasons and tools beyond `TRAITS_MAX`, each as often as it came."""
 
     def add(self, page: PageAlert) -> None:
         """A page fires, or fires on."""
@@ -108,6 +140,7 @@ class AlertGroup:
         self._count(key.reason, page.count - self.counted.get(key, 0))
         self.firing[key], self.counted[key] = page, page.count
         self.last_ns = max(self.last_ns, page.last_ns)
+        self._note(page)
         if page.count >= self.worst.count:
             self.worst = page
 
@@ -125,6 +158,7 @@ class AlertGroup:
             return
         self.sessions -= is_last
         self._count(key.reason, -counted)
+        self._forget_untold()
         if self.worst.key == key:
             self.worst = max(
                 self.firing.values(), key=lambda each: each.count, default=self.worst
@@ -134,19 +168,82 @@ class AlertGroup:
         self.calls += calls
         self.reasons[reason] += calls
 
+    # --- what is told anew ---------------------------------------------------------------------
+
+    @property
+    def is_worse(self) -> bool:
+        """True where it has what it was not told with."""
+        return bool(self.untold) or self.calls >= self.worse_at
+
+    def tell(self, now: int) -> None:
+        """It is told as news: what it has is told by that."""
+        if self.worse_at:
+            self.worse += 1
+            self.news = self._news()
+        self.worse_at = self.worse_at or max(1, self.calls)
+        while self.worse_at <= self.calls:
+            self.worse_at *= WORSE_TIMES
+        self.traits.update(dict.fromkeys(self.untold))
+        self.untold.clear()
+        self.told_ns, self.told_calls = now, self.calls
+
+    def _note(self, page: PageAlert) -> None:
+        """The reason and the tools of a page are those of the group."""
+        for trait in _traits(page):
+            if trait in self.traits or trait in self.untold:
+                continue
+            if len(self.traits) + len(self.untold) >= TRAITS_MAX:
+                self.unnamed += 1
+            else:
+                self.untold[trait] = page.key.session.id
+
+    def _forget_untold(self) -> None:
+        """A page was taken back: what it alone had is not told."""
+        if self.untold:
+            left = set(chain.from_iterable(map(_traits, self.firing.values())))
+            self.untold = {each: of for each, of in self.untold.items() if each in left}
+
+    def _news(self) -> str:
+        """What is new, in a sentence."""
+        if not self.untold:
+            return f"{self.calls} calls, where it was {self.told_calls} when last told."
+        named: dict[str, list[str]] = {}
+        for trait, session in islice(self.untold.items(), NEWS_MAX):
+            named.setdefault(session, []).append(printable(_in_words(trait), 80))
+        found = [
+            f"{', '.join(traits)} in session {printable(of)}" for of, traits in named.items()
+        ]
+        if len(self.untold) > NEWS_MAX:
+            found.append(f"{len(self.untold) - NEWS_MAX} more")
+        return f"New: {'; '.join(found)}."
+
+
+def _in_words(trait: str) -> str:
+    """A reason without its underlines, or a tool."""
+    what, _, name = trait.partition(" ")
+    return name.replace("_", " ") if what == "reason" else trait
+
+
+def _traits(page: PageAlert) -> Iterator[str]:
+    """The reason and the tools of a page."""
+    yield "reason " + page.key.reason
+    for tool in page.tools:
+        yield "tool " + tool
+
 
 Deliver = Callable[[AlertGroup, int, bool], None]
-"""Takes a group, the time, and whether it is news: just raised or resolved, not repeated."""
+"""Takes a group, the time, and whether it is news: just raised, worse or resolved, not repeated."""
 
 
 class AlertGroups:
     """All groups of the process.
 
     Args:
-        deliver: takes groups that were raised, repeated or resolved.
+        deliver: takes groups that were raised, have become worse, were repeated or resolved.
         repeat_ns: a group that fires is delivered again so often.
         resolve_ns: a group without a page that fires is over when there was no such harm for so long.
         namespaced: whether /metrics has the label `namespace`.
+        per_minute: so many groups are told anew in a minute.
     """
 
     def __init__(
@@ -156,6 +253,7 @@ class AlertGroups:
         resolve_ns: int,
         *,
         namespaced: bool = True,
+        per_minute: int = 60,
     ) -> None:
         self.groups: dict[GroupKey, AlertGroup] = {}
         """Those that fire, in the order in which they were last delivered."""
@@ -166,6 +264,18 @@ class AlertGroups:
         """By page that fires, the group that it is in."""
         self._quiet: dict[GroupKey, AlertGroup] = {}
         """Groups in which no page fires."""
+        self._worse: dict[GroupKey, AlertGroup] = {}
+        """Groups that are to be told anew, when it is time."""
+        self._told_apart_ns = min(MINUTE, repeat_ns)
+        self._looked_ns = 0
+        """When these were looked at."""
+        self._pace = RateQuota(per_minute, MINUTE)
+        self._unnamed = 0
+
+    @property
+    def unnamed(self) -> int:
+        """Reasons and tools that were no news, since their groups remember no more."""
+        return self._unnamed + sum(each.unnamed for each in self.groups.values())
 
     def has(self, news: Verdict | Raised) -> bool:
         """True where a page of this is a part of an alert that fires."""
@@ -187,6 +297,7 @@ class AlertGroups:
         group = self._of.get(page.key)
         if group is not None:
             group.add(page)
+            self._tell_if_worse(group, now)
             return
         key = self._key(page.verdict)
         group = self.groups.get(key)
@@ -198,7 +309,34 @@ class AlertGroups:
         self._quiet.pop(key, None)
         if is_new:
             self.groups[key] = group
+            group.tell(now)
             self._deliver(group, now, True)
+        else:
+            self._tell_if_worse(group, now)
+
+    def _tell_if_worse(self, group: AlertGroup, now: int) -> bool:
+        """A group that has become worse is told anew: at once, or when it is time. True if it was."""
+        key = group.key
+        if not group.is_worse:
+            self._worse.pop(key, None)
+            return False
+        self._worse[key] = group
+        is_time = group.told_ns + self._told_apart_ns <= now
+        if not is_time or not self._pace.takes(key.severity, key.namespace, now):
+            return False
+        del self._worse[key]
+        group.tell(now)
+        self._deliver(group, now, True)
+        return True
+
+    def _tell_worse(self, now: int) -> None:
+        """Tells of those whose time has come."""
+        self._pace.passes(now)
+        if 0 <= now - self._looked_ns < SECOND:
+            return
+        self._looked_ns = now
+        for group in list(self._worse.values()):
+            self._tell_if_worse(group, now)
 
     def _end(self, page: PageAlert, now: int) -> None:
         group = self._of.pop(page.key, None)
@@ -216,8 +354,9 @@ class AlertGroups:
 
     def _resolve(self, group: AlertGroup, now: int) -> None:
         group.ended_ns = now
-        self.groups.pop(group.key, None)
-        self._quiet.pop(group.key, None)
+        for groups in (self.groups, self._quiet, self._worse):
+            groups.pop(group.key, None)
+        self._unnamed += group.unnamed
         self._deliver(group, now, True)
 
     def tick(self, now: int) -> None:
@@ -225,6 +364,7 @@ class AlertGroups:
         quiet_since = now - self._resolve_ns
         for group in [each for each in self._quiet.values() if each.last_ns <= quiet_since]:
             self._resolve(group, now)
+        self._tell_worse(now)
         before = now - self._repeat_ns
         for group in list(islice(self.groups.values(), REPEATED_AT_ONCE)):
             if group.delivered_ns > before:
@@ -233,7 +373,8 @@ class AlertGroups:
             for page in group.firing.values():
                 group.add(page)
             self.groups[group.key] = self.groups.pop(group.key)
-            self._deliver(group, now, False)
+            if not self._tell_if_worse(group, now):
+                self._deliver(group, now, False)
 
 
 def as_group_alert(
@@ -259,6 +400,9 @@ def as_group_alert(
         "reasons": ", ".join(f"{reason} {n}" for reason, n in group.reasons.most_common() if n),
         "session": session,
     }
+    if group.news:
+        found["news"] = group.news
+        found["summary"] += f" {group.news}"
     if group.sessions > 1:
         found["summary"] += f" {group.calls} such calls in {group.sessions} sessions."
     return {

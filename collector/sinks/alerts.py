@@ -22,7 +22,7 @@ from collector.sinks.http_client import HttpSender
 from collector.sinks.jsonl import JsonLines
 from collector.sinks.otlp_logs import OtlpLogs, of_alarm, of_session, of_verdict
 from collector.sinks.pager import Pager, Rules
-from collector.sinks.queue import Queue
+from collector.sinks.queue import Backoff, Queue
 from collector.sinks.webhook import Webhook
 from collector.telemetry.counters import Histogram, Reading
 from collector.telemetry.logs import log
@@ -38,6 +38,10 @@ TICK_SECONDS = 0.05
 
 KEPT_FOR = 4
 """An Alertmanager that gets no alert again for so many repeats takes it as over."""
+
+MANAGER_BACKOFF = Backoff(most_seconds=5.0)
+"""Less than the `group_wait` of the rules' alerts in deploy/alertmanager: after an outage a direct alert is there before
+people are told of the rules'."""
 
 FIRES, ENDED = b"f", b"e"
 """What the key of an alert begins with."""
@@ -78,7 +82,7 @@ class Alerts:
         links: where what an alert is about is shown.
         quiet_ns: a page is over when its session did no more such harm for so long.
         clock: Unix nanoseconds.
-        instance: the label of this process, unless the settings name one.
+        instance: of this process. It is an annotation: monitors that see the same spans send one alert.
         namespaced: whether /metrics has the label `namespace`.
         tracer: makes spans of deliveries; None where own traces are off.
     """
@@ -99,9 +103,8 @@ class Alerts:
         resolve_ns = int(settings.resolve_seconds * SECOND)
         # It outlives a restart: what comes after it is news of the same alert.
         self._lasts_ns = max(KEPT_FOR * self._repeat_ns, resolve_ns)
-        self._labels = {"instance": instance, **settings.labels}
-        if not self._labels["instance"]:
-            del self._labels["instance"]
+        self._labels = settings.labels
+        self._instance = instance
         self._joined = settings.joined
         self._links = links
         timeout, room = settings.timeout_seconds, settings.queue
@@ -110,7 +113,8 @@ class Alerts:
             for url in settings.alertmanager
         ]
         self._managers = [
-            Queue(each, room, tracer=tracer, place=_place(url)) for url, each in managers
+            Queue(each, room, MANAGER_BACKOFF, tracer=tracer, place=_place(url))
+            for url, each in managers
         ]
         hook, lines, endpoint = settings.webhook, settings.jsonl, settings.otlp_endpoint
         hooks = (
@@ -138,7 +142,11 @@ class Alerts:
         self._groups: AlertGroups | None = None
         if settings.group_by == "agent":
             self._groups = AlertGroups(
-                self._put_group, self._repeat_ns, resolve_ns, namespaced=namespaced
+                self._put_group,
+                self._repeat_ns,
+                resolve_ns,
+                namespaced=namespaced,
+                per_minute=settings.pages_per_minute,
             )
             self.pager = Pager(rules, self._groups.take, self._groups.has)
         else:
@@ -201,21 +209,35 @@ class Alerts:
 
     def _put_group(self, group: AlertGroup, now: int, news: bool) -> None:
         alert = as_group_alert(group, self._links, now + self._lasts_ns, self._labels)
-        self._send(alert, news=news, ended=bool(group.ended_ns))
+        ended = bool(group.ended_ns)
+        if news and group.worse and not ended:
+            before = {**_staged(alert, group.worse - 1), "endsAt": stamp(now)}
+            self._send_managers(before, news=True, ended=True)
+        self._send(alert, news=news, ended=ended, worse=group.worse)
 
-    def _send(self, alert: dict[str, Any], *, news: bool, ended: bool) -> None:
+    def _send(self, alert: dict[str, Any], *, news: bool, ended: bool, worse: int = 0) -> None:
         """To all receivers; what only goes on is repeated to Alertmanager alone."""
-        key = b""
-        if news and self._is_keyed:
-            key = (ENDED if ended else FIRES) + _digest(sorted(alert["labels"].items()))
+        if self._instance:
+            alert["annotations"]["monitor"] = self._instance
+        self._send_managers(_staged(alert, worse), news=news, ended=ended)
+        if news:
+            key = self._key_of(alert, ended=ended)
+            for queue in self._hooks:
+                queue.put(_for_hook(alert, ended=ended), key)
+
+    def _send_managers(self, alert: dict[str, Any], *, news: bool, ended: bool) -> None:
+        key = self._key_of(alert, ended=ended) if news else b""
         for queue in self._managers:
             if news:
                 queue.put(alert, key)
             else:
                 queue.offer(alert)
-        if news:
-            for queue in self._hooks:
-                queue.put(_for_hook(alert, ended=ended), key)
+
+    def _key_of(self, alert: dict[str, Any], *, ended: bool) -> bytes:
+        """What a journal knows the message by; empty without one."""
+        if not self._is_keyed:
+            return b""
+        return (ENDED if ended else FIRES) + _digest(sorted(alert["labels"].items()))
 
     # --- what outlives the process -------------------------------------------------------------
 
@@ -348,6 +370,7 @@ class Alerts:
         )
         yield from _by_sink(named)
         withheld = sorted(self.pager.withheld.items())
+        withheld += [("unnamed", self._groups.unnamed)] if self._groups is not None else []
         yield Reading("alerts_withheld", [((reason,), count) for reason, count in withheld])
         yield Reading("alerts_firing", [((), len(self.pager.firing))])
         groups = [((), len(self._groups.groups))] if self._groups is not None else []
@@ -379,6 +402,13 @@ def _latency(queues: Sequence[Queue]) -> Histogram:
     for queue in queues:
         found.add(queue.latency)
     return found
+
+
+def _staged(alert: dict[str, Any], worse: int) -> dict[str, Any]:
+    """The alert as Alertmanager gets it: with another label for each time it became worse, since it tells of new labels alone."""
+    if not worse:
+        return alert
+    return {**alert, "labels": {**alert["labels"], "worse": str(worse)}}
 
 
 def _for_hook(alert: dict[str, Any], *, ended: bool) -> dict[str, Any]:

@@ -215,7 +215,8 @@ class Pager:
         if not self._fits(news):
             self.withheld["full"] += 1
             return
-        page = PageAlert(key, news, now - waited_ns, now, now, {call.span: news})
+        tools = {news.tool: None}
+        page = PageAlert(key, news, now - waited_ns, now, now, {call.span: news}, tools)
         self._of[call] = page
         if not self._fire(page, now):
             self._wait(page)
@@ -240,6 +241,7 @@ class Pager:
             known = rank(news) <= rank(page.verdict) or rank(news) <= rank(page.worst())
             page.count += 1
             page.last_ns = now
+            page.name_tool(news.tool)
             self._remember(page, call, news)
             if known:
                 self.withheld["known"] += 1

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from collector.sinks.alert import Links
-from collector.sinks.alert_groups import QUIET_MAX, AlertGroup, AlertGroups, as_group_alert
+from collector.sinks.alert_groups import (
+    QUIET_MAX,
+    TRAITS_MAX,
+    AlertGroup,
+    AlertGroups,
+    as_group_alert,
+)
 from collector.sinks.pager import MINUTE, SECOND, Pager, Rules
 from monitor.aggregate.totals import Finished, SessionFinished
 from monitor.records import Kind, Reason, SessionKey, Verdict
@@ -53,8 +63,8 @@ def harm(number: int, session: str, severity: str = "critical") -> Verdict:
     return verdict(number, Reason.FORBIDDEN, session=session, severity=severity)
 
 
-def test_an_agent_that_is_bad_for_eight_minutes_is_one_message() -> None:
-    """A bad session every 10 s gives one alert with rising counts, which ends once, after the quiet time."""
+def test_an_agent_that_is_bad_for_eight_minutes_is_two_messages() -> None:
+    """A bad session every 10 s gives one alert with rising counts, told at the first call and at ten, which ends once."""
     world = World()
     for second in range(8 * 60):
         now = second * SECOND
@@ -65,14 +75,17 @@ def test_an_agent_that_is_bad_for_eight_minutes_is_one_message() -> None:
         if second % 10 == 9:
             world.end(f"s{second - 9}", now)
         world.tick(now)
-    assert world.news == [("AgentCriticalHarmfulCall", False, 0)]
+    assert world.news == [
+        ("AgentCriticalHarmfulCall", False, 0),
+        ("AgentCriticalHarmfulCall", False, MINUTE),
+    ]
     last = world.posts[-1]["annotations"]
     assert (last["calls"], last["sessions"], last["reasons"]) == ("86", "43", "forbidden 86")
     for minute in range(8, 60):
         world.tick(minute * MINUTE)
 
-    ((_, first_ended, _), (_, ended, at)) = world.news
-    assert (first_ended, ended) == (False, True)
+    _, _, (_, ended, at) = world.news
+    assert ended
     assert RESOLVE <= at - 470 * SECOND <= RESOLVE + MINUTE
     assert len({str(post["labels"]) for post in world.posts}) == 1
     assert world.posts[-1]["annotations"]["sessions"] == "48"
@@ -99,7 +112,9 @@ def test_the_alert_says_what_the_worst_session_did() -> None:
         "cluster": "c",
     }
     told = alert["annotations"]
-    assert told["summary"] == "rover called water: forbidden. 5 such calls in 2 sessions."
+    assert told["summary"] == (
+        "rover called water: forbidden. New: unknown tool in session mild. 5 such calls in 2 sessions."
+    )
     assert told["description"].endswith(
         "Since 1970-01-01T00:00:01.000Z, 5 such call(s) in 2 session(s); "
         "the worst is session worst, with 3 of them."
@@ -190,3 +205,131 @@ def test_groups_that_wait_for_their_end_are_bounded() -> None:
     assert len(world.groups.groups) == QUIET_MAX
     world.tick(RESOLVE + MINUTE)
     assert sum(ended for _, ended, _ in world.news) == many
+
+
+# --- what gets worse is told anew -----------------------------------------------------------------
+
+
+def of_tool(number: int, session: str, tool: str, reason: Reason = Reason.FORBIDDEN) -> Verdict:
+    return verdict(number, reason, session=session, severity="critical")._replace(tool=tool)
+
+
+def told(world: World) -> list[int]:
+    """When the alert was told as firing, in seconds."""
+    return [at // SECOND for _, ended, at in world.news if not ended]
+
+
+def test_a_new_reason_and_a_new_tool_are_told_within_a_minute() -> None:
+    """At once, if nothing was told for a minute, else when a minute has passed; in one message."""
+    world = World()
+    world.pager.consider([of_tool(1, "a", "pay")], 0)
+    world.pager.consider([of_tool(2, "b", "wipe")], 5 * SECOND)
+    world.pager.consider([of_tool(3, "c", "pay", Reason.UNKNOWN_TOOL)], 9 * SECOND)
+    for second in range(5, 300):
+        world.tick(second * SECOND)
+    assert told(world) == [0, 60]
+    news = world.posts[-1]["annotations"]["news"]
+    assert news == "New: tool wipe in session b; unknown tool in session c."
+
+    world.pager.consider([of_tool(4, "d", "drop")], 300 * SECOND)
+    assert told(world) == [0, 60, 300]
+    assert "tool drop in session d" in world.posts[-1]["annotations"]["summary"]
+
+
+def test_a_new_tool_of_a_known_page_is_told_when_the_alert_is_repeated() -> None:
+    """A session that does the same harm with another tool raises no page, and is told all the same."""
+    world = World()
+    world.pager.consider([of_tool(1, "a", "pay")], 0)
+    world.pager.consider([of_tool(n, "a", "pay") for n in range(2, 4)], SECOND)
+    world.pager.consider([of_tool(9, "a", "wipe")], 2 * SECOND)
+    for second in range(2, 200):
+        world.tick(second * SECOND)
+    assert told(world) == [0, 60]
+
+
+def test_ten_times_as_many_calls_are_told() -> None:
+    """Of 3,000 calls in an hour people hear four times: of 1, and of at least 10, 100 and 1,000."""
+    world = World()
+    counts: list[int] = []
+    for second in range(3_000):
+        world.pager.consider([of_tool(second, f"s{second}", "pay")], second * SECOND)
+        world.tick(second * SECOND)
+        if len(world.news) > len(counts):
+            counts.append(second + 1)
+    assert [len(str(count)) for count in counts] == [1, 2, 3, 4]
+    assert told(world) == [count - 1 for count in counts]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 90),
+            st.sampled_from("abc"),
+            st.sampled_from(("pay", "wipe", "drop", "read")),
+            st.sampled_from((Reason.FORBIDDEN, Reason.UNKNOWN_TOOL)),
+        ),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_all_that_is_new_is_told_and_never_twice_in_a_minute(
+    calls: list[tuple[int, str, str, Reason]],
+) -> None:
+    """Whatever an agent does: each tool and reason is named in a message, and messages are a minute apart."""
+    world, now = World(), 0
+    heard: set[str] = set()
+    for number, (wait, session, tool, reason) in enumerate(calls):
+        for _ in range(wait):
+            now += SECOND
+            world.tick(now)
+        world.pager.consider([of_tool(number, session, tool, reason)], now)
+    for _ in range(121):
+        now += SECOND
+        world.tick(now)
+    (group,) = world.groups.groups.values()
+    heard = set(group.traits)
+
+    assert heard == {f"tool {tool}" for _, _, tool, _ in calls} | {
+        f"reason {reason.value}" for *_, reason in calls
+    }
+    assert all(later - at >= 60 for at, later in pairwise(told(world)))
+    assert not group.untold
+
+
+def test_what_is_taken_back_before_it_is_told_is_not_told() -> None:
+    """A reason of a page that was revised is no news, and comes as news when it comes again."""
+    world = World()
+    world.pager.consider([of_tool(1, "a", "pay")], 0)
+    world.pager.consider([of_tool(2, "b", "wipe")], SECOND)
+    right = verdict(2, None, session="b", revised_from=Kind.HARMFUL)._replace(tool="wipe")
+    world.pager.consider([right], 2 * SECOND)
+    for second in range(2, 200):
+        world.tick(second * SECOND)
+    assert told(world) == [0]
+
+    world.pager.consider([of_tool(3, "c", "wipe")], 200 * SECOND)
+    assert told(world) == [0, 200]
+
+
+def test_invented_tools_and_agents_are_bounded() -> None:
+    """A group remembers so many tools, and counts the others; a minute has room for so many tellings."""
+    world = World()
+    for number in range(TRAITS_MAX + 50):
+        world.pager.consider([of_tool(number, f"s{number}", f"tool{number}")], number * SECOND)
+        world.tick(number * SECOND)
+    (group,) = world.groups.groups.values()
+    assert len(group.traits) + len(group.untold) == TRAITS_MAX
+    assert world.groups.unnamed >= 50
+    assert len(world.posts[-1]["annotations"]["summary"]) < 1_000
+
+    many = World(Rules(per_minute=10**9))
+    for number in range(200):
+        first = of_tool(number, f"s{number}", "pay")._replace(agent=f"a{number}")
+        many.pager.consider([first], 0)
+    for number in range(200):
+        second = of_tool(number + 200, f"t{number}", "wipe")._replace(agent=f"a{number}")
+        many.pager.consider([second], 61 * SECOND)
+    assert 0 < len(many.news) - 200 <= 60
+    for at in range(61, 400):
+        many.tick(at * SECOND)
+    assert len(many.news) == 400

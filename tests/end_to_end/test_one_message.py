@@ -1,0 +1,147 @@
+"""One harm is one message, and not fewer: two monitors that see the same, alerts in any order, and harm that gets worse."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.end_to_end.alerting import CRITICAL, Pages, alertmanager, paging_specs
+from tests.end_to_end.service import Service, eventually, request
+from tests.end_to_end.traffic import Rover, send
+
+_NUMBERS = count(9_000)
+HARM = {"alertname": CRITICAL, "severity": "critical", "spec": "farm_rover"}
+
+
+@pytest.fixture(scope="module")
+def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pages]]:
+    """The real Alertmanager with the shipped routes, and who hears of it."""
+    pages = Pages()
+    with alertmanager(tmp_path_factory.mktemp("manager"), pages.url) as address:
+        yield address, pages
+    pages.close()
+
+
+@pytest.fixture(scope="module")
+def pair(
+    manager: tuple[str, Pages], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Service, Service]]:
+    """Two monitors that get the same spans and page by the same Alertmanager; the first has a webhook of its own."""
+    address, pages = manager
+    settings = {
+        "OFFRAILS_HISTORY": "complete",
+        "OFFRAILS_ALERTS_ALERTMANAGER": f"http://{address}",
+        "OFFRAILS_ALERTS_REPEAT_SECONDS": "1",
+    }
+    specs = paging_specs(tmp_path_factory.mktemp("specs"))
+    spec = specs / "farm_rover.yaml"
+    spec.write_text(spec.read_text().replace("default: warning", "default: critical"))
+    hook = {"OFFRAILS_ALERTS_WEBHOOK_URL": pages.url}
+    first = Service(("--specs", str(specs)), settings | hook).wait_ready()
+    second = Service(("--specs", str(specs)), settings).wait_ready()
+    yield first, second
+    first.kill()
+    second.kill()
+
+
+def messages(pages: Pages, agent: str, *, direct: bool = False) -> list[dict[str, Any]]:
+    """What people heard of an agent, by Alertmanager or from a monitor itself."""
+    return [
+        payload
+        for _, payload in list(pages.taken)
+        if (payload["receiver"] == "offrails") == direct
+        and any(alert["labels"].get("agent") == agent for alert in payload["alerts"])
+    ]
+
+
+def both(pair: tuple[Service, Service], session: str, agent: str, *tools: str) -> None:
+    """The same calls go to both monitors."""
+    made = Rover(session, next(_NUMBERS))
+    named: dict[str, Any] = {"gen_ai.agent.name": agent}
+    for tool in tools:
+        made.call(tool, {}, **named)
+    for service in pair:
+        send(service, made.spans)
+
+
+def test_two_monitors_are_one_message(
+    manager: tuple[str, Pages], pair: tuple[Service, Service]
+) -> None:
+    """Both post an alert with the same labels, so Alertmanager has one and tells of it once; each names itself in it."""
+    address, pages = manager
+    both(pair, "twin", "twin", "unlock_safety", "water")
+    eventually(lambda: messages(pages, "twin"))
+    for service in pair:
+        eventually(lambda: service.metric("offrails_alerts_sent_total", result="ok") > 3)  # noqa: B023
+
+    (found,) = [
+        alert
+        for alert in request(address, "GET", "/api/v2/alerts").json()
+        if alert["labels"].get("agent") == "twin"
+    ]
+    assert found["annotations"]["monitor"].startswith("127.0.0.1:")
+    (message,) = messages(pages, "twin")
+    assert (message["status"], len(message["alerts"])) == ("firing", 1)
+
+
+def test_harm_that_gets_worse_is_told_again_by_every_way(
+    manager: tuple[str, Pages], pair: tuple[Service, Service]
+) -> None:
+    """A new tool and reason: the webhook and Alertmanager tell once more, firing, under the group key of before."""
+    _, pages = manager
+    both(pair, "worse-1", "grows", "unlock_safety", "water")
+    for direct in (True, False):
+        eventually(lambda: messages(pages, "grows", direct=direct))  # noqa: B023
+    both(pair, "worse-2", "grows", "unlock_safety", "made_up")
+    for direct in (True, False):
+        first, second = eventually(lambda: _two(messages(pages, "grows", direct=direct)))  # noqa: B023
+        assert first["groupKey"] == second["groupKey"]
+        assert (first["status"], second["status"]) == ("firing", "firing")
+        firing = [each for each in second["alerts"] if each["status"] == "firing"]
+        assert len(firing) == 1
+        assert "tool made_up" in firing[0]["annotations"]["summary"]
+    time.sleep(3)  # nothing follows: repeats come each second
+    assert [len(messages(pages, "grows", direct=each)) for each in (True, False)] == [2, 2]
+
+
+def _two(found: list[Any]) -> list[Any] | None:
+    return found if len(found) >= 2 else None
+
+
+@pytest.mark.parametrize("first", ["direct", "rules"])
+def test_the_order_of_both_does_not_matter(
+    manager: tuple[str, Pages], first: str, tmp_path: Path
+) -> None:
+    """After an outage of Alertmanager the rule's alert and the direct one come in any order: people hear the direct one."""
+    address, pages = manager
+    agent = f"late-{first}"
+    direct = {**HARM, "agent": agent, "source": "monitor"}
+    rule = {**HARM, "agent": agent, "source": "rules", "reason": "out_of_order"}
+    order = [direct, rule] if first == "direct" else [rule, direct]
+    for labels in order:
+        body = json.dumps([{"labels": labels}]).encode()
+        headers = {"content-type": "application/json"}
+        assert request(address, "POST", "/api/v2/alerts", body, headers).status == 200
+        time.sleep(3)
+    eventually(lambda: messages(pages, agent))
+    _states(address, agent, lambda found: found["rules"] == "suppressed")
+    time.sleep(9)  # until the rule's would have been told
+    (message,) = messages(pages, agent)
+    assert [each["labels"]["source"] for each in message["alerts"]] == ["monitor"]
+
+
+def _states(address: str, agent: str, so: Callable[[dict[str, str]], bool]) -> None:
+    """Waits for the states of an agent's alerts, by their source."""
+
+    def found() -> dict[str, str]:
+        alerts = request(address, "GET", "/api/v2/alerts").json()
+        of = [each for each in alerts if each["labels"].get("agent") == agent]
+        return {each["labels"]["source"]: each["status"]["state"] for each in of}
+
+    eventually(lambda: so(found()))
