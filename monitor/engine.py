@@ -114,7 +114,10 @@ class Monitor:
         self.binder = SpecBinder(specs)
         self._expires_ns = self._next_expiry()
         self.totals = Totals(
-            self.limits.hold_ns, self.limits.pairs_max, self.limits.namespace_label
+            self.limits.hold_ns,
+            self.limits.pairs_max,
+            self.limits.namespace_label,
+            self.limits.agents_max,
         )
         self.without_spec = 0
         """Calls of ended sessions that no spec has judged."""

@@ -44,6 +44,8 @@ class Limits:
     """Names of tools that no spec has; beyond it new names count as one."""
     pairs_max: int = 2_000
     """Pairs of agent and spec with series of their own; more fold into one, visibly."""
+    agents_max: int | None = None
+    """Agents of one namespace with series of their own; more fold into one, by spec. None: as many as `pairs_max` allows."""
     namespace_label: Literal["auto", "always", "never"] = "auto"
     """Whether sums are kept by namespace, and say so: `auto` says so where it is not empty."""
     history_complete: bool = False

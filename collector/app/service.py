@@ -99,6 +99,7 @@ def limits_of(settings: Settings) -> Limits:
         sessions_max=sessions.max,
         sessions_bytes_max=sessions.max_bytes,
         pairs_max=settings.metrics_pairs_max,
+        agents_max=settings.metrics_agents_max,
         namespace_label=settings.metrics_namespace_label,
         history_complete=settings.history == "complete",
         keep_arguments=settings.show_arguments,

@@ -948,6 +948,13 @@ class Settings(_Section):
             description="Pairs of agent and spec with series of their own, 100 to 150 each, and about 40 `_created` in OpenMetrics. Further pairs are summed in `__overflow__`. A quarter more is reserved for tenants with few pairs.",
         ),
     ] = 2_000
+    metrics_agents_max: Annotated[
+        Whole | None,
+        Field(
+            ge=1,
+            description="Agents of one namespace with series of their own; further ones are summed in `__overflow__`, by spec. Unset: as many as `metrics_pairs_max` allows. An agent under one spec costs 10 KB of memory here, and of each scrape 100 to 150 series, 9 KB and 35 µs.",
+        ),
+    ] = None
     metrics_namespace_label: Annotated[
         Literal["auto", "always", "never"],
         Field(

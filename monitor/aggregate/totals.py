@@ -18,7 +18,6 @@ from monitor.records import CALL_KINDS, Kind, Obstacle, Reason, SessionKey
 from monitor.tenants import Holdings
 
 __all__ = [
-    "AGENTS_MAX",
     "BADNESS",
     "BEHIND_MAX",
     "BOUNDS",
@@ -47,9 +46,6 @@ PAIRS_MAX: Final = 2_000
 A pair has 100 to 153 series, and 250,000 of them are what one scrape may well bring. A user may set
 more: 5,000 pairs are rendered in a quarter of a second.
 """
-
-AGENTS_MAX: Final = 256
-"""Different agents of one namespace; who comes later is `OVERFLOW`."""
 
 RESERVE_SHARE: Final = 4
 """So large a part of the pairs' bound comes on top of it, for tenants that have few."""
@@ -437,10 +433,17 @@ class Totals:
     Args:
         hold_ns: how long a finished session counts in the means.
         pairs_max: pairs with sums of their own.
+        label: whether sums are kept by namespace.
+        agents_max: different agents of one namespace; who comes later is `OVERFLOW`, by spec. None: as many as there
+            is room for pairs.
     """
 
     def __init__(
-        self, hold_ns: int, pairs_max: int = PAIRS_MAX, label: NamespaceLabel = "auto"
+        self,
+        hold_ns: int,
+        pairs_max: int = PAIRS_MAX,
+        label: NamespaceLabel = "auto",
+        agents_max: int | None = None,
     ) -> None:
         self.pairs: dict[Key, Pair] = {}
         self.folded: Counter[str] = Counter({"agent": 0, "agent_spec": 0})
@@ -462,6 +465,7 @@ class Totals:
         """Pairs by tenant that make room, as far as was known a minute ago, the longest idle first."""
         self._hold_ns = hold_ns
         self._pairs_max = pairs_max
+        self._agents_max = agents_max
         self._held: OrderedDict[int, _Held] = OrderedDict()
         self._held_by = Holdings()
         self._held_order: dict[str, deque[int]] = {}
@@ -521,8 +525,13 @@ class Totals:
 
     def _labels(self, agent: str, spec: str, namespace: str) -> tuple[str, str, str]:
         """The labels a new pair gets: its own, as long as there is room."""
-        agents = self._agents.get(namespace, ())
-        if agent not in agents and len(agents) >= AGENTS_MAX and agent != OVERFLOW:
+        agents, most = self._agents.get(namespace, ()), self._agents_max
+        if (
+            most is not None
+            and agent not in agents
+            and len(agents) >= most
+            and agent != OVERFLOW
+        ):
             self.folded["agent"] += 1
             agent = OVERFLOW
         if self._key(agent, spec, namespace) in self.pairs or self._has_room(namespace):

@@ -168,6 +168,7 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_RECEIVER_REFLECTION": "true",
         "OFFRAILS_METRICS": "off",
         "OFFRAILS_METRICS_PAIRS_MAX": "7",
+        "OFFRAILS_METRICS_AGENTS_MAX": "9",
         "OFFRAILS_METRICS_NAMESPACE_LABEL": "never",
         "OFFRAILS_SESSIONS_MAX_BYTES": "10000000",
         "OFFRAILS_SESSIONS_MAX_ARGUMENT_BYTES": "1000000",

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from monitor.aggregate.top_k import ROOM, TopK
 from monitor.aggregate.totals import (
-    AGENTS_MAX,
     CLEAN_SHARE,
     FORGET_NS,
     NO_SHARE,
@@ -99,14 +98,24 @@ def test_too_many_pairs_fold_visibly() -> None:
 
 
 def test_too_many_agents_fold_visibly() -> None:
-    """Agents beyond the bound on labels are counted as `__overflow__`, by spec."""
-    totals = _totals()
-    for number in range(AGENTS_MAX + 3):
+    """Agents beyond the bound on labels are counted as `__overflow__`, by spec; each namespace has its own."""
+    totals = Totals(10 * SECOND, agents_max=256)
+    for number in range(256 + 3):
         last = totals.pair(f"agent{number}", "spec", 0.5, ())
 
     assert (last.agent, last.spec) == (OVERFLOW, "spec")
     assert totals.folded["agent"] == 3
     assert len(totals.pair("x" * 10_000, "other", 0.5, ()).agent) < 200
+    assert totals.pair("agent300", "spec", 0.5, (), namespace="other").agent == "agent300"
+
+
+def test_agents_are_bounded_by_the_pairs_alone() -> None:
+    """Without a bound of their own, agents have series until the pairs have none left."""
+    totals = Totals(10 * SECOND, pairs_max=600)
+    made = [totals.pair(f"agent{number}", "spec", 0.5, ()).agent for number in range(603)]
+
+    assert made == [f"agent{number}" for number in range(600)] + [OVERFLOW] * 3
+    assert totals.folded == {"agent": 0, "agent_spec": 3}
 
 
 def test_one_tenants_agents_do_not_fold_anothers() -> None:
