@@ -19,6 +19,7 @@ from monitor.judging.decide_calls import CallDecider, Rehearsal, overlapping
 from monitor.judging.due_queue import DueQueue
 from monitor.judging.handover import Handover
 from monitor.judging.judge_calls import CallJudge
+from monitor.judging.rejudge import is_under_earlier, rejudge
 from monitor.limits import SECOND, Limits
 from monitor.records import Named, Proof, Raised, SessionKey, ToolCall, Verdict
 from monitor.session.judgement import Judgement
@@ -336,6 +337,10 @@ class Monitor:
 
     def _revive(self, key: SessionKey, now: int) -> Session | None:
         """The same, and no other session has to go for it yet."""
+        kept = self._table.kept(key)
+        if kept is not None and kept.ended == "operator":
+            self._table.hand_over(kept)
+            return None
         session = self._table.wake(key)
         if session is not None:
             session.touched_ns = max(now, session.touched_ns)
@@ -980,6 +985,48 @@ class Monitor:
         """The session ended by an explicit sign."""
         session = self._table.live(key)
         return self._finish(session, "explicit", now) if session else []
+
+    def dismiss(self, key: SessionKey, now: int) -> list[SessionFinished] | None:
+        """An operator ends a live session: what goes on under its id is another one, under the specs in use.
+
+        The first calls of that one are missing, so it is read as joined.
+
+        Returns:
+            None where no such session is live.
+        """
+        session = self._table.live(key)
+        return self._finish(session, "operator", now) if session else None
+
+    # --- sessions under earlier specs ---------------------------------------------------------
+
+    def live_sessions(self) -> list[SessionKey]:
+        """The keys of all live sessions, most recently active first."""
+        return [session.key for session in self._table.latest()]
+
+    def live_named(self, id_: str, namespace: str | None = None) -> list[SessionKey]:
+        """The keys of live sessions of this id, in all namespaces or in that one."""
+        named = self._table.named(id_, namespace)
+        return [session.key for session in named if session.ended is None]
+
+    def is_under_earlier_specs(self, key: SessionKey) -> bool:
+        """True for a live session that is judged by a version of a spec that is no longer in use."""
+        session = self._table.live(key)
+        return session is not None and is_under_earlier(session, self._call_judge)
+
+    def rejudge(self, key: SessionKey, now: int) -> list[Verdict]:
+        """Judges a live session again, under the specs in use; see `monitor.judging.rejudge`.
+
+        Returns:
+            The verdicts that changed.
+        """
+        session = self._table.live(key)
+        if session is None:
+            return []
+        verdicts = rejudge(session, self._call_judge, self._accounting, self._names.text, now)
+        self._reconsider(session, now)
+        if not session.queued:
+            self._queue(session, now)
+        return self._with_news(verdicts) if self._news else verdicts
 
     def close(self, now: int) -> list[SessionFinished]:
         """The input is over: every live session ends and every verdict is final."""

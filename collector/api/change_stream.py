@@ -23,6 +23,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from itertools import islice
 
+from collector.api.access import ANYBODY, Access
 from collector.net.asgi import Receive, Send, send_stream
 from collector.net.health import Health
 from collector.telemetry.json_text import as_json
@@ -39,6 +40,9 @@ EVERY_SECONDS = 0.5
 
 HEARTBEAT_LOOKS = 30
 """Looks without news before a comment keeps the connection alive: 15 s."""
+
+UNNAMED_LOOKS = 10
+"""Looks before who sees some namespaces alone is asked to look again: 5 s."""
 
 NAMED_MAX = 200
 """Sessions named in one event; beyond that, `more` is true."""
@@ -60,23 +64,31 @@ class Events:
         """True while no further stream is taken."""
         return self.open >= STREAMS_MAX
 
-    async def serve(self, receive: Receive, send: Send) -> None:
+    async def serve(self, receive: Receive, send: Send, access: Access = ANYBODY) -> None:
         """Sends events until the service stops or the reader goes."""
         self.open += 1
         gone = asyncio.ensure_future(_disconnected(receive))
         try:
-            await send_stream(send, b"text/event-stream", self._parts(gone))
+            await send_stream(send, b"text/event-stream", self._parts(gone, access))
         finally:
             gone.cancel()
             self.open -= 1
 
-    async def _parts(self, gone: asyncio.Future[None]) -> AsyncIterator[bytes]:
+    async def _parts(self, gone: asyncio.Future[None], access: Access) -> AsyncIterator[bytes]:
         yield b"retry: 2000\nevent: hello\ndata: {}\n\n"
-        seen, ended, quiet = self._monitor.touched_ns, self._ended(), 0
+        seen, ended, quiet, looks = self._monitor.touched_ns, self._ended(), 0, 0
         while self._health.ready and not gone.done():
             await asyncio.wait({gone}, timeout=EVERY_SECONDS)
-            changed = list(islice(self._monitor.touched_since(seen), NAMED_MAX + 1))
-            finished = self._ended() != ended
+            touched = self._monitor.touched_since(seen)
+            visible = (key for key in touched if access.sees(key.namespace))
+            changed = list(islice(visible, NAMED_MAX + 1))
+            # Whether something ended is not known by namespace: who sees some is told now and then, whatever happens.
+            looks += 1
+            finished = (
+                self._ended() != ended
+                if access.namespaces is None
+                else looks % UNNAMED_LOOKS == 0
+            )
             seen, ended = self._monitor.touched_ns, self._ended()
             if changed or finished:
                 quiet = 0

@@ -62,12 +62,15 @@ async def ranked(
     matcher = Matcher(monitor, query, shown, follow) if query.filters else None
     lump = _DEEP if query.text or query.tool or query.reason or query.severity else _LUMP
     best: list[_Entry] = []
-    matching = seen = 0
+    matching = seen = live = 0
+    last: Session | None = None
     for number, (session, found) in enumerate(_by_session(monitor)):
         seen += len(found)
         if seen >= lump:
             seen = 0
             await asyncio.sleep(0)
+        if session is not last and session.ended is None:
+            last, live = session, live + query.access.sees(session.key.namespace)
         judgements = found
         if matcher is not None:
             judgements = [each for each in found if matcher.matches(session, each)]
@@ -86,7 +89,12 @@ async def ranked(
         rows += [summary(entry.session, each, monitor.tool_name) for each in entry.judgements]
         if number % _DEEP == 0:
             await asyncio.sleep(0)
-    return {"sessions": rows, "matching": matching, "live": monitor.sessions}
+    all_live = query.access.namespaces is None
+    return {
+        "sessions": rows,
+        "matching": matching,
+        "live": monitor.sessions if all_live else live,
+    }
 
 
 def _by_session(monitor: Monitor) -> Iterator[tuple[Session, list[Judgement]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from collector.api.access import ANYBODY, Access
 from monitor.engine import Monitor
 from monitor.records import Reason, SessionKey
 from monitor.session.harms import harms, tool_numbers
@@ -75,6 +76,8 @@ class SessionQuery(NamedTuple):
     """Unix nanoseconds: sessions whose last call was later."""
     until: int = 0
     """Unix nanoseconds: sessions whose first call was earlier; 0: all."""
+    access: Access = ANYBODY
+    """Who asks: sessions of namespaces that are not shown do not match."""
 
     @classmethod
     def read(cls, query: Mapping[str, str]) -> SessionQuery:
@@ -165,7 +168,8 @@ class Matcher:
         """True where a row of the list is about this judgement: what is cheap to see first."""
         query, spec = self._query, judgement.judge.spec
         return (
-            (not query.agent or agent_of(session, judgement) == query.agent)
+            query.access.sees(session.key.namespace)
+            and (not query.agent or agent_of(session, judgement) == query.agent)
             and (not query.spec or spec.id == query.spec)
             and (query.namespace is None or session.key.namespace == query.namespace)
             and (not query.mode or (spec.mode == query.mode and spec.id != ""))

@@ -7,6 +7,8 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
+from collector.api.access import Access, access_of
+from collector.api.argument_audit import ArgumentAudit
 from collector.api.denied_calls import mark_overruled, prevented
 from collector.api.query_string import check_names, parameters
 from collector.api.session_query import (
@@ -60,6 +62,7 @@ class Admin:
         denied: DecisionRecords | None = None,
         scopes: Mapping[str, bool] = _NO_SCOPES,
         follow: Follow = follow_nothing,
+        audit: ArgumentAudit | None = None,
     ) -> None:
         self._monitor = monitor
         self._follow = follow
@@ -67,9 +70,12 @@ class Admin:
         self._redaction = redaction or Redaction()
         self._seen = seen
         self._scopes = scopes
+        self._audit = audit or ArgumentAudit(shown=False, clock=lambda: 0)
         self._health = health
         self._long = LongResponses()
-        self._fixed: dict[bytes, Callable[[Send], Awaitable[None]]] = {_SEEN: self._send_seen}
+        self._fixed: dict[bytes, Callable[[Send, Access], Awaitable[None]]] = {
+            _SEEN: self._send_seen
+        }
         """Answers that have one path."""
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
@@ -84,38 +90,51 @@ class Admin:
         else:
             name = path[len(_SESSIONS) :].strip(b"/")
             known = () if fixed is not None else ("namespace",) if name else _LIST
-            query = parameters(scope)
+            query, access = parameters(scope), access_of(scope)
             try:
                 check_names(query, known)
                 listed = (
-                    None if fixed is not None or name else _Listed.read(query, self._redaction)
+                    None
+                    if fixed is not None or name
+                    else _Listed.read(query, self._redaction, access)
                 )
             except ValueError as problem:
                 await send_json(send, 400, {"error": str(problem)})
                 return
             if fixed is not None:
-                await fixed(send)
+                await fixed(send, access)
             elif listed is not None:
+                asked = scope["query_string"].decode("latin-1")
+                self._audit.read(access.who, f"sessions?{asked}" if asked else "sessions")
                 parts = self._list(listed)
                 await self._long.send(scope, send, b"application/json", parts)
             else:
-                await self._send_session(send, name, query.get("namespace"))
+                await self._send_session(send, name, query.get("namespace"), access)
 
-    async def _send_seen(self, send: Send) -> None:
-        agents = [self._redaction.shown(agent.as_json()) for agent in self._seen]
+    async def _send_seen(self, send: Send, access: Access) -> None:
+        agents = [
+            self._redaction.shown(agent.as_json())
+            for agent in self._seen
+            if access.sees(agent.namespace)
+        ]
+        everything = access.namespaces is None
         scopes = [
-            {"name": name, "of_agents": of_agents} for name, of_agents in self._scopes.items()
+            {"name": name, "of_agents": of_agents}
+            for name, of_agents in (self._scopes.items() if everything else ())
         ]
         shown = self._redaction.shown({"scopes": scopes})
         await send_json(send, 200, {"agents": agents, **shown})
 
-    async def _send_session(self, send: Send, name: bytes, namespace: str | None) -> None:
+    async def _send_session(
+        self, send: Send, name: bytes, namespace: str | None, access: Access
+    ) -> None:
         session = unquote(name.decode("latin-1"), encoding="utf-8", errors="replace")
         original = self._redaction.original
         if namespace is not None:
             namespace = original(namespace)
-        found = self._judged(original(session), namespace)
+        found = self._judged(original(session), namespace).seen_by(access)
         if any(found):
+            self._audit.read(access.who, session)
             shown = self._redaction.shown(found._asdict())
             await send_json(send, 200, shown)
         else:
@@ -164,6 +183,13 @@ class _Judged(NamedTuple):
     sessions: list[dict[str, Any]]
     prevented: list[dict[str, Any]]
 
+    def seen_by(self, access: Access) -> _Judged:
+        """What is of namespaces that may be shown."""
+        return _Judged(
+            [each for each in self.sessions if access.sees(each["namespace"])],
+            [each for each in self.prevented if access.sees(each["namespace"])],
+        )
+
 
 class _Listed(NamedTuple):
     """What a list is asked for."""
@@ -172,7 +198,7 @@ class _Listed(NamedTuple):
     query: SessionQuery
 
     @classmethod
-    def read(cls, query: Mapping[str, str], redaction: Redaction) -> _Listed:
+    def read(cls, query: Mapping[str, str], redaction: Redaction, access: Access) -> _Listed:
         """Reads the parameters of a list.
 
         Raises:
@@ -183,4 +209,5 @@ class _Listed(NamedTuple):
         if query.get("steps", "1") != "1":  # 0 is the session view's
             raise ValueError("steps must be 0 or 1")
         filters = {name: query[name] for name in FILTERS if name in query}
-        return cls(most, SessionQuery.read({**filters, **redaction.originals(filters)}))
+        asked = SessionQuery.read({**filters, **redaction.originals(filters)})
+        return cls(most, asked._replace(access=access.view))

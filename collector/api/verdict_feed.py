@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 
+from collector.api.access import ANYBODY, Access
 from collector.calls.decision_records import DeniedCall
 from collector.sinks.event import as_event
 from collector.telemetry.json_text import as_json
@@ -19,12 +20,17 @@ HEARTBEAT_SECONDS = 10.0
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, access: Access) -> None:
+        self._access = access
         self.verdicts: deque[Verdict | Raised | DeniedCall] = deque(maxlen=WAITING_MAX)
         self.missed = 0
         self.news = asyncio.Event()
 
     def put(self, verdicts: Sequence[Verdict | Raised | DeniedCall]) -> None:
+        if self._access.namespaces is not None:
+            verdicts = [each for each in verdicts if self._access.sees(each.session.namespace)]
+            if not verdicts:
+                return
         self.missed += max(0, len(self.verdicts) + len(verdicts) - WAITING_MAX)
         self.verdicts.extend(verdicts)
         self.news.set()
@@ -57,12 +63,12 @@ class VerdictFeed:
         for reader in self._readers:
             reader.news.set()
 
-    async def lines(self) -> AsyncIterator[bytes]:
-        """A verdict a line, from now on; an empty line now and then keeps the connection alive.
+    async def lines(self, access: Access = ANYBODY) -> AsyncIterator[bytes]:
+        """A verdict that the reader may see a line, from now on; an empty line now and then keeps the connection alive.
 
         `{"missed": n}` says that the reader was too slow for so many.
         """
-        reader = _Reader()
+        reader = _Reader(access)
         self._readers.add(reader)
         self._attend(True)
         try:

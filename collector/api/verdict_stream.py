@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from collector.api.access import Access, access_of
 from collector.api.query_string import check_names, parameters
 from collector.api.verdict_feed import VerdictFeed
 from collector.net.asgi import Receive, Scope, Send, send_json, send_stream
@@ -36,11 +37,11 @@ class VerdictStream:
             if self._feed.full:
                 await send_json(send, 503, {"error": "too many open streams"})
             else:
-                await self._stream(receive, send)
+                await self._stream(receive, send, access_of(scope))
 
-    async def _stream(self, receive: Receive, send: Send) -> None:
+    async def _stream(self, receive: Receive, send: Send, access: Access) -> None:
         """Streams until the service stops or the reader goes."""
-        lines = self._feed.lines()
+        lines = self._feed.lines(access)
         stream = asyncio.create_task(send_stream(send, b"application/x-ndjson", lines))
         gone = asyncio.create_task(_gone(receive))
         try:

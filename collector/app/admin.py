@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from collector.api.access import AccessRules
+from collector.api.access_guard import AccessGuard, ProxyHeaders
+from collector.api.argument_audit import ArgumentAudit
+from collector.api.end_session import EndEndpoint
 from collector.api.reload import ReloadEndpoint
 from collector.api.session_query import Follow
 from collector.api.session_view.about import About
 from collector.api.session_view.routes import SessionView
 from collector.api.sessions import Admin
-from collector.api.token_guard import TokenGuard
 from collector.api.verdict_feed import VerdictFeed
 from collector.api.verdict_stream import VerdictStream
 from collector.calls.decision_records import DecisionRecords
@@ -21,8 +24,11 @@ from collector.net.asgi import Application
 from collector.net.health import Health
 from collector.net.host_guard import Guard
 from collector.receive.bearer_tokens import Tokens
+from collector.telemetry.clock import steady_ns
+from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
+from monitor.records import SessionKey
 
 __all__ = ["build_admin"]
 
@@ -41,6 +47,7 @@ def build_admin(
     denied: DecisionRecords,
     scopes: Mapping[str, bool],
     follow: Follow,
+    end: Callable[[Sequence[SessionKey]], int],
 ) -> Application:
     """The API and the session view, behind tokens where the settings ask for them.
 
@@ -54,13 +61,16 @@ def build_admin(
         feed: the verdicts as they come.
         addresses: of all listeners, by name; filled when they are bound.
         denied: calls that were denied before they were made.
+        end: ends sessions, and returns how many were live.
         scopes: instrumentation scopes that spans came from -> whether they follow a convention of agents.
         follow: leads from a trace's id to the sessions of its calls.
     """
     guard = Guard(settings.admin, settings.admin_names)
-    admin = Admin(monitor, seen, health, redaction, denied, scopes, follow)
+    audit = ArgumentAudit(settings.show_arguments, steady_ns)
+    admin = Admin(monitor, seen, health, redaction, denied, scopes, follow, audit)
+    acting = EndEndpoint(ReloadEndpoint(admin, reloader), monitor, end, redaction, follow)
     view = SessionView(
-        VerdictStream(ReloadEndpoint(admin, reloader), feed),
+        VerdictStream(acting, feed),
         monitor,
         health,
         guard,
@@ -75,7 +85,27 @@ def build_admin(
         redaction=redaction,
         follow=follow,
     )
-    tokens_file = settings.admin_auth.bearer.tokens_file
-    if tokens_file is None:
+    auth = settings.admin_auth
+    if not auth.is_asked:
         return view
-    return TokenGuard(view, Tokens(tokens_file, TOKENS_SETTING), guard)
+    tokens_file, proxy = auth.bearer.tokens_file, auth.proxy
+    tokens = Tokens(tokens_file, TOKENS_SETTING) if tokens_file is not None else None
+    if tokens is not None and not proxy.networks:
+        _warn_of_unknown({*auth.roles, *auth.namespaces}, tokens)
+    headers = ProxyHeaders(
+        proxy.header.lower().encode(), proxy.roles_header.lower().encode(), proxy.networks
+    )
+    return AccessGuard(
+        view,
+        tokens,
+        headers if proxy.networks else None,
+        AccessRules(auth.roles, auth.namespaces),
+        guard,
+    )
+
+
+def _warn_of_unknown(names: Iterable[str], tokens: Tokens) -> None:
+    """A name that no token has limits nobody: the token that was meant may be an operator's."""
+    unknown = sorted(set(names) - tokens.names)
+    if unknown:
+        log.warning("admin_names_without_token", names=unknown, tokens=sorted(tokens.names))

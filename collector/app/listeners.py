@@ -272,7 +272,7 @@ def warn_if_open(settings: Settings, addresses: Mapping[str, str]) -> None:
         [each for each in unprotected if unprotected[each]],
         "who reaches this port can have calls judged that nobody makes, and learn what specs allow",
     )
-    if settings.admin_tls.client_ca is None and not settings.admin_auth.bearer.tokens_file:
+    if settings.admin_tls.client_ca is None and not settings.admin_auth.is_asked:
         _warn(
             "admin",
             addresses,

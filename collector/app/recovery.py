@@ -39,6 +39,7 @@ from collector.state.records import (
     Gap,
     Kind,
     Opened,
+    Operated,
     Specs,
     decoded,
     encoded,
@@ -81,6 +82,10 @@ class Replayed(Protocol):
 
     def use_again(self, specs: Sequence[Spec]) -> None:
         """These specs were in use from here on."""
+        ...
+
+    def operated_again(self, done: Operated) -> None:
+        """An operator ended a session, or had sessions judged again."""
         ...
 
     def confirmed_before(self, confirmed: Confirmed) -> None:
@@ -291,6 +296,8 @@ class Recovery:
         elif kind in (Kind.QUESTION, Kind.OUTCOME):
             asked = decoded(payload, Asked)
             self._app.asked_again(asked, is_outcome=kind is Kind.OUTCOME)
+        elif kind is Kind.OPERATED:
+            self._app.operated_again(decoded(payload, Operated))
         elif kind is Kind.COUNTERS:
             self._count(decoded(payload, dict))
         elif kind is Kind.PAIR:

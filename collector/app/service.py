@@ -29,6 +29,7 @@ from collector.app.listeners import (
 )
 from collector.app.notices import Notices
 from collector.app.readiness import Readiness
+from collector.app.running_sessions import RunningSessions
 from collector.calls.decision_records import DeniedCall
 from collector.calls.pipeline import Pipeline
 from collector.config.first_minutes import until
@@ -58,6 +59,7 @@ from collector.telemetry.clock import ClockWatch, now_ns, steady_ns
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction, rules
+from monitor.aggregate.totals import SessionFinished
 from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits
 from monitor.records import Raised, Verdict
@@ -71,7 +73,7 @@ if TYPE_CHECKING:
     from collector.metrics.otlp_traces import OtlpTraces
     from collector.sinks.recorder import Recorder
     from collector.state.last_good_specs import LastGood
-    from collector.state.records import Asked, Confirmed
+    from collector.state.records import Asked, Confirmed, Operated
 
 __all__ = ["App", "instance_of", "limits_of", "redaction_of"]
 
@@ -305,8 +307,21 @@ class App:
             settings.receiver, export, admission, self._capacity.receiver
         )
         self._keep_specs = keeper_of(settings, clock)
+        self._running = RunningSessions(
+            self.monitor,
+            clock,
+            self._deliver,
+            self._finished,
+            state.journal.keep_operated if state is not None else None,
+        )
         self.reloader = Reloader(
-            settings.specs, self._use, self._log, clock, tracer=tracer, keep=self._keep_specs
+            settings.specs,
+            self._use,
+            self._log,
+            clock,
+            tracer=tracer,
+            keep=self._keep_specs,
+            running=self._running.after_reload,
         )
         in_use = [judge.spec for judge in self.monitor.binder.judges.values()]
         self.reloader.loaded(len(in_use), accepted(in_use))
@@ -412,6 +427,7 @@ class App:
                 self._pipeline.decision_records,
                 self._pipeline.scopes,
                 self._pipeline.sessions_of,
+                self._running.end,
             )
             found["admin"] = build_observer(
                 "admin", admin, settings, self._capacity.observer, self._stats
@@ -592,6 +608,10 @@ class App:
         take = decisions.settle if is_outcome else decisions.decide
         decisions.again(take, asked.body, asked.sender)
 
+    def operated_again(self, done: Operated) -> None:
+        """What an operator did with sessions, in an earlier process."""
+        self._running.again(done.action, done.session, done.namespace)
+
     def use_again(self, specs: Sequence[Spec]) -> None:
         """Specs that were in use, in an earlier process."""
         if self.monitor.use(specs):
@@ -643,11 +663,16 @@ class App:
 
     def _end_sessions(self, now: int) -> None:
         """What time brings to sessions goes to the sinks."""
-        finished = [self._redaction.named(each) for each in self.monitor.tick(now)]
+        finished = self.monitor.tick(now)
         news = self.monitor.news()
         if news:
             self._deliver(news)
-        self._each((self._alerts.ended, self._sink.finished), finished)
+        self._finished(finished)
+
+    def _finished(self, finished: Sequence[SessionFinished]) -> None:
+        """Ends of sessions go to the sinks."""
+        named = [self._redaction.named(each) for each in finished]
+        self._each((self._alerts.ended, self._sink.finished), named)
 
     def _look_at_clock(self, now: int) -> None:
         """A clock that was set ends no session, and is logged."""

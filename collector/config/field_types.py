@@ -9,11 +9,12 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr, Strict
+from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr, Strict
 from pydantic_core import PydanticKnownError
 
 from collector.receive.address import parse_address
@@ -26,15 +27,19 @@ __all__ = [
     "Endpoint",
     "Expressions",
     "File",
+    "HeaderName",
     "HeaderNames",
     "Headers",
     "Labels",
     "Names",
+    "NamesByName",
+    "Networks",
     "NextHops",
     "Number",
     "Paths",
     "Positive",
     "Proxy",
+    "Roles",
     "SessionLink",
     "Signals",
     "Switch",
@@ -200,6 +205,51 @@ def _header_names(value: Any) -> Any:
     return tuple(dict.fromkeys(name.lower() for name in value))
 
 
+def _header_name(value: Any) -> Any:
+    """The name of one header, or an empty text."""
+    if isinstance(value, str) and value and not _HEADER.fullmatch(value):
+        raise ValueError(f"{value!r} is no name of a header")
+    return value
+
+
+def _networks(value: Any) -> Any:
+    """Networks in CIDR notation; an address is a network of one."""
+    value = _several(value)
+    if not isinstance(value, tuple):
+        return value
+    try:
+        return tuple(ip_network(each) for each in value)
+    except (ValueError, TypeError) as problem:
+        raise ValueError(f"expected addresses as in 10.0.3.0/24: {problem}") from None
+
+
+def _by_name(value: Any) -> Any:
+    """A mapping; in a variable `name=value`, separated by commas."""
+    if not isinstance(value, str):
+        return value
+    return {name: values[-1] for name, values in _pairs(value).items()}
+
+
+def _several_by_name(value: Any) -> Any:
+    """A mapping of names to lists; in a variable `name=value`, one for each value."""
+    if isinstance(value, str):
+        return {name: tuple(values) for name, values in _pairs(value).items()}
+    if not isinstance(value, dict):
+        return value
+    return {name: _several(inner) for name, inner in value.items()}
+
+
+def _pairs(text: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for part in text.split(","):
+        name, equals, inner = part.partition("=")
+        if part.strip() and not (equals and name.strip()):
+            raise ValueError(f"{part.strip()!r}: expected name=value")
+        if part.strip():
+            found.setdefault(name.strip(), []).append(inner.strip())
+    return found
+
+
 def _endpoint(value: Any) -> Any:
     if isinstance(value, str):
         parts = urlsplit(value)
@@ -270,6 +320,18 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_several)]
 Expressions = Annotated[tuple[str, ...], BeforeValidator(_expressions)]
 _Section = TypeVar("_Section")
 HeaderNames = Annotated[tuple[str, ...], BeforeValidator(_header_names)]
+HeaderName = Annotated[str, BeforeValidator(_header_name)]
+Network = Annotated[
+    IPv4Network | IPv6Network,
+    Field(union_mode="left_to_right"),
+    PlainSerializer(str),
+]
+Networks = Annotated[tuple[Network, ...], BeforeValidator(_networks)]
+Roles = Annotated[dict[str, Literal["viewer", "operator"]], BeforeValidator(_by_name)]
+NamesByName = Annotated[
+    dict[str, Annotated[tuple[str, ...], Field(min_length=1)]],
+    BeforeValidator(_several_by_name),
+]
 Headers = Annotated[dict[str, SecretStr], BeforeValidator(_headers)]
 Labels = Annotated[dict[str, str], BeforeValidator(_labels)]
 Address = Annotated[str, BeforeValidator(_address)]

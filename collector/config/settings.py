@@ -24,15 +24,19 @@ from collector.config.field_types import (
     Endpoint,
     Expressions,
     File,
+    HeaderName,
     HeaderNames,
     Headers,
     Labels,
     Names,
+    NamesByName,
+    Networks,
     NextHops,
     Number,
     Paths,
     Positive,
     Proxy,
+    Roles,
     SessionLink,
     Signals,
     Switch,
@@ -162,10 +166,60 @@ class AdminBearer(_Section):
     ] = None
 
 
+class AdminProxy(_Section):
+    """A proxy in front of the admin listener that knows its users, such as oauth2-proxy."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    header: Annotated[
+        HeaderName,
+        Field(
+            description="Request header in which the proxy gives the user's name. The proxy must overwrite what a client sends there."
+        ),
+    ] = "x-forwarded-user"
+    roles_header: Annotated[
+        HeaderName,
+        Field(
+            description="Request header with the user's roles and groups, separated by commas: `viewer`, `operator`, or names in `admin_auth.roles` and `admin_auth.namespaces`. Who has no role is refused. Unset: the user's own name decides."
+        ),
+    ] = ""
+    networks: Annotated[
+        Networks,
+        Field(
+            alias="from",
+            description="Addresses of the proxy, such as `10.0.3.0/24` (CIDR). Headers of others are not believed. If empty, nobody's are.",
+        ),
+    ] = ()
+
+
 class AdminAuth(_Section):
-    """Who may read sessions and reload specs."""
+    """Who may read sessions, end them, and reload specs."""
 
     bearer: Annotated[AdminBearer, Field(description="Bearer tokens.")] = AdminBearer()
+    roles: Roles = Field(
+        default_factory=dict,
+        description="Name of a token, or of a user or group of the proxy -> `viewer`, who reads, or `operator`, who also reloads specs and ends sessions. A token without a role is an operator's. In a variable: `name=role`.",
+    )
+    namespaces: NamesByName = Field(
+        default_factory=dict,
+        description="Name of a token, or of a user or group of the proxy -> the namespaces that it sees, each with all below it (`team-a` has `team-a/prod`). Who is not named here sees all. In a variable: `name=namespace`, one for each.",
+    )
+    proxy: Annotated[AdminProxy, Field(description="A proxy in front.")] = AdminProxy()
+
+    @property
+    def is_asked(self) -> bool:
+        """True where not everybody may ask."""
+        return self.bearer.tokens_file is not None or bool(self.proxy.networks)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.roles or self.namespaces) and not self.is_asked:
+            raise ValueError(
+                "roles and namespaces are of tokens and users: expected bearer.tokens_file or proxy.from"
+            )
+        if self.proxy != AdminProxy() and not self.proxy.networks:
+            raise ValueError("proxy: expected its addresses under `from`")
+        return self
 
 
 class Cors(_Section):
@@ -1085,7 +1139,7 @@ class Leaf(NamedTuple):
 def leaves(model: type[Model], path: tuple[str, ...] = ()) -> Iterator[Leaf]:
     """The settings of a section and of its subsections, in order."""
     for name, field in model.model_fields.items():
-        here = (*path, name)
+        here = (*path, field.alias or name)
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, Model):
             yield from leaves(kind, here)

@@ -6,10 +6,10 @@ A reload is all or nothing. Where a file is refused, the specs in use stay in us
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple, Protocol
 
 from collector.telemetry.tracing import Tracer, traced
 from monitor.findings import Finding
@@ -17,7 +17,7 @@ from monitor.spec.acceptance import day_of
 from monitor.spec.read import Loaded, load_specs, spec_files
 from monitor.spec.spec import Acceptance, Spec
 
-__all__ = ["PATH", "Reloaded", "Reloader", "Reloads", "accepted"]
+__all__ = ["PATH", "Reloaded", "Reloader", "Reloads", "Running", "accepted"]
 
 PATH = b"/-/reload"
 POLL_SECONDS = 1.0
@@ -27,6 +27,10 @@ Accepted = frozenset[tuple[str, str, Acceptance]]
 
 Look = Mapping[str, tuple[int, ...]]
 """What the files look like by path: times of change (of content and of permissions), size and inode."""
+
+
+class _AfterReload(Protocol):
+    def __call__(self, *, rejudge: bool) -> Awaitable[Running]: ...
 
 
 @dataclass(slots=True)
@@ -42,6 +46,18 @@ class Reloads:
     """When the specs in use were loaded, Unix nanoseconds; 0 where that is not known."""
 
 
+class Running(NamedTuple):
+    """Sessions that were running when specs were read anew."""
+
+    kept: int = 0
+    """Those that are still judged by an earlier version of a spec."""
+    rejudged: int = 0
+    """Those that went over to the versions in use."""
+
+
+NOBODY: Final = Running()
+
+
 @dataclass(frozen=True, slots=True)
 class Reloaded:
     """How one reload went."""
@@ -52,6 +68,7 @@ class Reloaded:
     specs: int
     """How many specs are in use now."""
     findings: tuple[Finding, ...]
+    running: Running = NOBODY
 
     def as_json(self) -> dict[str, Any]:
         """The answer to whoever asked."""
@@ -59,6 +76,7 @@ class Reloaded:
             "success": self.success,
             "changed": self.changed,
             "specs": self.specs,
+            "sessions": self.running._asdict(),
             "findings": [each.as_json() for each in self.findings],
         }
 
@@ -74,6 +92,8 @@ class Reloader:
         poll_seconds: how often `watch` looks.
         tracer: makes a span of each reload; None where own traces are off.
         keep: keeps the specs of a reload that succeeded, for a later start; it may block. None where none are kept.
+        running: counts the sessions under earlier versions, and has them judged again where that is asked for. None
+            where there are no sessions.
     """
 
     def __init__(
@@ -85,6 +105,7 @@ class Reloader:
         poll_seconds: float = POLL_SECONDS,
         tracer: Tracer | None = None,
         keep: Callable[[Sequence[Spec]], None] | None = None,
+        running: _AfterReload | None = None,
     ) -> None:
         self.reloads = Reloads(success_ns=clock())
         self._paths = tuple(paths)
@@ -94,6 +115,7 @@ class Reloader:
         self._poll_seconds = poll_seconds
         self._tracer = tracer
         self._keep = keep
+        self._running = running
         self._first = look(self._paths)
         """As they were when the service was built, so that no change after it is missed."""
         self._lock = asyncio.Lock()
@@ -123,12 +145,13 @@ class Reloader:
         self._asked.add(task)
         task.add_done_callback(self._asked.discard)
 
-    async def reload(self, why: str, who: str = "") -> Reloaded:
+    async def reload(self, why: str, who: str = "", *, rejudge: bool = False) -> Reloaded:
         """Reads the files beside the event loop, then takes what they say in one step.
 
         Args:
             why: what asked for it, for the log: `signal`, `request` or `change`.
             who: who asked, for the audit line; "" for signals and files, which are nobody in particular.
+            rejudge: running sessions go over to the versions in use; else they keep theirs.
         """
         async with self._lock:
             with traced(self._tracer, "reload", trigger=why) as span:
@@ -139,6 +162,9 @@ class Reloader:
                     span.fail("refused")
                 elif self._keep is not None:
                     await asyncio.to_thread(self._keep, loaded.specs)
+                if done.success and self._running is not None:
+                    running = await self._running(rejudge=rejudge)
+                    done = replace(done, running=running)
         self._tell(done, why)
         if who:
             self._log.info(
@@ -148,6 +174,8 @@ class Reloader:
                 who=who,
                 success=done.success,
                 specs=done.specs,
+                sessions="rejudge" if rejudge else "keep",
+                rejudged=done.running.rejudged,
             )
         return done
 
@@ -191,7 +219,12 @@ class Reloader:
             tell("spec_finding", **finding.as_json())
         if done.success:
             self._log.info(
-                "specs_reloaded", trigger=why, changed=done.changed, specs=done.specs
+                "specs_reloaded",
+                trigger=why,
+                changed=done.changed,
+                specs=done.specs,
+                sessions_kept=done.running.kept,
+                sessions_rejudged=done.running.rejudged,
             )
         else:
             self._log.error("specs_not_reloaded", trigger=why, specs_kept=done.specs)

@@ -49,6 +49,11 @@ class Tokens:
         self._known = self._read()
         self._log = log
 
+    @property
+    def names(self) -> set[str]:
+        """The names of all tokens."""
+        return {each.name for each in self._known if each.name}
+
     def sender(self, authorization: str) -> str:
         """The name of the token in an Authorization header; "" if no token has a name.
 

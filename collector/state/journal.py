@@ -37,6 +37,7 @@ from collector.state.records import (
     Delivered,
     Gap,
     Kind,
+    Operated,
     encoded,
     request_head,
 )
@@ -268,6 +269,10 @@ class Journal:
     def keep_outcome(self, now_ns: int, body: bytes, sender: str | None) -> None:
         """Writes what a client says of a decided call; as `keep_question`."""
         self.try_append(Kind.OUTCOME, now_ns, encoded(Asked(sender, body)))
+
+    def keep_operated(self, now_ns: int, action: str, session: str, namespace: str) -> None:
+        """Writes what an operator did with sessions; as `keep_question`."""
+        self.try_append(Kind.OPERATED, now_ns, encoded(Operated(action, session, namespace)))
 
     def keep_forwarded(self, now_ns: int, payload: bytes) -> int:
         """Writes that a request goes on to next hops.

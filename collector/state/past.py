@@ -32,6 +32,7 @@ ALIVE: Final = frozenset(
         Kind.TICK,
         Kind.SETTLED,
         Kind.CLOSED,
+        Kind.OPERATED,
     }
 )
 """Records that only a process writes whose receivers are open, or were until then: not one that could not start."""

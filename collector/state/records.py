@@ -22,6 +22,7 @@ __all__ = [
     "Kind",
     "Known",
     "Opened",
+    "Operated",
     "Request",
     "Specs",
     "decoded",
@@ -72,6 +73,8 @@ class Kind(IntEnum):
     """A request goes on to next hops."""
     CONFIRMED = 17
     """A next hop need not be sent some requests any more."""
+    OPERATED = 18
+    """An operator ended a session, or had sessions judged under the specs in use."""
 
 
 class Opened(msgspec.Struct, array_like=True):
@@ -99,6 +102,15 @@ class Asked(msgspec.Struct, array_like=True):
     sender: str | None
     """The name of the client's token; None if no token was required."""
     body: bytes
+
+
+class Operated(msgspec.Struct, array_like=True):
+    """What an operator did with sessions."""
+
+    action: str
+    """`rejudge`: all under the specs in use; `end`: one."""
+    session: str = ""
+    namespace: str = ""
 
 
 class Specs(msgspec.Struct):

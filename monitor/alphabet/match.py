@@ -139,6 +139,10 @@ class Alphabet:
                 return candidate.symbol
         return self.mismatch
 
+    def failed(self, token: int) -> int:
+        """The token of a failed call, by that of the call."""
+        return self._failed[token]
+
     def faltering(self, token: int) -> int:
         """The token of the same call, if it is not known whether it failed."""
         return self._doubted(token, 1)

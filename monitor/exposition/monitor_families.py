@@ -47,7 +47,7 @@ RANKS = 10
 TOOLS_MAX = 200
 """Tools of one spec that have a counter from zero on."""
 
-ENDED = ("idle", "explicit", "evicted", "input_end")
+ENDED = ("idle", "explicit", "operator", "evicted", "input_end")
 
 
 def _labelled(name: str, samples: Iterable[tuple[tuple[str, ...], float]]) -> Family:

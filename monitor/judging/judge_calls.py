@@ -47,7 +47,7 @@ from monitor.visibility.ledger import Ledger
 from monitor.visibility.sight import CLEAR, Sight, sight_of
 from monitor.weights import call_bytes
 
-__all__ = ["HELD_ALL_MAX", "HELD_MAX", "CallJudge", "part_of"]
+__all__ = ["HELD_ALL_MAX", "HELD_MAX", "CallJudge", "part_of", "wanted_of"]
 
 HELD_MAX: Final = 256
 """Limit of the calls that one session holds, with their arguments, for a late binding."""
@@ -227,7 +227,7 @@ class CallJudge:
         found = bound.judges
         if renamed and len(session.attributes) > 1:
             # The new name may match together with attributes that were known before.
-            found = _wanted(session.attributes, agent, binder)
+            found = wanted_of(session.attributes, agent, binder)
         session.binder = binder
         if first and (bound.more or not found):
             session.held = []
@@ -251,6 +251,20 @@ class CallJudge:
         except Exception:
             session.judges = before  # no held call is judged under the new specs yet
             raise
+
+    def bind_more(self, session: Session, found: tuple[Judge, ...], now: int) -> list[Verdict]:
+        """Binds specs that the session did not have under the specs before; calls that are not held are missing for them."""
+        return self._bind_new(session, found, now)
+
+    def sight(self, session: Session, judge: Judge) -> Sight:
+        """What a judgement of the session is to allow for."""
+        return self._sight(session, judge)
+
+    def report(
+        self, session: Session, judgement: Judgement, changes: Sequence[Change]
+    ) -> list[Verdict]:
+        """Counts changes of a judgement, and words them."""
+        return self._report(session, judgement, changes)
 
     def _observe(self, session: Session, now: int) -> None:
         """Logs the calls of a session without specs under the observer, which judges nothing."""
@@ -851,7 +865,7 @@ class CallJudge:
         verdicts += self.prove(target, fresh=target.take_proof(None))
         self._accounting.relabel(target)
         if target.binder is not None:
-            wanted = _wanted(target.attributes, target.known_agent, target.binder)
+            wanted = wanted_of(target.attributes, target.known_agent, target.binder)
             verdicts += self._bind_new(target, wanted, now)
         return verdicts
 
@@ -863,7 +877,7 @@ class CallJudge:
         wanted: set[Judge] = set()
         for session in (moved, target):
             if session.binder is not None:
-                wanted.update(_wanted(facts, agent, session.binder))
+                wanted.update(wanted_of(facts, agent, session.binder))
         verdicts: list[Verdict] = []
         for session in (moved, target):
             if session.bound_as != agent and session.judges:
@@ -881,7 +895,7 @@ def _since(gaps: Iterable[Gap], begin_ns: int) -> Iterator[Gap]:
             yield each._replace(since_ns=max(each.since_ns, begin_ns))
 
 
-def _wanted(
+def wanted_of(
     facts: Iterable[Mapping[str, Any]], agent: str, binder: SpecBinder
 ) -> tuple[Judge, ...]:
     """The specs that match any of these attributes under a name, in the binder's order."""

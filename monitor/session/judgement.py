@@ -780,6 +780,31 @@ class Judgement:
         self._doubts += other._doubts
         return self._replay(0)
 
+    def under(
+        self, judge: Judge, tokens: Mapping[bytes, int], sight: Sight
+    ) -> tuple[Judgement, list[Change]]:
+        """The same calls under another version of the spec, and how their verdicts change.
+
+        Steps keep their places in the order, their receipts, and what was reported of them. Folded steps are not
+        known any more: `sight` is to allow for them.
+
+        Args:
+            judge: of that version, whose scope is the same.
+            tokens: by span id; calls without one are left out.
+            sight: where calls may be missing.
+        """
+        twin = Judgement(judge, self.part, sight)
+        twin.counted, twin.late, twin.ending = self.counted, self.late, self.ending
+        twin._suspected, twin.session_verdicts = self._suspected, self.session_verdicts
+        for place in range(len(self.log)):
+            if self.log.span_id(place) in tokens:
+                twin.log.take(self.log, place)
+        twin.log.settle_all()
+        for place in range(len(twin.log)):
+            twin.log.set_token(place, tokens[twin.log.span_id(place)])
+            twin._doubts += twin._is_doubted(place)
+        return twin, twin._replay(0)
+
     def exemplar(self, place: int) -> Exemplar:
         """The origin of a step of the log, as an exemplar for a counter."""
         return self.log.origin(place)

@@ -19,7 +19,8 @@ from monitor.weights import call_bytes, text_bytes
 
 __all__ = ["ATTRIBUTES_MAX", "UNKNOWN_AGENT", "Chain", "Ended", "Session"]
 
-Ended = Literal["idle", "explicit", "evicted", "input_end"]
+Ended = Literal["idle", "explicit", "operator", "evicted", "input_end"]
+"""`operator`: somebody ended it at the service, so that what goes on under its id is another session."""
 
 UNKNOWN_AGENT: Final = "unknown"
 

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import base64
+import http.client
+import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,3 +113,173 @@ def test_reload_and_accept_leave_an_audit_line(service: Service, specs: Path) ->
     ]
     assert [(line["who"], line["success"]) for line in reloads] == [("bob", True)] * 2
     assert all("time" in line or "timestamp" in line or "ts" in line for line in lines)
+
+
+# --- roles, namespaces, a proxy ----------------------------------------------------------------
+
+OPERATOR, VIEWER, TENANT = (
+    {"authorization": f"Bearer {each}"} for each in ("t-1", "t-2", "t-3")
+)
+
+
+@pytest.fixture
+def guarded(serve: Serve, tmp_path: Path, specs: Path) -> Service:
+    """ada is an operator, as nothing is said of her; bob reads all, and eve what is of the south."""
+    file = tmp_path / "tokens"
+    file.write_text("ada: t-1\nbob: t-2\neve: t-3\nsam: t-4\n")
+    service = serve(
+        "--specs",
+        str(specs),
+        "--show-arguments",
+        OFFRAILS_HISTORY="complete",
+        OFFRAILS_ADMIN_AUTH_BEARER_TOKENS_FILE=str(file),
+        OFFRAILS_ADMIN_AUTH_ROLES="bob=viewer,eve=viewer,zoe=operator",
+        OFFRAILS_ADMIN_AUTH_NAMESPACES="eve=south,sam=south/prod",
+    )
+    for number, namespace in enumerate(("north", "south", "south/prod", "southern")):
+        tenant, _, environment = namespace.partition("/")
+        resource = {"service.name": "farm-rover", "service.namespace": tenant}
+        if environment:
+            resource["deployment.environment.name"] = environment
+        send(
+            service,
+            Rover(f"s-{namespace}", number).calls("water").spans,
+            resource=resource,
+        )
+    return service
+
+
+def _post(
+    service: Service, path: str, headers: dict[str, str]
+) -> tuple[int, dict[str, object]]:
+    reply = request(service.addresses["admin"], "POST", path, headers=headers)
+    found: dict[str, object] = reply.json()
+    return reply.status, found
+
+
+def test_a_viewer_reads_and_changes_nothing(guarded: Service) -> None:
+    """Reload and end answer 403 with the role that they need; all that is read is as for an operator."""
+    for path in ("/-/reload", "/-/reload?sessions=rejudge", "/api/v1/sessions/s-north/end"):
+        status, answer = _post(guarded, path, VIEWER)
+        assert (status, answer["role"]) == (403, "operator")
+        assert answer["error"] == "this needs the role operator; bob has viewer"
+    for path in (*PATHS[:3], "/api/v1/seen", "/api/v1/sessions/s-north"):
+        read = [guarded.get(path, **who).body for who in (VIEWER, OPERATOR)]
+        assert read[0] == read[1]
+    assert guarded.events("specs_reloaded") == []
+    assert _post(guarded, "/api/v1/sessions/s-north/end", OPERATOR) == (200, {"ended": 1})
+    assert _post(guarded, "/-/reload", OPERATOR)[0] == 200
+
+
+def test_a_namespace_hides_all_others(guarded: Service) -> None:
+    """Every list, stream and count has what is of the namespace and below it, and nothing of another one."""
+    seen = {"s-south", "s-south/prod"}
+    whole = guarded.get("/api/v1/sessions", **TENANT).json()["sessions"]
+    assert {each["session"] for each in whole} == seen
+    short = guarded.get("/api/v1/sessions?steps=0", **TENANT).json()
+    assert {each["session"] for each in short["sessions"]} == seen
+    assert (short["matching"], short["live"]) == (2, 2)
+    assert guarded.get("/api/v1/sessions?steps=0", **VIEWER).json()["live"] == 4
+    assert guarded.get("/api/v1/sessions?namespace=north", **TENANT).json()["sessions"] == []
+    agents = guarded.get("/api/v1/seen", **TENANT).json()
+    assert {each["namespace"] for each in agents["agents"]} == {"south", "south/prod"}
+    assert agents["scopes"] == []
+    for name, status in (("s-north", 404), ("s-southern", 404), ("s-south", 200)):
+        assert guarded.get(f"/api/v1/sessions/{name}", **TENANT).status == status
+        assert guarded.get(f"/api/v1/trails/{name}", **TENANT).status == status
+    own = {"authorization": "Bearer t-4"}
+    [only] = guarded.get("/api/v1/sessions", **own).json()["sessions"]
+    assert only["session"] == "s-south/prod"
+    assert _post(guarded, "/api/v1/sessions/s-south/end", own)[0] == 404
+    assert _post(guarded, "/api/v1/sessions/s-south%2Fprod/end", own)[0] == 200
+    status, answer = _post(guarded, "/-/reload", own)
+    assert (status, answer["role"]) == (403, "operator")
+    assert "all namespaces" in str(answer["error"])
+
+
+def test_streams_have_what_is_of_the_namespace(guarded: Service) -> None:
+    """Verdicts and changes of others do not reach who may not see them."""
+    with (
+        _stream(guarded, "/api/v1/verdicts") as verdicts,
+        _stream(guarded, "/api/v1/events") as changes,
+    ):
+        assert verdicts.readline() == b"\n"
+        while changes.readline() != b"event: hello\n":
+            pass
+        for number, tenant in ((7, "north"), (8, "south")):
+            resource = {"service.name": "farm-rover", "service.namespace": tenant}
+            spans = Rover(f"new-{tenant}", number).calls("water").spans
+            send(guarded, spans, resource=resource)
+        while not (line := verdicts.readline()).strip():
+            pass
+        assert json.loads(line)["session"] == "new-south"
+        while not (line := changes.readline()).startswith(b'data: {"sessions":[["'):
+            pass
+        assert json.loads(line.removeprefix(b"data: "))["sessions"] == [["south", "new-south"]]
+
+
+@contextmanager
+def _stream(service: Service, path: str) -> Iterator[http.client.HTTPResponse]:
+    """What eve reads."""
+    connection = http.client.HTTPConnection(service.addresses["admin"], timeout=20)
+    with closing(connection):
+        connection.request("GET", path, headers=TENANT)
+        with connection.getresponse() as answer:
+            yield answer
+
+
+def test_who_reads_arguments_is_noted(guarded: Service) -> None:
+    """One audit line a reader and session in a minute; none for lists without arguments, and none where nothing was found."""
+    for who in (VIEWER, TENANT):
+        for _ in range(3):
+            guarded.get("/api/v1/sessions/s-south", **who)
+        guarded.get("/api/v1/sessions?steps=0", **who)
+        guarded.get("/api/v1/sessions/s-north-west", **who)
+    guarded.get("/api/v1/sessions?agent=x", **VIEWER)
+    lines = guarded.logged("audit", 3)
+    assert [(line["action"], line["who"], line["what"]) for line in lines] == [
+        ("read_arguments", "bob", "s-south"),
+        ("read_arguments", "eve", "s-south"),
+        ("read_arguments", "bob", "sessions?agent=x"),
+    ]
+
+
+def test_a_role_that_no_token_has_is_told(guarded: Service) -> None:
+    """A misspelt name limits nobody, so the token that was meant would be an operator's."""
+    [warning] = guarded.logged("admin_names_without_token")
+    assert warning["names"] == ["zoe"]
+
+
+def test_a_proxy_says_who_it_is(serve: Serve, specs: Path) -> None:
+    """Its headers are believed from its addresses alone, once, and with a role; groups have roles and namespaces, too."""
+    proxied: dict[str, Any] = {
+        "OFFRAILS_ADMIN_AUTH_PROXY_HEADER": "X-User",
+        "OFFRAILS_ADMIN_AUTH_PROXY_ROLES_HEADER": "X-Groups",
+        "OFFRAILS_ADMIN_AUTH_ROLES": "sre=operator,farmers=viewer",
+        "OFFRAILS_ADMIN_AUTH_NAMESPACES": "farmers=north",
+    }
+    there, elsewhere = (
+        serve("--specs", str(specs), OFFRAILS_ADMIN_AUTH_PROXY_FROM=each, **proxied)
+        for each in ("10.0.0.0/8,127.0.0.0/8", "10.0.0.0/8")
+    )
+    for service in (there, elsewhere):
+        assert service.get("/api/v1/about").status == 401
+        assert service.get("/-/ready").status == 200
+    operator = {"x-user": "ann", "x-groups": "staff, sre"}
+    assert elsewhere.get("/api/v1/about", **operator).status == 401
+    assert _post(there, "/-/reload", operator)[0] == 200
+    assert there.logged("audit")[0]["who"] == "ann"
+    for groups, status in (("viewer", 403), ("farmers", 403), ("operator", 200)):
+        answer = _post(there, "/-/reload", {"x-user": "bo", "x-groups": groups})
+        assert answer[0] == status, groups
+    for groups, status in (("viewer", 200), ("farmers", 200), ("staff", 403), ("", 403)):
+        named = {"x-user": "bo", "x-groups": groups}
+        assert there.get("/api/v1/about", **named).status == status
+    assert there.get("/api/v1/about", **{"x-groups": "sre"}).status == 401
+    with closing(http.client.HTTPConnection(there.addresses["admin"], timeout=20)) as twice:
+        twice.putrequest("GET", "/api/v1/about")
+        for value in ("ann", "eve"):
+            twice.putheader("x-user", value)
+        twice.putheader("x-groups", "sre")
+        twice.endheaders()
+        assert twice.getresponse().status == 401

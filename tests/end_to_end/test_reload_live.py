@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.end_to_end.conftest import Serve
 from tests.end_to_end.service import Service, eventually, request
@@ -78,3 +81,108 @@ def test_a_changed_file_is_taken(serve: Serve, tmp_path: Path) -> None:
     write(file, "2")
     eventually(lambda: versions(service) == {"2"})
     assert service.logged("specs_reloaded")[-1]["trigger"] == "change"
+
+
+@pytest.fixture
+def doomed() -> Iterator[Callable[..., Service]]:
+    """Starts services that are killed."""
+    started: list[Service] = []
+
+    def start(*arguments: str, **variables: str) -> Service:
+        started.append(Service(arguments, variables))
+        return started[-1].wait_ready()
+
+    yield start
+    for service in started:
+        service.kill()
+
+
+def test_running_sessions_go_over_to_a_corrected_spec(
+    doomed: Callable[..., Service], tmp_path: Path
+) -> None:
+    """The answer counts them; harm that the correction allows is taken back, also after kill -9, and no more is raised."""
+    specs = tmp_path / "specs"
+    specs.mkdir()
+    file = specs / "rover.yaml"
+    write(file, "1")
+    arguments = ("--specs", str(specs), "--state", str(tmp_path / "state"))
+    quiet = {"OFFRAILS_HISTORY": "complete", "OFFRAILS_RELOAD_WATCH": "false"}
+    service = doomed(*arguments, **quiet)
+    rover, other = Rover("wrong", 1).calls("move"), Rover("other", 2).calls("unlock_safety")
+    send(service, rover.spans + other.spans)
+    assert service.judgement("wrong")["harmful"] == 1
+
+    def reload(query: str = "") -> dict[str, int]:
+        reply = request(service.addresses["admin"], "POST", f"/-/reload{query}")
+        assert reply.status == 200, reply
+        found: dict[str, int] = reply.json()["sessions"]
+        return found
+
+    write(file, "2", "move, unlock")
+    assert reload() == {"kept": 2, "rejudged": 0}
+    assert service.judgement("wrong")["spec_version"] == "1"
+    assert service.logged("specs_reloaded")[-1]["sessions_kept"] == 2
+    reply = request(service.addresses["admin"], "POST", "/-/reload?sessions=all")
+    assert (reply.status, reply.json()["error"]) == (
+        400,
+        "sessions must be one of keep, rejudge",
+    )
+
+    assert reload("?sessions=rejudge") == {"kept": 0, "rejudged": 2}
+    judged = {each["session"]: each for each in service.judgements()}
+    assert {name: (each["spec_version"], each["harmful"]) for name, each in judged.items()} == {
+        "wrong": ("2", 0),
+        "other": ("2", 1),
+    }
+    service.kill()
+    service = doomed(*arguments, **quiet)
+    assert {each["session"]: each for each in service.judgements()} == judged
+    send(service, rover.call("unlock_safety", {}).spans[1:])
+    eventually(lambda: service.judgement("wrong")["calls"] == 2)
+    assert service.judgement("wrong")["harmful"] == 0
+
+
+def test_a_session_that_is_ended_goes_on_as_another(
+    doomed: Callable[..., Service], tmp_path: Path
+) -> None:
+    """`{"ended": n}` for each namespace, 404 where none is live; what comes then is judged anew, also after kill -9."""
+    specs = tmp_path / "specs"
+    specs.mkdir()
+    write(specs / "rover.yaml", "1")
+    arguments = ("--specs", str(specs), "--state", str(tmp_path / "state"))
+    quiet = {"OFFRAILS_HISTORY": "complete", "OFFRAILS_RELOAD_WATCH": "false"}
+    service = doomed(*arguments, **quiet)
+    rover = Rover("a b/c", 1).calls("move")
+    send(service, rover.spans)
+    send(
+        service,
+        Rover("a b/c", 2).calls("move").spans,
+        resource={"service.name": "farm-rover", "service.namespace": "north"},
+    )
+    path = "/api/v1/sessions/a%20b%2Fc/end"
+
+    def end(query: str = "", method: str = "POST", **headers: str) -> tuple[int, object]:
+        address = service.addresses["admin"]
+        reply = request(address, method, f"{path}{query}", headers=headers)
+        return reply.status, reply.json()
+
+    assert end(method="GET")[0] == 405
+    assert end(origin=f"http://{service.addresses['admin']}")[0] == 403
+    assert end("?name=x")[0] == 400
+    assert end("?namespace=south")[0] == 404
+    assert end("?namespace=north") == (200, {"ended": 1})
+    assert end() == (200, {"ended": 1})
+    assert end() == (404, {"error": "no such session is running", "session": "a b/c"})
+    assert service.metric("offrails_sessions_ended_total", cause="operator") == 2
+    [first, second] = service.logged("audit", 2)
+    assert (first["action"], first["session"], first["ended"]) == ("end", "a b/c", 1)
+    assert second["who"] == "127.0.0.1"
+
+    service.kill()
+    service = doomed(*arguments, **quiet)
+    assert {each["ended"] for each in service.judgements("a b/c")} == {"operator"}
+    send(service, rover.call("unlock_safety", {}).spans[1:])
+    [judged] = eventually(
+        lambda: [each for each in service.judgements("a b/c") if each["ended"] is None]
+    )
+    assert (judged["calls"], judged["joined"], judged["harmful"]) == (1, True, 0)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
+from collector.api.access import Access, access_of
 from collector.api.change_stream import Events
 from collector.api.query_string import check_names, parameters
 from collector.api.reference_view import tree
@@ -37,7 +38,7 @@ from monitor.session.session import Session
 
 __all__ = ["SessionView"]
 
-Answer = Callable[[Send, str, Mapping[str, str]], Awaitable[None]]
+Answer = Callable[[Send, str, Mapping[str, str], Access], Awaitable[None]]
 
 _API = b"/api/v1/"
 _TAKEN: Final[Mapping[bytes, tuple[str, ...]]] = {
@@ -114,42 +115,51 @@ class SessionView:
             except ValueError as problem:
                 await send_json(send, 400, {"error": str(problem)})
                 return
+            access = access_of(scope)
             if answer is None:
-                await self._send_events(receive, send)
+                await self._send_events(receive, send, access)
             else:
                 name = unquote(rest.decode("latin-1"), encoding="utf-8", errors="replace")
-                await answer(send, name, query)
+                await answer(send, name, query, access)
 
-    async def _send_runbook(self, send: Send, name: str, _query: Mapping[str, str]) -> None:
+    async def _send_runbook(
+        self, send: Send, name: str, _query: Mapping[str, str], _access: Access
+    ) -> None:
         page = runbook(name)
         if page is None:
             await send_json(send, 404, {"error": "no such runbook", "runbook": name})
         else:
             await send_status(send, 200, page, b"text/plain; charset=utf-8")
 
-    async def _send_about(self, send: Send, _name: str, _query: Mapping[str, str]) -> None:
+    async def _send_about(
+        self, send: Send, _name: str, _query: Mapping[str, str], _access: Access
+    ) -> None:
         await send_json(send, 200, self._about.as_json())
 
-    async def _send_sessions(self, send: Send, _name: str, query: Mapping[str, str]) -> None:
+    async def _send_sessions(
+        self, send: Send, _name: str, query: Mapping[str, str], access: Access
+    ) -> None:
         try:
             asked = SessionQuery.read({**query, **self._redaction.originals(query)})
         except ValueError as problem:
             await send_json(send, 400, {"error": str(problem)})
             return
-        found = await self._lists.get(asked)
+        found = await self._lists.get(asked._replace(access=access.view))
         if self._encoded[0] is not found:  # one list is for all who waited for it
             self._encoded = found, as_json(self._redaction.shown(found))
         async with self._turn:  # however many waited, spans are judged in between
             await asyncio.sleep(0)
         await send_status(send, 200, self._encoded[1], b"application/json")
 
-    async def _send_events(self, receive: Receive, send: Send) -> None:
+    async def _send_events(self, receive: Receive, send: Send, access: Access) -> None:
         if self._events.full:
             await send_json(send, 503, {"error": "too many open streams"})
         else:
-            await self._events.serve(receive, send)
+            await self._events.serve(receive, send, access)
 
-    async def _send_specs(self, send: Send, name: str, _query: Mapping[str, str]) -> None:
+    async def _send_specs(
+        self, send: Send, name: str, _query: Mapping[str, str], _access: Access
+    ) -> None:
         judges = self._monitor.binder.judges
         if not name:
             specs = [head(judge.spec) for judge in judges.values()]
@@ -159,7 +169,9 @@ class SessionView:
         else:
             await send_json(send, 404, {"error": "no such spec", "spec": name})
 
-    async def _send_trails(self, send: Send, name: str, query: Mapping[str, str]) -> None:
+    async def _send_trails(
+        self, send: Send, name: str, query: Mapping[str, str], access: Access
+    ) -> None:
         name, query = (
             self._redaction.original(name),
             {**query, **self._redaction.originals(query)},
@@ -178,6 +190,7 @@ class SessionView:
                 **_learnt_tree(judgement),
             }
             for session, judgement in self._named(name, query.get("namespace"))
+            if access.sees(session.key.namespace)
         ]
         if found:
             await send_json(send, 200, self._redaction.shown({"trails": found}))

@@ -421,6 +421,15 @@ class Rows:
         rows, base = self._rows, place * WIDTH + _TOKEN
         return rows[base] | rows[base + 1] << 8
 
+    def set_token(self, place: int, token: int) -> None:
+        rows, base = self._rows, place * WIDTH + _TOKEN
+        rows[base], rows[base + 1] = token & 0xFF, token >> 8
+
+    def span_id(self, place: int) -> bytes:
+        """The id of a step's span."""
+        at = place * WIDTH + _SPAN
+        return bytes(self._rows[at : at + _ID_BYTES])
+
     def mark(self, place: int) -> int:
         """The mark of a step, one byte."""
         return self._rows[place * WIDTH + _MARK]
