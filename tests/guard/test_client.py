@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -415,6 +416,27 @@ def test_threads_share_a_guard(double: Double, make: Make) -> None:
 
     words = {"water": "deny", "what": "unknown"}
     assert found == [words.get(tool, "allow") for tool in tools]
+
+
+@both
+def test_many_calls_at_once_are_all_asked_about(
+    double: Double, make: Make, form: Callable[[Guard], Check]
+) -> None:
+    """A service that answers one call after the other is healthy: none goes on since it was the last of a turn."""
+    double.turn_seconds = 0.02
+    guard = make(deadline_seconds=0.5)
+    count = 40  # together they take longer than the deadline
+
+    async def tasks() -> list[Decision]:
+        return await asyncio.gather(*(guard.acheck("water", {}) for _ in range(count)))
+
+    if form is _plain:
+        with ThreadPoolExecutor(count) as pool:
+            found = list(pool.map(lambda _: guard.check("water", {}), range(count)))
+    else:
+        found = asyncio.run(tasks())
+
+    assert {each.decision for each in found} == {"deny"}
 
 
 def test_tasks_share_a_guard(make: Make) -> None:
