@@ -28,7 +28,7 @@ __all__ = ["Connection", "Loop", "Waiting"]
 CONNECTIONS_MAX: Final = 16
 """Kept. One is enough for an agent that makes a call at a time."""
 
-REQUESTS_MAX: Final = 4_096
+REQUESTS_MAX: Final = 2_048
 """On their way at a time, those included that nobody waits for any more."""
 
 REQUESTS_BYTES_MAX: Final = 64 << 20

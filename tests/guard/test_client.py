@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from guard import Call, Decision, Guard
-from guard.connection import REQUESTS_MAX
 from tests.end_to_end.loopback import free_port
 from tests.guard.conftest import Make
 from tests.guard.double import DENIED, Double, running
@@ -322,12 +321,16 @@ def test_a_check_that_is_cancelled_is_skipped(double: Double, make: Make) -> Non
     assert double.outcome() == ("d1", "skipped")
 
 
-def test_a_hanging_service_takes_no_more_than_its_share(double: Double, make: Make) -> None:
-    """Beyond a bound of questions on their way, a call is the setting's at once."""
+@pytest.mark.parametrize("bound", ["REQUESTS_MAX", "REQUESTS_BYTES_MAX"])
+def test_a_hanging_service_takes_no_more_than_its_share(
+    double: Double, make: Make, bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond a bound of questions on their way, and one of their bytes, a call is the setting's at once."""
     guard = make(deadline_seconds=0)
     double.mode = "hang"
-    for _ in range(REQUESTS_MAX):
-        guard.check("scan")
+    monkeypatch.setattr(f"guard.connection.{bound}", 20 if bound == "REQUESTS_MAX" else 2_000)
+    for _ in range(20):
+        assert guard.check("scan", {"x": "x" * 70}).unavailable in ("deadline", "busy")
 
     assert guard.check("scan").unavailable == "busy"
 
