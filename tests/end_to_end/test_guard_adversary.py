@@ -88,7 +88,7 @@ def messages(tool: str) -> list[bytes]:
         *(call(tool, id_=id_) for id_ in IDS),
         *(f"[{good},{call(tool, id_=id_)}]" for id_ in IDS),
         *(f"[{call(tool, with_odd(odd))},{good}]" for odd in ODD[:4]),
-        "[" + ",".join(call(tool, id_=f'"id":{n},') for n in range(9)) + "]",
+        "[" + ",".join(call(tool, id_=f'"id":{n},') for n in range(70)) + "]",
         f"{good}{plain}", f"{good} {plain}", f"{good}\r{plain}", f"[{good}]{plain}", f"[[{plain}]]",
         plain.replace("tools/call", "tools\\/call"),
         plain.replace("tools/call", "\\u0074ools/call"),
