@@ -852,9 +852,9 @@ class State(_Section):
         Number,
         Field(
             ge=0,
-            description="Down-time that senders bridge by sending again. After a longer one, sessions count as joined, since calls may have been missed. SDKs retry for about 10 s, the Collector for 300 s.",
+            description="Down-time that every sender bridges by sending again. After a longer one, sessions that go on count as joined, since calls may have been missed. 0: no sender is trusted to.",
         ),
-    ] = 10.0
+    ] = 0.0
 
 
 class LogLines(_Section):
