@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import Any, Final
 
 from monitor.aggregate.kept_counters import set_totals_counters, totals_counters
@@ -39,6 +38,8 @@ __all__ = ["Monitor", "Named"]
 
 NEVER: Final = 2**63
 
+SAID: Final = bytes(16)
+"""In place of the trace of a proof: a client said it, who knows better than any trace."""
 
 GROUP_WINDOWS: Final = 6
 """So many windows more a verdict waits for calls that overlap its call, at most."""
@@ -154,8 +155,10 @@ class Monitor:
         """Verdicts that a late session id has revised; returned with the next ones."""
         self._evicted: deque[SessionFinished] = deque(maxlen=EVICTED_MAX)
         """Sessions that were evicted; returned by the next tick."""
-        self._stale: Iterator[Session] = iter(())
+        self._stale: list[SessionKey] = []
         """Sessions that are to look at the ledger again, since it has changed."""
+        self._swept = self._call_judge.ledger.version
+        """Of the ledger, when these were listed."""
 
     def use(self, specs: Iterable[Spec]) -> bool:
         """Judges sessions that begin from now on under these specs; all others go on as they are.
@@ -290,7 +293,7 @@ class Monitor:
         if session.ledger_version != self._call_judge.ledger.version:
             self._news += self._call_judge.look_again(session)
         session.see(call, now)
-        if call.gaps or call.start_ns < self.started_ns:
+        if call.gaps or call.doubts or call.start_ns < self.started_ns:
             self._join(session, call)
         return session
 
@@ -313,6 +316,8 @@ class Monitor:
             self._news += self._call_judge.doubt(session, Cause.SAMPLED)
         if call.start_ns < self.started_ns:
             self._news += self._call_judge.doubt(session, Cause.SEEN_BEFORE)
+        for cause in call.doubts:
+            self._call_judge.ledger.counts[cause] += 1
 
     def _open(self, call: ToolCall, now: int) -> Session:
         session = Session(call.session, call, now)
@@ -692,12 +697,9 @@ class Monitor:
 
         Nothing, where calls of it were seen before, or where no proof is needed any more.
         """
-        if not self.is_young(now):
+        if not self.is_young(now) or self.goes_on(key, SAID, now):
             return None
-        session = self._table.find(key)
-        if session is None or not session.seen:
-            return Proof.said(now)
-        return session.proof if session.proof is not None and session.proof.is_said else None
+        return Proof(0, SAID, holds=True)
 
     def goes_on(self, key: SessionKey, trace_id: bytes, start_ns: int) -> bool:
         """True for a session that has made calls before `start_ns`, and began in another trace."""
@@ -831,26 +833,29 @@ class Monitor:
 
         The verdicts that change come with the sessions' next calls and ticks (`news`).
         """
-        if self._call_judge.note(gap):
-            self._stale = self._table.latest()
+        self._call_judge.note(gap)
 
     def lift_gap(self, gap: Gap) -> None:
         """Takes `note_gap` back: the calls have come after all, or were never made."""
-        if self._call_judge.ledger.lift(gap):
-            self._stale = self._table.latest()
+        self._call_judge.ledger.lift(gap)
 
     def missed(self, since: int, until: int) -> None:
         """Nothing was received between two times, in Unix nanoseconds: calls of that time may be missing.
 
         What was on its way at `since` is missing, too: calls that began up to a window before.
         """
-        self.note_gap(Gap(Cause.OUTAGE, max(0, since - self.limits.window_ns), until))
+        began = max(0, since - self.limits.window_ns)
+        self.note_gap(Gap(Cause.OUTAGE, began, until, received_ns=since))
 
     def _look_again(self) -> None:
         """Has some of the sessions look at the ledger, after it has changed."""
         version = self._call_judge.ledger.version
-        for session in islice(self._stale, STALE_AT_ONCE):
-            if session.ended is None and session.ledger_version != version:
+        if not self._stale and self._swept != version:
+            self._stale, self._swept = [each.key for each in self._table.latest()], version
+        now, self._stale = self._stale[:STALE_AT_ONCE], self._stale[STALE_AT_ONCE:]
+        for key in now:
+            session = self._table.live(key)
+            if session is not None and session.ledger_version != version:
                 self._news += self._call_judge.look_again(session)
                 self._reconsider(session, session.touched_ns)
 
@@ -861,6 +866,7 @@ class Monitor:
         return {
             "started_ns": self.started_ns,
             "gaps": [list(gap) for gap in self._call_judge.ledger],
+            "doubts": dict(self.doubts),
             "ended": dict(self.ended),
             "numbers": {
                 "without_spec": self.without_spec,
@@ -881,7 +887,9 @@ class Monitor:
         for cause, count in found.get("ended", {}).items():
             self.ended[cause] = count
         for cause, *fields in found.get("gaps", ()):
-            self._call_judge.note(Gap(Cause(cause), *fields))
+            self.note_gap(Gap(Cause(cause), *fields))
+        for cause, count in found.get("doubts", {}).items():
+            self._call_judge.ledger.counts[Cause(cause)] = count
         self.without_spec = numbers["without_spec"]
         self.without_calls = numbers["without_calls"]
         self.timed_verdicts = numbers["timed_verdicts"]
@@ -1088,6 +1096,11 @@ class Monitor:
     def tools_overflowed(self) -> int:
         """Times that a call's tool got no name of its own, because agents had invented too many."""
         return self._names.overflowed
+
+    @property
+    def doubts(self) -> Mapping[Cause, int]:
+        """By cause: gaps in what was seen, and calls that may not be what they seem."""
+        return self._call_judge.ledger.counts
 
     @property
     def skewed(self) -> int:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from collector.app.listeners import (
 )
 from collector.app.notices import Notices
 from collector.app.readiness import Readiness
+from collector.app.run_mark import RunMark
 from collector.app.running_sessions import RunningSessions
 from collector.calls.decision_records import DeniedCall
 from collector.calls.pipeline import Pipeline
@@ -52,6 +54,7 @@ from collector.net.watched_files import UnusableError
 from collector.receive.export import Export
 from collector.receive.export import Limits as ExportLimits
 from collector.receive.memory_guard import MemoryGuard
+from collector.receive.refusals import Refusals
 from collector.receive.status import Outcome, Refusal
 from collector.sinks.alerts import Alerts, links_of
 from collector.sinks.log import LogSink
@@ -86,6 +89,8 @@ OPEN_SHARE = 0.4
 """Of these, what open requests may take."""
 REST_SHARE = 0.8
 """Of what is left then, what each further step may take."""
+PAUSE_NS = 5 * SECOND
+"""Senders wait longer than this for an answer, and so does the kernel's queue of connections."""
 TICK_SECONDS = 0.25
 """How late a final verdict or the end of a session may be noticed."""
 
@@ -107,6 +112,13 @@ def limits_of(settings: Settings) -> Limits:
         keep_arguments=settings.show_arguments,
         confirm_ns=int(settings.decide.confirm_seconds * SECOND),
     )
+
+
+def _mark_of(settings: Settings) -> RunMark | None:
+    """The mark that a process ran; None where it is not asked for, or a journal says more."""
+    if settings.history != "complete" or settings.history_mark is None or settings.state.dir:
+        return None
+    return RunMark(settings.history_mark, settings.sessions.idle_seconds)
 
 
 def redaction_of(settings: Redact) -> Redaction:
@@ -246,17 +258,20 @@ class App:
         stats = self._stats = Stats()
         stats.log_lines_dropped = self._log.dropped
         started_ns = clock() if state is None else state.started_ns
+        limits = limits_of(settings)
+        mark = self._mark = _mark_of(settings)
+        if mark is not None and mark.has_predecessor:
+            limits = replace(limits, history_complete=False)
+            self._log.info("history_not_complete", reason="a process ran here before")
         self._redaction = redaction_of(settings.redact) if redaction is None else redaction
-        self.monitor = Monitor(
-            specs, limits_of(settings), started_ns=started_ns, show=self._redaction.value
-        )
+        self.monitor = Monitor(specs, limits, started_ns=started_ns, show=self._redaction.value)
         self._sink = LogSink(self._log, settings.log, clock, settings.alerts.joined)
         self._traces = _traces_of(settings.telemetry, clock)
         tracer = self._tracer = self._traces.tracer if self._traces is not None else None
         self._alerts = Alerts(
             settings.alerts,
             links_of(settings),
-            limits_of(settings).idle_ns,
+            limits.idle_ns,
             clock,
             instance_of(settings.metrics),
             namespaced=settings.metrics_namespace_label != "never",
@@ -300,6 +315,9 @@ class App:
             tracer,
             self._forwarding,
             keep,
+            Refusals(
+                self.monitor.note_gap, self.monitor.lift_gap, self.monitor.limits.window_ns
+            ),
         )
         admission = build_admission(settings.receiver, stats, memory)
         self._capacity = capacity_of(settings)
@@ -339,6 +357,8 @@ class App:
                 memory,
             )
         self._steady = steady
+        self._stepped_ns = 0
+        """When `step` was last called, by the steady clock; 0 before."""
         self._readiness = Readiness(settings.ready, self._health, stats, self._alerts.queues)
         self._servers = dict(self._receivers)
         """All listeners, by name."""
@@ -642,6 +662,8 @@ class App:
         now = self._clock()
         for step in (
             self._look_at_clock,
+            self._look_at_pauses,
+            self._leave_mark,
             self._note_time,
             self._pipeline.tick,
             self._end_sessions,
@@ -683,6 +705,18 @@ class App:
             if self._state is not None:
                 self._state.clock_moved(by, now)
             self.monitor.clock_moved(by, now)
+
+    def _leave_mark(self, _now: int) -> None:
+        if self._mark is not None:
+            self._mark.tick()
+
+    def _look_at_pauses(self, now: int) -> None:
+        """A process that was stopped for a while has let senders wait, who may have given up."""
+        steady, before = self._steady(), self._stepped_ns
+        self._stepped_ns = steady
+        if before and steady - before >= PAUSE_NS:
+            self._log.warning("paused", seconds=round((steady - before) / SECOND, 3))
+            self.monitor.missed(now - (steady - before), now)
 
     def _look_at_snapshots(self, _now: int) -> None:
         if self._state is not None:

@@ -852,7 +852,7 @@ class State(_Section):
         Number,
         Field(
             ge=0,
-            description="Down-time that every sender bridges by sending again. After a longer one, sessions that go on count as joined, since calls may have been missed. 0: no sender is trusted to.",
+            description="Down-time that every sender is known to bridge by sending again. After a longer one, calls of that time may be missing in each session, and harm that they could explain is possible harm. SDKs retry for about 10 s; the Collector for 300 s, if `retry_on_failure` is on. 0: nobody is trusted to.",
         ),
     ] = 0.0
 
@@ -1032,9 +1032,15 @@ class Settings(_Section):
     history: Annotated[
         Literal["auto", "complete"],
         Field(
-            description="complete: declares that every session is seen from its first call, whatever the times of its spans. auto: sessions may have begun before the service started."
+            description="complete: declares that every session is seen from its first call, whatever the times of its spans, until the service is restarted (`history_mark`, or a journal) or misses something. auto: sessions may have begun before the service started."
         ),
     ] = "auto"
+    history_mark: Annotated[
+        File | None,
+        Field(
+            description="Folder that outlives the process, but not its agents: a process leaves a mark there that it ran. With `history: complete` and no journal, one that is started again within `sessions.idle_seconds` reads sessions as `auto` does."
+        ),
+    ] = None
     admin_names: Annotated[
         Names,
         Field(

@@ -26,6 +26,7 @@ from collector.decode.protobuf.slices import LARGE_BYTES, proto_slices
 from collector.decode.sizes import VALUE_BYTES_MAX, Sizes
 from collector.decode.span import Batch, Malformed, Rejects, Span, Unjudged
 from collector.receive.rate_limits import Reservation
+from collector.receive.refusals import Refusals
 from collector.receive.request import Encoding, Metadata, Request, Signal
 from collector.receive.status import Outcome, Refusal
 from collector.receive.tenant_stamp import TenantStamp
@@ -182,6 +183,7 @@ class Export:
         tracer: makes spans of trace requests; None where own traces are off.
         forward: takes accepted requests on to next hops; None without any.
         keep: keeps trace requests before they are judged; None for no journal.
+        refusals: notes that calls of refused requests may be missing; None where nobody wants to know.
         is_timed: whether the time to a verdict counts; False where requests of an earlier time are judged again.
     """
 
@@ -195,6 +197,7 @@ class Export:
         tracer: Tracer | None = None,
         forward: Forward | None = None,
         keep: Keep | None = None,
+        refusals: Refusals | None = None,
         *,
         is_timed: bool = True,
     ) -> None:
@@ -215,6 +218,7 @@ class Export:
         self._annotated = forward if forward is not None and forward.annotates else None
         """Learns whose spans are judged; None where no next hop wants verdicts."""
         self._keep = keep
+        self._refusals = refusals
         self._one = asyncio.Lock()
         """Held by the large request that is kept and judged."""
         self._is_timed = is_timed
@@ -257,18 +261,23 @@ class Export:
         """
         request = Request(signal, body, encoding, transport, sender, metadata)
         try:
-            if len(body) <= LARGE_BYTES:
-                answer = self._ingest(request)
-            else:
-                answer = await self._ingest_slices(request, room)
+            try:
+                if len(body) <= LARGE_BYTES:
+                    answer = self._ingest(request)
+                else:
+                    answer = await self._ingest_slices(request, room)
+            except Refusal as refusal:
+                self._send_anyway(refusal, request)
+                raise
+            if self._forward is not None:
+                answer = await self._deliver(self._forward, request, answer)
+            is_kept = signal == "traces" or self._forward is not None
+            if self._keep is not None and self._keep.waits and is_kept:
+                await self._keep.synced()
         except Refusal as refusal:
-            self._send_anyway(refusal, request)
+            self.note_refusal(refusal, signal, sender, body)
             raise
-        if self._forward is not None:
-            answer = await self._deliver(self._forward, request, answer)
-        is_kept = signal == "traces" or self._forward is not None
-        if self._keep is not None and self._keep.waits and is_kept:
-            await self._keep.synced()
+        self._note_arrival(body)
         return answer
 
     def ingest_now(
@@ -290,10 +299,23 @@ class Export:
             answer = self._ingest(request)
         except Refusal as refusal:
             self._send_anyway(refusal, request)
+            self.note_refusal(refusal, signal, sender, body)
             raise
         if self._forward is not None:
             self._forward.send(request)
+        self._note_arrival(body)
         return answer
+
+    def note_refusal(
+        self, refusal: Refusal, signal: str, sender: str | None, body: bytes | None = None
+    ) -> None:
+        """Notes that calls may be missing, once for each refusal. `body`: as decoded, if it was read."""
+        if self._refusals is not None and signal == "traces":
+            self._refusals.refused(refusal, sender, self._clock(), body)
+
+    def _note_arrival(self, body: bytes) -> None:
+        if self._refusals:
+            self._refusals.arrived(body)
 
     def judge_later(self, stats: Stats) -> None:
         """Trace requests are read and kept, and answered then: who goes through what is kept judges them in turn.

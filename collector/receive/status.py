@@ -94,6 +94,8 @@ class Refusal(Exception):  # noqa: N818 - an outcome, not an error of ours
         self.outcome = outcome
         self.message = message
         self.retry_seconds = retry_seconds
+        self.noted = False
+        """True once it is known that the calls of its request may be missing (`collector.receive.refusals`)."""
 
 
 # google.rpc.Status and its details, whose official classes live in packages we do not need.

@@ -248,6 +248,11 @@ TABLE: Mapping[str, Described] = {
         (),
         "Times that overlapping calls were judged with more orders possible than are tried.",
     ),
+    "doubts": Described(
+        "counter",
+        ("cause",),
+        "Gaps in what was seen, and calls that may not be what they seem, by cause.",
+    ),
     "sessions_read_in_parts": Described(
         "counter",
         (),

@@ -29,6 +29,7 @@ from monitor.exposition.line_templates import at_zero, counters, filled, spread_
 from monitor.records import CALL_KINDS, PROFILES, Conventions, Kind, Obstacle, Reason
 from monitor.session.spec_binding import SpecBinder
 from monitor.spec.spec import Spec
+from monitor.visibility.cause import Cause
 
 __all__ = ["RANKS", "Summed", "families_of", "monitor_families"]
 
@@ -133,6 +134,8 @@ class Summed(Protocol):
     @property
     def orders_left_out(self) -> int: ...
     @property
+    def doubts(self) -> Mapping[Cause, int]: ...
+    @property
     def folded_young(self) -> int: ...
 
 
@@ -147,6 +150,7 @@ def families_of(monitor: Summed) -> Iterator[Family]:
     yield _labelled("sessions_resumed", [((), monitor.resumed)])
     yield _labelled("sessions_unremembered", [((), monitor.sessions_lost)])
     yield _labelled("orders_left_out", [((), monitor.orders_left_out)])
+    yield _labelled("doubts", [((cause.value,), n) for cause, n in monitor.doubts.items()])
     yield _labelled("sessions_read_in_parts", [((), monitor.totals.read_in_parts)])
     yield _labelled("steps_folded_young", [((), monitor.folded_young)])
 

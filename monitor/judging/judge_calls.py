@@ -414,6 +414,7 @@ class CallJudge:
             return []
         if holds:
             session.note_cause(cause)
+            self.ledger.counts[cause] += 1
         else:
             session.drop_cause(cause)
         return self.look_again(session)

@@ -269,7 +269,9 @@ class Judgement:
         plain = judge.plain_of(token)
         if rival is not None and self._contested(token):
             return None
-        if (plain != token and rival is None) or at <= sight.since_ns:
+        if at <= sight.since_ns or now <= sight.received_ns:
+            return None
+        if plain != token and rival is None:
             return None
         if not self.log.append(call, tool, token, at, now):
             return None

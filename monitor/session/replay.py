@@ -102,16 +102,16 @@ class Replay:
         """Moves the run after the last step to where calls that are missing behind it may have led."""
         if self.windows:
             last = len(self.log) - 1
-            self._pass(run, self.log.at(last) if last >= 0 else self.begin_ns, EVER)
+            self._pass(run, self.log.at(last) if last >= 0 else self.begin_ns, EVER, EVER)
 
     def approach(self, run: Run, place: int) -> None:
         """Moves the run after the step before a place to where calls that are missing before it may have led."""
         if self.windows:
-            self._pass(run, self._before(place), self.log.at(place))
+            self._pass(run, self._before(place), self.log.at(place), self.log.receipt(place))
 
-    def _pass(self, run: Run, before_ns: int, after_ns: int) -> None:
+    def _pass(self, run: Run, before_ns: int, after_ns: int, receipt: int) -> None:
         """Passes the time between two steps, in which calls may be missing."""
-        tools = between(self.windows, before_ns, after_ns)
+        tools = between(self.windows, before_ns, after_ns, receipt)
         if None in tools:
             run.scatter(self.judge.anywhere)
             run.exact = False
@@ -132,7 +132,9 @@ class Replay:
         """
         if not self.windows:
             return None
-        tools = between(self.windows, self.log.at(first), self.log.at(end - 1))
+        log = self.log
+        latest = max(log.receipt(place) for place in range(first, end))
+        tools = between(self.windows, log.at(first), log.at(end - 1), latest)
         if not tools:
             return None
         if None in tools:
@@ -236,7 +238,7 @@ class Replay:
         for place in range(first, end):
             at, _, meta, token = rows[place - start]
             if gappy:
-                self._pass(run, last, at)
+                self._pass(run, last, at, log.receipt(place))
                 last = at
             if token >= stride:
                 token = judge.plain_of(token)

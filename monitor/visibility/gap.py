@@ -26,8 +26,10 @@ class Gap(NamedTuple):
     tool: str = ""
     """The only tool whose calls may be missing; "" for any."""
     namespace: str | None = None
-    """The tenant; None for all."""
+    """The tenant, by its namespace or by the first parts of it; None for all."""
     service: str = ""
     """`service.name` of the sender; "" for all."""
     agent: str = ""
     """The agent of that service; "" for all."""
+    received_ns: int = 0
+    """Calls that were received up to then are judged as they were: the gap came behind them. To the millisecond."""

@@ -33,6 +33,8 @@ class Ledger:
         """Rises with each change."""
         self.merged = 0
         """Times that two gaps became one, because there were too many."""
+        self.counts = dict.fromkeys(Cause, 0)
+        """By cause: the gaps that were noted, for all senders or for one session, and the calls in doubt."""
         self._linger_ns = linger_ns
         self._forgotten_ns = 0
         """Gaps that were over before this moment are forgotten."""
@@ -50,6 +52,7 @@ class Ledger:
             return False
         self._gaps[gap] = None
         self.version += 1
+        self.counts[gap.cause] += 1
         if len(self._gaps) > GAPS_MAX:
             self._merge()
         return True
@@ -102,7 +105,7 @@ class Ledger:
             gap
             for gap in self._gaps
             if gap.until_ns + self._linger_ns >= opened_ns
-            and gap.namespace in (None, namespace)
+            and (gap.namespace is None or f"{namespace}/".startswith(f"{gap.namespace}/"))
             and (not gap.service or gap.service in services)
             and (not gap.agent or gap.agent in agents)
         ]
@@ -129,10 +132,16 @@ def _both(one: Gap, other: Gap) -> Gap:
         one.namespace if one.namespace == other.namespace else None,
         one.service if one.service == other.service else "",
         one.agent if one.agent == other.agent else "",
+        min(one.received_ns, other.received_ns),
     )
 
 
 def _shifted(gap: Gap, by: int) -> Gap:
     since_ns = gap.since_ns + by if gap.since_ns else 0
     until_ns = gap.until_ns + by if gap.until_ns != EVER else EVER
-    return gap._replace(since_ns=max(since_ns, 0), until_ns=max(until_ns, 0))
+    received_ns = gap.received_ns + by if gap.received_ns else 0
+    return gap._replace(
+        since_ns=max(since_ns, 0),
+        until_ns=max(until_ns, 0),
+        received_ns=max(received_ns, 0),
+    )

@@ -14,9 +14,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from monitor.visibility.cause import FACTS, Cause, Effect
-from monitor.visibility.gap import Gap
+from monitor.visibility.gap import EVER, Gap
 
 __all__ = ["CLEAR", "Sight", "Window", "between", "sight_of"]
+
+
+MILLISECOND: Final = 1_000_000
+"""To which a log keeps receipts."""
 
 
 class Window(NamedTuple):
@@ -26,6 +30,8 @@ class Window(NamedTuple):
     until_ns: int
     tool: str | None
     """The only tool whose calls may be missing; "" for any; None if nothing follows from one call to the next."""
+    received_ns: int
+    """Calls that were received up to then are judged as they were."""
 
 
 class Sight(NamedTuple):
@@ -39,6 +45,8 @@ class Sight(NamedTuple):
     """The beginning of the window that begins last; -1 without windows."""
     until_ns: int
     """The end of the last window; 0 without windows."""
+    received_ns: int
+    """The greatest of the windows'; -1 without windows."""
     told: bool
     """True if harm of the plain reading alone is reported as possible."""
     causes: tuple[Cause, ...]
@@ -54,7 +62,7 @@ class Sight(NamedTuple):
         return any(not each.since_ns for each in self.sure)
 
 
-CLEAR: Final = Sight((), (), -1, 0, True, ())
+CLEAR: Final = Sight((), (), -1, 0, -1, True, ())
 """Nothing is missing."""
 
 
@@ -66,13 +74,19 @@ def sight_of(gaps: Iterable[Gap]) -> Sight:
     for each in gaps:
         scattered = FACTS[each.cause].effect is Effect.SCATTERED
         (sure if FACTS[each.cause].sure else maybe).add(
-            Window(each.since_ns, each.until_ns, None if scattered else each.tool)
+            Window(
+                each.since_ns,
+                each.until_ns,
+                None if scattered else each.tool,
+                each.received_ns // MILLISECOND * MILLISECOND,
+            )
         )
         causes.add(each.cause)
     if not causes:
         return CLEAR
     since_ns = max(each.since_ns for each in (*sure, *maybe))
     until_ns = max(each.until_ns for each in (*sure, *maybe))
+    received_ns = max(each.received_ns for each in (*sure, *maybe))
     told = all(FACTS[each].told or FACTS[each].sure for each in causes)
     order = list(Cause)
     return Sight(
@@ -80,20 +94,32 @@ def sight_of(gaps: Iterable[Gap]) -> Sight:
         tuple(sorted(maybe, key=_order)),
         since_ns,
         until_ns,
+        received_ns + MILLISECOND - 1 if received_ns else -1,
         told,
         tuple(sorted(causes, key=order.index)),
     )
 
 
-def _order(window: Window) -> tuple[int, int, bool, str]:
-    return window.since_ns, window.until_ns, window.tool is None, window.tool or ""
+def _order(window: Window) -> tuple[int, int, bool, str, int]:
+    tool = window.tool
+    return window.since_ns, window.until_ns, tool is None, tool or "", window.received_ns
 
 
-def between(windows: Sequence[Window], before_ns: int, after_ns: int) -> list[str | None]:
-    """The tools whose calls may be missing between two moments, as `Window.tool`; none in most cases.
+def between(
+    windows: Sequence[Window], before_ns: int, after_ns: int, receipt: int = EVER
+) -> list[str | None]:
+    """The tools whose calls may be missing between two calls, as `Window.tool`; none in most cases.
 
-    A window that only touches one of the two moments counts: calls of one instant have no order.
+    Args:
+        windows: of a sight.
+        before_ns: when the first call began, Unix nanoseconds.
+        after_ns: when the second one began. A window that begins then counts: calls of one instant have no order.
+        receipt: when the second one was received.
     """
     return [
-        each.tool for each in windows if each.since_ns <= after_ns and each.until_ns > before_ns
+        each.tool
+        for each in windows
+        if each.since_ns <= after_ns
+        and each.until_ns > before_ns
+        and (receipt > each.received_ns or not each.received_ns)
     ]

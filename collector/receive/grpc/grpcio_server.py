@@ -254,6 +254,7 @@ class _Call:
         self._context = context
         self._client = client
         self._timer: asyncio.Timeout | None = None
+        self._sender: str | None = None
         self._crowded_out: Refusal | None = None
         self._is_whole = False
 
@@ -284,7 +285,7 @@ class _Call:
             Refusal: it is not taken.
         """
         receiver = self._receiver
-        sender = receiver.admission.sender(self._authorization())
+        sender = self._sender = receiver.admission.sender(self._authorization())
         place = receiver.admission.enter(sender, self._client, self)
         is_kept = False
         try:
@@ -385,6 +386,7 @@ class _Call:
     async def _refuse(self, refusal: Refusal) -> None:
         code = refusal.outcome.value.grpc
         self._count(GRPC_NAMES[code])
+        self._receiver.export.note_refusal(refusal, self._signal, self._sender)
         if refusal.outcome is Outcome.TOO_LARGE:  # no details: never to be tried again
             await self._context.abort(CODES[code], refusal.message)
         status = to_status(Status.FromString(status_bytes(refusal)))

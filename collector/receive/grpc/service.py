@@ -479,6 +479,8 @@ class _Call(Stream):
         code = refusal.outcome.value
         if self._is_over(GRPC_NAMES[code.grpc]):
             return
+        if self._signal is not None:
+            self._receiver.export.note_refusal(refusal, self._signal, self._sender)
         trailers = literal(b"grpc-status", str(code.grpc).encode())
         trailers += literal(b"grpc-message", _escaped(refusal.message))
         if refusal.outcome is not Outcome.TOO_LARGE:  # no details: never to be tried again

@@ -234,6 +234,7 @@ class _Exchange(AdmittedExchange):
         return Reply(200, proto_answer(answer))
 
     def _refused(self, refusal: Refusal) -> Reply:
+        self._app.export.note_refusal(refusal, self._signal or "other", self._sender)
         headers = refusal_headers(refusal)
         if refusal.outcome is Outcome.UNSUPPORTED_MEDIA:
             headers.append((b"accept-encoding", ACCEPTED.encode()))

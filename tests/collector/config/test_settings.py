@@ -281,6 +281,7 @@ def test_every_setting_has_a_variable() -> None:
             values[f"{here}_BEARER_TOKEN_FILE"] = "token"
         else:
             values[f"{here}_USERNAME"], values[f"{here}_PASSWORD_FILE"] = "rover", "password"
+    values["OFFRAILS_HISTORY_MARK"] = "marks"
     settings = load(None, values, {})
     assert settings.alerts.webhook_http.plain_headers == {"x-tenant": "farm", "x-other": "a=b"}
     left_out = {"OFFRAILS_GRPC", "OFFRAILS_HTTP", "OFFRAILS_DECIDE"}

@@ -31,8 +31,8 @@ def test_a_sight_does_not_depend_on_the_order_of_the_gaps() -> None:
     wanted = sight_of(gaps)
 
     assert all(sight_of((*order, order[0])) == wanted for order in permutations(gaps))
-    assert wanted.sure == (Window(0, 5, ""),)
-    assert wanted.maybe == (Window(0, EVER, "pay"), Window(10, 20, ""))
+    assert wanted.sure == (Window(0, 5, "", 0),)
+    assert wanted.maybe == (Window(0, EVER, "pay", 0), Window(10, 20, "", 0))
     assert (wanted.since_ns, wanted.until_ns, wanted.told) == (10, EVER, True)
     assert wanted.causes == (Cause.SEEN_BEFORE, Cause.OUTAGE, Cause.SILENT_TOOL)
 
@@ -53,3 +53,11 @@ def test_a_window_lies_between_calls_that_it_overlaps() -> None:
         between(windows, 9, 21) == between(windows, 12, 13) == between(windows, 19, 40) == [""]
     )
     assert between(windows, 1, 9) == between(windows, 20, 40) == []
+
+
+def test_what_was_received_before_a_gap_is_judged_as_it_was() -> None:
+    """The gap reaches back to calls that were on their way, not to those that had come."""
+    windows = sight_of([OUTAGE._replace(received_ns=15_000_000)]).maybe
+
+    assert between(windows, 9, 21, 15_000_000) == []
+    assert between(windows, 9, 21, 16_000_000) == [""]

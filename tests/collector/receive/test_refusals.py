@@ -1,0 +1,132 @@
+"""Refused requests are gaps, until the same bytes are taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from collector.receive.export import Export
+from collector.receive.refusals import AWAITED_MAX, Refusals
+from collector.receive.status import Outcome, Refusal
+from collector.telemetry.counters import Stats
+from monitor.visibility.cause import Cause
+from monitor.visibility.gap import Gap
+from monitor.visibility.ledger import Ledger
+
+SECOND = 1_000_000_000
+NOW = 1_700_000_000 * SECOND
+
+
+class Noted:
+    """Refusals, and the gaps that stand."""
+
+    def __init__(self) -> None:
+        self._ledger = Ledger(0)
+        self.refusals = Refusals(self._ledger.note, self._ledger.lift, 10 * SECOND)
+
+    @property
+    def gaps(self) -> list[Gap]:
+        return list(self._ledger)
+
+    def refuse(
+        self, body: bytes | None, *, outcome: Outcome = Outcome.UNAVAILABLE, now: int = NOW
+    ) -> None:
+        self.refusals.refused(Refusal(outcome, "no"), "shop", now, body)
+
+
+def test_a_gap_is_lifted_once_the_same_bytes_are_taken() -> None:
+    """Until then calls of the sender may be missing that began up to a window before the refusal."""
+    noted = Noted()
+    noted.refuse(b"spans")
+
+    assert noted.gaps == [
+        Gap(Cause.REFUSED, NOW - 10 * SECOND, NOW + SECOND, namespace="shop", received_ns=NOW)
+    ]
+    noted.refusals.arrived(b"others")
+    assert noted.gaps
+    noted.refusals.arrived(b"spans")
+    assert not noted.gaps
+    assert not noted.refusals
+
+
+def test_one_gap_stands_for_the_refusals_of_one_second() -> None:
+    """It is lifted only when each of its requests has come."""
+    noted = Noted()
+    noted.refuse(b"one")
+    noted.refuse(b"two", now=NOW + SECOND // 2)
+
+    assert len(noted.gaps) == 1
+    noted.refusals.arrived(b"one")
+    assert noted.gaps
+    noted.refusals.arrived(b"two")
+    assert not noted.gaps
+
+
+def test_what_was_not_read_is_never_known_again() -> None:
+    """A request that was refused by its head leaves a gap for good."""
+    noted = Noted()
+    noted.refuse(None)
+    noted.refuse(b"one")
+    noted.refusals.arrived(b"one")
+
+    assert noted.gaps
+
+
+@pytest.mark.parametrize(
+    ("outcome", "loses"),
+    [
+        (Outcome.THROTTLED, True),
+        (Outcome.UNAVAILABLE, True),
+        (Outcome.INTERNAL, True),
+        (Outcome.TOO_LARGE, True),
+        (Outcome.MALFORMED, False),
+        (Outcome.UNAUTHENTICATED, False),
+        (Outcome.PERMISSION_DENIED, False),
+        (Outcome.NOT_FOUND, False),
+    ],
+)
+def test_only_requests_of_sound_senders_are_gaps(outcome: Outcome, loses: bool) -> None:
+    """Whoever may not send, or sends what is no telemetry, makes nobody's verdict less certain."""
+    noted = Noted()
+    noted.refuse(b"spans", outcome=outcome)
+
+    assert bool(noted.gaps) is loses
+
+
+def test_a_flood_of_refusals_is_bounded() -> None:
+    """The gap of the oldest request stays: that it may come again is forgotten, not that it was refused."""
+    noted = Noted()
+    for number in range(AWAITED_MAX + 10):
+        noted.refuse(b"%d" % number, now=NOW + number * SECOND // 100)
+    before = noted.gaps
+    for number in range(10):
+        noted.refusals.arrived(b"%d" % number)
+
+    assert noted.gaps == before
+
+
+def test_the_export_notes_what_it_refuses_and_what_it_takes() -> None:
+    """A request that cannot be judged for now is a gap; sent again, it is none. Metrics are none at all."""
+    noted, faults = Noted(), [True]
+
+    def consume(*_: Any) -> None:
+        if faults:
+            raise Refusal(Outcome.UNAVAILABLE, "not now")
+
+    export = Export(consume, Stats(), lambda: NOW, refusals=noted.refusals)
+    request = ExportTraceServiceRequest()
+    span = request.resource_spans.add().scope_spans.add().spans.add()
+    span.trace_id, span.span_id, span.name = b"t" * 16, b"s" * 8, "x"
+    body = request.SerializeToString()
+    with pytest.raises(Refusal):
+        export.ingest_now("traces", body, "proto", "grpc")
+    with pytest.raises(Refusal):
+        export.ingest_now("traces", body, "proto", "grpc")
+    assert len(noted.gaps) == 1
+    faults.clear()
+    export.ingest_now("metrics", b"", "proto", "grpc")
+    assert noted.gaps
+    export.ingest_now("traces", body, "proto", "grpc")
+    assert not noted.gaps
