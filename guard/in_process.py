@@ -1,8 +1,8 @@
 """The guard of a monitor in this process, for those without a service.
 
-Idea: a call that goes ahead is observed at once, with the evidence `decided`, so that later decisions count on it.
-Its outcome amends it to the call that was made, or takes it back. So a session that is guarded is in the end judged
-as if its calls had only been observed.
+Idea: a call that goes ahead is kept beside its session, so that later decisions count on it (`Monitor.decide`). The
+session has it once its outcome says that it was made. So a session that is guarded is judged as if its calls had only
+been observed, at any time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,16 @@ from guard.decision import NO_REASON, NO_SPEC, Decision, Outcome, Policy
 from guard.forks import hold_at_fork
 from guard.question import Call, Question, Shared
 from monitor import Decision as Found
-from monitor import Evidence, Monitor, Proof, SpecDecision, ToolCall, Verdict, tool_call
+from monitor import (
+    Evidence,
+    Monitor,
+    Proof,
+    SessionKey,
+    SpecDecision,
+    ToolCall,
+    Verdict,
+    tool_call,
+)
 
 __all__ = ["CONFIRM_SECONDS", "HELD_MAX", "Deliver", "LocalGuard"]
 
@@ -29,6 +38,9 @@ Deliver = Callable[[Sequence[Verdict]], None]
 
 HELD_MAX: Final = 4096
 """Calls whose outcome can still be said; beyond it the oldest is forgotten."""
+
+BESIDE_MAX: Final = 256
+"""Calls of one session that are on their way; at the bound the oldest counts no more."""
 
 CONFIRM_SECONDS: Final = 60.0
 """As a service's `decide.confirm_seconds`."""
@@ -101,7 +113,9 @@ class LocalGuard(BaseGuard):
         self._held: OrderedDict[str, _Held] = OrderedDict()
         """Calls whose outcome is not said, by the ids of their decisions."""
         self._open: deque[_Held] = deque()
-        """Those that count in their session, and some that are settled by now; the oldest first."""
+        """Those that count beside their session, and some that are settled by now; the oldest first."""
+        self._beside: dict[SessionKey, dict[str, _Held]] = {}
+        """By session, those that count; the oldest first."""
         self._number = secrets.randbits(63)
         self._last_ns = 0
         self._ticked_ns = 0
@@ -133,7 +147,7 @@ class LocalGuard(BaseGuard):
             self._pass_time(self._now())
 
     def close(self) -> None:
-        """Takes back the calls whose outcome is not said. The monitor stays as it is."""
+        """Forgets the calls whose outcome is not said. The monitor stays as it is."""
         with self.lock:
             for each in self._open:
                 self._take_back(each)
@@ -167,12 +181,13 @@ class LocalGuard(BaseGuard):
         ends = now + 1 if len(asked) > 1 else now  # parallel calls overlap
         calls = [self._call(shared, each, now, ends) for each in asked]
         proof = self.monitor.beginning(calls[0].session, now) if shared.new_session else None
+        beside = [each.call for each in self._beside.get(calls[0].session, {}).values()]
         if len(calls) == 1:
-            answers = [self.monitor.decide(calls[0], now, proof=proof)]
+            answers = [self.monitor.decide(calls[0], now, proof=proof, beside=beside)]
         else:
-            answers = self.monitor.decide_together(calls, now, proof=proof)
+            answers = self.monitor.decide_together(calls, now, proof=proof, beside=beside)
         return [
-            self._decision(call, answer, now, proof, commit=shared.commit)
+            self._decision(call, answer, proof, commit=shared.commit)
             for call, answer in zip(calls, answers, strict=True)
         ]
 
@@ -194,13 +209,13 @@ class LocalGuard(BaseGuard):
         )
 
     def _decision(
-        self, call: ToolCall, found: Found, now: int, proof: Proof | None, *, commit: bool
+        self, call: ToolCall, found: Found, proof: Proof | None, *, commit: bool
     ) -> Decision:
         """What the agent is to do; where it goes ahead, the call counts from now on."""
         matched = bool(found.specs) or self.monitor.matches(call)
         word = found.enforced.value if matched else NO_SPEC
         allowed = self.policies.allow(word)
-        id_ = self._hold(call, now, proof, counts=allowed) if commit else ""
+        id_ = self._hold(call, proof, counts=allowed) if commit else ""
         message = self.monitor.explain(call.tool, found)
         return Decision(
             allowed,
@@ -217,14 +232,17 @@ class LocalGuard(BaseGuard):
 
     # --- calls that are on their way ----------------------------------------------------------------
 
-    def _hold(self, call: ToolCall, now: int, proof: Proof | None, *, counts: bool) -> str:
-        """Remembers a call until its outcome is said; its session has it if it `counts`."""
+    def _hold(self, call: ToolCall, proof: Proof | None, *, counts: bool) -> str:
+        """Remembers a call until its outcome is said; later decisions count on it if it `counts`."""
         id_ = call.span_id.hex()
-        held = _Held(call)
+        held = _Held(call, proof)
         if counts:
-            self._pass_on(self.monitor.observe(call, now, proof=proof))
             held.counts = True
             self._open.append(held)
+            mine = self._beside.setdefault(call.session, {})
+            mine[id_] = held
+            if len(mine) > BESIDE_MAX:
+                self._take_back(next(iter(mine.values())))
         self._held[id_] = held
         if len(self._held) > HELD_MAX:
             _, oldest = self._held.popitem(last=False)
@@ -235,25 +253,30 @@ class LocalGuard(BaseGuard):
         held = self._held.pop(decision_id, None)
         if held is None:
             raise LookupError("the decision is not known, or forgotten")
-        call, counts, held.counts = held.call, held.counts, False
+        self._count_no_more(held)
         if outcome == "skipped":
-            if counts:
-                self._pass_on(self.monitor.retract(call))
             return
         now = self._now()
-        made = call._replace(end_ns=now, error=outcome == "failed", evidence=Evidence.EXECUTED)
-        if counts:
-            self._pass_on(self.monitor.amend(call, made, now))
-        else:  # it was denied, or taken back, and made all the same
-            self._pass_on(self.monitor.observe(made, now))
+        made = held.call._replace(
+            end_ns=now, error=outcome == "failed", evidence=Evidence.EXECUTED
+        )
+        self._pass_on(self.monitor.observe(made, now, proof=held.proof))
         self._pass_time(now)
 
     def _take_back(self, held: _Held) -> None:
         """A call that nothing has confirmed does not count any more."""
         if held.counts:
-            held.counts = False
-            self._pass_on(self.monitor.retract(held.call))
+            self._count_no_more(held)
             self._lose("unconfirmed", TimeoutError("no outcome was said"))
+
+    def _count_no_more(self, held: _Held) -> None:
+        if not held.counts:
+            return
+        held.counts = False
+        mine = self._beside[held.call.session]
+        del mine[held.call.span_id.hex()]
+        if not mine:
+            del self._beside[held.call.session]
 
     # --- time, and what is passed on -----------------------------------------------------------------
 
@@ -287,12 +310,14 @@ class LocalGuard(BaseGuard):
 class _Held:
     """A call that was decided, and whose outcome is not said."""
 
-    __slots__ = ("call", "counts")
+    __slots__ = ("call", "counts", "proof")
 
-    def __init__(self, call: ToolCall) -> None:
+    def __init__(self, call: ToolCall, proof: Proof | None) -> None:
         self.call: Final = call
+        self.proof: Final = proof
+        """What its question said of the session's beginning."""
         self.counts = False
-        """True while its session has it."""
+        """True while later decisions count on it."""
 
 
 def _raw(call: ToolCall, found: Found, decision_id: str, message: str) -> dict[str, Any]:

@@ -487,10 +487,18 @@ class Monitor:
                 if mention is not None:
                     start_ns, attributes = mention.start_ns, mention.attributes
                     rehearsal.mention(start_ns, mention.named, attributes, now)
-            for each in beside:
-                rehearsal.observe(each, now, None, None, doubted=False)
-            for each in calls:
-                rehearsal.observe(each, now, named, proof, doubted=doubted)
+            if len(calls) == 1:
+                rehearsal.learn(call, now, named, proof, doubted=doubted)
+                opened = rehearsal.open(call)
+                decided = self._decider.at_once(
+                    opened, call, beside, now, named, proof, doubted=doubted
+                )
+                if decided is not None:
+                    return [decided]
+            if len(calls) > 1 or beside:
+                rehearsal.observe_all((*beside, *calls), now, proof)
+            else:
+                rehearsal.observe(call, now, named, proof, doubted=doubted)
             return rehearsal.decide(calls, now)
         finally:
             rehearsal.restore()

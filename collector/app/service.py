@@ -681,7 +681,8 @@ class App:
     def _note_time(self, now: int) -> None:
         """Counters and the time go to the journal, before what the time brings."""
         if self._state is not None:
-            self._state.tick(now, self.monitor.sessions > 0)
+            is_busy = self.monitor.sessions > 0 or len(self._pipeline.decided) > 0
+            self._state.tick(now, is_busy)
 
     def _end_sessions(self, now: int) -> None:
         """What time brings to sessions goes to the sinks."""

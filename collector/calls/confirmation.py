@@ -1,7 +1,8 @@
-"""Decided calls meet the spans that tell of them: the span's call takes the place of the decided one.
+"""Decided calls meet the spans that tell of them.
 
-Idea: a call that the monitor has from a decision is *amended* to what its spans tell, in one step. So the calls behind it
-are never judged without it, and no verdict on them comes and goes.
+Idea: a decided call that is on its way is in no session, so its span's call is judged like any other. One of which its
+client has said that it was made is in its session: it is *amended* to what its spans tell, in one step, so that the calls
+behind it are never judged without it.
 
 What a span of a call that was not made means depends on what is known:
 
@@ -104,7 +105,12 @@ class Confirmation:
                 continue
             new = known._replace(session=key, session_from=trace.session_from)
             entry = table.meet(call, new)
-            if entry is None or (not entry.known and entry.state not in UNMADE):
+            if entry is None:
+                continue
+            if entry.state is State.OPEN:
+                self._confirm(entry, call)
+                continue
+            if not entry.known and entry.state not in UNMADE:
                 continue
             if entry.state in UNMADE:
                 if self._was_not_made(entry, call, new):

@@ -276,6 +276,8 @@ class Correlation:
             call.judged = new
             begun = trace.beginning
             proof = begun.proof if begun is not None else None
+            if self._decided.beginnings:
+                proof = self._decided.beginning(new.session, take=True) or proof
             self._batch.observe(call, new, named, doubted=trace.doubted, proof=proof)
         near = self._near_misses.reason(new)
         if near:

@@ -1,9 +1,9 @@
 """Calls that were decided before they were made, until they are settled.
 
-Idea: a decided call that goes ahead enters its session at once, with the time of the decision. It stands there for what
-is to come: as soon as a span tells of the same call, the span's call takes its place (`meet`), as if there had never
-been another one. So nothing of a decided call is left in a session once telemetry has it, and the judgement at the end is
-that of the telemetry. If nothing tells of the call, its client may (`settle`); if nobody does, it is taken back.
+Idea: a decided call that goes ahead is in no session yet. It stands here, beside its session: later decisions count on it
+(`beside`), and nothing else does. Once a span tells of it (`meet`), the span's call is judged as if nobody had asked. If
+no span tells of it, its client may (`settle`): then the session has it as the client says, until a span takes its place.
+If nobody does, it is forgotten. So asking changes no session, no verdict, and no sum.
 
 Which span is of which decided call (`_rank`), the best first:
 
@@ -18,8 +18,8 @@ calls meet one each.
 Invariant: an entry is in the indexes as long as a span may still meet it; `known` is True exactly while the monitor has
 its call. All is bounded in number and bytes, and what is over a bound is of the tenant that holds most.
 
-Example: `pay(5)` is decided at 10:00:00 and goes ahead: the session has it. Its span arrives at 10:00:05: it began at
-10:00:00.1 and ended at 10:00:04, and takes the place of the decided call. The session never had two.
+Example: `pay(5)` is decided at 10:00:00 and goes ahead: the next decision counts on it. Its span arrives at 10:00:05: it
+began at 10:00:00.1 and ended at 10:00:04. It is the same call, so from now on the session has it, and the table does not.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from collector.calls.call import Call
 from collector.calls.piece import Piece
 from collector.calls.same_call import agree
 from monitor.decision import Decision
-from monitor.records import FROM_DECISION, Evidence, SessionKey, ToolCall
-from monitor.tenants import Holdings
+from monitor.records import FROM_DECISION, Evidence, Proof, SessionKey, ToolCall
+from monitor.tenants import Holdings, Shared
 from monitor.weights import arguments_bytes
 
 __all__ = [
@@ -71,6 +71,15 @@ ENTRY_BYTES: Final = 1_536
 DIGITS_MAX: Final = 16
 """Hexadecimal digits of a decision's number."""
 
+BESIDE_MAX: Final = 256
+"""Calls of one session that go ahead and are not confirmed; the oldest counts no more at the bound."""
+
+BEGINNINGS_MAX: Final = 10_000
+"""Sessions of which a client has said that they begin."""
+
+BEGINNING_BYTES: Final = 512
+"""What one of them takes, about."""
+
 ALIKE_MAX: Final = 64
 """Calls of one tool in one session, or in one trace, that a span may meet; the oldest is settled at the bound."""
 
@@ -93,7 +102,7 @@ class State(StrEnum):
     """What is known of a decided call."""
 
     OPEN = "open"
-    """It goes ahead; nothing has confirmed it yet."""
+    """It goes ahead; nothing has confirmed it yet, and no session has it."""
     RAN = "ran"
     """Its client says that it was made."""
     FAILED = "failed"
@@ -106,6 +115,13 @@ class State(StrEnum):
     """Nothing confirmed it in time."""
     CONFIRMED = "confirmed"
     """A span has told of it."""
+
+
+class Beginning(NamedTuple):
+    """A client says that a session begins."""
+
+    proof: Proof
+    expires_ns: int
 
 
 class DecidedCall:
@@ -224,6 +240,10 @@ class DecidedCalls:
         self._bytes = Holdings()
         self._open: OrderedDict[int, DecidedCall] = OrderedDict()
         """Calls that nothing has confirmed yet, in the order in which they expire."""
+        self._beside: dict[SessionKey, dict[int, DecidedCall]] = {}
+        """The same by session, in the order of their decisions."""
+        self.beginnings: Shared[Beginning] = Shared(BEGINNINGS_MAX)
+        """What clients have said of the beginnings of sessions that have made no call yet."""
         self._by_trace: _Index = {}
         """(namespace, trace id) -> tool -> calls."""
         self._by_session: _Index = {}
@@ -237,8 +257,8 @@ class DecidedCalls:
 
     @property
     def held_bytes(self) -> int:
-        """What they take, about."""
-        return self._bytes.total
+        """What they take, about, with what was said of beginnings."""
+        return self._bytes.total + BEGINNING_BYTES * len(self.beginnings)
 
     @property
     def entries_max(self) -> int:
@@ -265,21 +285,40 @@ class DecidedCalls:
         """Remembers a decided call.
 
         Returns:
-            Calls that are forgotten for it and that the monitor has unconfirmed: they are to be taken back.
+            Calls that are forgotten for it, and that nothing has confirmed.
         """
         entry.tenant = self._counts.name(entry.call.session.namespace)
         self._by_number[entry.number] = entry
         self._by_tenant.setdefault(entry.tenant, OrderedDict())[entry.number] = entry
         self._counts.add(entry.tenant, 1)
         self._bytes.add(entry.tenant, entry.size)
+        gone = self._index(entry)
         if entry.state is State.OPEN:
             self._open[entry.number] = entry
-        gone = self._index(entry)
+            mine = self._beside.setdefault(entry.call.session, {})
+            mine[entry.number] = entry
+            if len(mine) > BESIDE_MAX:
+                self.overflowed += 1
+                gone += self._lost(next(iter(mine.values())))
         while len(self._by_number) > self._entries_max:
             gone += self._give_way(self._counts)
         while self._bytes.total > self._bytes_max and len(self._by_number) > 1:
             gone += self._give_way(self._bytes)
         return gone
+
+    def beside(self, key: SessionKey) -> list[ToolCall]:
+        """The calls of a session that go ahead and that nothing has confirmed, the earliest first."""
+        found = self._beside.get(key)
+        return [entry.call for entry in found.values()] if found is not None else []
+
+    def begin(self, key: SessionKey, proof: Proof, now: int) -> None:
+        """A client says that a session begins with the call that it asks about."""
+        self.beginnings.put(key, Beginning(proof, now + self.confirm_ns + REMEMBER_NS))
+
+    def beginning(self, key: SessionKey, *, take: bool) -> Proof | None:
+        """What a client has said of the beginning of a session; with `take`, the session has it from now on."""
+        found = self.beginnings.pop(key) if take else self.beginnings.get(key)
+        return found.proof if found is not None else None
 
     def asked_before(self, asked: Asked, key: SessionKey) -> DecidedCall | None:
         """The open or denied call that a client asks about once more, by the ids that it gave.
@@ -330,7 +369,7 @@ class DecidedCalls:
         """How well an entry fits: the least fits best; None if it does not."""
         piece, made = entry.piece, entry.call
         near = _distance(made.start_ns, told)
-        later = int(not entry.known)
+        later = int(not (entry.known or entry.state is State.OPEN))
         if entry.asked.span_id and entry.asked.span_id in call.pieces:
             return 0, later, 0, near, entry.number
         agrees = all(agree(piece, each) for each in call.pieces.values())
@@ -351,7 +390,7 @@ class DecidedCalls:
     def settled(self, entry: DecidedCall, state: State) -> None:
         """Something is known of the call by now."""
         entry.state = state
-        self._open.pop(entry.number, None)
+        self._close(entry)
         if state is State.CONFIRMED:
             self._unindex(entry)
         self._bytes.add(entry.tenant, -entry.free())
@@ -363,7 +402,12 @@ class DecidedCalls:
 
     def rename(self, old: SessionKey, new: SessionKey, session_from: str) -> None:
         """The calls of one session belong to another one from now on."""
-        tools = self._by_session.pop(old, None)
+        tools, beside = self._by_session.pop(old, None), self._beside.pop(old, None)
+        if beside is not None:
+            self._beside[new] = dict(sorted({**self._beside.get(new, {}), **beside}.items()))
+        said = self.beginnings.pop(old)
+        if said is not None:
+            self.beginnings.put(new, said)
         for entries in tools.values() if tools is not None else ():
             for entry in entries:
                 entry.call = entry.call._replace(session=new, session_from=session_from)
@@ -374,15 +418,17 @@ class DecidedCalls:
     # --- time -------------------------------------------------------------------------------------
 
     def expired(self, now: int) -> list[DecidedCall]:
-        """Calls whose time is over: each is returned once, and is to be taken back."""
+        """Calls that nothing has confirmed in time: each is returned once."""
         found: list[DecidedCall] = []
         while self._open:
             entry = next(iter(self._open.values()))
             if entry.expires_ns > now:
                 break
-            del self._open[entry.number]
+            self._close(entry)
             entry.state = State.EXPIRED
             found.append(entry)
+        while (first := self.beginnings.first()) is not None and first[1].expires_ns <= now:
+            self.beginnings.pop(first[0])
         while self._by_number:
             entry = next(iter(self._by_number.values()))
             if entry.expires_ns + REMEMBER_NS > now:
@@ -434,10 +480,19 @@ class DecidedCalls:
 
     def _lost(self, entry: DecidedCall) -> list[DecidedCall]:
         self._forget(entry)
-        return [entry] if entry.known and entry.state is State.OPEN else []
+        return [entry] if entry.state is State.OPEN else []
+
+    def _close(self, entry: DecidedCall) -> None:
+        """The call counts beside its session no more."""
+        if self._open.pop(entry.number, None) is None:
+            return
+        mine = self._beside[entry.call.session]
+        del mine[entry.number]
+        if not mine:
+            del self._beside[entry.call.session]
 
     def _forget(self, entry: DecidedCall) -> None:
-        self._open.pop(entry.number, None)
+        self._close(entry)
         self._unindex(entry)
         del self._by_number[entry.number]
         entries = self._by_tenant[entry.tenant]

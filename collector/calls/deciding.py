@@ -1,11 +1,11 @@
-"""Decides calls before they are made, and has those that go ahead judged at once.
+"""Decides calls before they are made, and takes what becomes of them.
 
 Idea: the calls of a question become tool calls as spans would tell them, in their trace and session, at the time of the
-question. The monitor says what they would be (`Monitor.decide`). Those that are not denied then enter their session with
-the evidence `decided`, and wait in the table of decided calls for a span, or for what their client tells of them.
+question. The monitor says what they would be (`Monitor.decide`), beside those of the session that are on their way. Those
+that are not denied wait in the table of decided calls for a span, or for what their client tells of them.
 
-Invariant: a question that commits nothing changes nothing. Of one that commits, nothing is left once its calls are
-settled otherwise: telemetry takes their places, or they are taken back.
+Invariant: asking changes no session. A call enters its session when a span tells of it, or when its client says that it
+was made.
 
 Example: `pay` is asked about while `approve` is missing. The spec says `enforce: block`: the answer is deny, the call
 is remembered as prevented, and no session has it. Under `advise` it goes ahead, and is judged as harmful at once.
@@ -145,12 +145,13 @@ class Deciding:
             self._call(each, place, key, source, resource, trace, start_ns, len(new))
             for place, each in enumerate(new)
         ]
-        proof = self._monitor.beginning(key, start_ns) if new_session else None
-        if proof is None and trace is not None:
-            proof = _proof(trace)
+        beginning = self._monitor.beginning(key, start_ns) if new_session else None
+        if beginning is not None and commit:
+            self._table.begin(key, beginning, now)
+        proof = beginning or self._proof(key, trace)
         decisions = self._decisions(calls, trace, now, proof)
         made = [
-            self._made(each, call, decision, trace, sender, now, proof, commit=commit)
+            self._made(each, call, decision, trace, sender, now, commit=commit)
             for each, call, decision in zip(new, calls, decisions, strict=True)
         ]
         made.reverse()
@@ -169,17 +170,15 @@ class Deciding:
         if state in (State.RAN, State.FAILED, State.SKIPPED):
             return Settled(entry, state.value == outcome)
         if outcome == "skipped":
-            self._take_back(entry)
             self._table.settled(entry, State.SKIPPED)
             return Settled(entry)
         self._ran(entry, now, failed=outcome == "failed")
         return Settled(entry)
 
     def expire(self, now: int) -> None:
-        """Takes back the calls that nothing has confirmed in time."""
-        for entry in self._table.expired(now):
-            if self._take_back(entry):
-                self._stats.count("decisions_unconfirmed")
+        """Forgets the calls that nothing has confirmed in time."""
+        for _ in self._table.expired(now):
+            self._stats.count("decisions_unconfirmed")
 
     # --- the calls of a question ----------------------------------------------------------------
 
@@ -248,11 +247,17 @@ class Deciding:
     def _decisions(
         self, calls: list[ToolCall], trace: Trace | None, now: int, proof: Proof | None
     ) -> list[Decision]:
-        monitor = self._monitor
-        if len(calls) != 1:
-            return monitor.decide_together(calls, now, proof=proof)
+        if not calls:
+            return []
+        monitor, beside = self._monitor, self._table.beside(calls[0].session)
+        if len(calls) > 1:
+            return monitor.decide_together(calls, now, proof=proof, beside=beside)
         named, doubted = _named(calls[0], trace), trace is not None and trace.doubted
-        return [monitor.decide(calls[0], now, named=named, doubted=doubted, proof=proof)]
+        return [
+            monitor.decide(
+                calls[0], now, named=named, doubted=doubted, proof=proof, beside=beside
+            )
+        ]
 
     def _made(
         self,
@@ -262,7 +267,6 @@ class Deciding:
         trace: Trace | None,
         sender: str | None,
         now: int,
-        proof: Proof | None,
         *,
         commit: bool,
     ) -> Made:
@@ -282,11 +286,11 @@ class Deciding:
             is_denied=is_denied,
             expires_ns=now + self._table.confirm_ns,
         )
-        if not is_denied:
-            self._commit(entry, trace, now, proof)
-        for gone in self._table.add(entry):
-            if self._take_back(gone):
-                self._stats.count("decisions_unconfirmed")
+        claims = trace is not None and call.session_from == FROM_DECISION
+        if trace is not None and claims and trace.first is None and not is_denied:
+            self._sessions.claim_whole(trace, call.session, now)
+        for _ in self._table.add(entry):
+            self._stats.count("decisions_unconfirmed")
         if is_denied:
             self._prevented(entry)
         return Made(
@@ -299,20 +303,6 @@ class Deciding:
             call.tool,
             matched,
         )
-
-    def _commit(
-        self, entry: DecidedCall, trace: Trace | None, now: int, proof: Proof | None
-    ) -> None:
-        """The call goes ahead: its session has it from now on.
-
-        Raises:
-            Exception: an error of ours; the session does not have it then.
-        """
-        call = entry.call
-        if trace is not None and call.session_from == FROM_DECISION and trace.first is None:
-            self._sessions.claim_whole(trace, call.session, now)
-        self._observe(call, trace, proof)
-        entry.known = True
 
     def _observe(self, call: ToolCall, trace: Trace | None, proof: Proof | None) -> None:
         batch = self._batch
@@ -348,19 +338,21 @@ class Deciding:
         if entry.known:
             self._batch.amend(old, new, None)
         else:
-            self._observe(new, None, None)
+            trace_id = entry.asked.trace_id
+            trace = self._traces.find(old.session.namespace, trace_id) if trace_id else None
+            self._observe(new, trace, self._proof(old.session, trace))
             if entry.is_denied:
                 self._confirmation.made_anyway(entry, new)
         entry.call, entry.known = new, True
         self._table.settled(entry, State.FAILED if failed else State.RAN)
 
-    def _take_back(self, entry: DecidedCall) -> bool:
-        """Takes a call out of its session; False if the session does not have it."""
-        if not entry.known:
-            return False
-        entry.known = False
-        self._batch.retract(entry.call)
-        return True
+    def _proof(self, key: SessionKey, trace: Trace | None) -> Proof | None:
+        """What is known of the beginning of a session: from a client, or else from a trace."""
+        said = self._table.beginning(key, take=False)
+        if said is not None or trace is None:
+            return said
+        begun = trace.beginning
+        return begun.proof if begun is not None else None
 
 
 def _named(call: ToolCall, trace: Trace | None) -> Named | None:
@@ -369,8 +361,3 @@ def _named(call: ToolCall, trace: Trace | None) -> Named | None:
     if named is None and call.agent:
         return Named(NEVER, call.span_id, call.agent)
     return named
-
-
-def _proof(trace: Trace) -> Proof | None:
-    begun = trace.beginning
-    return begun.proof if begun is not None else None

@@ -147,7 +147,7 @@ class CallDecider:
         behind = judgement.log.tail_end
         for each in beside:
             at = self._call_judge.at(judge, each, now)
-            if at <= behind or each.end_ns > each.start_ns:
+            if at < behind or (at == behind and not found):
                 return None
             behind = at
             token = self._call_judge.token(judge, each)
@@ -247,7 +247,7 @@ class Rehearsal:
         for each in attributes:
             self._call_judge.bind(self._session, each, now)
 
-    def observe(
+    def learn(
         self,
         call: ToolCall,
         now: int,
@@ -256,7 +256,7 @@ class Rehearsal:
         *,
         doubted: bool,
     ) -> None:
-        """Judges a call as `Monitor.observe` does, in the same steps."""
+        """Takes what a call says of its session, as `Monitor.observe` does, in the same steps."""
         session, call_judge = self._session, self._call_judge
         if session.ledger_version != call_judge.ledger.version:
             call_judge.look_again(session)
@@ -276,7 +276,42 @@ class Rehearsal:
         if named is not None:
             session.name(named)
         call_judge.bind(session, call.attributes, now)
-        call_judge.take(session, call, now)
+
+    def open(self, call: ToolCall) -> Session:
+        """The session, with the judgements that the call would be added to."""
+        session, call_judge = self._session, self._call_judge
+        for judge in session.judges:
+            part = part_of(judge, call) if judge.parted else ""
+            is_judged = judge.comparison is None and call_judge.token(judge, call) is not None
+            if is_judged and session.judgement(judge, part) is None:
+                call_judge.open(session, judge, part)
+        return session
+
+    def observe(
+        self,
+        call: ToolCall,
+        now: int,
+        named: Named | None,
+        proof: Proof | None,
+        *,
+        doubted: bool,
+    ) -> None:
+        """Judges a call as `Monitor.observe` does, in the same steps."""
+        self.learn(call, now, named, proof, doubted=doubted)
+        self._call_judge.take(self._session, call, now)
+
+    def observe_all(self, calls: Sequence[ToolCall], now: int, proof: Proof | None) -> None:
+        """Judges many calls at the cost of one: under each spec, once all of them are in their places."""
+        for call in calls:
+            self.learn(call, now, None, proof, doubted=False)
+            self.open(call)
+        held = [each for each in self._session.judgements if each.judge.comparison is None]
+        for judgement in held:
+            judgement.hold_back()
+        for call in calls:
+            self._call_judge.take(self._session, call, now)
+        for judgement in held:
+            judgement.catch_up()
 
     def decide(self, calls: Sequence[ToolCall], now: int) -> list[Decision]:
         """The decisions on calls of one question that were observed."""

@@ -563,7 +563,7 @@ class CallJudge:
         part = part_of(judge, call) if judge.parted else ""
         judgement = session.judgement(judge, part)
         if judgement is None:
-            judgement = self._open(session, judge, part)
+            judgement = self.open(session, judge, part)
         tool = self._tool(judge, call, token)
         at = self.at(judge, call, now)
         if self._limits.keep_arguments or judgement.sampled:
@@ -662,7 +662,8 @@ class CallJudge:
                     return None
         return judge.doubted(token, effect) if call.doubts else token
 
-    def _open(self, session: Session, judge: Judge, part: str) -> Judgement:
+    def open(self, session: Session, judge: Judge, part: str) -> Judgement:
+        """Begins the judgement of a part of a session."""
         judgement = Judgement(judge, part, self._sight(session, judge))
         session.add(judgement)
         self._accounting.enter(session, judgement)

@@ -103,6 +103,7 @@ class Judgement:
 
     __slots__ = (
         "_doubts",
+        "_held_back",
         "_resume_points",
         "_rival",
         "_suspected",
@@ -150,6 +151,8 @@ class Judgement:
         self.sight = sight
         """Where calls may be missing. `see` sets it."""
         self.log = Log()
+        self._held_back = -1
+        """The first place to be stepped again once `catch_up` is called; -1 while each call is judged at once."""
         self._doubts = 0
         """Steps of the log that may not be what they seem."""
         self.base: Checkpoint | None = None
@@ -267,6 +270,8 @@ class Judgement:
         """
         judge, rival, sight = self.judge, self._rival, self.sight
         plain = judge.plain_of(token)
+        if self._held_back >= 0:
+            return None
         if rival is not None and self._contested(token):
             return None
         if at <= sight.since_ns or now <= sight.received_ns:
@@ -501,9 +506,21 @@ class Judgement:
 
     def _replay(self, changed: int) -> list[Change]:
         """Steps the log again from the step at `changed` on; returns the changes, first verdicts first."""
+        if self._held_back >= 0:
+            self._held_back = min(self._held_back, changed)
+            return []
         changes = self._step_again(changed)
         self._suspect()
         return changes
+
+    def hold_back(self) -> None:
+        """Adds calls from now on without judging them, until `catch_up`: many are judged at the cost of one."""
+        self._held_back = len(self.log)
+
+    def catch_up(self) -> list[Change]:
+        """Judges the calls that were held back."""
+        changed, self._held_back = self._held_back, -1
+        return self._replay(changed) if 0 <= changed < len(self.log) else []
 
     def _suspect(self) -> None:
         """Notes that `suspicions` may have news, since steps or readings have changed."""

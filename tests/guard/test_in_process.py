@@ -86,7 +86,8 @@ def test_an_unknown_call_is_the_settings(setting: Any, allowed: bool) -> None:
 
     assert (decision.decision, decision.allowed) == ("unknown", allowed)
     assert "depends on the arguments of the call" in decision.message
-    assert judgement(guard)["calls"] == 1 + allowed
+    assert decision.raw["committed"] is allowed
+    assert judgement(guard)["calls"] == 1
 
 
 def test_a_denied_call_that_is_made_is_judged() -> None:
@@ -239,15 +240,19 @@ def test_a_fault_of_who_takes_verdicts_decides_nothing() -> None:
         raise KeyError(len(verdicts))
 
     guard = make(deliver=deliver)
-    assert guard.check("approve", {}).allowed
+    decision = guard.check("approve", {})
+    guard.outcome(decision.decision_id, "ran")
+    assert decision.allowed
     assert guard.counts() == {"allow": 1, "deliveries_lost": 1}
 
 
 def test_verdicts_are_delivered() -> None:
-    """Of a call that goes ahead, at once."""
+    """Of a call that is made, once its outcome is said."""
     found: list[Verdict] = []
     guard = make(deliver=found.extend)
-    guard.check("approve", {})
+    approve = guard.check("approve", {})
+    assert found == []
+    guard.outcome(approve.decision_id, "ran")
     guard.check("pay", {"amount": 500})
 
     assert [(each.tool, each.kind.value) for each in found] == [("approve", "progress")]

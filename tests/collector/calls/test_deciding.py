@@ -114,15 +114,15 @@ def test_a_question_that_commits_nothing_changes_nothing() -> None:
 
 
 def test_a_committed_call_counts_for_later_decisions() -> None:
-    """Once `approve` is told to have run, `pay` is allowed."""
+    """Once `approve` is told to have run, `pay` is allowed, and a second one is not: the first is on its way."""
     client = Client(enforce="block")
     assert client.one("pay", at=1) == "deny"
     (made,) = client.ask("approve", at=2)
     client.tell(made, "ran", at=3)
 
     assert client.one("pay", at=4) == "allow"
-    assert client.steps()[0] == ("approve", "executed", "progress")
-    assert client.steps()[1] == ("pay", "decided", "progress")
+    assert client.one("pay", at=5) == "deny"
+    assert client.steps() == [("approve", "executed", "progress")]
 
 
 def test_a_call_in_flight_leaves_the_next_one_uncertain() -> None:
@@ -169,13 +169,14 @@ def test_a_denied_call_is_in_no_session() -> None:
 
 
 def test_advice_lets_a_call_go_ahead() -> None:
-    """Under `advise` a call that would be denied is committed, and is harmful at once."""
+    """Under `advise` a call that would be denied is committed, and is harmful once it is made."""
     client = Client()
     (made,) = client.ask("pay", at=1)
 
     assert (made.answer.value, made.would_deny, made.committed) == ("allow", True, True)
-    assert client.steps() == [("pay", "decided", "harmful")]
-    assert [each.tool for each in client.bench.verdicts] == ["pay"]
+    assert (client.steps(), client.bench.verdicts) == ([], [])
+    client.tell(made, "ran", at=2)
+    assert client.steps() == [("pay", "executed", "harmful")]
 
 
 def test_a_question_that_is_repeated_gets_its_answer_again() -> None:
@@ -185,7 +186,7 @@ def test_a_question_that_is_repeated_gets_its_answer_again() -> None:
     again = client.ask("approve", at=2, call_id="c1")
 
     assert again == first
-    assert len(client.steps()) == 1
+    assert len(client.pipeline.decided) == 1
     assert client.ask("approve", at=3)[0].number != first[0].number
 
 
@@ -195,9 +196,11 @@ def test_parallel_calls_are_one_group() -> None:
     made = client.ask("pay", "approve", at=1)
 
     assert [each.decision.specs[0].kind.value for each in made] == ["progress", "progress"]
+    for each in made:
+        client.tell(each, "ran", at=2)
     assert sorted(client.steps()) == [
-        ("approve", "decided", "progress"),
-        ("pay", "decided", "progress"),
+        ("approve", "executed", "progress"),
+        ("pay", "executed", "progress"),
     ]
 
 
@@ -278,7 +281,6 @@ def test_other_arguments_are_another_call(wire: Any) -> None:
     client.bench.send(
         wire.tool("look", arguments={"q": "b"}, start=1.1, end=2, attributes=NAMED), now=2
     )
-    assert len(client.steps()) == 2
     client.tick(62)
 
     assert client.steps() == [("look", "executed", "self_loop")]
@@ -293,8 +295,10 @@ def test_a_span_of_another_tenant_confirms_nothing(wire: Any) -> None:
     client.bench.send(
         wire.tool("look", call_id="c", arguments={}, start=1.1, end=2, resource=other), now=2
     )
+    client.tick(62)
 
-    assert len(client.steps()) == 2
+    assert client.steps() == [("look", "executed", "self_loop")]
+    assert client.count("decisions_unconfirmed") == 1
 
 
 def test_later_calls_are_never_judged_without_an_earlier_one(wire: Any) -> None:
@@ -438,15 +442,63 @@ def test_only_its_own_client_settles_a_call() -> None:
 # --- time ---------------------------------------------------------------------------------------
 
 
-def test_an_unconfirmed_decided_call_is_retracted() -> None:
-    """After `confirm_seconds` the session is as if the call had not been decided."""
-    client = Client()
+def test_an_unconfirmed_call_counts_beside_its_session_for_a_time() -> None:
+    """No session ever has it; after `confirm_seconds` decisions do not count on it either."""
+    client = Client(enforce="block")
+    client.tell(client.ask("approve", at=0)[0], "ran", at=0.5)
     client.ask("pay", at=1)
     client.tick(60.9)
-    assert client.steps() == [("pay", "decided", "harmful")]
+    assert client.one("pay", at=60.9, commit=False) == "deny"
     client.tick(61.1)
 
-    assert (client.steps(), client.count("decisions_unconfirmed")) == ([], 1)
+    assert client.one("pay", at=61.1, commit=False) == "allow"
+    assert client.steps() == [("approve", "executed", "progress")]
+    assert client.count("decisions_unconfirmed") == 1
+
+
+def test_a_question_that_nothing_confirms_leaves_nothing() -> None:
+    """No session, no sum, and no verdict has anything of it."""
+    client = Client()
+    for number in range(3):
+        client.ask("pay", "approve", at=1 + number, session=f"s{number}", trace=f"t{number}")
+    client.tick(200)
+
+    monitor = client.bench.monitor
+    assert (list(monitor.judgements()), monitor.sessions, monitor.without_calls) == ([], 0, 0)
+    assert (dict(monitor.totals.pairs), client.bench.verdicts) == ({}, [])
+    assert client.count("decisions_unconfirmed") == 6
+
+
+@pytest.mark.parametrize("asked", ["approve", "pay"])
+@pytest.mark.parametrize("outcome", ["skipped", None])
+def test_verdicts_beside_a_call_that_is_not_made_are_as_if_nobody_had_asked(
+    wire: Any, asked: str, outcome: str | None
+) -> None:
+    """Neither `approve` that is not made hides a harm, nor `pay` that is not made makes one."""
+    clients = [Client(), Client()]
+    for client in clients:
+        ran = [wire.tool("approve", arguments={}, start=0.5, end=0.6, attributes=NAMED)]
+        if asked == "approve":
+            ran = []
+        if client is clients[0]:
+            (made,) = client.ask(asked, at=1, arguments={"n": 9})
+        pay = wire.tool("pay", arguments={}, start=2, end=3, attributes=NAMED)
+        client.bench.send(*ran, pay, now=3)
+        client.tick(20)
+        if client is clients[0] and outcome is not None:
+            client.tell(made, outcome, at=21)
+        client.tick(100)
+    one, other = [
+        (
+            client.bench.steps(),
+            [each.kind for each in client.bench.verdicts],
+            [+pair.final for pair in client.bench.monitor.totals.pairs.values()],
+        )
+        for client in clients
+    ]
+
+    assert one == other
+    assert one[0][-1]["kind"] == ("harmful" if asked == "approve" else "progress")
 
 
 def test_an_unconfirmed_call_is_never_counted_as_final() -> None:
@@ -580,16 +632,15 @@ def test_one_tenant_cannot_push_out_anothers_calls() -> None:
     """At the bound the tenant that holds most loses its oldest call, which is taken back and counted."""
     table = DecidedCalls(entries_max=10)
     client = Client(decided=table)
-    client.ask("look", at=1, session="mine")
+    (mine,) = client.ask("look", at=1, session="mine")
     flood = Resource({"service.name": "svc", "service.namespace": "flood"})
     for number in range(50):
         asked = Asked(f"f{number}", "", "look", {}, "", b"", b"", b"")
         client.pipeline.decide([asked], flood, None, ns(2 + number / 100), commit=True)
 
     assert (len(table), table.overflowed) == (10, 41)
-    assert len(client.bench.sessions()["mine"]) == 1
-    assert len(client.steps()) == 10
     assert client.count("decisions_unconfirmed") == 41
+    assert client.tell(mine, "ran", at=3) is True
 
 
 def test_arguments_are_bounded_in_bytes_and_freed_when_told() -> None:
@@ -615,4 +666,4 @@ def test_many_equal_calls_of_a_session_stay_bounded() -> None:
         client.ask("look", at=1 + number / 1_000)
 
     assert client.pipeline.decided.size == 64
-    assert len(client.steps()) == 64
+    assert client.count("decisions_unconfirmed") == 136

@@ -138,6 +138,7 @@ def test_a_client_may_say_after_a_restart_what_became_of_a_call(tmp_path: Path) 
         assert client.say(unlock["decision_id"], "ran") == 200
         (move,) = client.ask("one", "move")
         assert (move["decision"], move["decision_id"]) != ("deny", unlock["decision_id"])
+        assert client.say(move["decision_id"], "ran") == 200
         (judged,) = life.app.monitor.find("one")
         assert [step["tool"] for step in judged["steps"]] == ["unlock", "move"]
 

@@ -52,7 +52,7 @@ def state(judge: Monitor) -> list[tuple[Any, ...]]:
     )
 
 
-@pytest.mark.parametrize("stage", ["_judge", "token", "_open", "at"])
+@pytest.mark.parametrize("stage", ["_judge", "token", "open", "at"])
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_held_call_that_fails_is_judged_when_its_session_is_seen_again(
     stage: str, number: int, monkeypatch: pytest.MonkeyPatch
@@ -62,9 +62,9 @@ def test_a_held_call_that_fails_is_judged_when_its_session_is_seen_again(
     name(good)
     fail_on(bad, monkeypatch, bad._call_judge, stage, number)
     verdicts = name(bad)
-    if stage != "_open":
+    if stage != "open":
         assert len({verdict.span_id for verdict in verdicts}) == 2
-    assert len(bad.errors()) == (stage != "_open" or number == 1)
+    assert len(bad.errors()) == (stage != "open" or number == 1)
     assert bad.errors() == []
     bad.saw(KEY, 3, 0)
 
