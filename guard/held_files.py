@@ -22,9 +22,11 @@ class HeldFiles:
 
     Args:
         folder: only its user may read it; made where it is missing.
+        scope: of what is remembered, such as the address of the service; another one has its own.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, scope: str = "") -> None:
+        self._scope = scope
         self._folder = folder or Path(own_folder("offrails-hook"))
 
     def put(self, call: str, decision_id: str) -> None:
@@ -61,7 +63,8 @@ class HeldFiles:
         return not known
 
     def _file(self, call: str) -> Path:
-        return self._folder / hashlib.sha256(call.encode()).hexdigest()[:32]
+        name = f"{self._scope} {call}".encode(errors="surrogatepass")
+        return self._folder / hashlib.sha256(name).hexdigest()[:32]
 
     def _is_ours(self) -> bool:
         return is_ours(str(self._folder))

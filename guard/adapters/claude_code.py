@@ -37,7 +37,7 @@ class Reply(NamedTuple):
 def reply(
     text: bytes, guard: BaseGuard, held: HeldFiles, policy: Policy, *, as_json: bool
 ) -> Reply:
-    """The answer to one event.
+    """The answer to one event; never raises.
 
     Args:
         text: the event.
@@ -46,12 +46,19 @@ def reply(
         policy: what to do with a call where the event cannot be read.
         as_json: deny by `permissionDecision` on standard output, in place of exit code 2.
     """
+    try:
+        return _reply(text, guard, held, as_json=as_json)
+    except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
+        if policy == "deny":
+            return Reply(BLOCK, err=NOT_ASKED)
+        return Reply(NOTICE, err=f"offrails hook: {problem}")
+
+
+def _reply(text: bytes, guard: BaseGuard, held: HeldFiles, *, as_json: bool) -> Reply:
     event = _event(text)
     name, tool = event.get("hook_event_name"), event.get("tool_name")
     if not isinstance(name, str) or (name == ASKED and not isinstance(tool, str)):
-        if policy == "deny":
-            return Reply(BLOCK, err=NOT_ASKED)
-        return Reply(NOTICE, err="offrails hook: the event cannot be read")
+        raise ValueError("the event cannot be read")
     if name == ASKED:
         return _ask(event, guard, held, as_json=as_json)
     if name == STARTED and is_new(event):

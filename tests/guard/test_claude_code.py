@@ -13,7 +13,11 @@ from typing import Any
 
 import pytest
 
+from guard import LocalGuard
+from guard.adapters.claude_code import reply
+from guard.decision import Policy
 from guard.held_files import FILES_MAX, HeldFiles
+from monitor import Monitor
 from tests.end_to_end.loopback import free_port
 from tests.end_to_end.service import ROOT
 from tests.guard.double import DENIED, Double
@@ -178,6 +182,19 @@ def test_the_user_is_told_once_that_nobody_judges(double: Double, hook: Hook) ->
     assert "no spec matches" in json.loads(first.stdout)["systemMessage"]
     assert (second.stdout, other.stdout) == ("", first.stdout)
     assert (denied.returncode, "no rules for this agent" in denied.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(("policy", "code"), [("allow", 1), ("deny", 2)])
+def test_a_fault_of_ours_is_the_settings(tmp_path: Path, policy: Policy, code: int) -> None:
+    """An exception is a notice for the user, or a call that is not made; a name that is no text is none."""
+    guard = LocalGuard(Monitor())
+    held = HeldFiles(tmp_path / "held")
+    odd = event("scan", session_id="\ud800", tool_use_id="\ud800").encode()
+    assert reply(odd, guard, held, policy, as_json=False).code == 0
+    guard.check = None  # type: ignore[assignment, method-assign]
+    found = reply(event("scan").encode(), guard, held, policy, as_json=False)
+
+    assert (found.code, found.out, bool(found.err)) == (code, "", True)
 
 
 def test_other_events_are_none_of_its_business(double: Double, hook: Hook) -> None:

@@ -90,4 +90,5 @@ def reply_of(event: bytes, guard: BaseGuard, options: argparse.Namespace) -> Rep
     from guard.adapters.claude_code import reply
     from guard.held_files import HeldFiles
 
-    return reply(event, guard, HeldFiles(), options.on_unavailable, as_json=options.json)
+    held = HeldFiles(scope=f"{options.url} {options.service}")
+    return reply(event, guard, held, options.on_unavailable, as_json=options.json)
