@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -17,6 +18,9 @@ __all__ = ["ASKED_MAX", "Gate"]
 
 ASKED_MAX: Final = 64
 """Texts that are asked about at once; others wait for them. A service that hangs keeps each for its deadline."""
+
+NEW_MAX: Final = 4_096
+"""Sessions without a call that are remembered as new; beyond it the oldest is one like any other."""
 
 _log: Final = logging.getLogger("offrails.guard")
 
@@ -35,10 +39,18 @@ class Gate:
         self._guard: Final = guard
         self._policy: Final = policy
         self._session: Final = session
-        self._has_called = False
-        """True once a call of `session` went on."""
+        self._new: OrderedDict[str, None] = OrderedDict()
+        """Sessions of which no call has gone on yet."""
+        if session:
+            self.begin(session)
         self._asked = asyncio.Semaphore(ASKED_MAX)
         self._refused = 0
+
+    def begin(self, session: str) -> None:
+        """A session begins: nothing was called in it before."""
+        self._new[session] = None
+        if len(self._new) > NEW_MAX:
+            self._new.popitem(last=False)
 
     def read(self, text: bytes) -> Incoming | bytes:
         """What a text holds; or the answer to the client, if it is not to go on.
@@ -68,11 +80,12 @@ class Gate:
         if not incoming.calls:
             return None
         names = self._names(incoming, session, trace_id)
+        names["new_session"] = names["session"] in self._new
         calls = [each.call for each in incoming.calls]
         async with self._asked:
             decisions = await self._guard.acheck_all(calls, **names)
         if all(each.allowed for each in decisions):
-            self._has_called = True
+            self._new.pop(names["session"], None)
             for call, decision in zip(incoming.calls, decisions, strict=True):
                 held.put(call.key, decision.decision_id)
             return None
@@ -102,7 +115,6 @@ class Gate:
         return {
             "session": "" if self._guard.session else session or own,
             "trace_id": trace_id,
-            "new_session": bool(own) and not self._has_called,
         }
 
     def _take_back(self, decisions: Sequence[Decision]) -> None:

@@ -40,6 +40,7 @@ OF_A_CONNECTION: Final = frozenset(
 OF_THE_BODY: Final = frozenset((b"content-length", b"accept-encoding"))
 """Of a request, made anew. Responses come uncompressed, so that their results can be read."""
 
+_SESSION: Final = b"mcp-session-id"
 _CHARSET: Final = re.compile(rb"""charset\s*=\s*["']?([^\s"';]+)""", re.IGNORECASE)
 
 Message = MutableMapping[str, Any]
@@ -94,7 +95,7 @@ class HttpProxy:
             if isinstance(incoming, bytes):
                 await _answer(send, 400, incoming)
                 return
-            session = headers.get(b"mcp-session-id", b"").decode("latin-1")
+            session = headers.get(_SESSION, b"").decode("latin-1")
             trace_id, _ = traceparent(headers.get(b"traceparent", b"").decode("latin-1"))
             denied = await self._gate.ask(incoming, held, session, trace_id)
             if denied is not None:
@@ -122,6 +123,7 @@ class HttpProxy:
                 extensions={"timeout": {"connect": CONNECT_SECONDS}},
             ) as response:
                 begun = True
+                self._note_session(scope, response)
                 start = {"type": "http.response.start", "status": response.status}
                 await send({**start, "headers": _kept(response.headers)})
                 await self._pass_on(response, held, send)
@@ -135,6 +137,13 @@ class HttpProxy:
             if begun:
                 raise
             await _answer(send, 502, b'{"error":"the server cannot be reached"}')
+
+    def _note_session(self, scope: Message, response: httpcore.Response) -> None:
+        """A server names a session in its answer to the first request of it."""
+        if _SESSION not in {each.lower() for each, _ in scope["headers"]}:
+            for each, value in response.headers:
+                if each.lower() == _SESSION:
+                    self._gate.begin(value.decode("latin-1"))
 
     async def _pass_on(self, response: httpcore.Response, held: Held, send: Send) -> None:
         answer = _Answer(self._gate, held, dict(response.headers))

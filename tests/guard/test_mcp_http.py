@@ -208,6 +208,22 @@ def test_a_denied_call_never_reaches_the_server(server: Server, address: str) ->
     assert server.requests.empty()
 
 
+def test_a_session_that_the_server_names_is_new(double: Double, address: str) -> None:
+    """Its first calls are said to be that, until one has gone on; a session that came with its name is not."""
+    opened = b'{"jsonrpc":"2.0","id":1,"method":"initialize"}'
+    assert request(address, "POST", "/mcp", opened).headers["mcp-session-id"] == "m1"
+    for tool in ("water", "scan", "scan"):
+        call(address, tool, mcp_session_id="m1")
+    call(address, "scan", mcp_session_id="m2")
+
+    assert [double.asked().get("new_session", False) for _ in range(4)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
 WATER = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"water"}}'
 NOTE = b'{"jsonrpc":"2.0","method":"tools/call","params":{"name":"water"}}'
 
@@ -221,7 +237,7 @@ NOTE = b'{"jsonrpc":"2.0","method":"tools/call","params":{"name":"water"}}'
         ("POST", NOTE, {}, 403),
         ("POST", b"[" + NOTE + b"]", {}, 403),
         ("POST", WATER[:-1], {}, 400),
-        ("POST", gzip.compress(WATER), {"content-encoding": "gzip"}, 415),
+        ("POST", gzip.compress(WATER, mtime=0), {"content-encoding": "gzip"}, 415),
         ("POST", WATER, {"content-encoding": "br"}, 415),
         ("POST", b"+AHs-", {"content-type": "application/json; charset=utf-7"}, 415),
         ("POST", b"+AHs-", {"content-type": 'application/json; Charset = "UTF-16LE"'}, 415),

@@ -142,6 +142,7 @@ def test_calls_of_one_process_are_one_session(start: Start, double: Double) -> N
     first, second, third = (double.asked() for _ in range(3))
 
     assert first["session"] == second["session"]
+    assert (first.get("new_session"), second.get("new_session")) == (True, None)
     assert "session" not in third
     assert third["trace_id"] == trace
     assert third["calls"][0]["parent_span_id"] == "b7ad6b7169203331"
