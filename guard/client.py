@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 import weakref
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -13,7 +12,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from guard.base import BaseGuard, Session
-from guard.connection import Connection, Loop
+from guard.connection import Connection, Loop, Waiting
+from guard.deadline import TURNS_MAX
 from guard.decision import Decision, Outcome, Policy, UnreadableError
 from guard.question import Question
 from guard.wire import (
@@ -57,7 +57,8 @@ class Guard(BaseGuard):
         on_no_spec: what is done with a call of an agent that no spec matches.
         new_session: True says that the first call that this guard asks about is the first of its session, so that
             nothing came before it that the service has not seen.
-        deadline_seconds: how long a check takes at most, whatever happens.
+        deadline_seconds: how long a check waits for a service that answers nobody. While it answers other checks
+            of this guard, a check waits its turn, at most a hundred times as long.
         token: of the service's `decide` listener.
         ca: file with the trusted authorities, PEM; the system's where it is not given.
 
@@ -93,7 +94,8 @@ class Guard(BaseGuard):
             new_session=new_session,
         )
         self.deadline_seconds: Final = deadline_seconds
-        self._connection = Connection(url, token, ca)
+        self._patience: Final = TURNS_MAX * deadline_seconds
+        self._connection = Connection(url, token, ca, deadline_seconds)
         self._end = weakref.finalize(self, self._connection.close, CLOSE_SECONDS)
 
     def counts(self) -> dict[str, int]:
@@ -122,12 +124,12 @@ class Guard(BaseGuard):
     # --- asking --------------------------------------------------------------------------------
 
     def _decide(self, question: Question) -> list[Decision]:
-        ends = time.monotonic() + self.deadline_seconds
         asked = self._ask(question)
         try:
-            found = asked.found.result(max(0.0, ends - time.monotonic()))
+            found = asked.found.result(self._patience)
         except TimeoutError:
-            found = self._leave(asked)
+            self._give_up(asked)
+            found = asked.found.result()
         except BaseException:
             self._drop(asked)
             raise
@@ -135,15 +137,15 @@ class Guard(BaseGuard):
         return found
 
     async def _adecide(self, question: Question) -> list[Decision]:
-        ends = time.monotonic() + self.deadline_seconds
         asked = self._ask(question)
         try:
             answer = asyncio.wrap_future(asked.found)
-            await asyncio.wait((answer,), timeout=max(0.0, ends - time.monotonic()))
+            await asyncio.wait((answer,), timeout=self._patience)
         except BaseException:
             self._drop(asked)
             raise
-        found = answer.result() if answer.done() else self._leave(asked)
+        self._give_up(asked)
+        found = asked.found.result()
         self._count(question, found)
         return found
 
@@ -151,19 +153,23 @@ class Guard(BaseGuard):
         asked = _Asked(len(question.calls))
         try:
             body = question.body()
-            self._connection.run(partial(self._exchange, question, body, asked))
+            work = partial(self._exchange, question, body, asked)
+            self._connection.run(
+                work, len(body), Waiting(asked.found.done, partial(self._give_up, asked))
+            )
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
             asked.settle(self._decisions(problem, asked.calls))
         return asked
 
-    def _leave(self, asked: _Asked) -> list[Decision]:
-        """The time is up. An answer that came at the same moment is taken."""
-        decisions = self._decisions(Failure("deadline"), asked.calls)
-        return decisions if asked.leave(made=decisions[0].allowed) else asked.found.result()
+    def _give_up(self, asked: _Asked) -> None:
+        """The time is up, unless the answer is there."""
+        if not asked.found.done():
+            decisions = self._decisions(Failure("deadline"), asked.calls)
+            asked.give_up(decisions, made=decisions[0].allowed)
 
     def _drop(self, asked: _Asked) -> None:
         """Whoever asked was cancelled: nothing of it is made."""
-        if not asked.leave(made=False):
+        if not asked.give_up([], made=False):
             for each in asked.found.result():
                 self.outcome(each.decision_id, "skipped")
 
@@ -227,10 +233,11 @@ class _Asked:
             self.found.set_result(decisions)
             return True
 
-    def leave(self, *, made: bool) -> bool:
+    def give_up(self, decisions: list[Decision], *, made: bool) -> bool:
         """Stops waiting; False where the decisions are there."""
         with self._lock:
             if self.found.done():
                 return False
             self._left, self.made = True, made
+            self.found.set_result(decisions)
             return True

@@ -14,20 +14,25 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import httpcore
 
+from guard.deadline import Silence
 from guard.forks import renew_after_fork
 from guard.wire import Address, Answer, Failure, headers_of
 
-__all__ = ["Connection", "Loop"]
+__all__ = ["Connection", "Loop", "Waiting"]
 
 CONNECTIONS_MAX: Final = 16
 """Kept. One is enough for an agent that makes a call at a time."""
 
-REQUESTS_MAX: Final = 256
+REQUESTS_MAX: Final = 2_048
 """On their way at a time, those included that nobody waits for any more."""
+
+REQUESTS_BYTES_MAX: Final = 64 << 20
+"""Of their bodies."""
 
 ANSWER_BYTES_MAX: Final = 4 << 20
 
@@ -39,6 +44,20 @@ WARM_UP: Final = "/-/healthy"
 REQUEST_SECONDS: Final = 2.0
 """How long a request goes on, whoever waits for it: long enough for a first TLS connection."""
 
+QUEUE_SECONDS: Final = 10.0
+"""How long it waits before that until a connection is free."""
+
+
+Work: TypeAlias = "Callable[[Loop], Coroutine[Any, Any, None]]"
+
+
+class Waiting(NamedTuple):
+    """Who waits for an answer."""
+
+    is_over: Callable[[], bool]
+    give_up: Callable[[], None]
+    """Called if the service is silent for too long."""
+
 
 class Connection:
     """Sends JSON to one service.
@@ -47,15 +66,19 @@ class Connection:
         url: `http://HOST:PORT`, `https://...`, or `unix:/path` of a socket.
         token: sent as a bearer token.
         ca: file with the trusted authorities, PEM; the system's where it is not given.
+        silence: seconds for which the service may answer nobody while somebody waits.
 
     Raises:
         ValueError: the URL is none of these.
         OSError: the file of authorities cannot be read.
     """
 
-    def __init__(self, url: str, token: str | None = None, ca: str | None = None) -> None:
+    def __init__(
+        self, url: str, token: str | None = None, ca: str | None = None, silence: float = 1.0
+    ) -> None:
         self._address = Address.of(url)
         self._headers = headers_of(self._address, token)
+        self._silence = silence
         # Reading the system's authorities takes 20 to 60 ms, so it is done now, and for TLS alone.
         self._trust: ssl.SSLContext = (
             ssl.create_default_context(cafile=ca)
@@ -67,13 +90,18 @@ class Connection:
         self._loop().warm_up(FIRST_SECONDS)
         renew_after_fork(self)
 
-    def run(self, work: Callable[[Loop], Coroutine[Any, Any, None]]) -> None:
-        """Starts work on the loop and returns at once; the work gets the loop to `post` with.
+    def run(self, work: Work, size: int = 0, waiting: Waiting | None = None) -> None:
+        """Starts work on the loop and returns at once.
+
+        Args:
+            work: gets the loop to `post` with.
+            size: bytes that it holds.
+            waiting: who waits for it, if somebody does.
 
         Raises:
-            Failure: `REQUESTS_MAX` are on their way.
+            Failure: `REQUESTS_MAX` are on their way, or `REQUESTS_BYTES_MAX`.
         """
-        self._loop().start(work)
+        self._loop().start(work, size, waiting)
 
     def close(self, seconds: float) -> None:
         """Waits for what is on its way, that long at most, and closes the connections."""
@@ -85,7 +113,9 @@ class Connection:
     def _loop(self) -> Loop:
         with self._lock:
             if self._running is None:
-                self._running = Loop(self._pool(), self._address.base, self._headers)
+                self._running = Loop(
+                    self._pool(), self._address.base, self._headers, Silence(self._silence)
+                )
             return self._running
 
     def _pool(self) -> httpcore.AsyncConnectionPool:
@@ -111,13 +141,19 @@ class Loop:
         pool: httpcore.AsyncConnectionPool,
         base: str,
         headers: list[tuple[bytes, bytes]],
+        silence: Silence,
     ) -> None:
+        self._silence = silence
         self._pool = pool
         self._base = base
         self._headers = headers
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waiting = 0
+        self._waiting = self._bytes = 0
         self._lock = threading.Lock()
+        self._answers = 0
+        """Those that have come."""
+        self._free = asyncio.Semaphore(CONNECTIONS_MAX)
+        """The pool looks at all who wait for a connection whenever one is free, so nobody waits in it."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="offrails-guard", daemon=True)
         self._thread.start()
@@ -134,22 +170,32 @@ class Loop:
         self._loop.run_forever()
         self._loop.close()
 
-    def start(self, work: Callable[[Loop], Coroutine[Any, Any, None]]) -> None:
+    def start(self, work: Work, size: int, waiting: Waiting | None) -> None:
         with self._lock:
-            if self._waiting >= REQUESTS_MAX:
+            if self._waiting >= REQUESTS_MAX or self._bytes + size > REQUESTS_BYTES_MAX:
                 raise Failure("busy")
             self._waiting += 1
-        self._loop.call_soon_threadsafe(self._begin, work)
+            self._bytes += size
+        self._loop.call_soon_threadsafe(self._begin, work, size, waiting)
 
-    def _begin(self, work: Callable[[Loop], Coroutine[Any, Any, None]]) -> None:
+    def _begin(self, work: Work, size: int, waiting: Waiting | None) -> None:
         task = self._loop.create_task(work(self))
         self._tasks.add(task)
-        task.add_done_callback(self._end)
+        task.add_done_callback(partial(self._end, size))
+        if waiting is not None and self._silence.add(
+            *waiting, answers=self._answers, now=self._loop.time()
+        ):
+            self._loop.call_later(self._silence.part, self._look)
 
-    def _end(self, task: asyncio.Task[None]) -> None:
+    def _look(self) -> None:
+        if self._silence.look(self._answers, self._loop.time()):
+            self._loop.call_later(self._silence.part, self._look)
+
+    def _end(self, size: int, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         with self._lock:
             self._waiting -= 1
+            self._bytes -= size
 
     async def post(self, path: str, body: bytes) -> Answer:
         """One request and its whole answer.
@@ -162,6 +208,8 @@ class Loop:
     async def _request(self, method: str, path: str, body: bytes | None = None) -> Answer:
         try:
             async with (
+                asyncio.timeout(QUEUE_SECONDS),
+                self._free,
                 asyncio.timeout(REQUEST_SECONDS),
                 self._pool.stream(
                     method, self._base + path, headers=self._headers, content=body
@@ -173,6 +221,7 @@ class Loop:
                     if size > ANSWER_BYTES_MAX:
                         raise Failure("unreadable")
                     parts.append(part)
+                self._answers += 1
                 return Answer(answer.status, b"".join(parts))
         except TimeoutError as problem:
             raise Failure("deadline") from problem

@@ -195,7 +195,7 @@ class LocalGuard(BaseGuard):
         self._number += 1
         return tool_call(
             asked.tool,
-            asked.arguments,
+            asked.arguments if isinstance(asked.arguments, Mapping) else None,
             session=shared.session or shared.trace_id,
             start_ns=start_ns,
             end_ns=end_ns,

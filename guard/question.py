@@ -109,12 +109,12 @@ def _short(text: str) -> str:
 
 def _arguments(arguments: Mapping[str, Any] | None) -> bytes:
     """Arguments as JSON; b"" where they are unknown, or the service would not read them."""
+    if not isinstance(arguments, dict) or len(arguments) > ARGUMENTS_MAX:
+        return b""
     try:
-        if arguments is None or len(arguments) > ARGUMENTS_MAX:
-            return b""
         text = json.dumps(arguments, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
         return b"" if _is_deep(text) else text.encode()
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # noqa: BLE001 - what an agent's objects do is no reason not to ask
         return b""
 
 

@@ -38,8 +38,6 @@ __all__ = ["Monitor", "Named"]
 
 NEVER: Final = 2**63
 
-SAID: Final = bytes(16)
-"""In place of the trace of a proof: a client said it, who knows better than any trace."""
 
 GROUP_WINDOWS: Final = 6
 """So many windows more a verdict waits for calls that overlap its call, at most."""
@@ -705,9 +703,12 @@ class Monitor:
 
         Nothing, where calls of it were seen before, or where no proof is needed any more.
         """
-        if not self.is_young(now) or self.goes_on(key, SAID, now):
+        if not self.is_young(now):
             return None
-        return Proof(0, SAID, holds=True)
+        session = self._table.find(key)
+        if session is None or not session.seen:
+            return Proof.said(now)
+        return session.proof if session.proof is not None and session.proof.is_said else None
 
     def goes_on(self, key: SessionKey, trace_id: bytes, start_ns: int) -> bool:
         """True for a session that has made calls before `start_ns`, and began in another trace."""

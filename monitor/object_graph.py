@@ -9,6 +9,10 @@ are records, too. Their fields are set on the part that is there.
 Columns are pickles. Pickle keeps which containers are one, and reads a million objects in seconds. A file may name
 only classes of plain values (`_Reader.find_class`), so reading it runs no code of its choice.
 
+Records have versions. What is written says of each class which version it is and which fields it has. A class whose fields
+have changed since is read if `Layout.changes` says how (what is in a new field, which are gone), and refused by name if
+not: a file is never read as something else than what was written. A change of what a field *means* is a change, too.
+
 Invariants:
 
 - All or nothing: `read` changes no fixture before all is read.
@@ -34,7 +38,17 @@ from itertools import repeat
 from types import BuiltinFunctionType
 from typing import Any, Final, NamedTuple, TypeVar
 
-__all__ = ["Block", "Kind", "Layout", "UnkeptError", "finished", "fixtures", "read", "write"]
+__all__ = [
+    "Block",
+    "Change",
+    "Kind",
+    "Layout",
+    "UnkeptError",
+    "finished",
+    "fixtures",
+    "read",
+    "write",
+]
 
 Result = TypeVar("Result")
 
@@ -89,6 +103,20 @@ class Block(NamedTuple):
     payload: bytes
 
 
+class Change(NamedTuple):
+    """How a class became its next version.
+
+    Args:
+        added: its new fields, each with what makes it for a record that was written before.
+        dropped: fields that it has no more.
+        refused: why records that were written before cannot be read; "" if they can.
+    """
+
+    added: Mapping[str, Callable[[], Any]] = {}
+    dropped: tuple[str, ...] = ()
+    refused: str = ""
+
+
 class Layout(NamedTuple):
     """What is kept of which classes.
 
@@ -100,6 +128,8 @@ class Layout(NamedTuple):
         caches: name of a class -> fields that are not written, each with what makes it in a new object. Those of parts
             stay as they are.
         only: name of a class -> its fields that are kept; its records must be fixtures.
+        own: name of a class -> its fields that follow from settings: parts keep those of the process that reads.
+        changes: name of a class -> how it became what it is, the earliest change first. Their number is its version.
     """
 
     packages: tuple[str, ...]
@@ -107,6 +137,8 @@ class Layout(NamedTuple):
     still: tuple[str, ...]
     caches: Mapping[str, Mapping[str, Callable[[], Any]]]
     only: Mapping[str, tuple[str, ...]]
+    own: Mapping[str, tuple[str, ...]] = {}
+    changes: Mapping[str, tuple[Change, ...]] = {}
 
     def is_ours(self, module: str) -> bool:
         """True for a module of our packages."""
@@ -223,6 +255,8 @@ class _Writer(pickle.Pickler):
         self._code_of: dict[type, int] = {}
         self._todo: list[list[int]] = []
         """By class, records whose fields are not written yet."""
+        self._fields: dict[type, tuple[str, ...]] = {}
+        """By class of records or of tuples with names, what is written of it."""
         self._is_record: dict[type, bool | None] = dict.fromkeys(_PLAIN)
         """None for values that pickle writes."""
         self._parts = [
@@ -247,7 +281,8 @@ class _Writer(pickle.Pickler):
         records = [self._records[number] for number in numbers]
         flat: dict[str, list[Any]] = {}
         linked: dict[str, list[Any]] = {}
-        for name in self._layout.kept(cls, records[0]):
+        self._fields[cls] = self._layout.kept(cls, records[0])
+        for name in self._fields[cls]:
             try:
                 column = list(map(operator.attrgetter(name), records))
             except AttributeError as problem:
@@ -270,8 +305,15 @@ class _Writer(pickle.Pickler):
 
     def _index(self) -> bytes:
         classes = [(cls.__module__, cls.__qualname__) for cls in self._classes]
+        shapes = [
+            (cls.__module__, cls.__qualname__, self._version(cls), fields)
+            for cls, fields in self._fields.items()
+        ]
         parts = [path for path, _ in self._parts]
-        return pickle.dumps((classes, parts, self._codes.tobytes()), 5)
+        return pickle.dumps((classes, parts, self._codes.tobytes(), shapes), 5)
+
+    def _version(self, cls: type) -> int:
+        return len(self._layout.changes.get(_name(cls), ()))
 
     def persistent_id(self, each: object) -> int | str | None:
         """A record's number, or a fixture's path; None for values."""
@@ -293,6 +335,9 @@ class _Writer(pickle.Pickler):
     def _look(self, cls: type) -> bool | None:
         is_record = None if self._layout.is_value(cls) else self._layout.is_record(cls)
         self._is_record[cls] = is_record
+        fields = getattr(cls, "_fields", None)
+        if is_record is None and isinstance(fields, tuple):
+            self._fields[cls] = fields
         return is_record
 
     def _add(self, each: object) -> int:
@@ -358,25 +403,104 @@ def finished(steps: Generator[None, None, Result]) -> Result:
 def _read(
     blocks: Callable[[Kind], Iterable[bytes]], known: Mapping[str, object], layout: Layout
 ) -> Generator[None, None, Any]:
-    names, parts, codes = _plain(next(iter(blocks(Kind.INDEX))))
+    names, parts, codes, shapes = _plain(next(iter(blocks(Kind.INDEX))))
     classes = [_class(module, name, layout) for module, name in names]
-    records = _records(classes, array("H", codes), parts, known, layout)
+    written = {
+        _class(module, name, layout): _Shape(version, fields)
+        for module, name, version, fields in shapes
+    }
+    fits = [_fit(cls, written.get(cls), layout) for cls in classes]
+    for cls, shape in written.items():
+        _check_tuple(cls, shape, layout)
+    records = _records(classes, array("H", codes), parts, known, fits)
     delayed: list[tuple[object, str, Any]] = []
     for payload in blocks(Kind.FLAT):
         yield
-        _, places, columns = _plain(payload)
-        _set(records, array("I", places), columns, len(parts), delayed)
+        code, places, columns = _plain(payload)
+        _set(records, array("I", places), columns, len(parts), delayed, fits[code])
     source = _Source(blocks(Kind.LINKED))
     reader = _Reader(source, records, known, layout)
     source.turn()
     more = reader.load()
     while source.turn():
         yield
-        _, places, columns = reader.load()
-        _set(records, array("I", places), columns, len(parts), delayed)
+        code, places, columns = reader.load()
+        _set(records, array("I", places), columns, len(parts), delayed, fits[code])
     for part, name, value in delayed:
         object.__setattr__(part, name, value)
     return more
+
+
+class _Shape(NamedTuple):
+    """A class as it was when it was written."""
+
+    version: int
+    fields: tuple[str, ...]
+
+
+class _Fit(NamedTuple):
+    """What is done with records of a class."""
+
+    made: Mapping[str, Callable[[], Any]]
+    """Fields that were not written, each with what makes it in a new record."""
+    dropped: frozenset[str]
+    """Fields that are passed over."""
+    own: frozenset[str]
+    """Fields that parts keep as they are."""
+
+
+def _fit(cls: type, shape: _Shape | None, layout: Layout) -> _Fit:
+    """How a class of today takes what was written of it.
+
+    Raises:
+        UnkeptError: nothing says how.
+    """
+    name = _name(cls)
+    made = dict(layout.caches.get(name, {}))
+    own = frozenset(layout.own.get(name, ()))
+    if shape is None:
+        return _Fit(made, frozenset(), own)
+    _check_version(name, shape, layout)
+    later = layout.changes.get(name, ())[shape.version :]
+    dropped = frozenset(field for change in later for field in change.dropped)
+    for change in later:
+        made |= change.added
+    if _has_slots(cls) and name not in layout.only:
+        today = set(_fields_of(cls, None)) - set(layout.caches.get(name, {}))
+        before = set(shape.fields) - dropped
+        odd = sorted(before - today) + sorted(today - before - set(made))
+        if odd:
+            raise UnkeptError(f"{name} had other fields: {', '.join(odd)}")
+    return _Fit(made, dropped, own)
+
+
+def _check_version(name: str, shape: _Shape, layout: Layout) -> None:
+    changes = layout.changes.get(name, ())
+    if shape.version > len(changes):
+        raise UnkeptError(f"{name} is of version {shape.version}, which is newer")
+    for change in changes[shape.version :]:
+        if change.refused:
+            raise UnkeptError(f"{name}: {change.refused}")
+
+
+def _check_tuple(cls: type, shape: _Shape, layout: Layout) -> None:
+    """Names of a tuple may have been added since, with defaults; nothing else."""
+    fields: tuple[str, ...] | None = getattr(cls, "_fields", None)
+    if fields is None or layout.is_record(cls):
+        return
+    _check_version(_name(cls), shape, layout)
+    defaults = getattr(cls, "_field_defaults", {})
+    new = fields[len(shape.fields) :]
+    if fields[: len(shape.fields)] != shape.fields or not defaults.keys() >= set(new):
+        raise UnkeptError(f"{_name(cls)} had other fields")
+
+
+def _has_slots(cls: type) -> bool:
+    """True if all fields of a class are known without an instance."""
+    return all(
+        "__slots__" in each.__dict__ or "__mypyc_attrs__" in each.__dict__
+        for each in cls.__mro__[:-1]
+    )
 
 
 def _records(
@@ -384,7 +508,7 @@ def _records(
     codes: array[int],
     parts: list[str],
     known: Mapping[str, object],
-    layout: Layout,
+    fits: list[_Fit],
 ) -> list[object]:
     """The parts of this process, then as many new objects as there were; their fields are not set yet."""
     records: list[object] = []
@@ -395,13 +519,10 @@ def _records(
         records.append(part)
     blank = [_blank(cls) for cls in classes]
     records += [blank[code]() for code in codes[len(parts) :]]
-    for code, cls in enumerate(classes):
-        caches = layout.caches.get(_name(cls), {})
-        if caches and code in codes[len(parts) :]:
-            for record in records[len(parts) :]:
-                if type(record) is cls:
-                    for name, make in caches.items():
-                        object.__setattr__(record, name, make())
+    if any(fit.made for fit in fits):
+        for record, code in zip(records[len(parts) :], codes[len(parts) :], strict=True):
+            for name, make in fits[code].made.items():
+                object.__setattr__(record, name, make())
     return records
 
 
@@ -417,12 +538,16 @@ def _set(
     columns: Mapping[str, list[Any]],
     parts: int,
     delayed: list[tuple[object, str, Any]],
+    fit: _Fit,
 ) -> None:
     """Sets the fields of new records; those of parts are noted."""
     some = [records[place] for place in places]
     first = next((at for at, place in enumerate(places) if place >= parts), len(places))
     for name, column in columns.items():
-        delayed += [(some[at], name, column[at]) for at in range(first)]
+        if name in fit.dropped:
+            continue
+        if name not in fit.own:
+            delayed += [(some[at], name, column[at]) for at in range(first)]
         deque(map(object.__setattr__, some[first:], repeat(name), column[first:]), maxlen=0)
 
 

@@ -140,9 +140,16 @@ class Named:
         return (self.span_id, self.agent) < (other.span_id, other.agent)
 
 
+SAID: Final = bytes(16)
+"""In place of the trace of a proof: no trace, but a client."""
+
+
 @mypyc_attr(acyclic=True)
 class Proof:
-    """What a trace shows of the beginning of its session. Of several traces the earliest counts."""
+    """What a trace shows of the beginning of its session. Of several traces the earliest counts.
+
+    A client may say it instead, who knows better than any trace: of those the first counts.
+    """
 
     __slots__ = ("holds", "start_ns", "trace_id")
 
@@ -152,6 +159,16 @@ class Proof:
         self.trace_id = trace_id
         self.holds = holds
         """False where the trace shows that the session may have begun before, or does not show that it did not."""
+
+    @staticmethod
+    def said(now: int) -> Proof:
+        """A client says that no call of the session was made before."""
+        return Proof(now, SAID, holds=True)
+
+    @property
+    def is_said(self) -> bool:
+        """True for the word of a client."""
+        return self.trace_id == SAID
 
 
 @mypyc_attr(acyclic=True)

@@ -70,14 +70,18 @@ class KeptState:
         self._past = Past(settings.dir)
         try:
             self.journal.open()
+            self._past.look(check=settings.strict)
+            self._refuse(
+                settings.strict
+            )  # before it counts as an attempt: it leaves the folder as it is
             if not self._past.attempt():
                 log.error("journal_set_aside", folder=str(settings.dir))
-            self._past.look(check=settings.strict)
+                self._past = Past(settings.dir)
+        except UnusableError:
+            raise
         except OSError as problem:
             self.journal.release()
             raise self._unusable(problem.strerror, problem.errno) from problem
-        if settings.strict:
-            self._check()
         head = self._past.head
         self.started_ns = clock() if head is None else head.started_ns
         """Since when the monitor sees spans, Unix nanoseconds."""
@@ -90,13 +94,20 @@ class KeptState:
     def _unusable(self, reason: str | None, number: int | None = None) -> UnusableError:
         return UnusableError("state.dir", str(self._settings.dir), reason, number)
 
-    def _check(self) -> None:
-        flaw = next((each for each in self._past.flaws if not each.torn), None)
-        if flaw is not None:
-            self.journal.release()
-            raise self._unusable(
+    def _refuse(self, strict: bool) -> None:
+        """Refuses a folder of a newer version, and a damaged one where that is wished."""
+        why = self._past.newer and (
+            f"{self._past.newer}. A newer version of offrails has written it: start that one again, or give this one an"
+            " empty folder"
+        )
+        flaw = next((each for each in self._past.flaws if not (each.torn or each.newer)), None)
+        if strict and flaw is not None:
+            why = why or (
                 f"{flaw.file} is damaged at byte {flaw.offset}: {flaw.why} (state.strict)"
             )
+        if why:
+            self.journal.release()
+            raise self._unusable(why)
 
     def wire(
         self,

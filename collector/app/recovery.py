@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
 from collector import __version__
@@ -40,12 +40,12 @@ from collector.state.records import (
     Opened,
     Operated,
     Specs,
+    Unwritten,
     decoded,
     encoded,
     request_of,
 )
-from collector.state.records import Gap as GapRecord
-from collector.state.segment import Record, place_of
+from collector.state.segment import Damage, Record, place_of
 from collector.state.snapshot import About
 from collector.state.spec_texts import compiled
 from collector.telemetry.clock import JUMP_NS, ReplayClock
@@ -63,6 +63,10 @@ __all__ = ["Receive", "Recovery", "Replayed", "compiled"]
 TURN_SECONDS: Final = 0.01
 """Of work before health is answered."""
 FLAWS_LOGGED: Final = 20
+AT_ONCE_BYTES: Final = 4 << 20
+"""So much of the journal is in memory before it is judged, unless a record is larger."""
+_FIRST: Final = frozenset({Kind.CLOCK, Kind.OPENED})
+"""Records that a process begins with."""
 
 Receive = Callable[[], Awaitable[None]]
 
@@ -153,6 +157,10 @@ class Recovery:
         self._is_own = False
         """True for records of this process: what has become of messages is counted already."""
         self._restored: About | None = None
+        self._last_ns = 0
+        """Time of the last record."""
+        self._spoilt: Damage | None = None
+        """What lies behind it and cannot be read."""
         self._turn = time.perf_counter()
 
     async def run(self, specs: Sequence[Spec], receive: Receive | None) -> None:
@@ -198,9 +206,11 @@ class Recovery:
     async def _go_through(self, specs: Sequence[Spec], place: int, *, opens: bool) -> None:
         """The files of earlier processes from a place on, and what this one has written by then."""
         for found in self._past.paths:
-            for record in await self._records(found):
-                if place_of(found.number, record.offset) >= place:
-                    await self._take(record)
+            source = self._past.records(found)
+            while some := await self._next(source, found):
+                for each in some:
+                    if place_of(found.number, each.offset) >= place or found.problem:
+                        await self._take(each)
         if self._heads.in_use.digest != self._digest:
             self._app.use_again(specs)
             self._digest = self._heads.in_use.digest
@@ -209,29 +219,20 @@ class Recovery:
         before, backlog = self._judged, Backlog(self._journal)
         self._is_own = True
         while not backlog.is_empty:
-            for record in await backlog.read():
-                await self._take(record)
+            for each in await backlog.read():
+                await self._take(each)
         self._late = self._judged - before
         self._past.flaws += backlog.flaws
 
-    async def _records(self, found: Found) -> list[Record]:
-        """The records of a file, read beside the event loop; none where the disk does not give it."""
+    async def _next(
+        self, source: Iterator[Record | Damage], found: Found
+    ) -> list[Record | Damage]:
+        """The next records and damages of a file, read beside the event loop; none at its end."""
         try:
-            return await asyncio.to_thread(list, self._past.records(found))
+            return await asyncio.to_thread(_some, source)
         except OSError as problem:
             self._past.unreadable(found, problem)
-            return []
-        finally:
-            self._note_lost()
-
-    def _note_lost(self) -> None:
-        """Calls of records that are lost may be missing in each session."""
-        lost, self._past.lost = self._past.lost, []
-        before_ns = self._monitor.limits.window_ns
-        for since, until in lost:
-            end = until or self._clock.present()
-            began = max(0, since - before_ns)
-            self._monitor.note_gap(Gap(Cause.LOST, began, end, received_ns=since))
+            return [Damage(0, found.bytes, problem.strerror or str(problem))]
 
     async def _begin(self) -> int:
         """Brings back what the replay begins with, and gives its place."""
@@ -244,6 +245,7 @@ class Recovery:
         self._count(state.counters)
         self._app.waited_before(state.waiting)
         self._past.skip_to(about.place, about.files)
+        self._last_ns = about.at_ns
         self._restored = about
         self._digest = about.specs
         return about.place
@@ -251,7 +253,7 @@ class Recovery:
     def _begin_with_head(self) -> None:
         head = self._past.head
         assert head is not None
-        self._clock.at_ns = head.started_ns
+        self._clock.at_ns = self._last_ns = head.started_ns
         self._heads.since_ns = head.started_ns
         self._monitor.drop_marks(head.marks)
         if head.missed_ns >= 0:
@@ -261,16 +263,46 @@ class Recovery:
         if head.counters is not None:
             self._count(head.counters)
 
-    async def _take(self, record: Record) -> None:
-        self._clock.at_ns = record.at_ns
+    async def _take(self, each: Record | Damage) -> None:
+        if isinstance(each, Damage):
+            self._spoilt = each if self._spoilt is None or self._spoilt.torn else self._spoilt
+            return
+        if self._spoilt is not None:
+            self._note_spoilt(self._spoilt, each)
+        self._clock.at_ns = self._last_ns = each.at_ns
         try:
-            if record.kind == Kind.REQUEST:
-                await self._judge(record)
+            if each.kind == Kind.REQUEST:
+                await self._judge(each)
             else:
-                self._apply(record)
+                self._apply(each)
         except Exception as error:  # noqa: BLE001 - the rest is still of use
-            self._fail(record, error)
+            self._fail(each, error)
         await self._breathe()
+
+    def _note_spoilt(self, spoilt: Damage, behind: Record) -> None:
+        """Something between two records cannot be read: requests may have been in it, of anybody.
+
+        A torn end holds none where another process follows: what its process had not written whole, it had not
+        acknowledged. That process says itself whether anything was missed.
+        """
+        self._spoilt = None
+        if spoilt.torn and behind.kind in _FIRST:
+            return
+        self._lose("newer" if spoilt.newer else "damage", self._last_ns, behind.at_ns)
+
+    def _lose(self, where: str, since_ns: int, until_ns: int) -> None:
+        """The one place where it is told that spans of a time may be missing.
+
+        Args:
+            where: a label of `Journal.gaps`.
+            since_ns: calls that began up to a window before may have been on their way, Unix nanoseconds.
+            until_ns: likewise.
+        """
+        self._journal.gaps[where] += 1
+        cause = Cause.OUTAGE if where == "down" else Cause.LOST
+        begun_ns = max(0, since_ns - self._monitor.limits.window_ns)
+        end_ns = max(since_ns, until_ns)
+        self._monitor.note_gap(Gap(cause, begun_ns, end_ns, received_ns=since_ns))
 
     async def _breathe(self) -> None:
         """Lets others have their turn, now and then."""
@@ -325,11 +357,11 @@ class Recovery:
         elif kind is Kind.CLOCK:
             self._monitor.clock_moved(decoded(payload, int), now)
         elif kind is Kind.GAP:
-            self._monitor.missed(decoded(payload, GapRecord).since_ns, now)
+            self._lose("unwritten", decoded(payload, Unwritten).since_ns, now)
         elif kind is Kind.OPENED:
             missed_ns = decoded(payload, Opened).missed_ns
             if missed_ns >= 0:
-                self._monitor.missed(missed_ns, now)
+                self._lose("down", missed_ns, now)
 
     def _count(self, found: dict[str, Any]) -> None:
         self._heads.since_ns = found.get("since_ns", self._heads.since_ns)
@@ -358,7 +390,7 @@ class Recovery:
 
     def _report(self) -> None:
         flaws = self._past.flaws
-        self._journal.flaws = sum(not each.torn for each in flaws)
+        self._journal.flaws = sum(not (each.torn or each.newer) for each in flaws)
         for flaw in flaws[:FLAWS_LOGGED]:
             _log_flaw(flaw)
         if self._past.head is None:
@@ -376,9 +408,21 @@ class Recovery:
         )
 
 
+def _some(source: Iterator[Record | Damage]) -> list[Record | Damage]:
+    found, size = [], 0
+    for each in source:
+        found.append(each)
+        size += len(each.payload) if isinstance(each, Record) else 0
+        if size >= AT_ONCE_BYTES:
+            break
+    return found
+
+
 def _log_flaw(flaw: Flaw) -> None:
     tell: Callable[..., None] = log.info if flaw.torn else log.warning
     event = "journal_torn" if flaw.torn else "journal_damaged"
+    if flaw.newer:
+        event = "journal_of_newer_version"
     tell(event, file=flaw.file, offset=flaw.offset, bytes=flaw.bytes, reason=flaw.why)
 
 

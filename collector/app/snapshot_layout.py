@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
 from collector.config.settings import Settings
-from monitor.object_graph import Layout
+from monitor.object_graph import Change, Layout
 from monitor.session.session_codec import STILL
 
-__all__ = ["LAYOUT", "digest_of"]
+__all__ = ["JUDGING", "LAYOUT", "judging"]
+
+CHANGES: Final[Mapping[str, tuple[Change, ...]]] = {}
+"""What has changed in kept classes since format 3: one entry a class, one `Change` a version. Without it, a snapshot of
+before is refused by name, and the journal is judged again."""
 
 LAYOUT: Final = Layout(
     packages=("monitor", "collector"),
@@ -42,12 +46,53 @@ LAYOUT: Final = Layout(
     },
     # All else of a judge follows from its spec.
     only={"monitor.session.judge.Judge": ("skewed", "left_out", "numbers")},
+    own={
+        "collector.calls.duplicates.DuplicateFilter": ("_bound", "_period_ns", "_taken_max"),
+        "collector.calls.decided.DecidedCalls": ("_bytes_max", "_entries_max", "confirm_ns"),
+        "collector.calls.trace_store.Traces": (
+            "_bytes_max",
+            "_period_bytes_max",
+            "_spans_max",
+            "_traces_max",
+        ),
+        "collector.sinks.alert_groups.AlertGroups": ("_repeat_ns", "_resolve_ns"),
+        "collector.sinks.pager.Pager": ("_rules",),
+        "collector.sinks.quota.Quota": ("_most",),
+        "monitor.aggregate.totals.Totals": ("_hold_ns", "_pairs_max"),
+        "monitor.session.table.Table": ("bytes_max", "sessions_max", "tombstones_max"),
+    },
+    changes=CHANGES,
 )
 
 
-def digest_of(settings: Settings) -> bytes:
-    """Of all settings: what an object was made with is in its snapshot."""
-    found = msgspec.json.encode(
-        settings.model_dump(mode="json", warnings=False), order="sorted"
-    )
-    return blake2b(found, digest_size=16).digest()
+JUDGING: Final[tuple[str, ...]] = (
+    "history",
+    "show_arguments",
+    "metrics_namespace_label",
+    "alerts.group_by",
+    "receiver.max_attribute_bytes",
+    "sessions.agent_attributes",
+    "sessions.hold_seconds",
+    "sessions.id_attributes",
+    "sessions.idle_seconds",
+    "sessions.namespace_attributes",
+    "sessions.remember_seconds",
+    "sessions.requested",
+    "sessions.span_attributes_bind",
+    "sessions.window_seconds",
+)
+"""Settings that change what is judged, or what stands for it: with others, a snapshot is of no use."""
+
+
+def judging(settings: Settings) -> dict[str, str]:
+    """The settings that a snapshot depends on, as texts."""
+    given = settings.model_dump(mode="json", warnings=False)
+    found = {path: _text(given, path) for path in JUDGING}
+    asks = settings.receiver.auth.bearer.tokens_file is not None
+    return found | {"receiver.auth.bearer.tokens_file": "set" if asks else ""}
+
+
+def _text(given: Any, path: str) -> str:
+    for name in path.split("."):
+        given = given[name]
+    return msgspec.json.encode(given, order="sorted").decode()

@@ -14,15 +14,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from collector.state.writer import FULL as DISK_FULL
 from monitor.object_graph import Block, UnkeptError
 
-__all__ = ["FAILED", "NICE", "REFUSED", "UNKEPT", "begun", "while_child_of"]
+__all__ = ["FAILED", "FULL", "NICE", "REFUSED", "UNKEPT", "begun", "while_child_of"]
 
 NICE: Final = 5
 """By so much it gives way to the service, and to all else."""
 FAILED: Final = 1
 UNKEPT: Final = 3
 REFUSED: Final = 4
+FULL: Final = 5
 """Its exit codes."""
 
 
@@ -67,8 +69,8 @@ def _write_and_exit(write: Callable[[int], None], nice: int) -> None:
         code = 0
     except UnkeptError:
         code = UNKEPT
-    except OSError:
-        code = REFUSED
+    except OSError as problem:
+        code = FULL if problem.errno in DISK_FULL else REFUSED
     finally:
         os._exit(code)
 

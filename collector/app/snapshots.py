@@ -7,7 +7,8 @@ the process writes it itself.
 Invariants:
 
 - A snapshot is of a moment between two records of the journal, so that a replay goes on behind it exactly.
-- It is for the same program and settings. With others, all of the journal is judged again.
+- It is read by a program whose classes it fits, under the settings that change what is judged (`snapshot_layout`). Else all
+  of the journal is judged again.
 - The child touches nothing but its file: it has closed all others, and ends without any clean-up.
 
 Example: 100,000 sessions. A snapshot is taken at 12:00:00 and written by 12:00:05. At 12:00:40 the process is killed. The
@@ -27,8 +28,16 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from collector import __version__
-from collector.app.snapshot_layout import LAYOUT, digest_of
-from collector.app.snapshot_process import FAILED, NICE, REFUSED, UNKEPT, begun, while_child_of
+from collector.app.snapshot_layout import LAYOUT, judging
+from collector.app.snapshot_process import (
+    FAILED,
+    FULL,
+    NICE,
+    REFUSED,
+    UNKEPT,
+    begun,
+    while_child_of,
+)
 from collector.app.spec_versions import SpecVersions
 from collector.config.settings import Settings
 from collector.receive.memory_guard import MemoryGuard
@@ -107,10 +116,12 @@ class Snapshots:
         self.bytes = 0
         self.taken_ns = 0
         self.seconds = 0.0
-        """What the last one took."""
+        """What the last one took that was taken."""
+        self._took = 0.0
+        """The same of the last try that ended in another process."""
         self._journal = journal
         self._monitor = monitor
-        self._settings = digest_of(settings)
+        self._settings = judging(settings)
         self._is_on = False
         self._every = settings.state.snapshot_seconds
         self._state = state
@@ -125,9 +136,13 @@ class Snapshots:
         """What does not change while the process lives; what goes with the specs in use does."""
         self._child = 0
         self._begun = self._ended = time.monotonic()
+        self._due_since: float | None = None
+        """Since when one has been due; None where none is."""
         self._written = 0
         """Bytes of the journal at the last one."""
         self._taking_ns = self._written_then = 0
+        self._deleted_then = 0
+        """Files of the journal that were deleted when the last one was begun."""
         self.why = ""
         """What kept the last one from being taken."""
         self._told: set[str] = set()
@@ -144,13 +159,16 @@ class Snapshots:
         if self._child:
             self._look_after()
         elif self._is_on and self._is_due():
+            self._due_since = self._due_since or time.monotonic()
             self._fork()
 
     def _is_due(self) -> bool:
         journal = self._journal
         if not self._is_possible() or journal.written - self._written < BYTES_MIN:
             return False
-        pause = max(self._every, SHARE * self.seconds)
+        if journal.files_deleted != self._deleted_then:
+            return True  # what they had is nowhere else
+        pause = max(self._every, SHARE * self._took)
         return time.monotonic() - self._ended >= pause
 
     def _is_possible(self) -> bool:
@@ -158,7 +176,7 @@ class Snapshots:
         return not self._journal.in_parts and bool(self._journal.salt)
 
     def _fork(self, nice: int = NICE) -> None:
-        if self._memory is not None and not self._memory.has_room_for_twin():
+        if self._memory is not None and not self._memory.reserve_twin():
             self._skip("the memory limit leaves no room for the process that writes it")
             return
         self._begin()
@@ -191,8 +209,12 @@ class Snapshots:
         elif code == UNKEPT:
             self._skip("a session is under a version of a spec that was replaced long ago")
         else:
-            why = "the disk refuses it" if code == REFUSED else f"its process ended with {code}"
-            self._fail(why)
+            if code == FULL:
+                self._journal.give_up_oldest()  # so that the next one has room
+            is_refused = code in (FULL, REFUSED)
+            self._fail(
+                "the disk refuses it" if is_refused else f"its process ended with {code}"
+            )
 
     async def take_last(self) -> None:
         """The service is about to stop: takes one of all so far, and waits for it, `LAST_SECONDS` at most.
@@ -246,22 +268,27 @@ class Snapshots:
 
     def _begin(self) -> None:
         self._begun, self._written_then = time.monotonic(), self._journal.written
+        self._deleted_then = self._journal.files_deleted
 
     def _succeed(self) -> None:
         self._stop("ok")
+        self.seconds = self._took = self._ended - self._begun
+        self._due_since = None
         self._written, self.taken_ns = self._written_then, self._taking_ns
         path = snapshot.newest(self._journal.folder)
         with suppress(OSError):
             self.bytes = path.stat().st_size if path is not None else 0
 
     def _stop(self, result: str) -> None:
+        if self._memory is not None:
+            self._memory.release_twin()
         self.results[result] += 1
         self._ended = time.monotonic()
-        self.seconds = self._ended - self._begun
 
     def _fail(self, why: str) -> None:
         self._end_child()
         self._stop("failed")
+        self._took = self._ended - self._begun
         self._tell("snapshot_failed", why)
 
     def _skip(self, why: str) -> None:
@@ -288,6 +315,8 @@ class Snapshots:
             breathe: is awaited now and then.
         """
         folder = self._journal.folder
+        for each in snapshot.no_files(folder):
+            log.warning("snapshot_not_used", file=each.name, reason="it is not a file")
         path = snapshot.newest(folder)
         snapshot.clean(folder, path)
         if path is None:
@@ -311,10 +340,14 @@ class Snapshots:
         return Restored(found.about, State(*state))
 
     def _check_fits(self, about: About) -> None:
-        if about.program != __version__:
-            raise UnusableError(f"it is of version {about.program} of the program")
-        if about.settings != self._settings:
-            raise UnusableError("it is of other settings")
+        names = about.settings.keys() | self._settings.keys()
+        changed = [
+            each
+            for each in sorted(names)
+            if about.settings.get(each) != self._settings.get(each)
+        ]
+        if changed:
+            raise UnusableError(f"it was taken with another value of {', '.join(changed)}")
         if self._salt_of(number_of(about.place)) != about.salt:
             raise UnusableError("the journal does not go on behind it")
 
@@ -334,6 +367,9 @@ class Snapshots:
         yield Reading("snapshots", [((name,), count) for name, count in self.results.items()])
         yield Reading("snapshot_bytes", [((), self.bytes)])
         yield Reading("snapshot_seconds", [((), self.seconds)])
+        since = self._due_since
+        overdue = 0.0 if since is None else time.monotonic() - since
+        yield Reading("snapshot_overdue_seconds", [((), overdue)])
         yield Reading("snapshot_timestamp_seconds", [((), self.taken_ns / SECOND)])
 
 

@@ -84,6 +84,19 @@ OWN: Final[Mapping[str, Described]] = {
     "journal_failing": Described(
         "gauge", (), "1 from a write to the journal that the disk refused until one succeeds."
     ),
+    "journal_bytes_max": Described(
+        "gauge",
+        (),
+        "Most that its files take: `state.bytes_max`, or what its volume has room for.",
+    ),
+    "journal_files_deleted": Described(
+        "counter",
+        ("why",),
+        "Files of the journal that went before their time: full, since the disk was; others, since somebody else deleted them.",
+    ),
+    "journal_refusing": Described(
+        "gauge", (), "1 while spans are refused, since the journal cannot be written."
+    ),
     "journal_replayed": Described(
         "counter",
         (),
@@ -99,6 +112,11 @@ OWN: Final[Mapping[str, Described]] = {
         (),
         "Places in the journal that could not be read at the start, torn ends aside.",
     ),
+    "journal_gaps": Described(
+        "gauge",
+        ("cause",),
+        "Times of which spans may be missing, as the start found them: damage in the journal, down-time that senders do not bridge, records of a newer version, and requests that were judged and not written.",
+    ),
     "snapshots": Described(
         "counter",
         ("result",),
@@ -107,6 +125,11 @@ OWN: Final[Mapping[str, Described]] = {
     "snapshot_bytes": Described("gauge", (), "Size of the last snapshot."),
     "snapshot_seconds": Described(
         "gauge", (), "How long the last snapshot took, in a process of its own."
+    ),
+    "snapshot_overdue_seconds": Described(
+        "gauge",
+        (),
+        "For how long a snapshot has been due and was not taken: skipped or failed.",
     ),
     "snapshot_timestamp_seconds": Described(
         "gauge", (), "When the last snapshot was taken, Unix time; 0 before the first."

@@ -12,10 +12,11 @@ Example: a replay takes 40 s. Meanwhile 40,000 requests are kept in two new file
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Final
 
 from collector.state.journal import Journal
-from collector.state.past import Flaw
+from collector.state.past import Flaw, flaw_of
 from collector.state.reading import read_on
 from collector.state.segment import (
     HEADERS_BYTES,
@@ -31,6 +32,8 @@ __all__ = ["Backlog"]
 
 NEAR_BYTES: Final = 256 << 10
 """So much is read at once, without a thread: while a thread reads, more arrives, and the end is never reached."""
+AT_ONCE_BYTES: Final = 4 << 20
+"""So much is in memory before it is judged, unless a record is larger."""
 
 
 class Backlog:
@@ -51,21 +54,34 @@ class Backlog:
         """True where all that was written was read."""
         return self._place >= self._journal.end
 
-    async def read(self) -> list[Record]:
-        """The next records, in order: the rest of their file, as far as it was written when this was called."""
-        end = self._journal.end
+    async def read(self) -> list[Record | Damage]:
+        """The next records and damages, in order, of those that were written when this was called."""
+        written = self._journal.end
         number, offset = number_of(self._place), offset_of(self._place)
-        is_newest = number == number_of(end)
-        size = offset_of(end) - offset if is_newest else -1
+        is_newest = number == number_of(written)
+        end = offset_of(written) if is_newest else -1
         path = numbered(self._journal.folder, number)
         try:
-            if 0 <= size < NEAR_BYTES:
-                found = read_on(path, offset, size)
+            if 0 <= end - offset < NEAR_BYTES:
+                found, behind = read_on(path, offset, end, AT_ONCE_BYTES)
             else:
-                found = await asyncio.to_thread(read_on, path, offset, size)
+                found, behind = await asyncio.to_thread(
+                    read_on, path, offset, end, AT_ONCE_BYTES
+                )
         except OSError as problem:
-            found = [Damage(offset, max(0, size), problem.strerror or str(problem))]
-        self._place = end if is_newest else place_of(number + 1, HEADERS_BYTES)
+            found = [Damage(offset, max(0, end - offset), problem.strerror or str(problem))]
+            behind = end
+        is_over = not is_newest and (not found or not 0 <= behind < _size_of(path))
+        self._place = (
+            place_of(number + 1, HEADERS_BYTES) if is_over else place_of(number, behind)
+        )
         damages = [each for each in found if isinstance(each, Damage)]
-        self.flaws += [Flaw(path.name, *each) for each in damages]
-        return [each for each in found if isinstance(each, Record)]
+        self.flaws += [flaw_of(path.name, each) for each in damages]
+        return found
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

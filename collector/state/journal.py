@@ -4,7 +4,7 @@ Idea: `append` is one `writev` to the newest file, before the request is acknowl
 it survives the process (`durability: process`). With `power`, answers wait until a thread has synchronised the file;
 all that was written meanwhile shares one `fdatasync` (group commit).
 
-Files are bounded in size and age. At the beginning of each, `rotated` asks whoever knows the state to write what a
+Files are bounded in size and age, and by their volume. At the beginning of each, `rotated` asks whoever knows the state to write what a
 replay needs that begins there (`heads`); once that is in the file (`Kind.WHOLE`), the files before it may be deleted:
 those older than `keep_ns`, and the oldest while all take more than `bytes_max`.
 
@@ -14,8 +14,9 @@ Invariants:
 - The oldest file is whole, so that a replay can begin with it.
 - A failure is counted, and never more than `append`'s: the next record tries again.
 
-Example: the disk is full. `append` raises; with `on_error: refuse`, the sender gets 503 and sends again later. Somebody
-frees space, and the next request is written.
+Example: the disk is full. The oldest files are deleted until the record fits. Where it does not fit without any of them,
+`append` raises; with `on_error: refuse`, the sender gets 503 and sends again later. Somebody frees space, and the next
+request is written.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from collector.state.lock import Lock
 from collector.state.records import (
     Asked,
     Delivered,
-    Gap,
     Kind,
     Operated,
+    Unwritten,
     encoded,
     request_head,
 )
 from collector.state.segment import HEADERS_BYTES, numbered, place_of, segments
-from collector.state.writer import Writer
+from collector.state.writer import FULL, Writer
 from collector.telemetry.counters import Reading
 from collector.telemetry.logs import log
 
@@ -57,6 +58,10 @@ FILES: Final = 16
 FILE_BYTES_MIN: Final = 64 << 10
 FILE_BYTES_MAX: Final = 32 << 20
 """Bounds on the size at which a file is closed. The last record may go beyond it."""
+VOLUME_SHARE: Final = 0.75
+"""Of the volume, what the journal takes at most; the rest is for a snapshot, and for others."""
+LOOK_NS: Final = 5 * SECOND_NS
+"""Between two looks at whether its files are still there."""
 SYNC_SECONDS: Final = 5.0
 """An answer waits for the disk so long at most."""
 LOG_NS: Final = 60 * SECOND_NS
@@ -88,6 +93,11 @@ class Rules(NamedTuple):
     def file_bytes(self) -> int:
         """Size at which a file is closed."""
         return max(FILE_BYTES_MIN, min(FILE_BYTES_MAX, self.bytes_max // FILES))
+
+    def within(self, volume_bytes: int) -> Rules:
+        """The same on a volume of so many bytes; 0 where nobody knows."""
+        most = int(VOLUME_SHARE * volume_bytes) or self.bytes_max
+        return self._replace(bytes_max=min(self.bytes_max, most))
 
 
 class File(NamedTuple):
@@ -138,6 +148,8 @@ class Journal:
         self.recovery_seconds = 0.0
         self.flaws = 0
         """Places that could not be read at the start, torn ends aside."""
+        self.gaps: Counter[str] = Counter(damage=0, down=0, newer=0, unwritten=0)
+        """Times of which spans may be missing, as the start found them, by cause."""
         self.down_seconds = 0.0
         """How long nothing was received before this start."""
         self.failing = False
@@ -164,6 +176,11 @@ class Journal:
         self._missed_ns = 0
         """Requests that were judged and not written, and since when."""
         self._logged_ns: int | None = None
+        self._looked_ns = 0
+        self.files_deleted = 0
+        """Files that somebody else has deleted, of this process."""
+        self.given_up = 0
+        """Files that were deleted before their time, since the disk was full; of this process."""
         self._pool: ThreadPoolExecutor | None = None
         self._next: asyncio.Future[None] | None = None
         """What waits for a sync that has not begun."""
@@ -179,6 +196,16 @@ class Journal:
         """
         self.folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
         self._lock = Lock(self.folder)
+        wanted = self.rules.bytes_max
+        self.rules = self.rules.within(_volume_bytes(self.folder))
+        self._until_bytes = self.rules.file_bytes
+        if self.rules.bytes_max < wanted:
+            log.warning(
+                "journal_limited_by_volume",
+                folder=str(self.folder),
+                bytes_max=self.rules.bytes_max,
+                configured=wanted,
+            )
 
     def begin(self) -> None:
         """Begins a file behind all that are there, and from then on writes.
@@ -193,10 +220,14 @@ class Journal:
 
     def renew(self) -> None:
         """Begins another file. Where the disk refuses it, records go on as before."""
-        try:
-            self._opened()
-        except OSError as problem:
-            self._fail(problem)
+        while True:
+            try:
+                self._opened()
+            except OSError as problem:
+                if self._makes_room(problem):
+                    continue
+                self._fail(problem)
+            return
 
     def follow(self, found: Sequence[File]) -> None:
         """These files were there before: they are deleted one day."""
@@ -291,7 +322,7 @@ class Journal:
             return 0
 
     def _write_gap(self, now_ns: int) -> None:
-        self.append(Kind.GAP, now_ns, encoded(Gap(self._missed_ns, self._missed)))
+        self.append(Kind.GAP, now_ns, encoded(Unwritten(self._missed_ns, self._missed)))
         self._missed = 0
 
     def parts(self, *, begin: bool) -> None:
@@ -306,15 +337,19 @@ class Journal:
         Raises:
             OSError: the disk refuses it. Nothing of it is in the file then.
         """
-        try:
-            file = self._file
-            if file is None or self._is_over(file, kind, at_ns):
-                file = self._rotated()
-            place = file.end
-            size = file.append(kind, at_ns, parts)
-        except OSError as problem:
-            self._fail(problem)
-            raise
+        while True:
+            try:
+                file = self._file
+                if file is None or self._is_over(file, kind, at_ns):
+                    file = self._rotated()
+                place = file.end
+                size = file.append(kind, at_ns, parts)
+                break
+            except OSError as problem:
+                if self._makes_room(problem):
+                    continue
+                self._fail(problem)
+                raise
         self.bytes += size
         self.written += size
         self._last_ns = at_ns
@@ -359,6 +394,9 @@ class Journal:
 
         Where nothing is going on, a record every few seconds says how long the process lived.
         """
+        if not 0 <= now - self._looked_ns < LOOK_NS:
+            self._looked_ns = now
+            self._look_for_files()
         if busy or not 0 <= now - self._last_ns < IDLE_NS:
             self.try_append(Kind.TICK, now)
 
@@ -440,20 +478,69 @@ class Journal:
         wholes = [place for place, each in enumerate(self._old) if place and each.is_whole]
         if self._old and self._file is not None and self._file.is_whole:
             wholes.append(len(self._old))
-        gone = 0
+        gone, left = 0, self.bytes
         for place in wholes:
             last = self._old[place - 1]
             is_of_use = last.last_ns > now_ns - self.rules.keep_ns or last.number >= needed
-            if self.bytes <= self.rules.bytes_max and is_of_use:
+            if left <= self.rules.bytes_max and is_of_use:
                 break
-            for each in self._old[gone:place]:
-                with suppress(FileNotFoundError):
-                    numbered(self.folder, each.number).unlink()
-                self.bytes -= each.bytes
+            left -= sum(each.bytes for each in self._old[gone:place])
             gone = place
+        self._delete(gone)
+
+    def _makes_room(self, problem: OSError) -> bool:
+        """True where the disk was full, and less of the journal is on it now."""
+        return problem.errno in FULL and self.give_up_oldest()
+
+    def give_up_oldest(self) -> bool:
+        """The disk is full: deletes the oldest files, up to the next with which a replay may begin; False without any.
+
+        Better the oldest requests than the newest: what they have led to is in the snapshot.
+        """
+        if not self._old:
+            return False
+        wholes = [place for place, each in enumerate(self._old) if place and each.is_whole]
+        gone = wholes[0] if wholes else len(self._old)
+        self.given_up += gone
+        self._delete(gone)
+        now = self._clock()
+        if self._logged_ns is None or not 0 <= now - self._logged_ns < LOG_NS:
+            self._logged_ns = now
+            log.warning(
+                "journal_disk_full",
+                folder=str(self.folder),
+                files_deleted=self.given_up,
+                bytes=self.bytes,
+            )
+        return True
+
+    def _delete(self, gone: int) -> None:
+        """Deletes so many of the oldest files."""
+        for each in self._old[:gone]:
+            with suppress(FileNotFoundError):
+                numbered(self.folder, each.number).unlink()
+            self.bytes -= each.bytes
         del self._old[:gone]
         if gone and self.pruned is not None:
             self.pruned(self._old[0].number if self._old else self._number)
+
+    def _look_for_files(self) -> None:
+        """Tells of files that somebody else has deleted. The newest is begun anew: what went to it would be nowhere."""
+        file = self._file
+        if file is not None and file.is_deleted:
+            self.folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+            file.is_broken = True
+            self.renew()
+        found = {number for number, _ in segments(self.folder)}
+        deleted = [each for each in self._old if each.number not in found]
+        if not deleted:
+            return
+        self._old = [each for each in self._old if each.number in found]
+        self.bytes -= sum(each.bytes for each in deleted)
+        self.files_deleted += len(deleted)
+        self.errors += len(deleted)
+        names = [numbered(self.folder, each.number).name for each in deleted]
+        log.error("journal_files_deleted", folder=str(self.folder), files=names)
 
     # --- power ---------------------------------------------------------------------------------
 
@@ -508,12 +595,28 @@ class Journal:
         yield Reading(
             "journal_records", [((kind,), count) for kind, count in sorted(kinds.items())]
         )
+        yield Reading("journal_bytes_max", [((), self.rules.bytes_max)])
+        yield Reading(
+            "journal_files_deleted",
+            [(("full",), self.given_up), (("others",), self.files_deleted)],
+        )
         yield Reading("journal_errors", [((), self.errors + self._errors_before)])
         yield Reading("journal_failing", [((), int(self.failing))])
+        yield Reading("journal_refusing", [((), int(self.failing and self.rules.refuse))])
         yield Reading("journal_replayed", [((), self.replayed)])
         yield Reading("journal_recovery_seconds", [((), self.recovery_seconds)])
         yield Reading("journal_flaws", [((), self.flaws)])
+        yield Reading("journal_gaps", [((cause,), n) for cause, n in sorted(self.gaps.items())])
         yield Reading("down_seconds", [((), self.down_seconds)])
+
+
+def _volume_bytes(folder: Path) -> int:
+    """Size of the volume of a folder; 0 where nobody knows."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return 0
+    return found.f_blocks * found.f_frsize
 
 
 def _refusal(problem: OSError) -> Refusal:

@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple
 from collector.state.journal import File
 from collector.state.reading import Found, found_in, read_file
 from collector.state.records import Kind, Known, Specs, decoded
-from collector.state.segment import FIRST, PATTERN, Damage, Record, number_of
+from collector.state.segment import FIRST, PATTERN, Damage, Record, number_of, numbered
 
-__all__ = ["ATTEMPTS_MAX", "Flaw", "Head", "Past"]
+__all__ = ["ATTEMPTS_MAX", "Flaw", "Head", "Past", "damage_of", "flaw_of"]
 
 ATTEMPTS_MAX: Final = 5
 ALIVE: Final = frozenset(
@@ -49,6 +49,8 @@ class Flaw(NamedTuple):
     why: str
     torn: bool
     """True for the end of a file, as a killed process leaves it."""
+    newer: bool = False
+    """True where nothing is wrong, but a newer version of the program has written it."""
 
 
 class Head(NamedTuple):
@@ -73,12 +75,12 @@ class Past:
 
     def __init__(self, folder: Path) -> None:
         self.flaws: list[Flaw] = []
-        self.lost: list[tuple[int, int]] = []
-        """Times between which records are lost, Unix nanoseconds; 0 as the end of one that lasts until now."""
         self.files: list[File] = []
         """Those that were read to their end."""
         self.head: Head | None = None
         """None where there is nothing to replay."""
+        self.newer = ""
+        """Why none of it may be used: a newer version of the program has written it; "" where none has."""
         self._folder = folder
         self._found: list[Found] = []
 
@@ -91,11 +93,12 @@ class Past:
         Raises:
             OSError: the folder or a file cannot be read.
         """
-        found = found_in(self._folder)
+        found = list(_with_missing(found_in(self._folder)))
         for each in found:
             if each.problem:
-                self.flaws.append(Flaw(each.path.name, 0, each.bytes, each.problem, False))
-                self.lost.append((each.begun_ns, 0))
+                self.flaws.append(flaw_of(each.path.name, damage_of(each)))
+            if each.newer:
+                self.newer = self.newer or f"{each.path.name}: {each.problem}"
         readable = [each for each in found if not each.problem]
         first = None
         for place, each in enumerate(readable):
@@ -108,10 +111,13 @@ class Past:
         if first is None and readable:
             # Nothing says what was known before: as if the monitor had started with this file.
             first, self.head = 0, _no_head(readable[0])
-        self._found = readable[first:] if first is not None else []
+        self._found = []
+        if first is not None:
+            begin = readable[first].number
+            self._found = [each for each in found if each.number >= begin]
         if check:
             for each in self._found:
-                self.flaws += _flaws_of(each)
+                self.flaws += [] if each.problem else _flaws_of(each)
         before = readable[: first or 0]
         self.files = [File(each.number, each.bytes, each.begun_ns, False) for each in before]
 
@@ -126,12 +132,13 @@ class Past:
         """Notes a file that the disk does not give."""
         why = problem.strerror or str(problem)
         self.flaws.append(Flaw(found.path.name, 0, found.bytes, why, False))
-        self.lost.append((found.begun_ns, 0))
 
     def last_ns(self) -> int:
         """When an earlier process received last, as far as its records say; Unix nanoseconds."""
         for found in reversed(self._found):
             last = 0
+            if found.problem:
+                continue
             with suppress(OSError):
                 for each in read_file(found.path):
                     if isinstance(each, Damage):
@@ -153,7 +160,7 @@ class Past:
         """
         known = {number: (last_ns, is_whole) for number, last_ns, is_whole in files}
         for each in self._found:
-            if each.number < number_of(place):
+            if each.number < number_of(place) and not each.problem:
                 last_ns, is_whole = known.get(each.number, (each.begun_ns, False))
                 self.files.append(File(each.number, each.bytes, last_ns, is_whole))
         self._found = [each for each in self._found if each.number >= number_of(place)]
@@ -163,29 +170,26 @@ class Past:
         """The files that a replay reads."""
         return self._found
 
-    def records(self, found: Found) -> Iterator[Record]:
-        """The records of one file, and then it is one of `files`.
+    def records(self, found: Found) -> Iterator[Record | Damage]:
+        """The records of one file and its damages, in order, and then it is one of `files`.
 
         Raises:
             OSError: the file cannot be read.
         """
-        last_ns, is_whole, lost_ns = found.begun_ns, False, 0
+        if found.problem:
+            yield damage_of(found)
+            return
+        last_ns, is_whole = found.begun_ns, False
         for each in read_file(found.path):
             if isinstance(each, Damage):
-                flaw = _flaw(found, each)
+                flaw = flaw_of(found.path.name, each)
                 if flaw not in self.flaws:
                     self.flaws.append(flaw)
-                if not each.torn:
-                    lost_ns = last_ns
+                yield each
                 continue
-            if lost_ns:
-                self.lost.append((lost_ns, each.at_ns))
-                lost_ns = 0
             last_ns = max(last_ns, each.at_ns)
             is_whole = is_whole or each.kind == Kind.WHOLE
             yield each
-        if lost_ns:
-            self.lost.append((lost_ns, 0))
         self.files.append(File(found.number, found.bytes, last_ns, is_whole))
 
     # --- attempts --------------------------------------------------------------------------------
@@ -198,7 +202,7 @@ class Past:
         """
         file = self._folder / _ATTEMPTS
         try:
-            before = int(file.read_text())
+            before = int(file.read_text()) if file.is_file() else 0
         except (OSError, ValueError):
             before = 0
         if before >= ATTEMPTS_MAX:
@@ -224,13 +228,33 @@ class Past:
             file.rename(aside / file.name)
 
 
-def _flaw(found: Found, damage: Damage) -> Flaw:
-    return Flaw(found.path.name, damage.offset, damage.bytes, damage.why, damage.torn)
+def flaw_of(file: str, damage: Damage) -> Flaw:
+    """A damage, with the name of its file."""
+    return Flaw(file, damage.offset, damage.bytes, damage.why, damage.torn, damage.newer)
+
+
+def damage_of(found: Found) -> Damage:
+    """A file of which nothing can be read, as the damage that it is."""
+    return Damage(0, found.bytes, found.problem, newer=found.newer)
+
+
+def _with_missing(found: Sequence[Found]) -> Iterator[Found]:
+    """The files, and between them those whose numbers are missing: files are only ever deleted from the first on."""
+    for before, each in zip((None, *found), found, strict=False):
+        if before is not None and each.number > before.number + 1:
+            number = before.number + 1
+            path = numbered(each.path.parent, number)
+            yield Found(number, path, 0, 0, "it is missing, though it was not old")
+        yield each
 
 
 def _flaws_of(found: Found) -> list[Flaw]:
     """What cannot be used of a file."""
-    return [_flaw(found, each) for each in read_file(found.path) if isinstance(each, Damage)]
+    return [
+        flaw_of(found.path.name, each)
+        for each in read_file(found.path)
+        if isinstance(each, Damage)
+    ]
 
 
 def _no_head(found: Found) -> Head:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from stat import S_ISREG
+from typing import Final, NamedTuple
 
 from collector.state.records import Kind
 from collector.state.segment import (
-    HEAD_BYTES,
     HEADERS_BYTES,
     PAYLOAD_MAX,
     Damage,
@@ -17,7 +18,7 @@ from collector.state.segment import (
     number_of,
     numbered,
     offset_of,
-    read,
+    read_from,
     read_header,
     record_at,
     records_in,
@@ -25,6 +26,8 @@ from collector.state.segment import (
 )
 
 __all__ = ["Found", "found_in", "read_file", "read_on", "read_record"]
+
+_KINDS: Final = frozenset(each.value for each in Kind)
 
 
 class Found(NamedTuple):
@@ -37,6 +40,8 @@ class Found(NamedTuple):
     """Unix nanoseconds; 0 where its header cannot be read."""
     problem: str
     """Why none of it can be read; "" where it can."""
+    newer: bool = False
+    """True where nothing is wrong, but a newer version of the program has written it."""
 
 
 def found_in(folder: Path) -> list[Found]:
@@ -49,52 +54,67 @@ def found_in(folder: Path) -> list[Found]:
     for number, path in segments(folder):
         size = 0
         try:
-            size = path.stat().st_size
+            found_as = path.stat()
+            size = found_as.st_size
+            if not S_ISREG(found_as.st_mode):  # a fifo would be waited for, for ever
+                found.append(Found(number, path, 0, 0, "it is not a file"))
+                continue
             with path.open("rb") as file:
                 header = read_header(file.read(HEADERS_BYTES))
         except OSError as problem:
             found.append(Found(number, path, size, 0, problem.strerror or str(problem)))
             continue
         if isinstance(header, Damage):
-            found.append(Found(number, path, size, 0, header.why))
+            found.append(Found(number, path, size, 0, header.why, header.newer))
         else:
             found.append(Found(number, path, size, header.begun_ns, ""))
     return found
 
 
 def read_file(path: Path) -> Iterator[Record | Damage]:
-    """The records of a file, and its damages.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    known = {each.value for each in Kind}
-    for each in read(path.read_bytes()):
-        if isinstance(each, Record) and each.kind not in known:
-            why = f"a record of kind {each.kind}, which this program does not know"
-            yield Damage(each.offset, len(each.payload), why)
-        else:
-            yield each
-
-
-def read_on(path: Path, offset: int, size: int) -> list[Record | Damage]:
-    """The records and damages of a part of a file.
-
-    Args:
-        path: of the file.
-        offset: where a record begins.
-        size: bytes of the part; -1 for all that is left.
+    """The records of a file, and its damages, a few at a time.
 
     Raises:
         OSError: it cannot be read.
     """
     with path.open("rb") as file:
+        for each in read_from(file, os.fstat(file.fileno()).st_size):
+            if isinstance(each, Record) and each.kind not in _KINDS:
+                why = (
+                    f"a record of kind {each.kind}, which a newer version of the program writes"
+                )
+                yield Damage(each.offset, len(each.payload), why, newer=True)
+            else:
+                yield each
+
+
+def read_on(path: Path, offset: int, end: int, most: int) -> tuple[list[Record | Damage], int]:
+    """Records and damages of a part of a file, and the place behind them.
+
+    Args:
+        path: of the file.
+        offset: where a record begins.
+        end: where the part ends; -1 for all that is left.
+        most: bytes after which no further record is read.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    found: list[Record | Damage] = []
+    with path.open("rb") as file:
         header = read_header(file.read(HEADERS_BYTES))
-        file.seek(offset)
-        data = file.read(size)
-    if isinstance(header, Damage):
-        return [header]
-    return [each._replace(offset=offset + each.offset) for each in records_in(data, 0, header)]
+        end = os.fstat(file.fileno()).st_size if end < 0 else end
+        if isinstance(header, Damage):
+            return [header], end
+        for each in records_in(file, offset, end, header):
+            found.append(each)
+            size = each.bytes if isinstance(each, Damage) else len(each.payload)
+            behind = each.offset + size
+            if isinstance(each, Record):
+                behind += header.head_bytes
+            if behind - offset >= most:
+                return found, behind
+    return found, end
 
 
 def read_record(folder: Path, place: int) -> Record | None:
@@ -106,10 +126,12 @@ def read_record(folder: Path, place: int) -> Record | None:
     try:
         with numbered(folder, number_of(place)).open("rb") as file:
             header = read_header(file.read(HEADERS_BYTES))
+            if isinstance(header, Damage):
+                return None
             file.seek(offset_of(place))
-            head = file.read(HEAD_BYTES)
+            head = file.read(header.head_bytes)
             length = length_in(head)
-            if isinstance(header, Damage) or not 0 <= length <= PAYLOAD_MAX:
+            if not 0 <= length <= PAYLOAD_MAX:
                 return None
             return record_at(head + file.read(length), 0, header)
     except FileNotFoundError:

@@ -18,13 +18,13 @@ __all__ = [
     "Confirmed",
     "Delivered",
     "Forwarded",
-    "Gap",
     "Kind",
     "Known",
     "Opened",
     "Operated",
     "Request",
     "Specs",
+    "Unwritten",
     "decoded",
     "encoded",
     "request_head",
@@ -134,7 +134,7 @@ class Delivered(msgspec.Struct, array_like=True):
     keys: list[bytes]
 
 
-class Gap(msgspec.Struct, array_like=True):
+class Unwritten(msgspec.Struct, array_like=True):
     """Requests that were judged and not written."""
 
     since_ns: int

@@ -8,13 +8,16 @@ mark of each record of the file, and its next 8 are the seed of each record's ch
 record's head and its payload. The header stands twice, since without its salt no record can be read. Its own checksum
 is the same in all versions, so that each version can name the others.
 
+Format 1 differs in the checksum: 4 bytes, CRC-32, little-endian, whose seed are 4 bytes. Files of all formats in `FORMATS`
+are read, and new ones are of the last.
+
 Idea: a record counts only if its checksum does. Behind one that does not, the reader searches the file's mark, byte
 by byte, until a record counts again. A sender does not know the mark, so no payload can pass for a record.
 
 Invariants:
 
 - Reading raises nothing, whatever the bytes are: what cannot be read is `Damage`, with its place.
-- A file of another version is not read at all, nor changed.
+- A file of a newer format is not read at all, nor changed.
 
 Example: a process is killed in the middle of a write. The last record of its file is torn: the reader gives all
 records before it, then `Damage` with `torn` True.
@@ -24,15 +27,17 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 from zlib import crc32
 
 from xxhash import xxh3_64
 
 __all__ = [
     "FIRST",
+    "FORMATS",
     "HEADERS_BYTES",
     "HEAD_BYTES",
     "PATTERN",
@@ -49,6 +54,7 @@ __all__ = [
     "offset_of",
     "place_of",
     "read",
+    "read_from",
     "read_header",
     "record_at",
     "records_in",
@@ -56,12 +62,14 @@ __all__ = [
 ]
 
 MAGIC: Final = b"OFFRJRNL"
-VERSION: Final = 2
 PATTERN: Final = "journal-*.log"
 FIRST: Final = 1
 """Number of the first file of a journal."""
 PAYLOAD_MAX: Final = 1 << 30
 """Bytes of one record. Bodies have a bound of their own, which is lower."""
+
+PIECE_BYTES: Final = 1 << 20
+"""So much of a file is read at once, unless a record is larger."""
 
 _HEADER: Final = struct.Struct("<8sHHIQ20sI")
 _BARE: Final = struct.Struct("<8sIB3xQ")
@@ -69,6 +77,7 @@ _BARE: Final = struct.Struct("<8sIB3xQ")
 HEADER_BYTES: Final = _HEADER.size
 HEADERS_BYTES: Final = 2 * HEADER_BYTES
 _CHECKSUM_BYTES: Final = 8
+_OLD_CHECKSUM_BYTES: Final = 4
 HEAD_BYTES: Final = _BARE.size + _CHECKSUM_BYTES
 _CRC_BYTES: Final = 4
 _MARK_BYTES: Final = 8
@@ -87,6 +96,11 @@ class Header(NamedTuple):
     salt: bytes
 
     @property
+    def head_bytes(self) -> int:
+        """Bytes of a record's head."""
+        return FORMATS[self.version].head_bytes
+
+    @property
     def mark(self) -> bytes:
         """What each record of the file begins with."""
         return self.salt[:_MARK_BYTES]
@@ -101,6 +115,35 @@ class Header(NamedTuple):
         bare = _HEADER.pack(MAGIC, self.version, 0, self.number, self.begun_ns, self.salt, 0)
         once = bare[:-_CRC_BYTES] + crc32(bare[:-_CRC_BYTES]).to_bytes(_CRC_BYTES, "little")
         return once + once
+
+
+def _head_of_1(header: Header, bare: bytes, payload: bytes) -> bytes:
+    found = crc32(payload, crc32(bare, header.seed & 0xFFFF_FFFF))
+    return bare + found.to_bytes(_OLD_CHECKSUM_BYTES, "little")
+
+
+def _head_of_2(header: Header, bare: bytes, payload: bytes) -> bytes:
+    found = xxh3_64(bare, header.seed)
+    found.update(payload)
+    return bare + found.digest()
+
+
+class Format(NamedTuple):
+    """What differs from format to format."""
+
+    head_bytes: int
+    """Bytes of a record's head."""
+    head_of: Callable[[Header, bytes, bytes], bytes]
+    """Gives the head of a record from its part without the checksum and its payload."""
+
+
+FORMATS: Final = {
+    1: Format(_BARE.size + _OLD_CHECKSUM_BYTES, _head_of_1),
+    2: Format(HEAD_BYTES, _head_of_2),
+}
+"""The formats that are read."""
+VERSION: Final = max(FORMATS)
+"""The one that is written."""
 
 
 class Record(NamedTuple):
@@ -122,6 +165,8 @@ class Damage(NamedTuple):
     why: str
     torn: bool = False
     """True for the end of a file, as a process leaves it that is killed while it writes."""
+    newer: bool = False
+    """True where nothing is wrong, but a newer version of the program has written it."""
 
 
 def new_header(number: int, begun_ns: int) -> Header:
@@ -158,42 +203,93 @@ def read_header(data: bytes) -> Header | Damage:
         _, version, _, number, begun_ns, salt, crc = _HEADER.unpack(copy)
         if crc32(copy[:-_CRC_BYTES]) != crc:
             continue
-        if version != VERSION:
-            word = "newer" if version > VERSION else "older"
-            why = f"version {version}, which is {word} than this program's {VERSION}"
-            return Damage(0, len(data), why)
+        if version not in FORMATS:
+            known = " and ".join(map(str, FORMATS))
+            why = f"it is of format {version}, and this program reads {known}"
+            return Damage(0, len(data), why, newer=version > VERSION)
         return Header(version, number, begun_ns, salt)
     return Damage(0, len(data), "no header of a journal", torn=len(data) < HEADERS_BYTES)
 
 
 def read(data: bytes) -> Iterator[Record | Damage]:
     """The records of a file, and what lies between them that is none, in order."""
-    header = read_header(data)
+    return read_from(BytesIO(data), len(data))
+
+
+def read_from(file: BinaryIO, size: int) -> Iterator[Record | Damage]:
+    """The same, of an open file of so many bytes.
+
+    Raises:
+        OSError: the disk does not give it.
+    """
+    header = read_header(file.read(HEADERS_BYTES))
     if isinstance(header, Damage):
-        if data:
-            yield header
+        if size:
+            yield header._replace(bytes=size)
         return
-    yield from records_in(data, HEADERS_BYTES, header)
+    yield from records_in(file, HEADERS_BYTES, size, header)
 
 
-def records_in(data: bytes, at: int, header: Header) -> Iterator[Record | Damage]:
-    """The same, from a place on, of a file or a part of it whose header is known."""
-    end = len(data)
-    while at < end:
-        record = _record(data, at, header)
-        if record is not None:
-            yield record
-            at += HEAD_BYTES + len(record.payload)
-            continue
-        begin, at = at, _next(data, at + 1, header)
-        is_last = at >= end
-        why = "the last record is torn" if is_last else "a checksum does not match"
-        yield Damage(begin, at - begin, why, torn=is_last)
+def records_in(file: BinaryIO, at: int, end: int, header: Header) -> Iterator[Record | Damage]:
+    """The same, of the part between two places, whose header is known. So much is in memory as the largest record takes.
+
+    Raises:
+        OSError: the disk does not give it.
+    """
+    file.seek(at)
+    data, here, wanted = b"", 0, PIECE_BYTES
+    spoilt = -1
+    """Where the damage begins in which we are; -1 outside of one."""
+    while True:
+        piece = file.read(min(wanted, end - at - len(data)))
+        at, data, here, wanted = at + here, data[here:] + piece, 0, PIECE_BYTES
+        is_last = not piece or at + len(data) >= end
+        while here < len(data):
+            if spoilt >= 0:
+                here = _mark_in(data, here, header, is_last=is_last)
+            record = _record(data, here, header)
+            if record is not None:
+                if spoilt >= 0:
+                    yield Damage(spoilt, at + here - spoilt, "a checksum does not match")
+                    spoilt = -1
+                yield record._replace(offset=at + here)
+                here += header.head_bytes + len(record.payload)
+                continue
+            missing = 0 if is_last else _missing(data, here, header, end - at)
+            if missing:
+                wanted = max(PIECE_BYTES, missing)
+                break
+            spoilt = at + here if spoilt < 0 else spoilt
+            here += 1
+        if is_last:
+            break
+    if spoilt >= 0:
+        yield Damage(spoilt, at + len(data) - spoilt, "the last record is torn", torn=True)
+
+
+def _mark_in(data: bytes, here: int, header: Header, *, is_last: bool) -> int:
+    """Where the next record may begin, perhaps behind the end of what was read."""
+    found = data.find(header.mark, here)
+    if found >= 0:
+        return found
+    return len(data) if is_last else max(here, len(data) - len(header.mark) + 1)
+
+
+def _missing(data: bytes, here: int, header: Header, end: int) -> int:
+    """How many bytes must be read to know whether a record begins here; 0 where none does."""
+    head = data[here : here + header.head_bytes]
+    if not head.startswith(header.mark[: len(head)]):
+        return 0
+    if len(head) < header.head_bytes:
+        return header.head_bytes - len(head)
+    begin = here + header.head_bytes
+    length = length_in(head)
+    return begin + length - len(data) if length <= end - begin else 0
 
 
 def length_in(head: bytes) -> int:
     """Bytes of the payload that a record's head announces; -1 where it is no head."""
-    return int(_BARE.unpack_from(head)[1]) if len(head) == HEAD_BYTES else -1
+    return int(_BARE.unpack_from(head)[1]) if len(head) >= _BARE.size else -1
 
 
 def record_at(data: bytes, at: int, header: Header) -> Record | None:
@@ -203,25 +299,17 @@ def record_at(data: bytes, at: int, header: Header) -> Record | None:
 
 def _record(data: bytes, at: int, header: Header) -> Record | None:
     """The record at a place; None where none counts."""
-    if len(data) - at < HEAD_BYTES or not data.startswith(header.mark, at):
+    form = FORMATS[header.version]
+    begin = at + form.head_bytes
+    if begin > len(data) or not data.startswith(header.mark, at):
         return None
-    mark, length, kind, at_ns = _BARE.unpack_from(data, at)
-    begin = at + HEAD_BYTES
+    _, length, kind, at_ns = _BARE.unpack_from(data, at)
     if length > len(data) - begin:
         return None
     payload = data[begin : begin + length]
-    if head_of(mark, header.seed, kind, at_ns, length, (payload,)) != data[at:begin]:
+    if form.head_of(header, data[at : at + _BARE.size], payload) != data[at:begin]:
         return None
     return Record(kind, at_ns, payload, at)
-
-
-def _next(data: bytes, at: int, header: Header) -> int:
-    """The place of the next record that counts; the end of the file where there is none."""
-    while (found := data.find(header.mark, at)) >= 0:
-        if _record(data, found, header) is not None:
-            return found
-        at = found + 1
-    return len(data)
 
 
 def place_of(number: int, offset: int) -> int:

@@ -38,12 +38,13 @@ __all__ = [
     "clean",
     "name_of",
     "newest",
+    "no_files",
     "save",
     "snapshots",
 ]
 
 MAGIC: Final = b"OFFRSNAP"
-VERSION: Final = 2
+VERSION: Final = 3
 PATTERN: Final = "snapshot-*"
 _PART: Final = ".part"
 _FILE_MODE: Final = 0o600
@@ -86,8 +87,8 @@ class About(msgspec.Struct):
     """Digest of the specs in use."""
     versions: list[Version]
     """Of the specs in use, and of earlier ones."""
-    settings: bytes
-    """Digest of the settings."""
+    settings: dict[str, str]
+    """Those that change what is judged, as texts."""
     sessions: int
     """Sessions in it, live and ended ones."""
     files: list[tuple[int, int, bool]] = []
@@ -110,8 +111,17 @@ def name_of(folder: Path, place: int) -> Path:
 
 def snapshots(folder: Path) -> list[Path]:
     """All whole ones, the oldest first."""
-    found = [each for each in folder.glob(PATTERN) if each.name[len("snapshot-") :].isdecimal()]
+    found = [each for each in _named(folder) if each.is_file()]
     return sorted(found, key=lambda each: int(each.name[len("snapshot-") :]))
+
+
+def no_files(folder: Path) -> list[Path]:
+    """What has the name of a snapshot, and is no file."""
+    return [each for each in _named(folder) if not each.is_file()]
+
+
+def _named(folder: Path) -> list[Path]:
+    return [each for each in folder.glob(PATTERN) if each.name[len("snapshot-") :].isdecimal()]
 
 
 def newest(folder: Path) -> Path | None:
@@ -219,7 +229,10 @@ def _about(file: BinaryIO) -> About:
     if magic != MAGIC:
         raise UnusableError("it is no snapshot")
     if version != VERSION:
-        raise UnusableError(f"it is of format {version}, this program reads {VERSION}")
+        word = "a newer" if version > VERSION else "an earlier"
+        raise UnusableError(
+            f"it is of format {version}, of {word} version of the program; this one reads {VERSION}"
+        )
     payload = file.read(length)
     if len(payload) < length or checksum_of(payload) != checksum:
         raise UnusableError("its head is damaged")

@@ -23,10 +23,10 @@ from collector.state.segment import (
     place_of,
 )
 
-__all__ = ["Writer"]
+__all__ = ["FULL", "Writer"]
 
 _FILE_MODE: Final = 0o600
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Another file would not fit either."""
 
 
@@ -75,12 +75,17 @@ class Writer:
         try:
             self._write((head, *parts), size)
         except OSError as problem:
-            self.is_broken = problem.errno not in _FULL
+            self.is_broken = problem.errno not in FULL
             with suppress(OSError):
                 os.ftruncate(self.fd, self.size)
             raise
         self.size += size
         return size
+
+    @property
+    def is_deleted(self) -> bool:
+        """True if somebody has deleted the file: what is written goes nowhere."""
+        return os.fstat(self.fd).st_nlink == 0
 
     @property
     def end(self) -> int:

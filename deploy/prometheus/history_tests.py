@@ -435,6 +435,12 @@ ALERTS: Final[Mapping[str, Alert]] = {
     "AgentMonitorSpecLoadFailed": Alert(
         _valued(1, {"offrails_spec_last_reload_successful{monitor}": (1, 0)})
     ),
+    "AgentMonitorJournalRefusing": Alert(
+        _valued(1, {"offrails_journal_refusing{monitor}": (0, 1)})
+    ),
+    "AgentMonitorSnapshotOverdue": Alert(
+        _valued(1, {"offrails_snapshot_overdue_seconds{monitor}": (0, 700)})
+    ),
     "AgentMonitorForwardFailing": Alert(
         _valued(
             5,

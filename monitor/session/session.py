@@ -24,6 +24,9 @@ Ended = Literal["idle", "explicit", "operator", "evicted", "input_end"]
 
 UNKNOWN_AGENT: Final = "unknown"
 
+SAID_SLACK_NS: Final = 60_000_000_000
+"""How long before a client's question a call may have begun that the client says is the first of its session."""
+
 _NO_ATTRIBUTE: Final = ("", FROM_TRACE, FROM_DECISION)
 """Sources of a session's id before an attribute tells it."""
 
@@ -470,10 +473,18 @@ class Session:
     def is_proven(self, proof: Proof | None, started_ns: int) -> bool:
         """What `take_proof` would return if the session began at a time."""
         known = self._earliest(proof)
-        return known is not None and known.holds and known.start_ns <= started_ns
+        if known is None or not known.holds:
+            return False
+        # A framework's span of a call begins before its client asks about the call.
+        slack = SAID_SLACK_NS if known.is_said else 0
+        return known.start_ns - slack <= started_ns
 
     def _earliest(self, proof: Proof | None) -> Proof | None:
         known = self.proof
+        if known is not None and known.is_said:
+            return known
+        if proof is not None and proof.is_said:
+            return proof
         if proof is not None and (
             known is None or proof.trace_id == known.trace_id or proof.start_ns < known.start_ns
         ):

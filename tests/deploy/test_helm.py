@@ -335,6 +335,14 @@ def test_settings_as_text_reach_the_pod(mode: str, tmp_path: Path) -> None:
     assert first != second
 
 
+def test_the_journal_leaves_room_on_a_small_volume(tmp_path: Path) -> None:
+    """It takes three quarters of a volume that is smaller than its own bound: a volume's limit is no disk that is full."""
+    resources = rendered("sidecar", given(tmp_path, state={"enabled": True, "size": "256Mi"}))
+    monitor = monitor_of(workload_of(resources))
+    env = {each["name"]: each["value"] for each in monitor["env"]}
+    assert int(env["OFFRAILS_STATE_BYTES_MAX"]) == 192 << 20
+
+
 @pytest.mark.parametrize("mode", MANIFESTS)
 def test_the_journal_has_a_volume(mode: str, tmp_path: Path) -> None:
     """`state` gives each monitor a volume that it may write to: a claim where it outlives the pod."""
@@ -364,6 +372,7 @@ def test_the_journal_has_a_volume(mode: str, tmp_path: Path) -> None:
             "storageClassName": "fast",
             "resources": {"requests": {"storage": "1Gi"}},
         }
+    assert int(env["OFFRAILS_STATE_BYTES_MAX"]) == 512 << 20  # no more than without the chart
     if "startupProbe" in monitor:  # a long replay must not end the container
         assert monitor["startupProbe"]["httpGet"]["path"] == "/-/healthy"
 

@@ -30,10 +30,10 @@ from collector.receive.http.service import HttpApp
 from collector.receive.status import Outcome, Refusal, status_bytes
 from collector.state.records import (
     Delivered,
-    Gap,
     Known,
     Opened,
     Specs,
+    Unwritten,
     decoded,
     encoded,
     request_head,
@@ -338,7 +338,7 @@ def journal(data: bytes) -> None:
     with suppress(ValueError):
         kept = request_of(data)
         assert data.endswith(kept.body)
-    for kind in (dict, int, Opened, Specs, Known, Delivered, Gap):
+    for kind in (dict, int, Opened, Specs, Known, Delivered, Unwritten):
         with suppress(ValueError):
             assert isinstance(decoded(data, kind), kind)
 
@@ -351,7 +351,13 @@ def _journals() -> list[bytes]:
     for number, payload in enumerate((head + BODIES["pb"], b"", b"x" * 300)):
         kind = number + 2
         file += head_of(header.mark, header.seed, kind, 10, len(payload), (payload,)) + payload
-    kinds = [Opened("1"), Specs(b"d", [("f", b"t")]), Known(b"m" * 8), Gap(1, 2), {"a": [1.5]}]
+    kinds = [
+        Opened("1"),
+        Specs(b"d", [("f", b"t")]),
+        Known(b"m" * 8),
+        Unwritten(1, 2),
+        {"a": [1.5]},
+    ]
     payloads = [encoded(each) for each in (*kinds, Delivered("s", [b"k"]), 5)]
     return [header.pack(), file, file[:-1], file + file, head + b"{}", *payloads]
 

@@ -7,6 +7,7 @@ import queue
 import socketserver
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -43,6 +44,8 @@ class Double:
         self.mode: Mode = "decide"
         self.token = ""
         """Required where it is set."""
+        self.turn_seconds = 0.0
+        """How long each question takes; one is answered after the other."""
         self.matched = True
         """False: no spec matches any agent."""
         self.decisions: queue.Queue[Seen] = queue.Queue()
@@ -53,6 +56,7 @@ class Double:
         self.url = ""
         self._number = 0
         self._lock = threading.Lock()
+        self.turn = threading.Lock()
 
     def outcome(self) -> tuple[str, str]:
         """The next outcome that comes: the id of the decision, and the word."""
@@ -117,6 +121,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _decide(self, mode: Mode, asked: dict[str, Any]) -> None:
         body = json.dumps(self.double.decide(asked)).encode()
+        if self.double.turn_seconds:
+            with self.double.turn:
+                time.sleep(self.double.turn_seconds)
         if mode == "hang":
             self.double.resume.wait(20)
             self._answer(200, body)

@@ -7,13 +7,13 @@ import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from guard import Call, Decision, Guard
-from guard.connection import REQUESTS_MAX
 from tests.end_to_end.loopback import free_port
 from tests.guard.conftest import Make
 from tests.guard.double import DENIED, Double, running
@@ -321,14 +321,18 @@ def test_a_check_that_is_cancelled_is_skipped(double: Double, make: Make) -> Non
     assert double.outcome() == ("d1", "skipped")
 
 
-def test_a_hanging_service_takes_no_more_than_its_share(double: Double, make: Make) -> None:
-    """Beyond a bound of questions on their way, a call is the setting's at once."""
+@pytest.mark.parametrize("bound", ["REQUESTS_MAX", "REQUESTS_BYTES_MAX"])
+def test_a_hanging_service_takes_no_more_than_its_share(
+    double: Double, make: Make, bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond a bound of questions on their way, and one of their bytes, a call is the setting's at once."""
     guard = make(deadline_seconds=0)
     double.mode = "hang"
-    for _ in range(REQUESTS_MAX):
-        guard.check("scan")
+    monkeypatch.setattr(f"guard.connection.{bound}", 20 if bound == "REQUESTS_MAX" else 2_000)
+    for _ in range(20):
+        assert guard.check("scan", {"x": "x" * 70}).unavailable in ("deadline", "busy")
 
-    assert guard.check("scan").unavailable == "busy"
+    assert guard.check("scan", {"x": "x" * 70}).unavailable == "busy"
 
 
 def test_a_fault_of_ours_fails_no_agent(
@@ -415,6 +419,27 @@ def test_threads_share_a_guard(double: Double, make: Make) -> None:
 
     words = {"water": "deny", "what": "unknown"}
     assert found == [words.get(tool, "allow") for tool in tools]
+
+
+@both
+def test_many_calls_at_once_are_all_asked_about(
+    double: Double, make: Make, form: Callable[[Guard], Check]
+) -> None:
+    """A service that answers one call after the other is healthy: none goes on since it was the last of a turn."""
+    double.turn_seconds = 0.02
+    guard = make(deadline_seconds=0.5)
+    count = 40  # together they take longer than the deadline
+
+    async def tasks() -> list[Decision]:
+        return await asyncio.gather(*(guard.acheck("water", {}) for _ in range(count)))
+
+    if form is _plain:
+        with ThreadPoolExecutor(count) as pool:
+            found = list(pool.map(lambda _: guard.check("water", {}), range(count)))
+    else:
+        found = asyncio.run(tasks())
+
+    assert {each.decision for each in found} == {"deny"}
 
 
 def test_tasks_share_a_guard(make: Make) -> None:

@@ -102,7 +102,7 @@ def test_snapshots_are_listed_and_verified(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A snapshot has its time and its sessions; a damaged one is told, with exit code 1."""
-    about = About("1.0", 1 << 33, b"", START, b"", [], b"", 1_200)
+    about = About("1.0", 1 << 33, b"", START, b"", [], {}, 1_200)
     path = save(folder, about, [Block(Kind.INDEX, b"all of it")])
     assert main(["journal", "inspect", str(folder)]) == 0
     told = capsys.readouterr().out

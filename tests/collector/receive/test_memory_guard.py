@@ -82,6 +82,30 @@ def test_free_memory_is_given_back_now_and_then() -> None:
     assert process.trimmed == 2
 
 
+def test_a_process_that_writes_a_snapshot_counts_as_taken() -> None:
+    """Where it does not fit beside this one it is not begun; where it does, requests see its memory until it has ended."""
+    assert (
+        not Process().takes(61).reserve_twin()
+    )  # 61 + 6 + 1.75 times what came since the start is 86
+    process = Process()
+    assert process.takes(54).reserve_twin()  # 54 + 6 + 7 is 67
+    assert not process.takes(54).has_room(0, 2 * MIB)
+    process.guard.release_twin()
+    assert process.takes(54).has_room(0, 2 * MIB)
+
+
+def test_a_sidecar_has_room_for_its_snapshot() -> None:
+    """Under 192 MiB, a process of 54 MiB when it is idle has one as long as it takes no more than 84 MiB."""
+    taken = [54 * MIB]
+    guard = MemoryGuard(192 * MIB, lambda: taken[0], trim=lambda: None)
+    fits = []
+    for mib in (54, 84, 90):
+        taken[0] = mib * MIB
+        fits.append(guard.reserve_twin())
+        guard.release_twin()
+    assert fits == [True, True, False]
+
+
 def test_the_process_is_not_looked_at_for_each_request() -> None:
     """Between two measurements the last one counts."""
     process = Process()

@@ -74,7 +74,10 @@ class Life:
         self.specs = specs
         given = {"receiver": Receiver(grpc="off", http="off"), **more}
         self.settings = Settings(
-            metrics="off", admin="off", state=State(dir=folder, **(state or {})), **given
+            metrics="off",
+            admin="off",
+            state=State(dir=folder, **{"bridged_seconds": 10, **(state or {})}),
+            **given,
         )
         self.app: App
 

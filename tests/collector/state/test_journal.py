@@ -18,8 +18,9 @@ from collector.state.journal import Journal, Rules
 from collector.state.lock import Lock, LockedError
 from collector.state.past import ATTEMPTS_MAX, Past
 from collector.state.reading import found_in, read_file
-from collector.state.records import Gap, Kind, decoded, request_of
+from collector.state.records import Kind, Unwritten, decoded, request_of
 from collector.state.segment import Record
+from collector.telemetry.logs import captured
 from tests.collector.state.life import START, Clock
 
 BODY = b"b" * 20_000
@@ -125,6 +126,69 @@ def test_a_file_is_not_deleted_while_the_next_one_is_not_whole(
     assert found_in(tmp_path)[0].number == 1
 
 
+class Volume:
+    """A volume that is full once the files of a folder take so many bytes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, size: int) -> None:
+        self.folder = folder
+        self.size = size
+        self._writev = os.writev
+        monkeypatch.setattr(os, "writev", self._write)
+
+    def used(self) -> int:
+        return sum(file.stat().st_size for file in self.folder.glob("journal-*"))
+
+    def _write(self, fd: int, parts: tuple[bytes, ...]) -> int:
+        if self.used() + sum(map(len, parts)) > self.size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self._writev(fd, parts)
+
+
+def test_on_a_full_disk_the_oldest_files_go(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request finds room, as long as one fits by itself; what is left begins with a whole file, and it is told once."""
+    volume = Volume(monkeypatch, tmp_path, 500_000)
+    journal = journal_of(tmp_path, clock)
+    journal.rotated = lambda: journal.whole(clock.now)
+    with captured() as told:
+        for _ in range(200):
+            keep(journal)
+    assert volume.used() == journal.bytes <= volume.size
+    assert not journal.errors
+    assert journal.given_up > 0
+    assert [each["event"] for each in told] == ["journal_disk_full"]
+    past = Past(tmp_path)
+    past.look()
+    assert past.paths[0].number == found_in(tmp_path)[0].number > 1
+    assert records(tmp_path)[-1].payload.endswith(BODY)
+
+
+def test_what_does_not_fit_by_itself_is_refused(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record larger than the volume is refused, and the next smaller one is taken."""
+    Volume(monkeypatch, tmp_path, 300_000)
+    journal = journal_of(tmp_path, clock)
+    for _ in range(20):
+        keep(journal)
+    with pytest.raises(Refusal):
+        keep(journal, bytes(400_000))
+    assert journal.failing
+    keep(journal)
+    assert not journal.failing
+
+
+def test_the_bound_follows_from_the_volume(tmp_path: Path, clock: Clock) -> None:
+    """On a volume smaller than `bytes_max` the journal keeps to three quarters, in files that are small enough to go."""
+    rules = Rules(bytes_max=512 << 20)
+    assert rules.within(0) == rules
+    assert rules.within(1 << 40) == rules
+    small = rules.within(24 << 20)
+    assert small.bytes_max == 18 << 20
+    assert small.file_bytes == small.bytes_max // 16
+
+
 class Disk:
     """A disk that can be full."""
 
@@ -173,7 +237,7 @@ def test_a_journal_may_go_on_without_the_disk(
     disk.error = 0
     keep(journal, b"x", now=START + 3)
     gap, request = records(tmp_path)
-    assert decoded(gap.payload, Gap) == Gap(START + 1, 2)
+    assert decoded(gap.payload, Unwritten) == Unwritten(START + 1, 2)
     assert request_of(request.payload).body == b"x"
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import struct
+from zlib import crc32
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.state import segment
 from collector.state.segment import (
     HEAD_BYTES,
     HEADERS_BYTES,
@@ -88,15 +93,28 @@ def test_a_body_cannot_pass_for_a_record() -> None:
     assert payloads(bytes(wrong)) == [b"before", b"behind"]
 
 
-def test_other_versions_are_told_and_not_read() -> None:
-    """A file of a newer or an older version gives no record, and says which it is."""
-    for version, word in ((VERSION + 1, "newer"), (VERSION - 1, "older")):
-        header = new_header(1, 5)._replace(version=version)
-        data = header.pack() + head_of(header.mark, header.seed, 2, 1, 1, (b"x",)) + b"x"
-        (damage,) = read(data)
-        assert isinstance(damage, Damage)
-        assert word in damage.why
-        assert not damage.torn
+def test_a_newer_format_is_told_and_not_read() -> None:
+    """A file of a newer format gives no record, says which it is, and is not called damaged."""
+    header = new_header(1, 5)._replace(version=VERSION + 1)
+    data = header.pack() + head_of(header.mark, header.seed, 2, 1, 1, (b"x",)) + b"x"
+    (damage,) = read(data)
+    assert isinstance(damage, Damage)
+    assert (damage.newer, damage.torn, damage.bytes) == (True, False, len(data))
+    assert damage.why == "it is of format 3, and this program reads 1 and 2"
+
+
+def test_format_1_is_read() -> None:
+    """A file whose records have CRC-32, as the first versions wrote it, gives its records, and its damage is noticed."""
+    header = new_header(7, 1_000)._replace(version=1)
+    data = header.pack()
+    for number, payload in enumerate(PAYLOADS):
+        bare = struct.pack("<8sIB3xQ", header.salt[:8], len(payload), 2, 10 + number)
+        seed = int.from_bytes(header.salt[8:12], "little")
+        data += bare + struct.pack("<I", crc32(payload, crc32(bare, seed))) + payload
+    assert payloads(data) == list(PAYLOADS)
+    wrong = bytearray(data)
+    wrong[HEADERS_BYTES + 28] ^= 1
+    assert payloads(bytes(wrong)) == list(PAYLOADS[1:])
 
 
 def test_a_lost_header_is_told() -> None:
@@ -104,6 +122,20 @@ def test_a_lost_header_is_told() -> None:
     data, _ = journal()
     found = list(read(bytes(HEADERS_BYTES) + data[HEADERS_BYTES:]))
     assert found == [Damage(0, len(data), "no header of a journal")]
+
+
+@given(st.lists(st.binary(max_size=60)), st.binary(max_size=40), st.data())
+def test_pieces_make_no_difference(
+    made: list[bytes], noise: bytes, data: st.DataObject
+) -> None:
+    """However small the pieces are in which a file is read, it gives the same records and damages."""
+    whole, ends = journal(tuple(made))
+    at = data.draw(st.sampled_from([HEADERS_BYTES, *ends]))
+    mixed = whole[:at] + noise + whole[at + data.draw(st.integers(0, 9)) :]
+    expected = list(read(mixed))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segment, "PIECE_BYTES", data.draw(st.integers(1, 50)))
+        assert list(read(mixed)) == expected
 
 
 @given(st.binary(max_size=400), st.integers(0, 400), st.booleans())

@@ -30,7 +30,7 @@ ABOUT = About(
     at_ns=1_700_000_000_000_000_000,
     specs=b"specs",
     versions=[Version("rover 1", True, "rover.yaml", "document", b"id: rover", "2026-11-26")],
-    settings=b"settings",
+    settings={"history": "auto"},
     sessions=3,
     files=[(1, 5, True)],
 )
@@ -127,7 +127,12 @@ def test_no_damaged_file_is_used(whole: Path, data: st.DataObject) -> None:
     ("at", "raw", "why"),
     [
         (0, b"X", "it is no snapshot"),
-        (8, b"\x03", "it is of format 3, this program reads 2"),
+        (
+            8,
+            b"\x02",
+            "it is of format 2, of an earlier version of the program; this one reads 3",
+        ),
+        (8, b"\x04", "it is of format 4, of a newer version of the program; this one reads 3"),
         (30, b"\xff", "its head is damaged"),
     ],
 )

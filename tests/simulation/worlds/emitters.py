@@ -27,6 +27,7 @@ class Emission:
     Args:
         dialect: a key of `DIALECTS`.
         models: whether requests of models have spans, with their messages.
+        tools: whether calls of tools have spans.
         ids: where conversation ids are: on `all` spans, on those `above` tools, nowhere (`none`).
         failures: whether failed calls have status error (`status`), or only an MCP result (`result`).
         batch: seconds between two exports; 0 exports each span as it ends.
@@ -34,6 +35,7 @@ class Emission:
 
     dialect: str = "pydantic_ai"
     models: bool = True
+    tools: bool = True
     ids: str = "all"
     failures: str = "status"
     batch: float = 0.0
@@ -55,8 +57,10 @@ class Dialect:
 class Emitter:
     """Writes the conversations of one world."""
 
-    def __init__(self, emission: Emission, random: Random) -> None:
+    def __init__(self, emission: Emission, random: Random, within: Mapping[int, int]) -> None:
         self._emission = emission
+        self._within = within
+        self._ids: dict[int, int] = {}
         self._dialect = DIALECTS[emission.dialect]
         self._random = random
         self.spans: list[Span] = []
@@ -71,8 +75,9 @@ class Emitter:
     def _write_turn(self, of: Conversation, turn: Turn, heard: list[Message]) -> None:
         trace, root = self._random.getrandbits(128), self._random.getrandbits(63)
         for answer in turn.answers:
-            self._write_model(of, trace, root, answer, heard)
-            for call in answer.calls:
+            if not any(call.number in self._within for call in answer.calls):
+                self._write_model(of, trace, root, answer, heard)
+            for call in answer.calls if self._emission.tools else ():
                 self._write_call(of, trace, root, call)
         self._write_model(of, trace, root, None, heard, turn.end - 0.03)
         name, attributes = self._dialect.root()
@@ -101,9 +106,10 @@ class Emitter:
 
     def _write_call(self, of: Conversation, trace: int, root: int, call: Call) -> None:
         name, attributes = self._dialect.tool(call, result_of(call))
+        id_ = self._ids[call.number] = self._random.getrandbits(63)
+        parent = self._ids.get(self._within.get(call.number, 0), root)
         span = self._add(
-            of, name, attributes, "tool", trace, self._random.getrandbits(63), root,
-            call.start, call.end, above=False,
+            of, name, attributes, "tool", trace, id_, parent, call.start, call.end, above=False,
         )  # fmt: skip
         span.calls = [call]
         if call.failed and self._emission.failures == "status":

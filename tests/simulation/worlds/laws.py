@@ -48,7 +48,15 @@ def _check_spec(world: World, told: Told, document: Mapping[str, Any]) -> Iterab
         numbers = {call.number for call in conversation.calls()}
         lasting = {number: sure for number, sure in final.items() if number in numbers}
         yield from _sound(spec, conversation, truth, lasting)
-        yield from _not_silent(world, told, spec, conversation, truth, set(claims) & numbers)
+        folded = _without_steps(told, spec, conversation)
+        if len(lasting) + folded > truth.most:
+            what = (
+                f"{spec}, {conversation.id}: {len(lasting) + folded} harmful calls are certain"
+            )
+            yield Broken(FALSE_CERTAIN, f"{what}, {truth.most} are true")
+        yield from _not_silent(
+            world, told, spec, conversation, truth, set(claims) & numbers, folded
+        )
     yield from _sound_counts(world, told, spec, truths)
     yield from _sound_stream(world, told, spec, truths)
     yield from _stream_is_not_silent(told, spec)
@@ -76,16 +84,26 @@ def _claims(world: World, told: Told, spec: str, *, lasting: bool = False) -> di
 
 
 def _call_of(world: World, step: Step, taken: Iterable[int]) -> Call | None:
-    """The true call of a step, by its span; of several of a model's answer, the first of that tool."""
+    """The true call of a step, by its span; of several that a model asked for, by its id or its tool."""
     fitting = [
         call
         for span in world.spans
         if f"{span.id:016x}" == step["span_id"] and f"{span.trace:032x}" == step["trace_id"]
         for call in span.calls
     ]
-    of_tool = [call for call in fitting if call.tool == step["tool"]] or fitting
+    named = [call for call in world.calls() if call.id == step.get("call_id")]
+    of_tool = [call for call in fitting or named if call.tool == step["tool"]]
     free = [call for call in of_tool if call.number not in taken]
-    return next(iter(free or of_tool), None)
+    return next(iter(free or of_tool or fitting), None)
+
+
+def _without_steps(told: Told, spec: str, conversation: Conversation) -> int:
+    """Harmful calls of a conversation that has gone on after its end: they are counted, and no longer shown."""
+    return sum(
+        judged["harmful"] - sum(step["kind"] == "harmful" for step in judged["steps"])
+        for judged in told.judgements
+        if judged["spec"] == spec and judged["session"] == conversation.id
+    )
 
 
 # --- sound ----------------------------------------------------------------------------------------
@@ -193,18 +211,19 @@ def _is_true_page(
 def _not_silent(
     world: World, told: Told, spec: str, conversation: Conversation, truth: Truth,
     claims: set[int],
+    folded: int,
 ) -> Iterable[Broken]:  # fmt: skip
     of = f"{spec}, {conversation.id}"
     hidden = world.unseen | world.gone | world.vague
     plain = truth.without_order - hidden
     missed = plain - claims
-    if missed:
+    if len(missed) > folded:
         yield Broken(
             SILENT, f"{of}: #{min(missed)} is wrong in every order, and is not harmful"
         )
         return
     asked = truth.least - len(truth.harmful & world.gone)
-    if len(claims) >= asked or world.hides is Hides.UNTOLD:
+    if len(claims) + folded >= asked or world.hides is Hides.UNTOLD:
         return
     if world.hides is Hides.NOTHING:
         what = f"{of}: {len(claims)} harmful calls are certain, {truth.least} are true"

@@ -81,6 +81,13 @@ class _Process:
             self._pager.tick(self._now)
             self._pipeline.tick(self._now)
             self._monitor.tick(self._now)
+            self._deliver(self._monitor.news())
+
+    def was_down(self, since: float, until: float) -> None:
+        """A process with a journal goes on where its predecessor was, and knows when nobody received."""
+        self.tick(since)
+        self._now = unix_ns(until)
+        self._monitor.missed(unix_ns(since), self._now)
 
     def end(self, *, killed: bool) -> None:
         """Writes down what is told at the end."""
@@ -155,17 +162,22 @@ def run(world: World) -> Told:
     told = Told()
     starts = sorted(world.started)
     waiting = [each for each in requests(world.spans) if not _is_down(world, each.at)]
+    down = sorted(world.down)
     for number, started in enumerate(starts):
-        until = starts[number + 1] if number + 1 < len(starts) else None
+        until = starts[number + 1] if number + 1 < len(starts) else float("inf")
         process = _Process(world, started, told)
-        while waiting and (until is None or waiting[0].at < until):
+        while waiting and waiting[0].at < until:
             request = waiting.pop(0)
+            while down and down[0][1] <= request.at:
+                process.was_down(*down.pop(0))
             if request.at >= started:
                 process.receive(request)
-        if until is None:
+        if until == float("inf"):
+            for each in down:
+                process.was_down(*each)
             for seconds in _AFTERMATH:
                 process.tick(world.end() + seconds)
-        process.end(killed=until is not None)
+        process.end(killed=until != float("inf"))
     return told
 
 

@@ -33,6 +33,7 @@ class World:
         unseen: calls without a span of their own, of which models' spans tell, by number.
         gone: calls of which nothing that arrives tells.
         vague: calls whose arguments are not clear on the wire, by number.
+        within: calls that another call's tool makes, and that one, by number.
         late: whether spans come later than pages wait, with no sign that they will: pages may then be withdrawn.
         very_late: whether they come after the window: final counts, too, may then be wrong.
     """
@@ -48,6 +49,7 @@ class World:
     unseen: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)
     vague: set[int] = field(default_factory=set)
+    within: dict[int, int] = field(default_factory=dict)
     late: bool = False
     very_late: bool = False
     hides: Hides = Hides.NOTHING
@@ -57,6 +59,11 @@ class World:
 
     def tool_spans(self) -> list[Span]:
         return [span for span in self.spans if span.role == "tool"]
+
+    def some_tool_spans(self, random: Random, most: int) -> list[Span]:
+        """So many of them, or all; none where tools leave none."""
+        spans = self.tool_spans()
+        return random.sample(spans, min(len(spans), most))
 
     def end(self) -> float:
         """When all that arrives has arrived."""
@@ -89,7 +96,7 @@ def build(plan: Plan) -> World:
     wanted = {each.models for each in faults} - {None}
     world.emission.models = random.random() < 0.7 if not wanted else True in wanted
     _act(world, plan, [each for each in faults if each.stage <= Stage.EMISSION])
-    emitter = Emitter(world.emission, Random(plan.seed))
+    emitter = Emitter(world.emission, Random(plan.seed), world.within)
     for conversation in world.conversations:
         emitter.write(conversation)
     world.spans = emitter.spans

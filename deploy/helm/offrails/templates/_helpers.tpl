@@ -104,11 +104,18 @@ capabilities: {drop: [ALL]}
 {{- end -}}
 {{- if .Values.state.enabled -}}
 {{- $_ := set $given "OFFRAILS_STATE_DIR" "/var/lib/offrails/state" -}}
+{{- $_ := set $given "OFFRAILS_STATE_BYTES_MAX" (include "offrails.journalBytes" .) -}}
 {{- end -}}
 {{- if .Values.decide.enabled -}}
 {{- $_ := set $given "OFFRAILS_DECIDE" (ternary "127.0.0.1:4320" "0.0.0.0:4320" (eq .Values.mode "sidecar")) -}}
 {{- end -}}
 {{- toYaml (merge (dict) (.Values.env | default dict) $given) -}}
+{{- end -}}
+
+{{- /* Of the journal: three quarters of its volume, and no more than it takes by itself. The rest is for a snapshot. */ -}}
+{{- define "offrails.journalBytes" -}}
+{{- $unit := get (dict "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776) (regexFind "[MGT]i$" .Values.state.size) -}}
+{{- min 536870912 (div (mul 3 (int64 (regexFind "^[0-9]+" .Values.state.size)) (int64 $unit)) 4) -}}
 {{- end -}}
 
 {{- define "offrails.volumes" -}}

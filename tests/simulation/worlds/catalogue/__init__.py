@@ -36,12 +36,14 @@ FAULTS = CATALOGUE
 KNOWN_PAIRS = {
     frozenset(names.split(" + "))
     for names in (
-        "another_agent_in_the_trace + attributes_dropped",
-        "another_agent_in_the_trace + id_on_parents",
-        "another_agent_in_the_trace + no_id_but_history",
-        "attributes_dropped + one_request_a_turn",
+        # A verdict on a span that turns out to be a part of another one's call is not taken back.
+        "one_request_a_turn + told_twice",
+        # `certain_call` of a verdict that was told is not corrected when it turns out to be this call or an earlier one.
+        "arguments_twice_in_one_text + started_in_mid_session",
+        "failures_in_odd_results + lost_without_a_sign",
+        "arguments_under_two_conventions + provisional_then_final",
+        "failures_in_results + no_id_but_history",
+        "no_id_but_history + started_just_before",
         "ids_by_turn + started_in_mid_session",
-        "ids_by_turn + told_twice",
-        "made_again + started_in_mid_session",
     )
 }

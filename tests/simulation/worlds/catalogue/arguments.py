@@ -112,5 +112,15 @@ def odd_names(world: World, random: Random) -> None:
 @fault("B13d", Stage.SPANS, Hides.NOTHING)
 def crowded(world: World, random: Random) -> None:
     """The attributes of the call stand behind four thousand others."""
-    span = random.choice(world.tool_spans())
-    span.attributes = [(f"k{number}", number) for number in range(4_100)] + span.attributes
+    for span in world.some_tool_spans(random, 1):
+        span.attributes = [(f"k{number}", number) for number in range(4_100)] + span.attributes
+
+
+@fault("uncertainty.md: coverage", Stage.SPANS, Hides.NOTHING, models=False)
+def numbers_as_text(world: World, random: Random) -> None:
+    """Some numbers under a limit are written as text, and converted by the tool."""
+    for span in _some(world, random):
+        arguments = span.calls[0].arguments
+        if "n" in arguments:
+            text = json.dumps({**arguments, "n": str(arguments["n"])})
+            span.attributes = [(k, text if k in ARGUMENTS else v) for k, v in span.attributes]

@@ -52,7 +52,7 @@ def delayed(world: World, random: Random) -> None:
 def later_than_the_window(world: World, random: Random) -> None:
     """A tool's span comes 12 to 40 s late: the API is corrected, final counts are not."""
     world.late = world.very_late = True
-    for span in random.sample(world.tool_spans(), min(2, len(world.tool_spans()))):
+    for span in world.some_tool_spans(random, 2):
         span.sent += random.uniform(12, 40)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from tests.simulation.worlds.fault import Hides, Stage, fault
+from tests.simulation.worlds.spans import BEGIN
 from tests.simulation.worlds.world import World
 
 _OFFSETS = (1, 5, 30, 55, 59, 61, 63, 65, 70, 90, 300, 3600, 5 * 3600)
@@ -58,3 +59,18 @@ def clock_set_back(world: World, random: Random) -> None:
     moment = _a_moment(world, random) + ahead
     _move(world, ahead)
     _move(world, -by, since=moment)
+
+
+@fault("uncertainty.md: clocks", Stage.ARRIVAL, Hides.NOTHING)
+def millisecond_clock(world: World, random: Random) -> None:
+    """The clock tells whole milliseconds."""
+    for span in world.spans:
+        span.start, span.end = int(span.start * 1000) / 1000, int(span.end * 1000) / 1000
+
+
+@fault("uncertainty.md: clocks", Stage.ARRIVAL, Hides.ORDER, holds=False, shown_by=580_450)
+def no_times(world: World, random: Random) -> None:
+    """Some tool spans come without times."""
+    for span in world.tool_spans():
+        if random.random() < 0.3:
+            span.start = span.end = -BEGIN

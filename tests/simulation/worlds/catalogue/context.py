@@ -176,3 +176,23 @@ def _below_sub_agent(world: World, spans: list[Span], random: Random) -> None:
     for span in spans:
         span.parent = sub.id
     world.spans.append(sub)
+
+
+@fault("design: a turn is a trace", Stage.SPANS, Hides.NOTHING)
+def one_trace_for_all_turns(world: World, random: Random) -> None:
+    """All turns of a conversation are in one trace."""
+    traces: dict[str, int] = {}
+    for span in world.spans:
+        span.trace = traces.setdefault(span.conversation, span.trace)
+
+
+@fault("uncertainty.md: agent names", Stage.SPANS, Hides.NOTHING)
+def agent_named_last(world: World, random: Random) -> None:
+    """Only the agent's own span, which comes last, has its name."""
+    for span in world.spans:
+        if span.role != "root":
+            span.attributes = [
+                (k, v)
+                for k, v in span.attributes
+                if k not in {"gen_ai.agent.name", "ai.telemetry.functionId"}
+            ]

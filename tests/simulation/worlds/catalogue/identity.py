@@ -17,7 +17,7 @@ def executed_twice(world: World, random: Random) -> None:
     """Two workers take the same request of a model, and both execute it: equal ids, at the same time, under agents' spans
     of their own.
     """
-    for span in _some(world, random):
+    for span in world.some_tool_spans(random, random.choice([1, 2])):
         again = _execution(world, span, random, span.start + 0.001, span.end + 0.001)
         _answer_of(world, span.calls[0]).calls += again.calls
         _below_own_worker(world, again, random)
@@ -29,7 +29,7 @@ def told_twice(world: World, random: Random) -> None:
     """One execution has two spans of one instrumentation, under different parents, with equal ids and about the same
     times.
     """
-    for span in _some(world, random):
+    for span in world.some_tool_spans(random, random.choice([1, 2])):
         again = copy_of(
             span, id=random.getrandbits(63), start=span.start + 0.001, end=span.end - 0.001
         )
@@ -55,26 +55,69 @@ def _write_again(world: World, random: Random, *, same_trace: bool) -> None:
             world.spans.append(again)
 
 
-@fault("B9", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS, holds=False, shown_by=104_643)
+@fault("B9", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS)
 def made_again(world: World, random: Random) -> None:
     """An activity is executed once more after it has ended, with the same call id: two executions."""
-    for span in _some(world, random):
+    for span in world.some_tool_spans(random, 1):
         answer = _answer_of(world, span.calls[0])
         start = max(call.end for call in answer.calls) + 0.001
-        again = _execution(world, span, random, start, start + 0.005)
-        turn = next(t for c in world.conversations for t in c.turns if answer in t.answers)
-        turn.answers.insert(turn.answers.index(answer) + 1, Answer(again.calls))
+        _executed_after(world, answer, _execution(world, span, random, start, start + 0.005))
+
+
+def _executed_after(world: World, answer: Answer, again: Span) -> None:
+    turn = next(t for c in world.conversations for t in c.turns if answer in t.answers)
+    turn.answers.insert(turn.answers.index(answer) + 1, Answer(again.calls))
+
+
+@fault("B13d", Stage.SPANS, Hides.ORDER, holds=False, shown_by=787_416)
+def repeats_below_one_call(world: World, random: Random) -> None:
+    """A call encloses two to five equal calls, one after the other: all of them are made."""
+    for outer in world.some_tool_spans(random, 1):
+        answer = _answer_of(world, outer.calls[0])
+        count = random.choice([2, 3, 5])
+        long = (outer.end - outer.start) / (count + 1)
+        for place in reversed(range(count)):
+            start = outer.start + (place + 0.5) * long
+            again = _execution(world, outer, random, start, start + 0.8 * long)
+            again.parent, again.sent = outer.id, outer.sent - outer.end + again.end
+            _name(again, f"call_{random.getrandbits(32)}")
+            _executed_after(world, answer, again)
+
+
+@fault("B13d", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS, holds=False, shown_by=556_223)
+def equal_calls_without_parents(world: World, random: Random) -> None:
+    """A call is made three to five times at once, with one call id; the spans have no parents."""
+    for span in world.some_tool_spans(random, 1):
+        span.parent = 0
+        for place in range(random.choice([2, 4])):
+            start = span.start + (place + 1) * 0.001
+            again = _execution(world, span, random, start, span.end + (place + 1) * 0.001)
+            _answer_of(world, span.calls[0]).calls += again.calls
+
+
+@fault("security.md: id_reused", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS, models=False)
+def one_id_for_all_calls(world: World, random: Random) -> None:
+    """A framework gives all calls one id."""
+    for span in world.tool_spans():
+        _name(span, "call")
+
+
+def _name(span: Span, id_: str) -> None:
+    span.attributes = [(k, id_ if k in CALL_IDS else v) for k, v in span.attributes]
 
 
 @fault("B9", Stage.SPANS, Hides.ORDER, models=False)
 def ids_by_turn(world: World, random: Random) -> None:
     """Call ids are numbered anew in each turn (local models): equal ids are different calls."""
-    for root in [span for span in world.spans if span.role == "root"]:
-        tools = [s for s in world.tool_spans() if s.trace == root.trace]
-        for number, span in enumerate(sorted(tools, key=lambda s: s.start)):
-            span.attributes = [
-                (k, f"call_{number}" if k in CALL_IDS else v) for k, v in span.attributes
-            ]
+    for conversation in world.conversations:
+        for turn in conversation.turns:
+            numbers = {
+                c.number: n for n, c in enumerate(c for a in turn.answers for c in a.calls)
+            }
+            for span in world.tool_spans():
+                number = numbers.get(span.calls[0].number)
+                if number is not None:
+                    _name(span, f"call_{number}")
 
 
 @fault("B9", Stage.SPANS, Hides.ORDER, holds=False, shown_by=662_028)
@@ -126,11 +169,6 @@ def _through_mcp(world: World, random: Random, *, version: str, trips: object) -
             if trip + 1 < count:
                 server.status = 0
             world.spans += [client, server]
-
-
-def _some(world: World, random: Random) -> list[Span]:
-    spans = world.tool_spans()
-    return random.sample(spans, min(len(spans), random.choice([1, 2])))
 
 
 def _execution(world: World, span: Span, random: Random, start: float, end: float) -> Span:

@@ -66,6 +66,42 @@ def restarted_and_retried(world: World, random: Random) -> None:
             span.sent = ended + random.uniform(0, 3)
 
 
+@fault("B5", Stage.PROCESS, Hides.ORDER)
+def down_and_lost(world: World, random: Random) -> None:
+    """The process is down for a while, and goes on from its journal; what came meanwhile is lost."""
+    world.complete = False
+    begun, ended = _down(world, random)
+    _lose_before(world, begun, ended)
+
+
+@fault("B5", Stage.PROCESS, Hides.ORDER)
+def down_and_retried(world: World, random: Random) -> None:
+    """The same; senders send again what was not taken."""
+    world.late = True
+    begun, ended = _down(world, random)
+    for span in world.spans:
+        if begun <= span.sent < ended:
+            span.sent = ended + random.uniform(0, 3)
+
+
+def _down(world: World, random: Random) -> tuple[float, float]:
+    begun = _between_calls(world, random)
+    ended = begun + random.choice([0.1, 0.8, 5.0, 60.0])
+    world.down.append((begun, ended))
+    return begun, ended
+
+
+@fault("uncertainty.md: sessions that go on", Stage.ARRIVAL, Hides.NOTHING)
+def resumed_after_its_end(world: World, random: Random) -> None:
+    """A conversation rests for longer than sessions live, and goes on."""
+    by = random.uniform(1900, 7200)
+    for conversation in world.conversations:
+        since = max(turn.start for turn in conversation.turns) - 0.001
+        for span in world.spans:
+            if span.conversation == conversation.id and span.start >= since:
+                span.start, span.end, span.sent = span.start + by, span.end + by, span.sent + by
+
+
 def _lose_before(world: World, begun: float, ended: float) -> None:
     lost = [span for span in world.spans if begun <= span.sent < ended]
     world.gone |= {call.number for span in lost if span.role == "tool" for call in span.calls}

@@ -11,7 +11,7 @@ from tests.simulation.worlds.world import World, copy_of
 
 def _fail_some(world: World, random: Random) -> None:
     for call in world.calls():
-        if random.random() < 0.3:
+        if world.emission.tools and random.random() < 0.3:
             call.failed = True
 
 
@@ -34,15 +34,32 @@ def client_tool_unanswered(world: World, random: Random) -> None:
 
 
 def _without_spans(world: World, random: Random) -> None:
-    tool = random.choice(sorted({call.tool for call in world.calls()}))
+    tool = random.choice(sorted({call.tool for call in world.calls()} or {""}))
     gone = {call.number for call in world.calls() if call.tool == tool}
     world.unseen |= gone
     world.spans = [s for s in world.spans if s.role != "tool" or s.calls[0].number not in gone]
 
 
-@fault("B8", Stage.EMISSION, Hides.NOTHING, holds=False, shown_by=484_999)
+@fault(
+    "B8",
+    Stage.EMISSION,
+    Hides.NOTHING,
+    dialects=("vercel_ai", "google_adk"),
+)
 def failures_in_results(world: World, random: Random) -> None:
-    """Some tools fail; only the MCP result that the framework hands through says so (`isError: true`)."""
+    """Some tools fail; only the MCP result, which these frameworks hand through, says so (`isError: true`)."""
+    world.emission.failures = "result"
+    _fail_some(world, random)
+
+
+@fault(
+    "B8",
+    Stage.EMISSION,
+    Hides.ORDER,
+    dialects=("pydantic_ai", "openinference"),
+)
+def failures_in_odd_results(world: World, random: Random) -> None:
+    """The same of frameworks that do not hand MCP's results through: a tool of the user's does."""
     world.emission.failures = "result"
     _fail_some(world, random)
 
@@ -153,3 +170,34 @@ def _chain(world: World, random: Random) -> None:
 @fault("B7", Stage.EMISSION, Hides.NOTHING, models=False)
 def no_model_spans(world: World, random: Random) -> None:
     """Only agents and tools have spans."""
+
+
+@fault("README: what models ask for", Stage.RUN, Hides.ORDER, models=True)
+def no_tool_spans(world: World, random: Random) -> None:
+    """Tools leave no spans at all: only requests of models are on the wire. No tool fails."""
+    for call in world.calls():
+        call.failed = False
+    _no_spans_of_tools(world)
+
+
+@fault("B8", Stage.RUN, Hides.ORDER, models=True, holds=False, shown_by=97_416)
+def no_tool_spans_and_failures(world: World, random: Random) -> None:
+    """The same; that a tool has failed stands only in what the model is given next."""
+    _no_spans_of_tools(world)
+
+
+def _no_spans_of_tools(world: World) -> None:
+    world.complete, world.emission.tools = False, False
+    world.within.clear()
+    world.unseen |= {call.number for call in world.calls()}
+
+
+@fault("uncertainty.md: overlapping calls", Stage.RUN, Hides.NOTHING)
+def calls_within_calls(world: World, random: Random) -> None:
+    """A tool is an agent itself: the next call of the run is made by it, below its span."""
+    for conversation in world.conversations:
+        for turn in conversation.turns:
+            for outer, inner in zip(turn.answers[::2], turn.answers[1::2], strict=False):
+                if len(outer.calls) == len(inner.calls) == 1 and world.emission.tools:
+                    outer.calls[0].end = inner.calls[0].end + 0.001
+                    world.within[inner.calls[0].number] = outer.calls[0].number

@@ -1,0 +1,108 @@
+"""What a snapshot keeps: state, and nothing that follows from settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.app.service import App
+from collector.app.snapshot_layout import LAYOUT, judging
+from collector.config.settings import (
+    Alerts,
+    Decide,
+    Receiver,
+    Sessions,
+    Settings,
+    State,
+    Webhook,
+)
+from monitor.limits import SECOND
+
+PLAIN = (int, float, str, bytes, bool, type(None), tuple, frozenset)
+RANDOM = "seed"
+"""A field of decided calls that differs from process to process, and has to go on."""
+
+CHANGED: dict[str, dict[str, Any]] = {
+    "alerts": {
+        "alerts": Alerts(
+            webhook=Webhook(url="http://127.0.0.1:9"),
+            settle_seconds=9.0,
+            repeat_seconds=99.0,
+            pages_per_minute=7,
+            resolve_seconds=9_999.0,
+            queue=77,
+            joined="page",
+        )
+    },
+    "bounds": {
+        "sessions": Sessions(
+            max=777, max_bytes=7_777_777, max_argument_bytes=777_777, max_span_bytes=7_777_777
+        )
+    },
+    "pairs": {"metrics_pairs_max": 77},
+    "decide": {"decide": Decide(confirm_seconds=7.0)},
+    "log": {"log_level": "debug"},
+    "stop": {"drain_seconds": 1.0, "last_scrape_seconds": 20.0},
+    "state": {"state": State(dir=Path("elsewhere"), snapshot_seconds=5.0)},
+}
+
+
+def settings(folder: Path, **changes: Any) -> Settings:
+    given: dict[str, Any] = {
+        "receiver": Receiver(grpc="off", http="off"),
+        "metrics": "off",
+        "admin": "off",
+        "alerts": Alerts(webhook=Webhook(url="http://127.0.0.1:9")),
+        **changes,
+        "state": State(dir=folder),
+    }
+    return Settings(**given)
+
+
+def fields(folder: Path, **changes: Any) -> dict[tuple[str, str, str], object]:
+    """The plain values in the parts of a service that has just been made: path, class and field of each."""
+    app = App(settings(folder, **changes), (), clock=lambda: SECOND, steady=lambda: SECOND)
+    assert app._state is not None
+    found: dict[tuple[str, str, str], object] = {}
+    for path, each in app._state.snapshots._known.items():
+        cls = type(each)
+        if LAYOUT.is_record(cls):
+            for name in LAYOUT.kept(cls, each):
+                value = getattr(each, name, None)
+                if isinstance(value, PLAIN) and name != RANDOM:
+                    found[path, f"{cls.__module__}.{cls.__qualname__}", name] = value
+    app._state.journal.release()
+    return found
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_what_follows_from_settings_is_not_taken_from_a_snapshot(
+    what: str, tmp_path: Path
+) -> None:
+    """Where a setting that a snapshot does not depend on makes a difference to a part, the part keeps its own value."""
+    before = fields(tmp_path / "a")
+    after = fields(tmp_path / "b", **CHANGED[what])
+    differing = {key for key in before if before[key] != after[key]}
+    assert not [key for key in differing if key[2] not in LAYOUT.own.get(key[1], ())]
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_settings_that_judge_nothing_keep_the_snapshot(what: str, tmp_path: Path) -> None:
+    """The log level, receivers of alerts, bounds and paths are nothing that a snapshot depends on."""
+    assert judging(settings(tmp_path)) == judging(settings(tmp_path, **CHANGED[what]))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"history": "complete"},
+        {"show_arguments": True},
+        {"sessions": Sessions(window_seconds=1.0)},
+        {"sessions": Sessions(id_attributes=("my.id",))},
+    ],
+)
+def test_settings_that_judge_do_not(changed: dict[str, Any], tmp_path: Path) -> None:
+    """With another window, another source of session ids or another history, a snapshot says what else."""
+    assert judging(settings(tmp_path)) != judging(settings(tmp_path, **changed))

@@ -1,0 +1,127 @@
+"""What earlier versions have left on the disk is read by this one: their sessions go on, and nothing is called damaged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.app.service import App
+from collector.telemetry.logs import captured
+from monitor.limits import SECOND
+from monitor.spec.compiler.compile import compile_text
+from tests.collector.state.life import Life
+from tests.upgrades.make import FIELDS, FOLDERS, SPEC, request_of
+
+NAMES = sorted(path.name for path in FOLDERS.iterdir())
+EVENTS = {
+    "journal_damaged",
+    "journal_torn",
+    "journal_of_newer_version",
+    "journal_record_failed",
+}
+
+
+def life_after(name: str, folder: Path, later_ns: int = SECOND) -> tuple[Life, dict[str, Any]]:
+    """A service on a copy of a folder, so long after it was stopped, and what was known then."""
+    shutil.copytree(FOLDERS / name, folder)
+    about: dict[str, Any] = json.loads((folder / "about.json").read_text())
+    spec, findings = compile_text(SPEC, "specs/shop.yaml")
+    assert spec is not None, findings
+    life = Life(folder, [spec], now=about["stopped_ns"] + later_ns, history="complete")
+    return life, about["sessions"]
+
+
+def judged(app: App) -> dict[str, dict[str, Any]]:
+    """What is compared of each session."""
+    return {
+        each["session"]: {name: each[name] for name in FIELDS}
+        for each in app.monitor.judgements()
+    }
+
+
+async def send(life: Life, session: str, *tools: str) -> None:
+    body = request_of(session, tools, life.clock.now)
+    # Other ids than those of its first calls.
+    body = body.replace(b'"spanId": "00', b'"spanId": "10').replace(
+        b'"traceId": "00', b'"traceId": "10'
+    )
+    await life.app.export.ingest("traces", body, "json", "http_json", None)
+
+
+def test_there_are_enough() -> None:
+    """Three earlier versions at least have a folder here; each release adds one."""
+    assert len(NAMES) >= 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_sessions_go_on(name: str, tmp_path: Path) -> None:
+    """Every session is what the earlier version said of it; the right next call is right, and counters go on."""
+
+    async def run() -> None:
+        life, known = life_after(name, tmp_path / "state")
+        with captured() as told:
+            await life.start()
+        assert not EVENTS & {each["event"] for each in told}
+        assert judged(life.app) == known
+        await send(life, "goes-on", "pay")
+        assert judged(life.app)["goes-on"]["harmful"] == known["goes-on"]["harmful"] == 0
+        assert life.app._stats.spans["http_json", "accepted"] == 1 + sum(
+            each["calls"] for each in known.values()
+        )
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_read_once_more(name: str, tmp_path: Path) -> None:
+    """After this version has gone on with it, and is killed, the next start finds all of it."""
+
+    async def run() -> None:
+        life, known = life_after(name, tmp_path / "state")
+        await life.start()
+        life.pass_to(life.clock.now + 2 * SECOND)
+        life.snapshot()
+        await life.restart()
+        assert judged(life.app) == known
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_after_a_long_pause_no_harm_is_false(name: str, tmp_path: Path) -> None:
+    """A session whose first calls may have been made in an upgrade of five minutes does no harm for certain."""
+
+    async def run() -> None:
+        life, known = life_after(name, tmp_path / "state", 300 * SECOND)
+        await life.start()
+        assert judged(life.app) == known
+        await send(life, "seen-late", "pay")
+        assert judged(life.app)["seen-late"]["harmful"] == 0
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_snapshot_of_another_format_is_refused_by_name(name: str, tmp_path: Path) -> None:
+    """The log says of which format an earlier version's snapshot is; nothing of it is used."""
+    snapshots = list((FOLDERS / name).glob("snapshot-*"))
+
+    async def run() -> list[str]:
+        life, _ = life_after(name, tmp_path / "state")
+        with captured() as told:
+            await life.start()
+        return [each["reason"] for each in told if each["event"] == "snapshot_not_used"]
+
+    reasons = asyncio.run(run())
+    formats = [int.from_bytes(path.read_bytes()[8:10], "little") for path in snapshots]
+    old = [each for each in formats if each < 3]
+    assert len(reasons) == len(old)
+    assert all(
+        f"of format {each}, of an earlier version" in reason
+        for each, reason in zip(old, reasons, strict=True)
+    )
