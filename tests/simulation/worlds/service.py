@@ -100,7 +100,7 @@ class _Process:
             if name == "offrails_harmful_calls_total":
                 spec = labels["spec"]
                 self._told.finals[spec] = self._told.finals.get(spec, 0) + int(value)
-            elif name in _TELLING and value:
+            elif name in TELLING and value:
                 self._told.reasons[name] = self._told.reasons.get(name, 0) + int(value)
         for reason, count in _coverage(self._stats).items():
             self._told.reasons[reason] = self._told.reasons.get(reason, 0) + count
@@ -120,7 +120,7 @@ class _Process:
 
 
 # Families that tell of harm that is not certain, or of calls that were not judged as they were made.
-_TELLING = {
+TELLING = {
     "offrails_possible_harm_total",
     "offrails_sessions_joined_total",
     "offrails_sessions_resumed_total",

@@ -11,7 +11,7 @@ It was written without reading the code that it tests. It assumes, beside what d
   nothing on the wire that says that they will (no missing parent), may withdraw a page; those that come after the
   window (10 s) may contradict a final count.
 - Harm is told by a possible harm, by any reason of `offrails_coverage_total` but `duplicate`, `no_dialect`,
-  `control` and `arguments_late`, or by a counter of `service._TELLING`.
+  `control` and `arguments_late`, or by a counter of `service.TELLING`.
 - Harm of a call of which nothing arrives is not asked for.
 - A clock that is set back by less than the window looks like spans that come late: that is not asked for.
 """
