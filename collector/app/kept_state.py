@@ -256,6 +256,11 @@ class KeptState:
         """The wall clock was set."""
         self.journal.try_append(Kind.CLOCK, now, encoded(by))
 
+    async def before_close(self) -> None:
+        """The receivers are about to close: does what may take long while they are open."""
+        await self.snapshots.take_last()
+        await self.journal.sync()
+
     def stop(self, now: int) -> None:
         """Nothing more is received. A service that never came so far leaves the journal as it was."""
         if self._recovery is not None:

@@ -117,6 +117,7 @@ async def _serve(fit: Fitted, loaded: Loaded, redaction: Redaction) -> int:
     await stop.wait()
     await app.stop()
     logs.log.info("stopped")
+    gc_tuning.keep_for_ever(app)
     return 0
 
 

@@ -748,7 +748,7 @@ class App:
     async def _before_close(self) -> None:
         """Waits until the next process can go on, or until pages have left and counters are scraped."""
         if self._state is not None:
-            await self._state.snapshots.take_last()
+            await self._state.before_close()
             return
         self._is_last = True
         await asyncio.gather(

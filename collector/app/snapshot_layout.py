@@ -9,13 +9,12 @@ import msgspec
 
 from collector.config.settings import Settings
 from monitor.object_graph import Change, Layout
-from monitor.session.session_codec import STILL
+from monitor.session.session_codec import CHANGES, STILL
 
 __all__ = ["JUDGING", "LAYOUT", "judging"]
 
-CHANGES: Final[Mapping[str, tuple[Change, ...]]] = {}
-"""What has changed in kept classes since format 3: one entry a class, one `Change` a version. Without it, a snapshot of
-before is refused by name, and the journal is judged again."""
+_CHANGES: Final[Mapping[str, tuple[Change, ...]]] = {}
+"""What has changed in kept classes of this package since snapshots of format 3, as `CHANGES` has it for the library's."""
 
 LAYOUT: Final = Layout(
     packages=("monitor", "collector"),
@@ -61,7 +60,7 @@ LAYOUT: Final = Layout(
         "monitor.aggregate.totals.Totals": ("_hold_ns", "_pairs_max"),
         "monitor.session.table.Table": ("bytes_max", "sessions_max", "tombstones_max"),
     },
-    changes=CHANGES,
+    changes={**CHANGES, **_CHANGES},
 )
 
 

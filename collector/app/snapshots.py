@@ -210,7 +210,7 @@ class Snapshots:
             self._skip("a session is under a version of a spec that was replaced long ago")
         else:
             if code == FULL:
-                self._journal.give_up_oldest()  # so that the next one has room
+                self._journal.make_room()
             is_refused = code in (FULL, REFUSED)
             self._fail(
                 "the disk refuses it" if is_refused else f"its process ended with {code}"

@@ -249,6 +249,16 @@ class Journal:
         """The place of the record to come, if it goes to the newest file."""
         return place_of(self._number, 0) if self._file is None else self._file.end
 
+    async def sync(self) -> None:
+        """Brings to the disk what is written so far, beside the event loop: little is left for `close` then."""
+        if self._file is not None:
+            with suppress(OSError):
+                fd = os.dup(self._file.fd)
+                try:
+                    await asyncio.to_thread(os.fdatasync, fd)
+                finally:
+                    os.close(fd)
+
     async def close(self) -> None:
         """Writes no more."""
         if self._syncing is not None:
@@ -513,6 +523,12 @@ class Journal:
                 bytes=self.bytes,
             )
         return True
+
+    def make_room(self) -> None:
+        """A snapshot does not fit beside it: the oldest files go, and from now on it keeps to a file less."""
+        self.give_up_oldest()
+        most = max(FILES * FILE_BYTES_MIN, self.rules.bytes_max - self.rules.file_bytes)
+        self.rules = self.rules._replace(bytes_max=min(self.rules.bytes_max, most))
 
     def _delete(self, gone: int) -> None:
         """Deletes so many of the oldest files."""

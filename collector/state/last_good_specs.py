@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import Final
 
 import msgspec
@@ -87,6 +88,8 @@ class LastGoodSpecs:
             ValueError: it is damaged, or one of the specs cannot be compiled any more.
         """
         try:
+            if not S_ISREG(self.file.stat().st_mode):  # a fifo would be waited for, for ever
+                raise ValueError("it is not a file")
             with self.file.open("rb") as stream:
                 raw = stream.read(_BYTES_MAX + 1)
         except FileNotFoundError:

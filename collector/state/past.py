@@ -210,6 +210,8 @@ class Past:
             self.done()
             return False
         with suppress(OSError):  # a full disk keeps nobody from starting
+            if not file.is_file():  # a fifo would be waited for, for ever
+                file.unlink(missing_ok=True)
             file.write_text(str(before + 1))
         return True
 

@@ -7,8 +7,8 @@ numbers that processes give in the order of arrival (of tools in steps, of unkno
 Invariants:
 
 - `to_bytes` changes nothing.
-- Bytes are read only by the same version of the program, under the same specs. Else a class or a judge may mean
-  something else.
+- Bytes are read only where each class has the fields that were written, or `CHANGES` says what has changed since, and
+  under the same specs. Else a class or a judge may mean something else.
 
 Example: in one process, `scan` is tool 7. In the other, 7 is `move` and `scan` is 3. The bytes say that 7 is `scan`, so the
 steps that are read have 3.
@@ -16,20 +16,29 @@ steps that are read have 3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
 import msgspec
 
 from monitor.aggregate.totals import NO_SHARE
-from monitor.object_graph import Kind, Layout, UnkeptError, finished, fixtures, read, write
+from monitor.object_graph import (
+    Change,
+    Kind,
+    Layout,
+    UnkeptError,
+    finished,
+    fixtures,
+    read,
+    write,
+)
 from monitor.session.judge import Judge
 from monitor.session.session import Session
 from monitor.session.spec_binding import SpecBinder, document_of
 from monitor.session.tool_names import Names
 
-__all__ = ["FORMAT", "STILL", "Parting", "SessionCodec"]
+__all__ = ["CHANGES", "FORMAT", "STILL", "Parting", "SessionCodec"]
 
 FORMAT: Final = 1
 _CHECKSUM_BYTES: Final = 8
@@ -42,6 +51,10 @@ STILL: Final = (
     "monitor.scores.running.Goldens",
 )
 """What follows from specs and settings: both processes have it."""
+CHANGES: Final[Mapping[str, tuple[Change, ...]]] = {}
+"""What has changed in kept classes of the library since bytes of format 1 and snapshots of format 3: one entry a class, one
+`Change` a version. Without one, bytes that were written before are refused by name; a snapshot is not used then, and the
+journal is judged again."""
 _FOUND: Final = Layout(("monitor",), ("monitor.",), STILL, {}, {})
 """Judges are looked into, for what sessions refer to."""
 _LAYOUT: Final = _FOUND._replace(
@@ -64,6 +77,7 @@ _LAYOUT: Final = _FOUND._replace(
             "sampled": bool,
         },
     },
+    changes=CHANGES,
 )
 
 
@@ -72,6 +86,7 @@ class _Packed(msgspec.Struct, array_like=True):
 
     format: int
     program: str
+    """The version that wrote them, for people."""
     specs: bytes
     blocks: list[tuple[int, bytes]]
 
@@ -144,7 +159,7 @@ class SessionCodec:
             data: of a process that is trusted.
 
         Raises:
-            UnkeptError: they are damaged, not from the same version of the program, or were under other specs.
+            UnkeptError: they are damaged, of a version of the program whose classes are others, or were under other specs.
         """
         if data[:_CHECKSUM_BYTES] != _checksum(data[_CHECKSUM_BYTES:]):
             raise UnkeptError("they are damaged")
@@ -152,11 +167,18 @@ class SessionCodec:
             packed = msgspec.msgpack.decode(data[_CHECKSUM_BYTES:], type=_Packed)
         except msgspec.MsgspecError as problem:  # of another format
             raise UnkeptError(str(problem)) from None
-        if (packed.format, packed.program) != (FORMAT, self._program):
-            raise UnkeptError(f"they are of version {packed.program} of the program")
+        if packed.format != FORMAT:
+            raise UnkeptError(
+                f"they are of format {packed.format}, and this program reads {FORMAT}"
+            )
         if packed.specs != self._specs:
             raise UnkeptError("they are under other specs")
-        graph = self._read(packed.blocks)
+        try:
+            graph = self._read(packed.blocks)
+        except UnkeptError as problem:
+            raise UnkeptError(
+                f"they are of version {packed.program} of the program: {problem}"
+            ) from None
         for each in graph.parting:
             self._renumber(each.session, graph)
         return graph.parting

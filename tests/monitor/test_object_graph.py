@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from monitor.object_graph import (
     Block,
+    Change,
     Kind,
     Layout,
     UnkeptError,
@@ -261,3 +262,118 @@ def test_a_file_names_no_code(kind: Kind) -> None:
     wrong = [*blocks[:-1], Block(kind, pickle.dumps(Evil())), blocks[-1]]
     with pytest.raises(UnkeptError, match=r"names builtins\.eval|builtins\.eval is not ours"):
         Process().read(wrong)
+
+
+# --- classes that have changed since -------------------------------------------------------------
+
+
+class Before:
+    """A class as it was."""
+
+    __slots__ = ("gone", "stays")
+
+    def __init__(self, stays: int) -> None:
+        self.gone = "old"
+        self.stays = stays
+
+
+class After:
+    """The same class in the next version of the program."""
+
+    __slots__ = ("new", "stays")
+
+
+class Swapped(NamedTuple):
+    """A pair whose fields have changed places since."""
+
+    right: Any
+    left: Any
+
+
+class Longer(NamedTuple):
+    """A pair that has a third field since."""
+
+    left: Any
+    right: Any
+    more: int = 3
+
+
+CHANGE = Change(added={"new": list}, dropped=("gone",))
+
+
+def _as(there: type, here: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on, the class that was written is another one."""
+    here.__qualname__ = there.__qualname__
+    monkeypatch.setitem(globals(), there.__name__, here)
+
+
+def _read_again(blocks: list[Block], layout: Layout) -> Any:
+    return finished(
+        read(lambda kind: [b.payload for b in blocks if b.kind == kind], {}, layout)
+    )
+
+
+def test_a_class_that_has_changed_is_read_as_its_change_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """New fields are made, those that are gone are passed over, all others are as they were written."""
+    blocks = list(write({}, LAYOUT, [Before(number) for number in range(5)]))
+    _as(Before, After, monkeypatch)
+    found = _read_again(blocks, LAYOUT._replace(changes={f"{HERE}Before": (CHANGE,)}))
+    assert [(each.stays, each.new) for each in found] == [(number, []) for number in range(5)]
+    assert found[0].new is not found[1].new
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ((), "Before had other fields: gone, new"),
+        ((Change(dropped=("gone",)),), "Before had other fields: new"),
+        ((CHANGE, Change(refused="it means something else")), "it means something else"),
+    ],
+)
+def test_a_class_that_has_changed_is_never_read_as_something_else(
+    changes: tuple[Change, ...], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a change that says how, it is refused by name."""
+    blocks = list(write({}, LAYOUT, [Before(1)]))
+    _as(Before, After, monkeypatch)
+    with pytest.raises(UnkeptError, match=why):
+        _read_again(blocks, LAYOUT._replace(changes={f"{HERE}Before": changes}))
+
+
+def test_a_newer_class_is_refused_by_name() -> None:
+    """What a later version of a class has written, an earlier one does not read."""
+    later = LAYOUT._replace(changes={f"{HERE}Node": (Change(),)})
+    blocks = list(write({}, later, [Node(1)]))
+    with pytest.raises(UnkeptError, match="Node is of version 1, which is newer"):
+        _read_again(blocks, LAYOUT)
+
+
+def test_names_of_tuples_are_held_to_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A field with a default may have come since; fields that have changed places are refused."""
+    blocks = list(write({}, LAYOUT, [Pair(1, 2)]))
+    with monkeypatch.context() as patch:
+        _as(Pair, Longer, patch)
+        assert _read_again(blocks, LAYOUT) == [(1, 2, 3)]
+    _as(Pair, Swapped, monkeypatch)
+    with pytest.raises(UnkeptError, match="Pair had other fields"):
+        _read_again(blocks, LAYOUT)
+
+
+def test_parts_keep_what_follows_from_settings() -> None:
+    """A field that is a part's own stays what it is in the process that reads."""
+    there, here = Part(_nothing), Part(_nothing)
+    there.number, here.number = 7, 8
+    there.nodes.append(Node(1))
+    layout = LAYOUT._replace(own={f"{HERE}Part": ("number",)})
+    known = {"part": there, "function": _nothing}
+    blocks = list(write(known, layout))
+    finished(
+        read(
+            lambda kind: [b.payload for b in blocks if b.kind == kind],
+            {"part": here, "function": _nothing},
+            layout,
+        )
+    )
+    assert (here.number, len(here.nodes)) == (8, 1)

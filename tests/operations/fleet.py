@@ -111,10 +111,22 @@ class Monitor:
         ).wait_ready()
         return self.service
 
-    def restart(self) -> None:
-        """A rollout: it stops in order, and another one begins."""
+    def restart(self, whilst: Callable[[], int]) -> None:
+        """A rollout: it stops in order, and another one begins.
+
+        Args:
+            whilst: sends a session, and gives the status. It is taken after SIGTERM, until the last scrape has come.
+        """
+        self.service.process.terminate()
+        eventually(lambda: self.service.get("/-/ready").status == 503)
+        assert whilst() == 200
         assert self.service.stop() == 0
         self.start()
+
+    def delete_journal(self) -> None:
+        """Somebody deletes the files of its journal."""
+        for file in Path(self._variables["OFFRAILS_STATE_DIR"]).glob("journal-*"):
+            file.unlink()
 
     def freeze(self, *, frozen: bool) -> None:
         """Stops its process where it is, or lets it go on."""
@@ -226,12 +238,13 @@ class Fleet:
             tokens.write_text("farm:farm\nnoisy:noisy\n")
             tokens.chmod(0o600)
             settings |= {
+                "OFFRAILS_LAST_SCRAPE_SECONDS": "5",
                 "OFFRAILS_ALERTS_WEBHOOK_URL": self.hook.url,
                 "OFFRAILS_RECEIVER_AUTH_BEARER_TOKENS_FILE": str(tokens),
                 "OFFRAILS_RECEIVER_AUTH_BEARER_LIMITS_REQUESTS_PER_SECOND": "10",
             }
-        if name == "sidecar-b":
-            settings["OFFRAILS_STATE_DIR"] = str(self._folder / "journal")
+        else:
+            settings["OFFRAILS_STATE_DIR"] = str(self._folder / f"journal-{name}")
         (self._folder / name).mkdir()
         specs = paging_specs(self._folder / name)
         (specs / "watched.yaml").write_text(_WATCHED)

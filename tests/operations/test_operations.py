@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.service import eventually, request
-from tests.end_to_end.traffic import Rover, as_json
+from tests.end_to_end.traffic import GOLDEN, Rover, as_json
 from tests.operations.fleet import MINUTE, Agent, Fleet, pause
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_500)]
@@ -72,8 +72,8 @@ def test_half_an_hour(fleet: Fleet) -> None:
     first.start()
     fleet.wait_over("AgentMonitorDown", first.instance, MINUTE + slack())
 
-    # A rollout loses nothing, and tells nothing.
-    gateway.restart()
+    # A rollout loses nothing, and tells nothing: spans are taken until the process is about to end.
+    gateway.restart(whilst=lambda: apple.run(*GOLDEN))
     pause(2)
 
     # A monitor that hangs is one that is down.
@@ -81,6 +81,11 @@ def test_half_an_hour(fleet: Fleet) -> None:
     told("AgentMonitorDown", second.instance, 2 + 10 / 60)
     second.freeze(frozen=False)
     fleet.wait_over("AgentMonitorDown", second.instance, MINUTE + slack())
+
+    # Somebody deletes the files of a journal: it is told, and another file is begun.
+    first.delete_journal()
+    told("AgentMonitorJournalFailing", first.instance, 5 / MINUTE)
+    assert elm.send(as_json(Rover("", 2).call("move", {}).spans)) == 200
 
     # A sender whose spans cannot be read, and one that sends too much.
     spans = Rover("", 1).call("move", {}).spans
@@ -101,7 +106,7 @@ def test_half_an_hour(fleet: Fleet) -> None:
 
     # The disk of a journal is full: its requests are refused, and it goes on once there is room.
     second.fill_disk(full=True)
-    told("AgentMonitorJournalFailing", second.instance)
+    told("AgentMonitorJournalRefusing", second.instance, 1)
     assert second.service.metric("offrails_journal_failing") == 1
     second.fill_disk(full=False)
     eventually(lambda: second.service.metric("offrails_journal_failing") == 0)

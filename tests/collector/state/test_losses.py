@@ -98,6 +98,7 @@ def test_a_fifo_in_the_folder_keeps_nobody_waiting(tmp_path: Path) -> None:
         os.mkfifo(numbered(tmp_path, 5_000))
         fifo = tmp_path / f"snapshot-{9:020d}"
         os.mkfifo(fifo)
+        os.mkfifo(tmp_path / "attempts")
         with captured() as told:
             await life.start()
         reasons = {each["file"]: each["reason"] for each in told if "file" in each}

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from monitor import Limits, Monitor, SessionKey, ToolCall, Verdict
 from monitor.limits import SECOND
-from monitor.object_graph import UnkeptError
+from monitor.object_graph import Change, UnkeptError
+from monitor.session import session_codec
 from tests.monitor.judging.test_reference_alarms import ATTRIBUTES as REFERRED
 from tests.monitor.judging.test_reference_alarms import USUALLY
 from tests.monitor.test_engine import NOW, POLICY, ROVER, call, specs
@@ -264,13 +265,18 @@ def test_only_tools_of_the_sessions_that_move_take_numbers() -> None:
     assert list(second.binder.judges["r"].comparison._unknown) == [unknown]  # type: ignore[union-attr]
 
 
-def test_what_cannot_be_taken_over_says_why() -> None:
-    """Another version, other specs, a session that is known, anything else: refused, and nothing changes."""
+def test_what_cannot_be_taken_over_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other classes, other specs, a session that is known, anything else: refused, and nothing changes."""
     first, second, other = shard(1), shard(2), shard(0, ROVER)
     first.observe(call(1, "unlock", session=key(1)), NOW)
     data = first.handover("1").hand_over([key(1), SessionKey("", "nobody")])
-    with pytest.raises(UnkeptError, match="of version 1 of the program"):
-        second.handover("2").take_over(data, NOW)
+    with monkeypatch.context() as patch:
+        later = {"monitor.session.session.Session": (Change(refused="it was another thing"),)}
+        patch.setattr(session_codec, "_LAYOUT", session_codec._LAYOUT._replace(changes=later))
+        with pytest.raises(
+            UnkeptError, match=r"version 1 of the program.*it was another thing"
+        ):
+            second.handover("2").take_over(data, NOW)
     with pytest.raises(UnkeptError, match="under other specs"):
         other.handover("1").take_over(data, NOW)
     for bad in (b"", b"\x95\x01", data[:-1]):
@@ -280,6 +286,16 @@ def test_what_cannot_be_taken_over_says_why() -> None:
     assert second.handover("1").take_over(data, NOW) == [key(1)]
     with pytest.raises(UnkeptError, match="s1 is known here"):
         second.handover("1").take_over(data, NOW)
+
+
+def test_another_version_takes_over_what_fits() -> None:
+    """While a fleet is upgraded, sessions go between versions whose classes are the same."""
+    first, second = shard(1), shard(2)
+    first.observe(call(1, "unlock", session=key(1)), NOW)
+    true = shown(first, key(1))
+    data = first.handover("1").hand_over([key(1)])
+    assert second.handover("2").take_over(data, NOW) == [key(1)]
+    assert shown(second, key(1)) == true
 
 
 def test_a_session_under_earlier_specs_stays() -> None:
