@@ -13,8 +13,9 @@ from mypy_extensions import mypyc_attr
 
 from monitor.records import SessionKey
 
-__all__ = ["OTHERS", "TENANTS_MAX", "Holdings", "Shared", "tenant_of"]
+__all__ = ["OTHERS", "TENANTS_MAX", "Holdings", "Shared", "SharedBytes", "tenant_of"]
 
+Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 TENANTS_MAX: Final = 256
@@ -159,5 +160,74 @@ class Shared(Generic[Value]):
     def first(self) -> tuple[SessionKey, Value] | None:
         """The earliest of all."""
         for key, (_, value) in self._values.items():
+            return key, value
+        return None
+
+
+class SharedBytes(Generic[Key, Value]):
+    """Values by key, the latest last, bounded in bytes: who holds too many loses its first.
+
+    Args:
+        most: how many bytes they may take.
+    """
+
+    __slots__ = ("_by_tenant", "_held", "_most", "_values")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[Key, tuple[str, int, Value]] = OrderedDict()
+        """Key -> its tenant's name, the bytes, and the value."""
+        self._by_tenant: dict[str, OrderedDict[Key, None]] = {}
+        self._held = Holdings()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def total(self) -> int:
+        """Bytes of all."""
+        return self._held.total
+
+    def get(self, key: Key) -> Value | None:
+        """The value of a key."""
+        found = self._values.get(key)
+        return found[2] if found is not None else None
+
+    def put(self, key: Key, value: Value, namespace: str, size: int) -> None:
+        """The value of a key from now on, the latest of all. Others may have to go; it stays, if need be alone."""
+        self.pop(key)
+        name = self._held.name(namespace)
+        self._values[key] = name, size, value
+        self._by_tenant.setdefault(name, OrderedDict())[key] = None
+        self._held.add(name, size)
+        while self._held.total > self._most and len(self._values) > 1:
+            mine = self._by_tenant[self._held.gives_way(name)]
+            first = next(iter(mine))
+            self.pop(first if first != key else next(iter(self._values)))
+
+    def use(self, key: Key) -> None:
+        """A value is the latest of all from now on."""
+        self._values.move_to_end(key)
+        self._by_tenant[self._values[key][0]].move_to_end(key)
+
+    def pop(self, key: Key) -> Value | None:
+        """Takes the value of a key out."""
+        if key not in self._values:
+            return None
+        name, size, value = self._values.pop(key)
+        mine = self._by_tenant[name]
+        del mine[key]
+        if not mine:
+            del self._by_tenant[name]
+        self._held.add(name, -size)
+        return value
+
+    def values(self) -> list[Value]:
+        """The values of all, the earliest first."""
+        return [value for _, _, value in self._values.values()]
+
+    def first(self) -> tuple[Key, Value] | None:
+        """The earliest of all."""
+        for key, (_, _, value) in self._values.items():
             return key, value
         return None

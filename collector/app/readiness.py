@@ -1,7 +1,8 @@
 """Whether the service does what it is there for: what `/-/ready` says between start and stop.
 
 It is not ready while nothing is judged: senders are refused for lack of room, and no span was taken for a while.
-If that is set, nor while a sink of alerts fails.
+If that is set, nor while a sink of alerts fails. If it lasts, it is not healthy either: what fills the memory does not
+go by itself, so the process is to be restarted.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from collector.sinks.queue import Queue
 from collector.telemetry.counters import Stats
 
 __all__ = ["Readiness"]
+
+STUCK_TIMES: Final = 12
+"""So many times `full_seconds` without a span that was taken, while senders are refused: two minutes as set by default."""
 
 _SECOND: Final = 1_000_000_000
 
@@ -51,6 +55,15 @@ class Readiness:
         if self._settings.failing_sinks:
             reasons += sorted({f"{each.name} fails" for each in self._queues if each.failing})
         self._health.faults = ", ".join(reasons)
+        self._health.stuck = "full" if self._is_stuck(now) else ""
+
+    def _is_stuck(self, now: int) -> bool:
+        wait, since = self._settings.full_seconds, self._full_since
+        return (
+            wait is not None
+            and since is not None
+            and now - since >= STUCK_TIMES * wait * _SECOND
+        )
 
     def _is_full(self, now: int) -> bool:
         wait, stats = self._settings.full_seconds, self._stats

@@ -364,7 +364,7 @@ class App:
         """All listeners, by name."""
         self._certificates = CertificateWatch(self._servers)
         more: list[Source] = [
-            MemoryMetrics(self.monitor.memory, pipeline.memory),
+            MemoryMetrics(self.monitor.memory, pipeline.memory, self._decisions.memory),
             admission,
             ConnectionMetrics(self._servers),
             self._certificates,
@@ -666,6 +666,7 @@ class App:
             self._leave_mark,
             self._note_time,
             self._pipeline.tick,
+            self._decisions.tick,
             self._end_sessions,
             self._sink.tick,
             self._notices.tick,

@@ -35,7 +35,7 @@ from collector.calls.same_call import agree
 from monitor.decision import Decision
 from monitor.records import FROM_DECISION, Evidence, Proof, SessionKey, ToolCall
 from monitor.tenants import Holdings, Shared
-from monitor.weights import arguments_bytes
+from monitor.weights import arguments_bytes, text_bytes
 
 __all__ = [
     "CONFIRM_NS",
@@ -135,6 +135,7 @@ class DecidedCall:
         "is_denied",
         "known",
         "number",
+        "own_bytes",
         "piece",
         "sender",
         "size",
@@ -187,18 +188,26 @@ class DecidedCall:
             "",
         )
         """What it tells, for the comparison with spans."""
-        self.size = ENTRY_BYTES + (arguments_bytes(call.arguments) if call.arguments else 0)
+        self.own_bytes = ENTRY_BYTES + _texts(asked) + arguments_bytes(call.attributes)
+        """What it takes without its arguments, about. Its attributes may be those of other calls, too."""
+        self.size = self.own_bytes + arguments_bytes(call.arguments)
 
     def free(self) -> int:
         """Frees its arguments, and keeps a digest; returns the bytes that they took, about."""
         if self.call.arguments is None:
             return 0
-        freed = self.size - ENTRY_BYTES
+        freed = self.size - self.own_bytes
         self.piece.give_up()
         self.call = self.call._replace(arguments=None)
         self.asked = self.asked._replace(arguments=None)
-        self.size = ENTRY_BYTES
+        self.size = self.own_bytes
         return freed
+
+
+def _texts(asked: Asked) -> int:
+    return sum(
+        text_bytes(each) for each in (asked.session, asked.agent, asked.tool, asked.call_id)
+    )
 
 
 SOURCE: Final = FROM_DECISION

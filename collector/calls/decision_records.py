@@ -1,7 +1,7 @@
 """What is shown of denied calls: those that were prevented, and those that were made anyway, by session.
 
 No session of the monitor has a prevented call: it is in no score. So it is remembered here, within bounds: the latest of
-a session, and of the sessions those that were denied a call last.
+a session, and of the sessions those that were denied a call last. They are bounded in bytes by tenant, and in time.
 """
 
 from __future__ import annotations
@@ -12,15 +12,22 @@ from typing import Final, NamedTuple
 from collector.calls.decided import DecidedCall
 from monitor.decision import SpecDecision
 from monitor.records import SessionKey
-from monitor.tenants import Shared
+from monitor.tenants import SharedBytes
+from monitor.weights import text_bytes
 
 __all__ = ["DecisionRecords", "DeniedCall"]
 
-SESSIONS_MAX: Final = 10_000
-"""Sessions with denied calls that are remembered."""
-
 CALLS_MAX: Final = 32
 """Denied calls of one session that are remembered: the latest."""
+
+BYTES_MAX: Final = 16 << 20
+"""What they take in all, about."""
+
+CALL_BYTES: Final = 1_024
+"""What one takes without its own texts, about; what its spec says is shared."""
+
+REMEMBER_NS: Final = 24 * 3_600 * 1_000_000_000
+"""Time after the last denial of a session for which its denied calls are remembered."""
 
 
 class DeniedCall(NamedTuple):
@@ -67,8 +74,21 @@ class DeniedCall(NamedTuple):
 class DecisionRecords:
     """Denied calls by session."""
 
-    def __init__(self) -> None:
-        self._sessions: Shared[tuple[DeniedCall, ...]] = Shared(SESSIONS_MAX)
+    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+        self._sessions: SharedBytes[SessionKey, tuple[DeniedCall, ...]] = SharedBytes(bytes_max)
+
+    @property
+    def held_bytes(self) -> int:
+        """What they take, about."""
+        return self._sessions.total
+
+    def expire(self, now: int) -> None:
+        """Forgets the calls of sessions that were denied none for long."""
+        while (first := self._sessions.first()) is not None:
+            key, calls = first
+            if max(each.at_ns for each in calls) + REMEMBER_NS > now:
+                break
+            self._sessions.pop(key)
 
     def add(self, denied: DeniedCall) -> None:
         """A call was denied."""
@@ -107,7 +127,10 @@ class DecisionRecords:
 
     def _put(self, key: SessionKey, calls: Iterable[DeniedCall]) -> None:
         kept = tuple(calls)[-CALLS_MAX:]
-        if kept:
-            self._sessions.put(key, kept)
-        else:
+        if not kept:
             self._sessions.pop(key)
+            return
+        size = sum(
+            CALL_BYTES + text_bytes(each.tool) + text_bytes(each.call_id) for each in kept
+        )
+        self._sessions.put(key, kept, key.namespace, size)

@@ -63,7 +63,8 @@ from collector.dialects.read import (
 from collector.dialects.unclear import UNCLEAR
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
-from monitor.records import Evidence, SessionKey, Verdict
+from monitor.records import ALSO_ATTRIBUTE, Evidence, SessionKey, Verdict
+from monitor.session.spec_binding import AGENT_ATTRIBUTE, SpecBinder
 
 __all__ = ["Pipeline"]
 
@@ -128,6 +129,8 @@ class Pipeline:
         self._coverage = Coverage(self._batch, stats)
         self._session_ids = SessionIds(session_keys, namespace_keys)
         self.decided = DecidedCalls() if decided is None else decided
+        self._resource_keys: tuple[SpecBinder, frozenset[str]] | None = None
+        """The binder that they were found for, and the keys."""
         self.decision_records = DecisionRecords()
         self._denied = denied
         self._confirmation = Confirmation(
@@ -347,7 +350,18 @@ class Pipeline:
             "span_ids": self._duplicates.size(),
             "model_requests": self._requests.held_bytes,
             "decided_calls": self.decided.held_bytes,
+            "denied_calls": self.decision_records.held_bytes,
         }
+
+    def resource_keys(self) -> frozenset[str]:
+        """The attributes of a client of decisions that its namespace, its session or a spec may depend on."""
+        binder = self.monitor.binder
+        known = self._resource_keys
+        if known is None or known[0] is not binder:
+            keys = self._session_ids.resource_keys | binder.keys()
+            named = (AGENT_ATTRIBUTE, ALSO_ATTRIBUTE)
+            known = self._resource_keys = (binder, keys.union(named))
+        return known[1]
 
     def specs_changed(self) -> None:
         """The monitor has other specs: they may bind on other attributes."""
@@ -359,6 +373,7 @@ class Pipeline:
         self._traces.expire(now)
         if len(self.decided):
             self._expire_decided(now)
+        self.decision_records.expire(now)
         self._end_request(now)
 
     def finish(self) -> None:

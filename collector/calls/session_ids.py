@@ -37,6 +37,7 @@ from collector.dialects.names import NO_SESSION
 from collector.dialects.plan import Plan
 from collector.dialects.values.arguments import HIDDEN
 from monitor.records import SessionKey, built
+from monitor.weights import arguments_bytes
 
 if TYPE_CHECKING:
     from collector.calls.call import Call
@@ -59,6 +60,10 @@ RESOURCE_RUNG: Final = 1_000_000
 """Weaker than every rung of the ladder: the id of a whole process says least."""
 
 _RESOURCES_MAX: Final = 4_096
+_RESOURCES_BYTES_MAX: Final = 8 << 20
+"""What their attributes take, about."""
+
+SERVICE: Final = "service.name"
 
 _CLAIMS_MAX: Final = 16_384
 _RAW_MAX: Final = 256
@@ -106,12 +111,19 @@ class SessionIds:
         self._rungs = {name: rung for rung, name in enumerate(self._session_keys)}
         self._namespace_keys = tuple(namespace_keys)
         self._owners: dict[int, Owner] = {}
+        self._owners_bytes = 0
+        """What the attributes of their resources take, about."""
         self._requesters: dict[Requester, Requester] = {}
         """Interned: a service has many processes."""
         self._last = Owner(Resource({}), "", None, Requester("", ""), {})
         self._claims: dict[str, dict[bytes, Claim]] = {}
         """Namespace -> attribute as it was on the wire -> claim."""
         self._remembered = 0
+
+    @property
+    def resource_keys(self) -> frozenset[str]:
+        """The attributes of a resource that a namespace, a session or a requester may depend on."""
+        return frozenset((*self._namespace_keys, *self._session_keys, SERVICE))
 
     def owner(self, resource: Resource) -> Owner:
         """What the resource says, computed once per resource."""
@@ -122,8 +134,10 @@ class SessionIds:
     def _known(self, resource: Resource) -> Owner:
         found = self._owners.get(id(resource))
         if found is None or found.resource is not resource:
-            if len(self._owners) >= _RESOURCES_MAX:
+            self._owners_bytes += arguments_bytes(resource.attributes)
+            if len(self._owners) >= _RESOURCES_MAX or self._owners_bytes > _RESOURCES_BYTES_MAX:
                 self._owners.clear()
+                self._owners_bytes = 0
                 self._requesters.clear()
                 self._claims.clear()
             found = self._owners[id(resource)] = self._owner(resource)
@@ -309,7 +323,7 @@ def _is_inside_call(tree: Tree, claim: SpanClaim, around: Node) -> bool:
 
 def requester_of(namespace: str, resource: Mapping[str, Any]) -> Requester:
     """The requester that a resource names."""
-    service = resource.get("service.name")
+    service = resource.get(SERVICE)
     return Requester(namespace, service if isinstance(service, str) else "")
 
 

@@ -1,8 +1,8 @@
 """The listener of decisions: `POST /api/v1/decide`, `POST /api/v1/outcome` and `GET /-/healthy`, in JSON.
 
 A request is answered where its last byte arrives, without a task: a decision takes microseconds. To read a large one may
-take tens of milliseconds, so large ones wait for each other: one in a turn of the event loop, between which others are
-answered.
+take tens of milliseconds, and to decide many parallel calls as long. So these wait for each other: one in a turn of the
+event loop, between which others are answered.
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ PATHS: Final[Mapping[bytes, Path]] = {
     b"/-/healthy": "healthy",
 }
 LARGE_BYTES: Final = 16 << 10
-"""Of a body; smaller ones take at most a few milliseconds, whatever is in them."""
+"""Of a body; smaller ones take at most a few milliseconds to read, whatever is in them."""
+GROUP: Final = b'"calls"'
+"""Is in the body of a question about parallel calls."""
+GROUP_BYTES: Final = 512
+"""Of such a body; smaller ones ask about a few calls."""
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
 HEALTHY: Final = Reply(200, b"ok\n")
@@ -120,7 +124,7 @@ class _Exchange(AdmittedExchange):
 
     def _take(self) -> None:
         body = self._body()
-        if len(body) > LARGE_BYTES:
+        if len(body) > LARGE_BYTES or (len(body) > GROUP_BYTES and GROUP in body):
             self._answer_later(partial(self._reply_large, body))
         else:
             self._answer(self._reply(body))

@@ -1,13 +1,8 @@
-"""Answers questions and takes outcomes: bodies in, bodies out. No sockets.
-
-Questions of one client mostly carry the same attributes. What they become, a resource, is one object as long as it is
-remembered: sessions and namespaces are looked up by it, as by the resources of spans.
-"""
+"""Answers questions and takes outcomes: bodies in, bodies out. No sockets."""
 
 from __future__ import annotations
 
 import secrets
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any, Final, Protocol
@@ -15,19 +10,14 @@ from typing import Any, Final, Protocol
 from collector.calls.deciding import Made
 from collector.calls.pipeline import Pipeline
 from collector.decide.answer import as_json_object
+from collector.decide.client_resources import ClientResources
 from collector.decide.request import BadRequest, Question, read_outcome, read_question
-from collector.decode.retained import Retained
-from collector.decode.span import Resource
-from collector.receive.tenant_stamp import SENDER_KEY
 from collector.telemetry.counters import VERDICT_LATENCY_SECONDS, Histogram, Reading, Tally
 from collector.telemetry.json_text import as_json
 from monitor.engine import Monitor
 from monitor.spec.spec import Spec
 
 __all__ = ["DECISIONS", "DecideService", "Keep", "new_seed"]
-
-RESOURCES_MAX: Final = 4_096
-"""Resources of clients that are remembered."""
 
 WITHOUT_MAX: Final = 256
 """Services and agents without a spec that are told of; `offrails_decisions_total` with no spec counts the calls of all."""
@@ -84,7 +74,7 @@ class DecideService:
         self._without_spec = without_spec
         self._without: set[tuple[str | None, str, str]] = set()
         """Clients, services and agents of which `without_spec` was told."""
-        self._resources: OrderedDict[tuple[Any, ...], Resource] = OrderedDict()
+        self._resources = ClientResources(pipeline.resource_keys)
         self._decisions = Tally(2)
         self.requests = Tally(1)
         """Answered requests, by HTTP status."""
@@ -107,7 +97,7 @@ class DecideService:
             self._keep.keep_question(began, body, sender)
         made = self._pipeline.decide(
             question.calls,
-            self._resource(question.attributes, sender),
+            self._resources.of(question.attributes, sender, began),
             sender,
             began,
             commit=question.commit,
@@ -136,6 +126,14 @@ class DecideService:
             state = settled.entry.state.value
             return 409, as_json({"error": f"the call is {state} already"})
         return 200, as_json({"decision_id": decision_id, "outcome": outcome, "known": True})
+
+    def tick(self, now: int) -> None:
+        """Time has passed: what clients have not used for long is forgotten."""
+        self._resources.forget(now)
+
+    def memory(self) -> dict[str, int]:
+        """Bytes that are held, about, by what holds them."""
+        return {"decide_clients": self._resources.held_bytes}
 
     # --- what outlives the process ----------------------------------------------------------------
 
@@ -207,22 +205,6 @@ class DecideService:
             self._without.add(client)
             specs = (judge.spec for judge in self._monitor.binder.judges.values())
             self._without_spec(service, client[2], specs)
-
-    def _resource(self, attributes: Mapping[str, Any], sender: str | None) -> Resource:
-        """The resource of a client, with the name of its token: nobody can claim another's."""
-        key = (
-            sender,
-            *sorted((name, type(value), value) for name, value in attributes.items()),
-        )
-        found = self._resources.get(key)
-        if found is None:
-            own = {name: value for name, value in attributes.items() if name != SENDER_KEY}
-            if sender is not None:
-                own[SENDER_KEY] = sender
-            found = self._resources[key] = Resource(Retained(own))
-            if len(self._resources) > RESOURCES_MAX:
-                self._resources.popitem(last=False)
-        return found
 
 
 def _bad(problem: BadRequest) -> Response:

@@ -8,7 +8,7 @@ __all__ = ["Health"]
 
 
 class Health:
-    """Healthy while the process runs; ready while it accepts spans, has its specs, and has no fault that counts."""
+    """Healthy while it can work; ready while it accepts spans, has its specs, and has no fault that counts."""
 
     def __init__(self) -> None:
         self.ready = False
@@ -17,13 +17,16 @@ class Health:
         """Why the service is not ready whatever it accepts; "" if nothing keeps it from that."""
         self.faults = ""
         """Faults that count, as the settings say; "" if there is none."""
+        self.stuck = ""
+        """Why only a restart helps; "" while nothing is known that keeps it from work for good."""
         self.is_early = False
         """True while counters are not yet what they were before the start."""
 
     async def answer(self, scope: Scope, send: Send) -> bool:
         """Answers a health request; False for any other request."""
         if scope["path"] == "/-/healthy":
-            await send_status(send, 200, b"healthy\n", b"text/plain; charset=utf-8")
+            status, text = (503, f"stuck: {self.stuck}\n") if self.stuck else (200, "healthy\n")
+            await send_status(send, status, text.encode(), b"text/plain; charset=utf-8")
             return True
         if scope["path"] == "/-/ready":
             status, word = self._readiness()

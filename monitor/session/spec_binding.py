@@ -8,11 +8,14 @@ from typing import Any, Final, NamedTuple
 from monitor.records import ALSO_ATTRIBUTE, SPEC_ATTRIBUTE
 from monitor.session.judge import Judge
 from monitor.spec.spec import Acceptance, Spec
+from monitor.weights import arguments_bytes
 
 __all__ = ["Bound", "SpecBinder", "document_of"]
 
 AGENT_ATTRIBUTE: Final = "gen_ai.agent.name"
 _CACHE_MAX: Final = 4_096
+_CACHE_BYTES_MAX: Final = 8 << 20
+"""What the attributes in the cache take, about: it keeps them."""
 
 
 class Bound(NamedTuple):
@@ -43,6 +46,7 @@ class SpecBinder:
         self._asked = before.keys() if before is not None else frozenset[str]()
         """What older sessions may still bind on."""
         self._cache: dict[tuple[int, str], Bound] = {}
+        self._cached_bytes = 0
         self._by_agent = any(
             AGENT_ATTRIBUTE in judge.spec.match.keys for judge in self.judges.values()
         )
@@ -68,8 +72,10 @@ class SpecBinder:
         key = (id(attributes), agent)
         found = self._cache.get(key)
         if found is None or found.attributes is not attributes:
-            if len(self._cache) >= _CACHE_MAX:
+            self._cached_bytes += arguments_bytes(attributes)
+            if len(self._cache) >= _CACHE_MAX or self._cached_bytes > _CACHE_BYTES_MAX:
                 self._cache.clear()
+                self._cached_bytes = 0
             judges = self._choose(attributes, agent)
             more = len(judges) < len(self.judges) or self._by_agent
             found = self._cache[key] = Bound(attributes, judges, more)

@@ -56,6 +56,19 @@ def test_full_and_nothing_judged_is_not_ready(health: Health) -> None:
     assert answer(health) == (200, b"ready\n")
 
 
+def test_a_service_that_stays_full_is_not_alive(health: Health) -> None:
+    """Two minutes of refusals alone: what fills the memory does not go by itself, so liveness is not green either."""
+    stats = Stats()
+    readiness = Readiness(Ready(), health, stats, ())
+    for second in range(125):
+        stats.count("requests_refused", "memory")
+        readiness.tick(second * SECOND)
+        assert bool(health.stuck) is (second >= 120)
+    stats.span("grpc", "accepted")
+    readiness.tick(126 * SECOND)
+    assert health.stuck == ""
+
+
 def test_a_full_service_becomes_ready_without_a_request(health: Health) -> None:
     """A full service becomes ready without a request: Kubernetes sends none to a pod that is not ready."""
     stats = Stats()

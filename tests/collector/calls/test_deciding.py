@@ -667,3 +667,26 @@ def test_many_equal_calls_of_a_session_stay_bounded() -> None:
 
     assert client.pipeline.decided.size == 64
     assert client.count("decisions_unconfirmed") == 136
+
+
+def test_denied_calls_are_bounded_in_bytes_and_in_time() -> None:
+    """What is shown of them takes no more than its bound, and is forgotten a day after the last denial."""
+    client = Client(enforce="block")
+    records = client.pipeline.decision_records
+    for number in range(200):
+        client.ask("pay", at=1 + number, session=f"s{number}")
+    assert 0 < records.held_bytes < 300_000
+    client.tick(201 + 24 * 3_600)
+
+    assert (records.held_bytes, records.of(SessionKey("", "s9"))) == (0, ())
+
+
+def test_a_decided_call_weighs_what_its_client_sent() -> None:
+    """Texts and attributes count, not only arguments."""
+    client = Client()
+    client.ask("look", at=1, session="s" * 100)
+    plain = client.pipeline.decided.held_bytes
+    client.resource = Resource({"service.name": "svc", "tier": "x" * 50_000})
+    client.ask("look", at=2)
+
+    assert client.pipeline.decided.held_bytes > plain + 50_000
