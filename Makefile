@@ -12,7 +12,7 @@ COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/.native:$(CURDIR)
 NO_TESTS := 5
 WITH_VALIDATORS := PATH="$$PATH:$(CURDIR)/.validators/bin"
 
-.PHONY: run demo demo-alerts test test-native test-long test-ops test-live format bench bench-peers bench-report deploy-tools native wheel site fuzz fuzz-native audit validate-deploy validate-grafana clean
+.PHONY: run demo demo-alerts test test-native test-long test-ops test-live format bench bench-peers bench-report deploy-tools native wheel site fuzz fuzz-native audit lock validate-deploy validate-grafana clean
 
 # The compiled build, where `make native` has made it of this source; else plain Python, at once.
 run: $(VENV)/.run
@@ -129,6 +129,14 @@ audit: $(VENV)/.python
 	  || { rm -rf .audit; echo 'audit: skipped, the package index cannot be reached'; exit 0; }
 	@test ! -x .audit/bin/pip-audit \
 	  || .audit/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
+
+# The files with hashes from which the image installs, out of constraints.txt. `make run` and `make test` install a folder
+# that is edited, for which pip can check no hash, so constraints.txt itself has none. Needs the network.
+LOCK := .validators/bin/uv pip compile --quiet --no-header --no-annotate --generate-hashes --universal --python-version 3.11 --constraint constraints.txt
+lock: $(VENV)/.validators
+	.validators/bin/pip install --quiet --disable-pip-version-check uv==0.13.9
+	$(LOCK) pyproject.toml --extra otlp --extra guard --extra demo --output-file deploy/docker/requirements.txt
+	$(LOCK) deploy/docker/build-requirements.in deploy/docker/requirements.txt --output-file deploy/docker/build-requirements.txt
 
 clean:
 	rm -rf $(VENV) .native .peers .site .tools .audit .validators .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Final
 
 from grafana.panels import (
@@ -192,13 +194,42 @@ def _overview_firing() -> Row:
                         instant=True,
                     ),
                 ),
-                16,
+                10,
                 PLAIN,
                 columns={"Value": ("Firing", "short", ANY_IS_BAD)},
                 links=(OPEN_AGENT,),
             ),
+            _refusals(),
         ),
         7,
+    )
+
+
+def _refusals() -> Panel:
+    """What this service itself kept from being judged, by reason."""
+    found = (
+        ("requests_refused_total", "", "try again: "),
+        ("requests_throttled_total", "", "over its share: "),
+        ("spans_rejected_total", "", "spans left out: "),
+        ("spans_dropped_total", 'reason!="duplicate"', "spans dropped: "),
+    )
+    return Panel(
+        "Refused or lost by the monitor",
+        "bargauge",
+        "Requests told to try again, and spans left out or dropped, in the time shown. What senders give up is never judged. Empty is good.",
+        "short",
+        tuple(
+            Target(
+                f"sum by (reason) (increase({_own(name, more)}[$__range])) > 0",
+                f"{text}{{{{reason}}}}",
+                instant=True,
+            )
+            for name, more, text in found
+        ),
+        6,
+        ANY_IS_BAD,
+        may_be_empty=True,
+        decimals=0,
     )
 
 
@@ -1345,41 +1376,76 @@ def _means() -> Row:
     )
 
 
+_RATED: Final = re.compile(
+    r"\b(?:rate|increase)\(offrails_\w+\{[^{}]*\}\[[^\]]+\](?: offset [^)]+)?\)"
+)
+_SUMMED: Final = re.compile(r"(\bsum(?: by \([^)]*\) )?\()(offrails_\w+\{[^{}]*\})(?=\))")
+"""What two replicas would count twice: means and extremes of both are those of one."""
+
+
+def _once(board: Board) -> Board:
+    """The board, on which monitors that get the same spans (label `replica`) count once; others lack the label."""
+    rows = tuple(
+        replace(row, panels=tuple(_panel_once(panel) for panel in row.panels))
+        for row in board.rows
+    )
+    return replace(board, rows=rows)
+
+
+def _panel_once(panel: Panel) -> Panel:
+    return replace(
+        panel,
+        targets=tuple(replace(each, expr=_expr_once(each.expr)) for each in panel.targets),
+    )
+
+
+def _expr_once(expr: str) -> str:
+    """Each rate, and each gauge that is summed, of the replica that has most."""
+    rated = _RATED.sub(r"max without (replica) (\g<0>)", expr)
+    return _SUMMED.sub(r"\1max without (replica) (\2)", rated)
+
+
 BOARDS: Final = (
-    Board(
-        "offrails-overview",
-        "offrails / Agents",
-        "How harmful the agents' calls are, whether it gets worse, and where it comes from.",
-        AGENTS,
-        (
-            _overview_stats(),
-            _overview_firing(),
-            _overview_lines(),
-            _overview_where(),
-            _overview_table(),
-        ),
+    _once(
+        Board(
+            "offrails-overview",
+            "offrails / Agents",
+            "How harmful the agents' calls are, whether it gets worse, and where it comes from.",
+            AGENTS,
+            (
+                _overview_stats(),
+                _overview_firing(),
+                _overview_lines(),
+                _overview_where(),
+                _overview_table(),
+            ),
+        )
     ),
-    Board(
-        "offrails-sessions",
-        "offrails / Sessions",
-        "The sessions of one agent: the worst of them, what goes wrong, how they end.",
-        AGENTS,
-        (_worst(), _calls(), _shape()),
+    _once(
+        Board(
+            "offrails-sessions",
+            "offrails / Sessions",
+            "The sessions of one agent: the worst of them, what goes wrong, how they end.",
+            AGENTS,
+            (_worst(), _calls(), _shape()),
+        )
     ),
-    Board(
-        "offrails-drift",
-        "offrails / Drift",
-        "Whether agents still do what they did, and whether specs still fit them.",
-        AGENTS,
-        (
-            _divergence(),
-            _warnings(),
-            _consistency(),
-            _drift(),
-            _correctness(),
-            _shift(),
-        ),
-        since="now-2d",
+    _once(
+        Board(
+            "offrails-drift",
+            "offrails / Drift",
+            "Whether agents still do what they did, and whether specs still fit them.",
+            AGENTS,
+            (
+                _divergence(),
+                _warnings(),
+                _consistency(),
+                _drift(),
+                _correctness(),
+                _shift(),
+            ),
+            since="now-2d",
+        )
     ),
     Board(
         "offrails-monitor",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ from collector.dialects.names import NO_SESSION
 from collector.dialects.values.arguments import HIDDEN
 from collector.sinks.alerts import links_of
 from deploy.otelcol.route_by_session import ROUTE, configuration
-from tests.end_to_end.deploy_tools import built
+from tests.end_to_end.deploy_tools import TOOLS, built
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -30,7 +31,7 @@ YAML = sorted(
     for folder in (DEPLOY, ROOT / "grafana")
     for file in folder.rglob("*.y*ml")
     # generated or held by promtool; Helm's templates are no YAML yet
-    if not {"prometheus", "alertmanager", "templates"} & set(file.parts)
+    if not {"prometheus", "alertmanager", "templates", "rules"} & set(file.parts)
 )
 DOCKERFILE = DEPLOY / "docker" / "Dockerfile"
 LINT = "{extends: default, rules: {line-length: {max: 160}, document-start: disable, braces: {min-spaces-inside: 0, max-spaces-inside: 1}, brackets: {max-spaces-inside: 1}, comments: {min-spaces-from-content: 1}, truthy: disable, indentation: {indent-sequences: whatever}}}"
@@ -50,9 +51,11 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def kustomized(folder: str) -> list[dict[str, Any]]:
-    """The resources that `kubectl kustomize` makes of a folder."""
-    done = run(tool("kubectl"), "kustomize", KUBERNETES / folder)
+def kustomized(folder: str | Path) -> list[dict[str, Any]]:
+    """The resources that kustomize makes of a folder."""
+    own = shutil.which("kustomize", path=TOOLS)
+    command = (own, "build") if own else (tool("kubectl"), "kustomize")
+    done = run(*command, KUBERNETES / folder)
     assert done.returncode == 0, done.stderr
     return [each for each in yaml.safe_load_all(done.stdout) if each]
 
@@ -275,6 +278,74 @@ def test_selectors_find_their_pods(folder: str) -> None:
             assert {port["targetPort"] for port in spec["ports"]} <= ports
         if each["kind"] == "PodMonitor":
             assert spec["podMetricsEndpoints"][0]["port"] in ports
+
+
+def with_components(folder: Path, *components: str) -> list[dict[str, Any]]:
+    """The gateway with components, as an overlay of one's own has them."""
+    overlay = KUBERNETES / f"overlay-{folder.name}"
+    shutil.rmtree(overlay, ignore_errors=True)
+    overlay.mkdir()
+    try:
+        (overlay / "kustomization.yaml").write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "kustomize.config.k8s.io/v1beta1",
+                    "kind": "Kustomization",
+                    "resources": ["../gateway"],
+                    "components": [f"../{each}" for each in components],
+                }
+            )
+        )
+        return kustomized(overlay)
+    finally:
+        shutil.rmtree(overlay)
+
+
+@pytest.mark.parametrize("folder", ["gateway", "fleet", "edge"])
+def test_rules_and_boards_come_with_the_monitors(folder: str) -> None:
+    """An overlay has the rules for the operator, and each board with the label that Grafana's sidecar looks for."""
+    resources = kustomized(folder)
+    rules = one(resources, "PrometheusRule")
+    shipped = yaml.safe_load((DEPLOY / "prometheus" / "rules" / "offrails.yml").read_text())
+    assert rules["spec"] == shipped
+    assert boards_of(resources) == {
+        file.name: json.loads(file.read_text())
+        for file in (ROOT / "grafana" / "dashboards").glob("*.json")
+    }
+
+
+def boards_of(resources: list[dict[str, Any]]) -> dict[str, Any]:
+    """What Grafana's sidecar finds, by file name."""
+    return {
+        file: json.loads(text)
+        for each in resources
+        if each["kind"] == "ConfigMap"
+        and each["metadata"].get("labels", {}).get("grafana_dashboard") == "1"
+        for file, text in each["data"].items()
+    }
+
+
+def test_components_open_what_they_need(tmp_path: Path) -> None:
+    """Next hops and sinks are let out; an Ingress leads to ports that the Service and the policy have."""
+    plain = one(kustomized("gateway"), "NetworkPolicy")["spec"]
+    resources = with_components(tmp_path, "egress", "ingress-otlp", "ingress-session-view")
+    policy = one(resources, "NetworkPolicy")["spec"]
+    let_out = [rule for rule in policy["egress"] if rule not in plain["egress"]]
+    assert [{port["port"] for port in rule["ports"]} for rule in let_out] == [{4317, 4318, 443}]
+    let_in = [rule for rule in policy["ingress"] if rule not in plain["ingress"]]
+    assert [rule["ports"][0]["port"] for rule in let_in] == ["otlp-http", "admin"]
+
+    service = one(resources, "Service")["spec"]["ports"]
+    ports = {port["name"] for port in monitor_of(workload_of(resources))["ports"]}
+    for ingress in (each for each in resources if each["kind"] == "Ingress"):
+        (rule,) = ingress["spec"]["rules"]
+        (path,) = rule["http"]["paths"]
+        name = path["backend"]["service"]["port"]["name"]
+        assert name in {port["name"] for port in service} & ports
+        assert [each["hosts"] for each in ingress["spec"]["tls"]] == [[rule["host"]]]
+    given = {each["name"]: each["value"] for each in monitor_of(workload_of(resources))["env"]}
+    assert set(given) <= set(ENVIRONMENT)
+    assert load(None, given, {}).admin_auth.bearer.tokens_file is not None
 
 
 def target_labels(monitor: dict[str, Any]) -> dict[str, str]:

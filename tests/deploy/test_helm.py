@@ -12,9 +12,11 @@ import pytest
 import yaml
 
 from collector.config.settings import ENVIRONMENT, load
+from deploy.helm.files import copies
 from tests.deploy.test_deploy import (
     KUBERNETES,
     ROOT,
+    boards_of,
     kustomized,
     monitor_of,
     one,
@@ -33,9 +35,9 @@ MANIFESTS = {
 }
 """Mode -> the manifest that it agrees with."""
 KINDS = {
-    "gateway": {"Deployment", "Service", "ServiceAccount", "ConfigMap", "NetworkPolicy", "PodMonitor", "PodDisruptionBudget"},
-    "fleet": {"StatefulSet", "Deployment", "Service", "ServiceAccount", "ConfigMap", "NetworkPolicy", "PodMonitor", "PodDisruptionBudget"},
-    "edge": {"DaemonSet", "Service", "ServiceAccount", "ConfigMap", "NetworkPolicy", "PodMonitor"},
+    "gateway": {"Deployment", "Service", "ServiceAccount", "ConfigMap", "NetworkPolicy", "PodMonitor", "PrometheusRule", "PodDisruptionBudget"},
+    "fleet": {"StatefulSet", "Deployment", "Service", "ServiceAccount", "ConfigMap", "NetworkPolicy", "PodMonitor", "PrometheusRule", "PodDisruptionBudget"},
+    "edge": {"DaemonSet", "Service", "ServiceAccount", "ConfigMap", "NetworkPolicy", "PodMonitor", "PrometheusRule"},
     "sidecar": {"Deployment", "ConfigMap", "PodMonitor"},
 }  # fmt: skip
 ROUTED = ("fleet", "offrails")
@@ -130,7 +132,7 @@ def test_values_agree_with_the_manifests(mode: str) -> None:
 
 
 def test_templates_use_values_that_there_are() -> None:
-    """Each `.Values.` of a template is in values.yaml; the chart's spec and routes are those that are shipped."""
+    """Each `.Values.` of a template is in values.yaml, and the routes name three monitors."""
     found = yaml.safe_load((CHART / "values.yaml").read_text())
     for file in (CHART / "templates").iterdir():
         for path in re.findall(r"\.Values\.([\w.]+)", file.read_text()):
@@ -139,10 +141,18 @@ def test_templates_use_values_that_there_are() -> None:
                 assert part in here, (file.name, path)
                 here = here[part]
     routes = (CHART / "route-by-session.yaml").read_text()
-    assert routes == (ROOT / "deploy" / "otelcol" / "route-by-session.yaml").read_text()
     assert len(re.findall(SHIPPED_MONITORS, routes)) == 3
-    ours = (CHART / "specs" / "farm_rover.yaml").read_text()
-    assert ours == (ROOT / "dfa_specs" / "farm_rover.yaml").read_text()
+
+
+def test_copies_in_the_chart_are_those_that_are_shipped() -> None:
+    """Rules, boards, the spec and the routes are what they are copies of, and there is no other file."""
+    shipped = dict(copies())
+    for copy, original in shipped.items():
+        assert copy.read_text() == original.read_text(), "python -m deploy.helm.files"
+    folders = {copy.parent for copy in shipped} - {CHART}
+    assert {file for folder in folders for file in folder.iterdir()} == set(shipped) - {
+        CHART / "route-by-session.yaml"
+    }
 
 
 def test_the_schema_refuses_wrong_values(tmp_path: Path) -> None:
@@ -256,6 +266,88 @@ def test_the_chart_scrapes_as_the_manifests_do(mode: str) -> None:
     ours = one(rendered(mode), "PodMonitor")["spec"]["podMetricsEndpoints"]
     folder = "sidecar/example" if mode == "sidecar" else mode
     assert ours == one(kustomized(folder), "PodMonitor")["spec"]["podMetricsEndpoints"]
+
+
+@pytest.mark.parametrize("mode", ["gateway", "fleet", "edge"])
+def test_the_chart_brings_rules_and_boards(mode: str, tmp_path: Path) -> None:
+    """The rules and boards that are shipped; links of rules lead to where people reach the monitor."""
+    own = given(
+        tmp_path,
+        env={"OFFRAILS_PUBLIC_URL": "https://o.example.com/"},
+        prometheusRule={"enabled": True, "labels": {"release": "prometheus"}},
+    )
+    resources = rendered(mode, own)
+    shipped = (ROOT / "deploy" / "prometheus" / "rules" / "offrails.yml").read_text()
+    rules = one(resources, "PrometheusRule")
+    assert rules["metadata"]["labels"]["release"] == "prometheus"
+    place = "https://o.example.com"
+    assert rules["spec"] == yaml.safe_load(shipped.replace("http://127.0.0.1:4319", place))
+    assert boards_of(resources) == boards_of(kustomized(mode))
+
+
+def test_the_policy_knows_next_hops_sinks_and_telemetry(tmp_path: Path) -> None:
+    """Ports of whatever the settings name are let out, in every form; without any, nothing more is."""
+    plain = one(rendered("gateway"), "NetworkPolicy")["spec"]["egress"]
+    config = {
+        "forward": ["https://a.example.com", {"endpoint": "tempo:4317", "protocol": "grpc"}],
+        "alerts": {
+            "webhook": {"url": "https://user:secret@hooks:8443/x:1"},
+            "otlp_endpoint": "http://logs:4318/v1",
+            "alertmanager": ["http://am:9093"],
+        },
+        "telemetry": {"otlp_endpoint": "http://own:14318"},
+    }
+    own = given(
+        tmp_path,
+        config=yaml.safe_dump(config),
+        env={"OFFRAILS_FORWARD": "http://b:1111, http://c"},
+        networkPolicy={
+            "enabled": True,
+            "egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}],
+        },
+    )
+    made = one(rendered("gateway", own), "NetworkPolicy")["spec"]["egress"]
+    ports, more = [rule for rule in made if rule not in plain]
+    assert more == {"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}
+    assert {port["port"] for port in ports["ports"]} == {
+        *(443, 4317, 8443, 4318, 9093, 14318, 1111, 80)
+    }
+
+
+def test_ingresses_lead_to_the_service(tmp_path: Path) -> None:
+    """OTLP, and the session view with tokens alone, have a host each; the policy admits the controller to both."""
+    hosts: dict[str, Any] = {
+        "className": "nginx",
+        "otlp": {"host": "otlp.example.com"},
+        "admin": {"host": "o.example.com", "tlsSecret": "tls"},
+    }
+    refused = template(given(tmp_path, ingress=hosts))
+    assert refused.returncode == 1
+    assert "OFFRAILS_ADMIN_AUTH_BEARER_TOKENS_FILE" in refused.stderr
+
+    tokens = {"OFFRAILS_ADMIN_AUTH_BEARER_TOKENS_FILE": "/etc/offrails/tokens/tokens"}
+    resources = rendered("gateway", given(tmp_path, ingress=hosts, env=tokens))
+    service = {port["name"] for port in one(resources, "Service")["spec"]["ports"]}
+    made = {
+        each["spec"]["rules"][0]["host"]: each["spec"]["rules"][0]["http"]["paths"][0]
+        for each in resources
+        if each["kind"] == "Ingress"
+    }
+    names = {host: path["backend"]["service"]["port"]["name"] for host, path in made.items()}
+    assert names == {"otlp.example.com": "otlp-http", "o.example.com": "admin"}
+    assert set(names.values()) <= service
+    monitor = monitor_of(workload_of(resources))
+    assert set(names.values()) <= {port["name"] for port in monitor["ports"]}
+    settings = load(None, {each["name"]: each["value"] for each in monitor["env"]}, {})
+    assert (settings.admin, settings.public_url) == ("0.0.0.0:4319", "https://o.example.com")
+    (admits,) = [
+        rule["ports"]
+        for rule in one(resources, "NetworkPolicy")["spec"]["ingress"]
+        if "offrails.dev/ingress" in str(rule)
+    ]
+    assert {port["port"] for port in admits} == set(names.values())
+    wrong = template(CHART / "values-sidecar.yaml", given(tmp_path, ingress=hosts, env=tokens))
+    assert "a sidecar has no Service" in wrong.stderr
 
 
 def test_policies_are_those_of_the_manifests() -> None:

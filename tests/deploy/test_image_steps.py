@@ -8,6 +8,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import tomllib
 import urllib.request
 from pathlib import Path
 
@@ -116,3 +117,47 @@ def _written() -> set[str]:
 
 def _all_files(folder: Path) -> set[str]:
     return {str(file) for file in folder.rglob("*")}
+
+
+# --- what it is made of ---------------------------------------------------------------------------
+
+
+def _pins(name: str) -> dict[str, str]:
+    """Package and version of each requirement of a file; the same package may have one for other systems."""
+    text = (ROOT / name).read_text()
+    return dict(re.findall(r"^([A-Za-z0-9_.-]+)==(\S+)", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", ["requirements", "build-requirements"])
+def test_what_is_installed_is_checked_against_hashes(name: str) -> None:
+    """Each requirement has hashes, and the version of constraints.txt; the image installs nothing without."""
+    file = f"deploy/docker/{name}.txt"
+    lines = (ROOT / file).read_text().replace("\\\n", " ").splitlines()
+    assert all("--hash=sha256:" in line for line in lines if line.strip())
+    known = {key.lower().replace("_", "-"): n for key, n in _pins("constraints.txt").items()}
+    assert {key: n for key, n in _pins(file).items() if known.get(key, n) != n} == {}
+    installs = re.findall(r"pip install ([^\n&]+)", DOCKERFILE.read_text())
+    assert all("--require-hashes" in each or "--no-index" in each for each in installs)
+
+
+def test_what_the_program_needs_is_in_the_image() -> None:
+    """Each dependency and each extra of the image has its line, so that the wheel needs no index."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["otlp"], *extras["guard"], *extras["demo"]]
+    names = {re.split(r"[^A-Za-z0-9_.-]", each)[0].lower() for each in wanted}
+    assert names <= set(_pins("deploy/docker/requirements.txt"))
+    assert {"hatchling", "mypy", "setuptools"} <= set(
+        _pins("deploy/docker/build-requirements.txt")
+    )
+
+
+def test_actions_are_named_by_their_commits() -> None:
+    """A tag can be moved to other code; the release still has an SBOM and says where it was built."""
+    for file in (ROOT / ".github" / "workflows").glob("*.yml"):
+        for used in re.findall(r"uses: (.+)", file.read_text()):
+            assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", used), (file.name, used)
+    release = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    assert "provenance: mode=max" in release
+    assert "sbom: true" in release
+    assert "BASE=${{ steps.base.outputs.image }}" in release

@@ -53,6 +53,9 @@ capabilities: {drop: [ALL]}
     {{- if .Values.decide.enabled }}
     - {name: decide, containerPort: 4320, protocol: TCP}
     {{- end }}
+    {{- if .Values.ingress.admin.host }}
+    - {name: admin, containerPort: 4319, protocol: TCP}
+    {{- end }}
     - {name: metrics, containerPort: 9464, protocol: TCP}
   {{- if ne .Values.mode "sidecar" }}
   startupProbe: # going through a journal may take longer than the probe waits
@@ -109,7 +112,47 @@ capabilities: {drop: [ALL]}
 {{- if .Values.decide.enabled -}}
 {{- $_ := set $given "OFFRAILS_DECIDE" (ternary "127.0.0.1:4320" "0.0.0.0:4320" (eq .Values.mode "sidecar")) -}}
 {{- end -}}
-{{- toYaml (merge (dict) (.Values.env | default dict) $given) -}}
+{{- $env := merge (dict) (.Values.env | default dict) $given -}}
+{{- with .Values.ingress.admin.host -}}
+{{- if not (hasKey $env "OFFRAILS_ADMIN") -}}
+{{- $_ := set $env "OFFRAILS_ADMIN" "0.0.0.0:4319" -}}
+{{- end -}}
+{{- if not (hasKey $env "OFFRAILS_ADMIN_NAMES") -}}
+{{- $_ := set $env "OFFRAILS_ADMIN_NAMES" . -}}
+{{- end -}}
+{{- $_ := set $env "OFFRAILS_PUBLIC_URL" (include "offrails.publicUrl" $) -}}
+{{- end -}}
+{{- toYaml $env -}}
+{{- end -}}
+
+{{- /* Where people reach the session view: its Ingress, or what `env` says. */ -}}
+{{- define "offrails.publicUrl" -}}
+{{- $admin := .Values.ingress.admin -}}
+{{- printf "%s://%s" (ternary "https" "http" (ne $admin.tlsSecret "")) $admin.host -}}
+{{- end -}}
+
+{{- /* Ports of what the monitor sends to: next hops, webhooks, telemetry, log events, an Alertmanager of one's own; a list in YAML. */ -}}
+{{- define "offrails.ports" -}}
+{{- $env := .Values.env | default dict -}}
+{{- $config := .Values.config | default "{}" | fromYaml -}}
+{{- $alerts := $config.alerts | default dict -}}
+{{- $given := list (get $env "OFFRAILS_ALERTS_WEBHOOK_URL") (get $env "OFFRAILS_ALERTS_OTLP_ENDPOINT") (get $env "OFFRAILS_TELEMETRY_OTLP_ENDPOINT") -}}
+{{- $given = concat $given (splitList "," (get $env "OFFRAILS_FORWARD")) (splitList "," (get $env "OFFRAILS_ALERTS_ALERTMANAGER" | replace "http://alertmanager-operated.monitoring:9093" "")) -}}
+{{- $given = append $given (($alerts.webhook | default dict).url) -}}
+{{- $given = append $given $alerts.otlp_endpoint -}}
+{{- $given = append $given (($config.telemetry | default dict).otlp_endpoint) -}}
+{{- range $each := concat ($alerts.alertmanager | default list) ($config.forward | default list) -}}
+{{- $given = append $given (kindIs "map" $each | ternary (get (kindIs "map" $each | ternary $each dict) "endpoint") $each) -}}
+{{- end -}}
+{{- $ports := list -}}
+{{- range $each := $given -}}
+{{- with trim (toString ($each | default "")) -}}
+{{- $place := regexReplaceAll "^[a-z]+://([^/]*@)?" . "" | splitList "/" | first -}}
+{{- $port := regexFind ":[0-9]+$" $place | trimPrefix ":" -}}
+{{- $ports = append $ports (int ($port | default (ternary "443" "80" (hasPrefix "https:" .)))) -}}
+{{- end -}}
+{{- end -}}
+{{- uniq $ports | toYaml -}}
 {{- end -}}
 
 {{- /* Of the journal: three quarters of its volume, and no more than it takes by itself. The rest is for a snapshot. */ -}}
