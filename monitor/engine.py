@@ -231,10 +231,14 @@ class Monitor:
             Exception: an error of ours. The call is not judged then, and may be observed again.
         """
         clocks = self._call_judge.clocks
+        turned_out = False
         if clocks.is_ahead(call, now):
+            turned_out = clocks.lead_of(call.session) is None
             call = clocks.corrected(call, now)
             clocks.corrections += 1
         session = self._session(call, now)
+        if turned_out:
+            self._news += self._call_judge.move_back(session)
         seen, judged = session.seen, session.judged
         try:
             if proof is not None or session.fresh:

@@ -29,11 +29,12 @@ from monitor.aggregate.consistency_sample import CALLS_MAX, hashed
 from monitor.aggregate.histogram import Exemplar
 from monitor.alphabet.explanation import Show, explain_mismatch
 from monitor.judging.accounting import Accounting
-from monitor.judging.sender_clocks import SenderClocks
+from monitor.judging.sender_clocks import SenderClocks, moved_back
 from monitor.limits import Limits
 from monitor.records import Evidence, ToolCall, Verdict, built
 from monitor.session.judge import CONTROL_TOKEN, HARMFUL, Judge
 from monitor.session.judgement import Judgement
+from monitor.session.log.log import is_led
 from monitor.session.log.rows import Texts, origin_of
 from monitor.session.session import Session
 from monitor.session.spec_binding import SpecBinder
@@ -423,6 +424,20 @@ class CallJudge:
         """Sets whether the session provably begins with its first call."""
         session.fresh = fresh
         return self.look_again(session)
+
+    def move_back(self, session: Session) -> list[Verdict]:
+        """The clock of a sender has turned out to be ahead: its earlier calls are moved, as the others are."""
+        lead = self.clocks.lead_of(session.key)
+        verdicts: list[Verdict] = []
+        if lead is None or not session.judgements:
+            return verdicts
+        for judgement in session.judgements:
+            verdicts += self._report(session, judgement, judgement.move_back(lead))
+        for place, held in enumerate(session.held or ()):
+            if session.held is not None and is_led(held.end_ns - session.touched_ns, lead):
+                session.held[place] = moved_back(held, lead)
+        session.set_times_anew()
+        return verdicts
 
     def look_again(self, session: Session) -> list[Verdict]:
         """Has the session's judgements allow for what is known to be missing by now; revises its verdicts."""

@@ -2,8 +2,9 @@
 
 Idea: a call cannot have ended after it was received. If its end is later by more than clocks usually
 differ, the clock of its sender is ahead. The first such call of a session says by how much, and all
-calls of the session from such clocks are moved back by this amount. So they keep their order and
-their lengths, and calls of hosts with right clocks keep their places among them.
+calls of the session from such clocks are moved back by this amount: those that come, and those that
+came before and seemed less ahead, as they took longer to arrive (`CallJudge.move_back`). So they keep
+their order and their lengths, and calls of hosts with right clocks keep their places among them.
 
 Without the correction, such a call would be placed at its receipt and end far in the future. It would
 overlap all calls of the next minutes, and each new call would cause all of them to be judged again.
@@ -19,8 +20,9 @@ from typing import Final
 
 from monitor.limits import SECOND
 from monitor.records import SessionKey, ToolCall
+from monitor.session.log.log import is_led
 
-__all__ = ["AHEAD_MAX_NS", "SenderClocks"]
+__all__ = ["AHEAD_MAX_NS", "SenderClocks", "moved_back"]
 
 AHEAD_MAX_NS: Final = 60 * SECOND
 """Clocks of two hosts differ by less, unless one of them is wrong: 60 s."""
@@ -77,8 +79,7 @@ class SenderClocks:
         if excess <= 0 or not self._ahead:
             return False
         ahead = self._ahead.get(call.session)
-        # If a call takes long to arrive, its clock seems to be less ahead.
-        return ahead is not None and abs(excess - ahead) < excess
+        return ahead is not None and is_led(excess, ahead)
 
     def corrected(self, call: ToolCall, now: int) -> ToolCall:
         """The call with its times moved back to our clock.
@@ -89,11 +90,11 @@ class SenderClocks:
         """
         key, ahead = call.session, self._lead(call, now)
         self.set_lead(key, ahead)
-        return _moved_back(call, ahead)
+        return moved_back(call, ahead)
 
     def as_corrected(self, call: ToolCall, now: int) -> ToolCall:
         """What `corrected` would return. Remembers nothing of the call."""
-        return _moved_back(call, self._lead(call, now))
+        return moved_back(call, self._lead(call, now))
 
     def _lead(self, call: ToolCall, now: int) -> int:
         """By how much the clock of the call's sender is ahead, in nanoseconds."""
@@ -103,6 +104,7 @@ class SenderClocks:
         return excess if ahead is None or abs(excess - ahead) > self.ahead_max_ns else ahead
 
 
-def _moved_back(call: ToolCall, ahead: int) -> ToolCall:
+def moved_back(call: ToolCall, ahead: int) -> ToolCall:
+    """The call by our clock, if its sender's is ahead by so many nanoseconds."""
     start = max(call.start_ns - ahead, 1) if call.start_ns else 0
     return call._replace(start_ns=start, end_ns=call.end_ns - ahead)

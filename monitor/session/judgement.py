@@ -429,6 +429,15 @@ class Judgement:
         self.late += 1
         return self.base.at
 
+    def move_back(self, lead: int) -> list[Change]:
+        """Moves the steps of a sender whose clock is ahead by `lead` nanoseconds, and revises the verdicts."""
+        first = self.log.move_back(lead)
+        if first is None:
+            return []
+        self.log.settle_all()
+        self._resume_points = None
+        return self._replay(0)
+
     def retract(self, place: int) -> list[Change]:
         """Removes the step at `place`, which was no call; later steps are judged again."""
         row = self.log.row(place)

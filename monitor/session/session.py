@@ -324,8 +324,11 @@ class Session:
 
     def set_times(self, gone: ToolCall) -> None:
         """Sets the session's times from its calls after one was withdrawn or read anew."""
-        if gone.start_ns > self.started_ns and gone.end_ns < self.last_ns:
-            return
+        if gone.start_ns <= self.started_ns or gone.end_ns >= self.last_ns:
+            self.set_times_anew()
+
+    def set_times_anew(self) -> None:
+        """Sets the session's times from all of its calls."""
         spans = [span for each in self.judgements if (span := each.span()) is not None]
         if self._outside is not None and (span := self._outside.span()) is not None:
             spans.append(span)

@@ -52,10 +52,18 @@ from monitor.session.log.rows import (
     unpacked,
 )
 
-__all__ = ["Log", "Placed"]
+__all__ = ["Log", "Placed", "is_led"]
 
 _DEPTH_MAX: Final = 8
 """Levels of nested calls that move with the outermost one. Spans may claim to be in a circle."""
+
+
+def is_led(excess: int, lead: int) -> bool:
+    """True if a call that seems to have ended `excess` after its receipt is of a clock that is ahead by `lead`.
+
+    A call that takes long to arrive seems to be less ahead than its clock is.
+    """
+    return excess > 0 and abs(excess - lead) < excess
 
 
 class Placed(NamedTuple):
@@ -328,6 +336,39 @@ class Log(Rows):
         times = self._times(at, end, receipt, span)
         row = pack_row(at, times, span, meta, tool, token)
         self._rows[place * WIDTH : (place + 1) * WIDTH] = row
+
+    def move_back(self, lead: int) -> int | None:
+        """Moves the steps of a sender whose clock is ahead to where they stand by ours.
+
+        They are those that seem to have ended after their receipt, by about as much.
+
+        Args:
+            lead: how far the clock is ahead, in nanoseconds.
+
+        Returns:
+            The first place whose step has changed; None if none has.
+        """
+        ahead = [place for place in range(len(self)) if self._is_led(place, lead)]
+        if not ahead:
+            return None
+        taken = [self._step(place) for place in ahead]
+        ends = [self._end_and_receipt(at, times, span) for at, times, span, *_ in taken]
+        for place in reversed(ahead):
+            del self._rows[place * WIDTH : (place + 1) * WIDTH]
+        first = ahead[0]
+        for (at, _, span, meta, tool, token), (end, receipt) in zip(taken, ends, strict=True):
+            if meta & MOVED:
+                start, own = self._origin(span, at, meta)
+                self._move(span, meta, start - lead, own - lead)
+            times = self._times(at - lead, end - lead, receipt, span)
+            row = pack_row(at - lead, times, span, meta, tool, token)
+            first = min(first, self._insert(at - lead, end - lead, span, receipt, row))
+        return first
+
+    def _is_led(self, place: int, lead: int) -> bool:
+        at, times, span, _, _, _ = self._step(place)
+        end, receipt = self._end_and_receipt(at, times, span)
+        return is_led(end - receipt, lead)
 
     def settle_all(self) -> None:
         """Settles the children of every step, after many steps were added at once."""

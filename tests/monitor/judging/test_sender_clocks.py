@@ -127,3 +127,21 @@ def test_only_so_many_sessions_are_known() -> None:
         if clocks.is_ahead(later._replace(session=SessionKey("", name)), NOW + 45 * SECOND)
     ]
     assert known == ["b", "c"]
+
+
+@pytest.mark.parametrize("ahead", range(56, 72))
+@pytest.mark.parametrize("slow", [0, 1, 7])
+def test_a_clock_is_corrected_for_all_calls_of_a_session_or_for_none(
+    ahead: int, slow: int
+) -> None:
+    """Calls that took longer to arrive seem to be of another clock: they are moved with the others, at any lead."""
+    monitor = watched()
+    for number, tool in enumerate(("unlock", "open", "water"), start=1):
+        made = NOW + number * SECOND
+        arrives = made + max(0, slow - 3 * number) * SECOND
+        monitor.observe(timed(number, tool, made + ahead * SECOND), arrives)
+    [judgement] = monitor.find("s")
+
+    assert judgement["harmful"] == 0
+    assert [step["tool"] for step in judgement["steps"]] == ["unlock", "open", "water"]
+    assert judgement["started"] == judgement["steps"][0]["start_ns"]
