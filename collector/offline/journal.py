@@ -12,7 +12,7 @@ from collector.sinks.recorder import line
 from collector.state.reading import Found, found_in, read_file
 from collector.state.records import Kind, request_of
 from collector.state.segment import Damage, Record
-from collector.state.snapshot import About, Snapshot, UnusableError, snapshots
+from collector.state.snapshot import About, OtherFormatError, Snapshot, UnusableError, snapshots
 
 __all__ = ["Content", "Short", "contents", "exported", "short_cuts", "shown", "shown_short"]
 
@@ -33,8 +33,15 @@ class Content(NamedTuple):
 
     @property
     def is_damaged(self) -> bool:
-        """True if something is lost; a torn end, as a killed process leaves it, is not."""
-        return bool(self.file.problem) or any(not each.torn for each in self.damages)
+        """True if something is lost; a torn end, as a killed process leaves it, is not, nor what a newer version wrote."""
+        if self.file.problem:
+            return not self.file.newer
+        return any(not (each.torn or each.newer) for each in self.damages)
+
+    @property
+    def is_newer(self) -> bool:
+        """True if a newer version of the program has written something of it."""
+        return self.file.newer or any(each.newer for each in self.damages)
 
     def as_json(self) -> dict[str, Any]:
         """As one JSON object."""
@@ -87,7 +94,7 @@ def shown(content: Content) -> Iterator[str]:
     if found.problem:
         yield f"  not read: {found.problem}"
     for each in content.damages[:_FLAWS_SHOWN]:
-        word = "torn" if each.torn else "damaged"
+        word = "torn" if each.torn else "newer" if each.newer else "damaged"
         yield f"  {word}: {each.bytes:,} bytes at {each.offset:,}: {each.why}"
     if len(content.damages) > _FLAWS_SHOWN:
         yield f"  and {len(content.damages) - _FLAWS_SHOWN:,} more damages"
@@ -102,6 +109,8 @@ class Short(NamedTuple):
     """None where its head cannot be read."""
     problem: str
     """Why it cannot be used; "" where it can."""
+    is_other: bool = False
+    """True where that is its format alone."""
 
     def as_json(self) -> dict[str, Any]:
         """As one JSON object."""
@@ -123,14 +132,14 @@ def short_cuts(folder: Path) -> Iterator[Short]:
         OSError: the folder or a file cannot be read.
     """
     for path in snapshots(folder):
-        about, problem = None, ""
+        about, problem, is_other = None, "", False
         try:
             found = Snapshot(path)
             about = found.about
             deque(found.check(), maxlen=0)
         except UnusableError as error:
-            problem = str(error)
-        yield Short(path, path.stat().st_size, about, problem)
+            problem, is_other = str(error), isinstance(error, OtherFormatError)
+        yield Short(path, path.stat().st_size, about, problem, is_other)
 
 
 def shown_short(short: Short) -> Iterator[str]:

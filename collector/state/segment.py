@@ -211,13 +211,13 @@ def read_header(data: bytes) -> Header | Damage:
     return Damage(0, len(data), "no header of a journal", torn=len(data) < HEADERS_BYTES)
 
 
-def read(data: bytes) -> Iterator[Record | Damage]:
+def read(data: bytes, piece: int = PIECE_BYTES) -> Iterator[Record | Damage]:
     """The records of a file, and what lies between them that is none, in order."""
-    return read_from(BytesIO(data), len(data))
+    return read_from(BytesIO(data), len(data), piece)
 
 
-def read_from(file: BinaryIO, size: int) -> Iterator[Record | Damage]:
-    """The same, of an open file of so many bytes.
+def read_from(file: BinaryIO, size: int, piece: int = PIECE_BYTES) -> Iterator[Record | Damage]:
+    """The same, of an open file of so many bytes, of which `piece` are read at a time.
 
     Raises:
         OSError: the disk does not give it.
@@ -227,22 +227,24 @@ def read_from(file: BinaryIO, size: int) -> Iterator[Record | Damage]:
         if size:
             yield header._replace(bytes=size)
         return
-    yield from records_in(file, HEADERS_BYTES, size, header)
+    yield from records_in(file, HEADERS_BYTES, size, header, piece)
 
 
-def records_in(file: BinaryIO, at: int, end: int, header: Header) -> Iterator[Record | Damage]:
+def records_in(
+    file: BinaryIO, at: int, end: int, header: Header, at_once: int = PIECE_BYTES
+) -> Iterator[Record | Damage]:
     """The same, of the part between two places, whose header is known. So much is in memory as the largest record takes.
 
     Raises:
         OSError: the disk does not give it.
     """
     file.seek(at)
-    data, here, wanted = b"", 0, PIECE_BYTES
+    data, here, wanted = b"", 0, at_once
     spoilt = -1
     """Where the damage begins in which we are; -1 outside of one."""
     while True:
         piece = file.read(min(wanted, end - at - len(data)))
-        at, data, here, wanted = at + here, data[here:] + piece, 0, PIECE_BYTES
+        at, data, here, wanted = at + here, data[here:] + piece, 0, at_once
         is_last = not piece or at + len(data) >= end
         while here < len(data):
             if spoilt >= 0:
@@ -257,7 +259,7 @@ def records_in(file: BinaryIO, at: int, end: int, header: Header) -> Iterator[Re
                 continue
             missing = 0 if is_last else _missing(data, here, header, end - at)
             if missing:
-                wanted = max(PIECE_BYTES, missing)
+                wanted = max(at_once, missing)
                 break
             spoilt = at + here if spoilt < 0 else spoilt
             here += 1

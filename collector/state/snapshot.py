@@ -32,6 +32,7 @@ from monitor.object_graph import Block, Kind
 
 __all__ = [
     "About",
+    "OtherFormatError",
     "Snapshot",
     "UnusableError",
     "Version",
@@ -54,6 +55,10 @@ _BLOCK: Final = struct.Struct("<B3xIQ")
 
 class UnusableError(Exception):
     """A snapshot cannot be used; says why."""
+
+
+class OtherFormatError(UnusableError):
+    """It is of another format: nothing is wrong with it."""
 
 
 class Version(msgspec.Struct, array_like=True):
@@ -230,7 +235,7 @@ def _about(file: BinaryIO) -> About:
         raise UnusableError("it is no snapshot")
     if version != VERSION:
         word = "a newer" if version > VERSION else "an earlier"
-        raise UnusableError(
+        raise OtherFormatError(
             f"it is of format {version}, of {word} version of the program; this one reads {VERSION}"
         )
     payload = file.read(length)

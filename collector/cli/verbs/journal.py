@@ -60,19 +60,22 @@ def _inspect(folder: Path, *, as_json: bool) -> int:
 def _verify(folder: Path) -> int:
     from collector.offline.journal import contents, short_cuts, shown, shown_short
 
-    files = records = damaged = 0
+    files = records = damaged = others = 0
     for content in contents(folder):
         files += 1
         records += sum(content.kinds.values())
-        if content.is_damaged:
-            damaged += 1
+        damaged += content.is_damaged
+        others += content.is_newer and not content.is_damaged
+        if content.is_damaged or content.is_newer:
             print("\n".join(shown(content)))
     for short in short_cuts(folder):
         files += 1
+        damaged += bool(short.problem) and not short.is_other
+        others += short.is_other
         if short.problem:
-            damaged += 1
             print("\n".join(shown_short(short)))
-    print(f"{files} files, {records} records, {damaged} files damaged")
+    of_others = f", {others} of another version" if others else ""
+    print(f"{files} files, {records} records, {damaged} files damaged{of_others}")
     return FAILED if damaged else OK
 
 

@@ -11,10 +11,12 @@ from collector.cli.main import main
 from collector.receive.request import Request
 from collector.state.journal import Journal, Rules
 from collector.state.records import Kind as RecordKind
+from collector.state.segment import new_header
 from collector.state.snapshot import About, save
 from monitor.object_graph import Block, Kind
 from tests.collector.app.test_service import body
 from tests.collector.state.life import START, Clock
+from tests.upgrades.make import FOLDERS
 
 
 @pytest.fixture
@@ -67,6 +69,31 @@ def test_verify_tells_a_torn_end_from_damage(
     assert "journal-0000000001.log" in told
     assert "damaged:" in told
     assert "1 files, 2 records, 1 files damaged" in told
+
+
+@pytest.mark.parametrize("name", ["dde434b", "0adfa84", "1c55949"])
+def test_files_of_earlier_versions_are_not_damaged(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A journal of format 1 is read, and a snapshot of an earlier format is named so: nothing is damaged."""
+    folder = FOLDERS / name
+    assert main(["journal", "verify", str(folder)]) == 0
+    told = capsys.readouterr().out
+    assert ", 0 files damaged" in told
+    assert ("1 of another version" in told) == any(folder.glob("snapshot-*"))
+
+
+def test_a_file_of_a_newer_version_is_not_damaged(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is named with its format, and not read."""
+    (folder / "journal-0000000002.log").write_bytes(
+        new_header(2, START)._replace(version=9).pack()
+    )
+    assert main(["journal", "verify", str(folder)]) == 0
+    told = capsys.readouterr().out
+    assert "it is of format 9" in told
+    assert "0 files damaged, 1 of another version" in told
 
 
 def test_export_gives_lines_that_replay_reads(

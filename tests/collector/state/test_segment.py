@@ -5,11 +5,9 @@ from __future__ import annotations
 import struct
 from zlib import crc32
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.state import segment
 from collector.state.segment import (
     HEAD_BYTES,
     HEADERS_BYTES,
@@ -133,9 +131,7 @@ def test_pieces_make_no_difference(
     at = data.draw(st.sampled_from([HEADERS_BYTES, *ends]))
     mixed = whole[:at] + noise + whole[at + data.draw(st.integers(0, 9)) :]
     expected = list(read(mixed))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segment, "PIECE_BYTES", data.draw(st.integers(1, 50)))
-        assert list(read(mixed)) == expected
+    assert list(read(mixed, data.draw(st.integers(1, 50)))) == expected
 
 
 @given(st.binary(max_size=400), st.integers(0, 400), st.booleans())
