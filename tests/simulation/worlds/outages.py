@@ -30,7 +30,7 @@ from tests.simulation.worlds.world import World
 _CONVERSATIONS = 24
 _SPEED = 4
 # Sessions that begin later than this after the start are known to be new.
-_IDLE = 4
+_IDLE = 5
 _WINDOW = 2
 
 
@@ -46,10 +46,10 @@ class Running:
     def start(self) -> None:
         self.service = Service(self.arguments, self.variables).wait_ready()
 
-    def send(self, request: Request) -> bool:
-        """Whether a request is taken: a sender gives up after a moment."""
+    def send(self, request: Request, seconds: float = 2.0) -> bool:
+        """Whether a request is taken, by a sender that waits for so long."""
         host, port = self.service.addresses["http"].rsplit(":", 1)
-        connection = http.client.HTTPConnection(host, int(port), timeout=0.3)
+        connection = http.client.HTTPConnection(host, int(port), timeout=seconds)
         with (
             contextlib.closing(connection),
             contextlib.suppress(OSError, http.client.HTTPException),
@@ -118,7 +118,7 @@ OUTAGES = {
         "B4", "`history: complete`, no journal: killed and started again", _kill, _start,
         history="complete", journal=False,
     ),
-    "killed_with_a_journal": Outage("B5", "killed and started again; what came is lost", _kill, _start),
+    "killed_with_a_journal": Outage("B5", "killed and started again; what came is lost", _kill, _start, holds=False),
     "killed_and_retried": Outage(
         "B5", "killed and started again; senders send again", _kill, _start, retries=True
     ),
@@ -126,7 +126,7 @@ OUTAGES = {
     "disk_full_and_retried": Outage(
         "B5", "the disk is full: spans are refused, and come again", _fill_disk, _free_disk, retries=True
     ),
-    "frozen": Outage("B5", "the process is stopped for a second (SIGSTOP)", _freeze, _thaw),
+    "frozen": Outage("B5", "the process is stopped for a second (SIGSTOP)", _freeze, _thaw, holds=False),
 }  # fmt: skip
 
 
@@ -141,6 +141,7 @@ def play(outage: Outage, seed: int, folder: Path) -> list[Broken]:
         _send_all(world, outage, running)
         time.sleep(_WINDOW + 1)
         _read(running.told, running.service)
+        assert world.gone or outage.retries, "the outage hid nothing"
         return laws.check(world, running.told)
     finally:
         running.service.kill()
@@ -194,7 +195,7 @@ def _send_all(world: World, outage: Outage, running: Running) -> None:
                 out = not out
         if request:
             _wait(at)
-            if not running.send(request):
+            if not running.send(request, 0.02 if out else 2.0):
                 missed.append(request)
         if not out and outage.retries:
             missed = [each for each in missed if not running.send(each)]

@@ -40,7 +40,6 @@ KNOWN_PAIRS = {
         "one_request_a_turn + told_twice",
         # `certain_call` of a verdict that was told is not corrected when it turns out to be this call or an earlier one.
         "arguments_twice_in_one_text + started_in_mid_session",
-        "failures_in_odd_results + lost_without_a_sign",
         "arguments_under_two_conventions + provisional_then_final",
         "failures_in_results + no_id_but_history",
         "no_id_but_history + started_just_before",

@@ -196,3 +196,27 @@ def agent_named_last(world: World, random: Random) -> None:
                 for k, v in span.attributes
                 if k not in {"gen_ai.agent.name", "ai.telemetry.functionId"}
             ]
+
+
+@fault("mastra#18875", Stage.SPANS, Hides.NOTHING)
+def later_turns_without_id(world: World, random: Random) -> None:
+    """All turns are in one trace, and only the first one's spans have the conversation's id."""
+    one_trace_for_all_turns(world, random)
+    for conversation in world.conversations:
+        for span in world.spans:
+            if span.conversation == conversation.id and span.start >= conversation.turns[0].end:
+                without_id(span)
+
+
+@fault("vscode#325207", Stage.SPANS, Hides.ORDER, models=True, holds=False, shown_by=866_284)
+def turn_id_under_the_same_name(world: World, random: Random) -> None:
+    """Models' spans have the id of the turn where the agent's span has the conversation's; tools' spans have none."""
+    world.complete = False
+    keys = {span.trace: f"request-{random.getrandbits(32)}" for span in world.spans}
+    for span in world.spans:
+        if span.role == "tool":
+            without_id(span)
+        elif span.role == "model":
+            span.attributes = [
+                (k, keys[span.trace] if k in ID_KEYS else v) for k, v in span.attributes
+            ]

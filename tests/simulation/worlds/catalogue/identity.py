@@ -201,3 +201,52 @@ def _below_own_worker(world: World, span: Span, random: Random) -> None:
     worker.calls, worker.status = [], 0
     span.parent = worker.id
     world.spans.append(worker)
+
+
+@fault("rig#1360", Stage.SPANS, Hides.ORDER, holds=False, shown_by=95_819)
+def told_in_two_traces(world: World, random: Random) -> None:
+    """A tool has a span of its own, beside the framework's: without context, so that it is a root, and has no ids."""
+    world.complete = False
+    for span in world.some_tool_spans(random, 2):
+        own = copy_of(span, id=random.getrandbits(63), trace=random.getrandbits(128), parent=0)
+        own.start, own.end, own.sent = span.start + 0.001, span.end - 0.001, span.sent - 0.001
+        own.attributes = [
+            (k, v)
+            for k, v in span.attributes
+            if k not in CALL_IDS
+            and not k.endswith(("conversation.id", "session.id", "sessionId"))
+        ]
+        world.spans.append(own)
+
+
+@fault("temporal sdk-java#3089", Stage.SPANS, Hides.ORDER, holds=False, shown_by=473_266)
+def told_again_with_a_later_start(world: World, random: Random) -> None:
+    """A workflow is evicted while a call runs: its span is exported, and again under the same ids at its end, begun anew."""
+    for span in world.some_tool_spans(random, 2):
+        long = span.end - span.start
+        early = copy_of(
+            span, end=span.start + long / 3, status=0, sent=span.sent - long * 2 / 3
+        )
+        span.start += long / 2
+        world.spans.append(early)
+
+
+@fault("open-webui#28305", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS, models=False)
+def ids_by_answer(world: World, random: Random) -> None:
+    """Call ids are the tool's name and its place in the answer (Kimi)."""
+    for conversation in world.conversations:
+        for answer in conversation.answers():
+            places = {call.number: place for place, call in enumerate(answer.calls)}
+            for span in world.tool_spans():
+                if span.calls[0].number in places:
+                    _name(span, f"{span.calls[0].tool}:{places[span.calls[0].number]}")
+
+
+@fault("oh-my-pi#2055", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS, models=False)
+def one_id_for_an_answer(world: World, random: Random) -> None:
+    """All calls of one answer have one id."""
+    for conversation in world.conversations:
+        for answer in conversation.answers():
+            for span in world.tool_spans():
+                if span.calls[0] in answer.calls:
+                    _name(span, answer.calls[0].id)

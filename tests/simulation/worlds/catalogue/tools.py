@@ -57,6 +57,8 @@ def failures_in_results(world: World, random: Random) -> None:
     Stage.EMISSION,
     Hides.ORDER,
     dialects=("pydantic_ai", "openinference"),
+    holds=False,
+    shown_by=835_132,
 )
 def failures_in_odd_results(world: World, random: Random) -> None:
     """The same of frameworks that do not hand MCP's results through: a tool of the user's does."""
@@ -201,3 +203,18 @@ def calls_within_calls(world: World, random: Random) -> None:
                 if len(outer.calls) == len(inner.calls) == 1 and world.emission.tools:
                     outer.calls[0].end = inner.calls[0].end + 0.001
                     world.within[inner.calls[0].number] = outer.calls[0].number
+
+
+@fault("opensre#3939", Stage.SPANS, Hides.ORDER, models=True, holds=False, shown_by=904_671)
+def parallel_tools_without_spans(world: World, random: Random) -> None:
+    """Tools that run in parallel leave no spans, those that run alone do; the model's next request holds all results."""
+    gone = {
+        c.number
+        for v in world.conversations
+        for a in v.answers()
+        if len(a.calls) > 1
+        for c in a.calls
+    }
+    world.complete = False
+    world.unseen |= gone
+    world.spans = [s for s in world.spans if s.role != "tool" or s.calls[0].number not in gone]
