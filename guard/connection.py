@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import httpcore
@@ -47,6 +48,16 @@ REQUEST_SECONDS: Final = 2.0
 QUEUE_SECONDS: Final = 10.0
 """How long it waits before that until a connection is free."""
 
+REQUEST_SILENCES: Final = 10
+"""So many deadlines of silence both last longer: this process may wait for the processor meanwhile."""
+
+LOADED_LATER: Final = ("anyio._backends._asyncio", "anyio.streams.tls", "encodings.idna")
+"""What would be loaded with the first request: a process that forks meanwhile would hang where it loads the same."""
+
+
+for _name in LOADED_LATER:
+    with suppress(ImportError):
+        import_module(_name)
 
 Work: TypeAlias = "Callable[[Loop], Coroutine[Any, Any, None]]"
 
@@ -144,6 +155,7 @@ class Loop:
         silence: Silence,
     ) -> None:
         self._silence = silence
+        self._more_seconds = REQUEST_SILENCES * silence.seconds
         self._pool = pool
         self._base = base
         self._headers = headers
@@ -208,9 +220,9 @@ class Loop:
     async def _request(self, method: str, path: str, body: bytes | None = None) -> Answer:
         try:
             async with (
-                asyncio.timeout(QUEUE_SECONDS),
+                asyncio.timeout(QUEUE_SECONDS + self._more_seconds),
                 self._free,
-                asyncio.timeout(REQUEST_SECONDS),
+                asyncio.timeout(REQUEST_SECONDS + self._more_seconds),
                 self._pool.stream(
                     method, self._base + path, headers=self._headers, content=body
                 ) as answer,

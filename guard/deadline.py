@@ -37,7 +37,7 @@ class Silence:
     def __init__(self, seconds: float) -> None:
         self.part: Final = seconds / PARTS
         """Between two looks."""
-        self._seconds = seconds
+        self.seconds: Final = seconds
         self._silent = 0.0
         """How long the service has been silent, in all."""
         self._looked = 0.0
@@ -59,7 +59,7 @@ class Silence:
         if is_first:
             self._looked, self._heard = now, answers
         begun = self._silent + min(self.part, now - self._looked)
-        self._waiting.append(_Waiting(begun + self._seconds, is_over, give_up))
+        self._waiting.append(_Waiting(begun + self.seconds, is_over, give_up))
         return is_first
 
     def look(self, answers: int, now: float) -> bool:

@@ -149,6 +149,8 @@ class Monitor:
         """Sessions that were mentioned and have made no call."""
         self.without_calls = 0
         """Sessions that were idle for their time, or too many, and had made no call."""
+        self.arguments_given_up = 0
+        """Calls whose arguments are not shown any more: sessions were over their bound."""
         self._news: list[Verdict] = []
         """Verdicts that a late session id has revised; returned with the next ones."""
         self._evicted: deque[SessionFinished] = deque(maxlen=EVICTED_MAX)
@@ -281,7 +283,27 @@ class Monitor:
             self._queue(session, now)
         if self._deadline_timer.busy:
             verdicts = [*verdicts, *self._deadline_timer.update(session, call, now)]
+        if self._call_judge.shown_bytes:
+            self._hold_arguments(session)
         return self._with_news(verdicts) if self._news else verdicts
+
+    def _hold_arguments(self, session: Session) -> None:
+        """Arguments are weighed when they come. Where sessions are over their bound, the oldest ones go first."""
+        size, self._call_judge.shown_bytes = self._call_judge.shown_bytes, 0
+        self._table.hold_arguments(session, size)
+        self._evict(session, session.touched_ns)
+
+    def _shows_arguments(self, session: Session) -> None:
+        """A live session may hold arguments that came by other ways than with its calls."""
+        if self.limits.keep_arguments:
+            self._table.weigh(session)
+            self._table.hold_arguments(session, 0)
+
+    def relieve(self) -> int:
+        """Memory is scarce: half of the arguments that are kept to be shown go. Returns of how many calls."""
+        given_up = self._table.give_up_arguments(self._table.bytes // 2)
+        self.arguments_given_up += given_up
+        return given_up
 
     def _with_news(self, verdicts: list[Verdict]) -> list[Verdict]:
         news, self._news = self._news, []
@@ -350,10 +372,15 @@ class Monitor:
         if session is not None:
             session.touched_ns = max(now, session.touched_ns)
             self._accounting.reopen(session)
+            self._shows_arguments(session)
         return session
 
     def _evict(self, new: Session, now: int) -> None:
-        """Sessions end while there are more than may be live: of who holds more than a fair share."""
+        """Sessions end while there are more than may be live: of who holds more than a fair share.
+
+        Where it is bytes that they are too many of, shown arguments go first.
+        """
+        self.arguments_given_up += self._table.give_up_arguments(self._table.bytes_max, new)
         while (old := self._table.excess(new)) is not None:
             self._evicted += self._finish(old, "evicted", now)
 
@@ -588,6 +615,7 @@ class Monitor:
         if target is None:
             moved.touched_ns = max(moved.touched_ns, now)
             self._table.rename(old, new)
+            self._shows_arguments(moved)
             self._call_judge.clocks.rename(old, new)
             moved.note_source(session_from)
             if self._table.was_known(new):
@@ -614,6 +642,7 @@ class Monitor:
         self._call_judge.clocks.rename(old, new)
         target.touched_ns = max(target.touched_ns, now)
         self._table.touch(new)
+        self._shows_arguments(target)
         self._evict(target, now)
         self._queue(target, now)
         return True
@@ -651,6 +680,8 @@ class Monitor:
         if not session.queued:
             self._queue(session, now)
         self._reconsider(session, now)
+        if self._call_judge.shown_bytes:
+            self._hold_arguments(session)
         return verdicts
 
     def retract(self, call: ToolCall) -> list[Verdict]:
@@ -796,6 +827,9 @@ class Monitor:
             self._expire(now)
         self._look_again()
         self._settle(now)
+        self.arguments_given_up += self._table.give_up_arguments(self._table.bytes_max)
+        while (heavy := self._table.excess()) is not None:  # they have been weighed
+            self._evicted += self._finish(heavy, "evicted", now)
         verdicts = self._deadline_timer.tick(self._table.live, now)
         self.timed_verdicts += len(verdicts)
         self._news += verdicts
@@ -886,6 +920,7 @@ class Monitor:
                 "without_calls": self.without_calls,
                 "timed_verdicts": self.timed_verdicts,
                 "resumed": self.resumed,
+                "arguments_given_up": self.arguments_given_up,
                 "sessions_lost": self._table.lost,
                 "tools_overflowed": self._names.overflowed,
                 "corrections": self._call_judge.clocks.corrections,
@@ -907,6 +942,7 @@ class Monitor:
         self.without_calls = numbers["without_calls"]
         self.timed_verdicts = numbers["timed_verdicts"]
         self.resumed = numbers["resumed"]
+        self.arguments_given_up = numbers["arguments_given_up"]
         self._table.lost = numbers["sessions_lost"]
         self._names.overflowed = numbers["tools_overflowed"]
         self._call_judge.clocks.corrections = numbers["corrections"]

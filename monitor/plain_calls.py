@@ -34,6 +34,10 @@ __all__ = ["JudgedCalls", "judge_calls", "tool_call"]
 
 _SESSION: Final = "calls"
 _SOURCE: Final = "plain"
+_LIMITS: Final = Limits(
+    history_complete=True, keep_arguments=True, fold=False, sessions_bytes_max=1 << 60
+)
+"""Of one run, which is judged whole."""
 _KEYS: Final = ("name", "arguments", "error")
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -119,7 +123,7 @@ def judge_calls(spec: Spec, calls: Iterable[Mapping[str, Any]]) -> JudgedCalls:
     Raises:
         CallError: a call is not of this form; the message says which and why.
     """
-    monitor = Monitor([spec], Limits(history_complete=True, keep_arguments=True, fold=False))
+    monitor = Monitor([spec], _LIMITS)
     attributes = {ALSO_ATTRIBUTE: spec.id}
     unread: dict[int, str] = {}
     made = list(_tool_calls(calls, attributes, unread))

@@ -320,6 +320,8 @@ class App:
             ),
         )
         admission = build_admission(settings.receiver, stats, memory)
+        if memory is not None and settings.show_arguments:
+            memory.relieve = self.monitor.relieve
         self._capacity = capacity_of(settings)
         self._receivers = build_receivers(
             settings.receiver, export, admission, self._capacity.receiver

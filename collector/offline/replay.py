@@ -41,6 +41,9 @@ _GZIP = b"\x1f\x8b"
 _RECORDINGS = ("*.jsonl", "*.jsonl.gz", "offrails-*.jsonl.gz.open")
 """What is read of a folder; the last is being recorded, or was when its process was killed."""
 
+_EVERYTHING = 1 << 60
+"""Bytes: a file is judged whole, with the arguments of all calls."""
+
 _UNREAD_SHOWN = 10
 """Calls of a file whose unread arguments are told one by one."""
 
@@ -190,6 +193,7 @@ def _limits() -> Limits:
         keep_arguments=True,
         fold=False,
         sessions_max=10_000_000,
+        sessions_bytes_max=_EVERYTHING,
     )
 
 

@@ -3,7 +3,8 @@
 Idea: the other bounds are estimates, because allocators keep freed memory. So the guard measures the
 process's resident memory against two marks. Above the first (scarce), requests are read one after the
 other, which reuses memory that is free inside the process. Above the second (full), no request is read.
-Senders are told to retry later. Meanwhile old spans are forgotten, so memory becomes free again.
+Senders are told to retry later. Meanwhile old spans are forgotten, so memory becomes free again. What is kept to be shown
+alone goes first: `relieve` gives it up as soon as memory is scarce.
 
 Example: the limit is 400 MiB. The marks are 360 MiB (the limit less 40 MiB) and 376 MiB (less 24 MiB).
 """
@@ -70,6 +71,8 @@ class MemoryGuard:
         """Bytes that such a process may take which is at work."""
         self._look_at = clock() + LOOK_SECONDS
         self._trim_at = 0.0
+        self.relieve: Callable[[], object] | None = None
+        """Gives up what is kept for comfort alone, while memory is scarce."""
 
     def has_room(self, held: int, more: int) -> bool:
         """True if `more` bytes may be read in addition to the `held` bytes of bodies."""
@@ -106,6 +109,8 @@ class MemoryGuard:
         self._bytes = self._resident() + self._twin
         if self._bytes >= self._scarce and now >= self._trim_at:
             self._trim_at = now + TRIM_SECONDS
+            if self.relieve is not None:
+                self.relieve()
             self._trim()
             self._bytes = self._resident() + self._twin
 

@@ -233,6 +233,11 @@ TABLE: Mapping[str, Described] = {
         (),
         "Calls that by their clocks began before the call they are a part of, or ended over 60 seconds after they were received: hosts' clocks differ.",
     ),
+    "shown_arguments_given_up": Described(
+        "counter",
+        (),
+        "Calls whose arguments are not shown any more (`show_arguments`): live sessions were over `sessions.max_bytes`, or memory was scarce.",
+    ),
     "sessions_resumed": Described(
         "counter",
         (),

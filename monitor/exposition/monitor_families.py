@@ -130,6 +130,8 @@ class Summed(Protocol):
     @property
     def resumed(self) -> int: ...
     @property
+    def arguments_given_up(self) -> int: ...
+    @property
     def sessions_lost(self) -> int: ...
     @property
     def orders_left_out(self) -> int: ...
@@ -147,6 +149,7 @@ def families_of(monitor: Summed) -> Iterator[Family]:
     yield _labelled("sessions_without_calls", [((), monitor.without_calls)])
     yield _labelled("calls_out_of_order", [((), monitor.out_of_order)])
     yield _labelled("spans_skewed", [((), monitor.skewed)])
+    yield _labelled("shown_arguments_given_up", [((), monitor.arguments_given_up)])
     yield _labelled("sessions_resumed", [((), monitor.resumed)])
     yield _labelled("sessions_unremembered", [((), monitor.sessions_lost)])
     yield _labelled("orders_left_out", [((), monitor.orders_left_out)])

@@ -46,7 +46,7 @@ from monitor.visibility.cause import FACTS, Cause, Effect, effect_of
 from monitor.visibility.gap import EVER, Gap
 from monitor.visibility.ledger import Ledger
 from monitor.visibility.sight import CLEAR, Sight, sight_of
-from monitor.weights import call_bytes
+from monitor.weights import arguments_bytes, call_bytes
 
 __all__ = ["HELD_ALL_MAX", "HELD_MAX", "CallJudge", "part_of", "wanted_of"]
 
@@ -117,6 +117,8 @@ class CallJudge:
         """Tenant -> its sessions that hold calls, the earliest first, with their bytes."""
         self._held_under: dict[Session, str] = {}
         """Session -> tenant that its bytes are counted for, even if it would be another by now."""
+        self.shown_bytes = 0
+        """Of arguments that were kept to be shown, until somebody takes the number out."""
         self.held_given_up = 0
         """Sessions whose held calls were dropped to make room."""
         self.errors: list[Exception] = []
@@ -694,6 +696,8 @@ class CallJudge:
         if shown is not None or found is not None:
             texts: Texts = built(Texts, (call.call_id, shown, found, ""))
             judgement.log.keep(call.span_id, texts)
+            if shown is not None:
+                self.shown_bytes += arguments_bytes(shown)
 
     def _annotate(self, judgement: Judgement, call: ToolCall) -> None:
         """Notes which arguments of a call match no symbol: when it is shown, they are dropped."""

@@ -268,6 +268,16 @@ class Session:
                 total += call_bytes(call)
         return total
 
+    def drop_arguments(self, least: int) -> int:
+        """Drops shown arguments of its earliest calls, until about so many bytes are free; returns how many calls.
+
+        Under several specs the same arguments are held by each, so all of them drop theirs.
+        """
+        each_least = least // max(1, len(self.judgements))
+        return max(
+            (each.log.drop_arguments(each_least)[0] for each in self.judgements), default=0
+        )
+
     def mark(self) -> int:
         """What its key is remembered by once its state is dropped (`mark_of`): each file of a journal has it."""
         if not self._mark:

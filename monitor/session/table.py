@@ -11,12 +11,16 @@ from monitor.limits import SESSION_BYTES_MAX as BYTES_MAX
 from monitor.records import SessionKey
 from monitor.session.dropped_sessions import Forgotten, mark_of
 from monitor.session.session import Chain, Session
+from monitor.session.shown_arguments import ShownArguments
 from monitor.tenants import Holdings
 
 __all__ = ["Table"]
 
 TOMBSTONES_SHARE: Final = 10
 """One ended session is remembered for each ten that may be live."""
+
+SPARE_SHARE: Final = 16
+"""So large a part of the bound is freed at once where arguments are given up."""
 
 NEAR: Final = 4_096
 """Live sessions found by the identity of their keys, where no other has taken the place: a power of two."""
@@ -156,6 +160,8 @@ class Table:
         self._remembered = _Ended()
         """Ended sessions that are not shown any more, without their steps: they may go on."""
         self._forgotten = Forgotten()
+        self._shown = ShownArguments()
+        """Live sessions with arguments to be shown."""
         self._near: list[Session | None] = [None] * NEAR
         """Live sessions, each at a place that its key gives by what it is: each span asks, and to
         look a key up by what it says costs five times as much."""
@@ -240,6 +246,33 @@ class Table:
                 chain.link(session)
         return session
 
+    def hold_arguments(self, session: Session, size: int) -> None:
+        """A live session holds so many bytes more, of arguments to be shown."""
+        if session.chain is not None:
+            self._active.weigh(session, session.weight + size)
+            self._shown.keep(session, session.chain.name)
+
+    def give_up_arguments(self, bytes_max: int, new: Session | None = None) -> int:
+        """Drops shown arguments while live sessions are over a bound, the oldest ones; returns of how many calls.
+
+        Some more go than must, so that not each call has to make room.
+        """
+        held, calls = self._active.bytes, 0
+        if held.total <= bytes_max:
+            return 0
+        least = bytes_max - bytes_max // SPARE_SHARE
+        own = new.chain.name if new is not None and new.chain is not None else ""
+        while held.total > least and len(self._shown):
+            session = self._shown.oldest(held.gives_way(own or held.most()))
+            if session is None:  # sessions of that tenant go instead
+                break
+            dropped = session.drop_arguments(held.total - least)
+            calls += dropped
+            self.weigh(session)
+            if not dropped:
+                self._shown.forget(session)
+        return calls
+
     def weigh(self, session: Session) -> None:
         """Updates the bytes of a live session."""
         if session.chain is not None and session.ended is None:
@@ -264,6 +297,8 @@ class Table:
         """Removes a live session without remembering its key."""
         session = self._live.pop(key, None)
         if session is not None:
+            if len(self._shown):
+                self._shown.forget(session)
             place = (id(session.key) >> 4) & (NEAR - 1)
             if self._near[place] is session:
                 self._near[place] = None

@@ -465,6 +465,9 @@ def test_the_journal_has_a_volume(mode: str, tmp_path: Path) -> None:
             "resources": {"requests": {"storage": "1Gi"}},
         }
     assert int(env["OFFRAILS_STATE_BYTES_MAX"]) == 512 << 20  # no more than without the chart
+    # Only a fleet knows its senders: the router tries again for 10 s.
+    bridged = {"fleet": "8"}.get(mode)
+    assert env.get("OFFRAILS_STATE_BRIDGED_SECONDS") == bridged
     if "startupProbe" in monitor:  # a long replay must not end the container
         assert monitor["startupProbe"]["httpGet"]["path"] == "/-/healthy"
 

@@ -14,6 +14,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from tests.end_to_end.traffic import Rover, as_json
+
 if TYPE_CHECKING:
     from tests.end_to_end.conftest import Serve
     from tests.end_to_end.service import Service
@@ -118,6 +120,29 @@ def test_large_arguments_are_given_up(serve: Serve) -> None:
     assert resident(service) - idle < GROWTH_MAX
     assert service.metric("offrails_coverage_total", reason="arguments_given_up") > 0
     assert service.metric("offrails_tool_calls_total") == 30
+
+
+@pytest.mark.parametrize("sessions", [1, 120])
+def test_shown_arguments_are_given_up_before_requests_are_refused(
+    serve: Serve, sessions: int
+) -> None:
+    """Under a memory limit every call is taken, in one session or many; the latest arguments are shown."""
+    service = serve(
+        OFFRAILS_HISTORY="complete",
+        OFFRAILS_SHOW_ARGUMENTS="true",
+        OFFRAILS_MEMORY_LIMIT=str(300 << 20),
+    )
+    idle = resident(service)
+    text = json.dumps({"text": "x" * 900_000})
+    for number in range(120):
+        rover = Rover(f"large-{number % sessions}", number).call("move", text)
+        assert service.post(as_json(rover.spans)).status == 200
+
+    assert resident(service) - idle < 150 << 20
+    assert service.metric("offrails_shown_arguments_given_up_total") > 20
+    assert service.metric("offrails_sessions_ended_total", cause="evicted") == 0
+    last = service.judgements(f"large-{119 % sessions}")[0]["steps"][-1]
+    assert len(last["arguments"]["text"]) == 900_000
 
 
 def test_inflated_bodies_are_held_before_they_are_made(serve: Serve) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -15,6 +17,7 @@ import pytest
 from guard import LocalGuard
 from guard.held import Held
 from monitor import Limits, Monitor
+from tests.end_to_end.service import ROOT
 from tests.guard.conftest import Make
 from tests.guard.double import Double
 
@@ -78,6 +81,23 @@ def test_a_child_remembers_calls_on_their_way() -> None:
     calls.put("c1", "d1")
     with held(calls._lock):
         assert in_child(lambda: calls.take("c1") == "d1")
+
+
+def test_a_guard_loads_no_module_once_it_is_made() -> None:
+    """A thread that loads a module holds its lock: a child that is forked meanwhile would wait for it for ever."""
+    program = (
+        "import sys; from guard import Guard; from tests.guard.double import running\n"
+        "import guard.client\n"
+        "known = set(sys.modules)\n"
+        "with running() as double, Guard(double.url, session='s1') as guard:\n"
+        "    assert guard.check('water', {}).decision == 'deny'\n"
+        "print(sorted(set(sys.modules) - known))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "[]\n"
 
 
 def test_the_first_check_of_a_child_keeps_its_deadline(

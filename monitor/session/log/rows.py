@@ -303,6 +303,34 @@ class Rows:
             self._texts = {}
         self._texts[span_id] = texts
 
+    def drop_arguments(self, least: int) -> tuple[int, int]:
+        """Drops arguments of the earliest steps, until so many bytes are free.
+
+        Returns:
+            The number of steps, and the approximate bytes; (0, 0) if no step has any.
+        """
+        steps = freed = 0
+        for place in range(len(self._rows) // WIDTH if self._texts else 0):
+            span = self._step(place)[2]
+            texts = self._texts.get(span) if self._texts is not None else None
+            if texts is None or texts.arguments is None:
+                continue
+            steps += 1
+            freed += value_bytes(texts.arguments)
+            self._keep_without(span, texts._replace(arguments=None))
+            if freed >= least:
+                break
+        return steps, freed
+
+    def _keep_without(self, span: bytes, texts: Texts) -> None:
+        """Keeps what is left of a step's texts."""
+        assert self._texts is not None
+        is_packed = not texts.call_id or bool(call_ids.packed(span, texts.call_id))
+        if texts.hashed is None and not texts.note and is_packed:
+            del self._texts[span]
+        else:
+            self._texts[span] = texts
+
     def annotate(self, span_id: bytes, call_id: str, note: str) -> None:
         """Keeps a note on a step until the step is folded."""
         known = self._texts.get(span_id) if self._texts is not None else None

@@ -144,3 +144,18 @@ def test_starts_that_fail_leave_no_files_open() -> None:
     readers = [resident_bytes() for _ in range(10)]
     assert len(list(files.iterdir())) == before
     assert all(reader is not None and reader() > MIB for reader in readers)
+
+
+def test_what_is_kept_for_comfort_goes_before_requests_are_refused() -> None:
+    """While memory is scarce it is given up each five seconds, and before free memory is returned."""
+    process = Process()
+    asked: list[int] = []
+    process.guard.relieve = lambda: asked.append(process.trimmed)
+    assert process.takes(50).has_room(0, 1)
+    assert asked == []
+    process.takes(80).has_room(0, 1)
+    process.takes(80).has_room(0, 1)
+    assert asked == [0]
+    process.seconds += TRIM_SECONDS
+    process.takes(80).has_room(0, 1)
+    assert asked == [0, 1]

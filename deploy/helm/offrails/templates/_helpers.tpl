@@ -108,6 +108,10 @@ capabilities: {drop: [ALL]}
 {{- if .Values.state.enabled -}}
 {{- $_ := set $given "OFFRAILS_STATE_DIR" "/var/lib/offrails/state" -}}
 {{- $_ := set $given "OFFRAILS_STATE_BYTES_MAX" (include "offrails.journalBytes" .) -}}
+{{- if eq .Values.mode "fleet" -}}
+{{- /* The router is the only sender. It tries again for 10 s, at the latest 2 s before that is over. */ -}}
+{{- $_ := set $given "OFFRAILS_STATE_BRIDGED_SECONDS" "8" -}}
+{{- end -}}
 {{- end -}}
 {{- if .Values.decide.enabled -}}
 {{- $_ := set $given "OFFRAILS_DECIDE" (ternary "127.0.0.1:4320" "0.0.0.0:4320" (eq .Values.mode "sidecar")) -}}
