@@ -57,4 +57,5 @@ def _as_json(denied: DeniedCall) -> dict[str, Any]:
         "allowed": list(found.allowed),
         "constraint": found.constraint,
         "state": found.state,
+        "hidden_spans": [each.hex() for each in denied.hidden],
     }

@@ -59,6 +59,7 @@ class Call:
         "judged",
         "lifted",
         "outer",
+        "refused",
         "withdrawn",
     )
 
@@ -77,6 +78,8 @@ class Call:
         """True if the spans of another call tell of it: see `in_process_mcp`."""
         self.decided = False
         """True once a decided call met it: see `confirmation`."""
+        self.refused = False
+        """True if its spans are those of a call that was refused: it is not judged."""
         self.given_up = False
         """True once its arguments were freed: its verdict stays, unless a later span has the arguments again."""
         self.doubts: tuple[Cause, ...] = ()
@@ -95,6 +98,17 @@ class Call:
     def has_arguments(self) -> bool:
         """True if arguments of a piece are known."""
         return any(piece.is_given for piece in self.pieces.values())
+
+    @property
+    def has_told(self) -> bool:
+        """True if something is known of its arguments, or was before they were freed."""
+        return any(piece.is_given or piece.freed is not None for piece in self.pieces.values())
+
+    @property
+    def is_returned(self) -> bool:
+        """True if it went well and returned something, as far as was noted."""
+        pieces = self.pieces.values()
+        return any(each.result for each in pieces) and not any(each.error for each in pieces)
 
     @property
     def is_one(self) -> bool:
@@ -134,6 +148,7 @@ class Call:
         self._inner = (self._inner or set()) | (other._inner or set())
         self.doubled = self.doubled and other.doubled
         self.decided = self.decided or other.decided
+        self.refused = self.refused or other.refused
         if self.given_up:
             self.given_up = all(each.arguments is None for each in other.pieces.values())
         self._choose()

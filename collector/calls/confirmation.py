@@ -4,22 +4,27 @@ Idea: a decided call that is on its way is in no session, so its span's call is 
 client has said that it was made is in its session: it is *amended* to what its spans tell, in one step, so that the calls
 behind it are never judged without it.
 
-What a span of a call that was not made means depends on what is known:
+What a span of a call that was not made means depends on what is known (`_is_refusal`). It is that of the refused call if
 
-- Its client says that the call was skipped: the span is that of the refused call. It is not judged.
-- It was denied, and its span encloses the decision and failed: likewise.
-- It was denied, and its span says otherwise: the call was made anyway. It is judged; if it is harmful, the decision was
-  *overruled*.
-- A model's request for such a call is not judged: the call was asked for, and is known not to have been made.
+- its client says that the call was skipped, or it was denied and the span encloses the decision and failed,
+- and nothing shows that it was made: it returned nothing but the refusal. A span that was found by its arguments alone
+  must not say that it went well either.
+
+Otherwise the call was made anyway. It is judged; if it is harmful, the decision was *overruled*. A model's request for such
+a call is not judged: the call was asked for, and is known not to have been made.
+
+A span that is a decided call's own for certain (its id, or the model's id of the call) takes the place of one that was
+found by its arguments alone: what followed from that one is undone. So the order of arrival makes no difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from collector.calls.batch import Batch
 from collector.calls.call import Call
-from collector.calls.decided import DecidedCall, DecidedCalls, State
+from collector.calls.decided import DecidedCall, DecidedCalls, Met, State
 from collector.calls.decision_records import DecisionRecords, DeniedCall
 from collector.calls.span_tree import Node
 from collector.calls.trace import Trace
@@ -29,6 +34,9 @@ from monitor.records import Evidence, Kind, SessionKey, ToolCall, Verdict
 __all__ = ["Confirmation"]
 
 UNMADE = (State.SKIPPED, State.DENIED)
+
+REFUSAL_CHARACTERS: Final = 40
+"""Of the words of a refusal, by which a result is known to be one."""
 
 
 class Confirmation:
@@ -57,72 +65,95 @@ class Confirmation:
         Returns:
             True if nothing is left to do: the monitor has it by now (`call.judged`), or is not to have it.
         """
-        entry = self.table.meet(call, new)
-        if entry is None:
+        found = self._meet(call, new)
+        if found is None:
             return False
+        entry, is_strong = found
         if entry.state in UNMADE:
-            return self._was_not_made(entry, call, new)
+            return self._was_not_made(entry, call, new, trace, is_strong=is_strong)
         if not entry.known:
-            self._confirm(entry, call)
+            self._confirm(entry, call, new, trace, is_strong=is_strong)
             return False
         old = entry.call
         if old.session != new.session:
             self._batch.retract(old)
-            self._confirm(entry, call)
+            self._confirm(entry, call, new, trace, is_strong=is_strong)
             return False
         self._replace(old, new, trace)
+        self.records.respan(old.session, old.span_id, new.span_id)
         call.judged = new
-        self._confirm(entry, call)
+        self._confirm(entry, call, new, trace, is_strong=is_strong)
         return True
 
-    def again(self, call: Call) -> None:
+    def _meet(self, call: Call, new: ToolCall) -> tuple[DecidedCall, bool] | None:
+        """The decided call that a call is; another call that had taken it by its arguments gives way."""
+        found = self.table.meet(call, new)
+        if found is not None and found[1] and found[0].met is not None:
+            self._give_way(found[0])
+        return found
+
+    def _give_way(self, entry: DecidedCall) -> None:
+        """The call that met an entry was another one."""
+        met, entry.met = entry.met, None
+        assert met is not None
+        entry.state, other = met.state, met.call
+        other.decided = False
+        if met.state not in UNMADE:
+            return
+        self.records.restore(entry.call.session, entry.number)
+        if other.refused:
+            other.refused = False
+            trace = met.trace
+            other.judged = met.told
+            self._batch.observe(
+                other, met.told, None if trace.split else trace.named, doubted=trace.doubted
+            )
+
+    def again(self, call: Call, trace: Trace) -> None:
         """More is known of a call that the monitor has: it may be one that was decided."""
         known = call.judged
         if known is None or call.decided:
             return
-        entry = self.table.meet(call, known)
-        if entry is None:
+        found = self._meet(call, known)
+        if found is None:
             return
+        entry, is_strong = found
         if entry.state in UNMADE:
-            if self._was_not_made(entry, call, known):
+            if self._was_not_made(entry, call, known, trace, is_strong=is_strong):
                 self._batch.retract(known)
                 call.judged = None
         else:
             if entry.known:
                 self._batch.retract(entry.call)
-            self._confirm(entry, call)
+            self._confirm(entry, call, known, trace, is_strong=is_strong)
 
     def moving(self, nodes: Sequence[Node], trace: Trace, before: SessionKey) -> None:
         """The calls of a trace are about to move to its session: those that were decided there meet them now.
 
         The last call first: the calls before it do not depend on it.
         """
-        table, key = self.table, trace.key
+        key = trace.key
         for node in reversed(nodes):
             call = node.call
             known = call.judged if call is not None else None
             if call is None or known is None or known.session != before or call.decided:
                 continue
             new = known._replace(session=key, session_from=trace.session_from)
-            entry = table.meet(call, new)
-            if entry is None:
+            found = self._meet(call, new)
+            if found is None:
                 continue
-            if entry.state is State.OPEN:
-                self._confirm(entry, call)
-                continue
-            if not entry.known and entry.state not in UNMADE:
-                continue
+            entry, is_strong = found
             if entry.state in UNMADE:
-                if self._was_not_made(entry, call, new):
+                if self._was_not_made(entry, call, new, trace, is_strong=is_strong):
                     self._batch.retract(known)
                     call.judged = None
-                continue
-            if entry.call.session != key:
-                continue
-            self._batch.retract(known)
-            self._replace(entry.call, new, trace)
-            call.judged = new
-            self._confirm(entry, call)
+            elif not entry.known:
+                self._confirm(entry, call, new, trace, is_strong=is_strong)
+            elif entry.call.session == key:
+                self._batch.retract(known)
+                self._replace(entry.call, new, trace)
+                call.judged = new
+                self._confirm(entry, call, new, trace, is_strong=is_strong)
 
     def moved(self, before: SessionKey, trace: Trace) -> None:
         """The session of a trace turned out to be another one."""
@@ -144,6 +175,8 @@ class Confirmation:
                 denied = DeniedCall.of(entry, self.table.name(entry.number))
                 found.append(self.records.overrule(denied, call.span_id, call.session))
                 self._stats.count("decisions_overruled")
+            else:  # it was right by the time it was made
+                self.records.drop(entry.call.session, entry.number)
         return found
 
     def made_anyway(self, entry: DecidedCall, call: ToolCall) -> None:
@@ -162,24 +195,77 @@ class Confirmation:
         if begun is not None and begun.proof is not None:
             batch.prove(key, begun.proof)
 
-    def _confirm(self, entry: DecidedCall, call: Call) -> None:
+    def skipped(self, entry: DecidedCall) -> bool:
+        """A client says of a denied call that it was skipped, and a span was taken to show that it was made.
+
+        Returns:
+            True if the span may as well be that of the refused call: it is not judged any more.
+        """
+        met = entry.met
+        if met is None or not entry.is_denied or entry.state is not State.CONFIRMED:
+            return False
+        entry.state = State.SKIPPED
+        if not self._is_refusal(entry, met.call, met.told, is_strong=not met.is_weak):
+            entry.state = State.CONFIRMED
+            return False
+        known, met.call.judged = met.call.judged, None
+        if known is not None:
+            self._batch.retract(known)
+        self.records.restore(entry.call.session, entry.number)
+        self._hide(entry, met.call, met.told)
+        return True
+
+    def _confirm(
+        self, entry: DecidedCall, call: Call, new: ToolCall, trace: Trace, *, is_strong: bool
+    ) -> None:
         entry.known = False
         call.decided = True
+        if not is_strong or entry.is_denied:
+            entry.met = Met(call, new, trace, entry.state, not is_strong)
         self.table.settled(entry, State.CONFIRMED)
 
-    def _was_not_made(self, entry: DecidedCall, call: Call, new: ToolCall) -> bool:
+    def _was_not_made(
+        self, entry: DecidedCall, call: Call, new: ToolCall, trace: Trace, *, is_strong: bool
+    ) -> bool:
         """True where a span does not show that the call was made after all."""
         if new.evidence is Evidence.REQUESTED:
             call.withdrawn = True
             return True
-        decided_ns = entry.call.start_ns
-        is_refusal = new.error and new.start_ns <= decided_ns <= new.end_ns
-        call.decided = True
-        if entry.state is State.SKIPPED or is_refusal:
-            call.doubled = True
-            self.table.met(entry)
-            self._stats.drop("prevented")
+        if self._is_refusal(entry, call, new, is_strong=is_strong):
+            call.decided = True
+            entry.met = Met(call, new, trace, entry.state, not is_strong)
+            self._hide(entry, call, new)
             return True
-        self.table.settled(entry, State.CONFIRMED)
+        self._confirm(entry, call, new, trace, is_strong=is_strong)
         self.made_anyway(entry, new)
         return False
+
+    def _hide(self, entry: DecidedCall, call: Call, new: ToolCall) -> None:
+        """A span is that of a refused call: it is shown beside its session, and not judged."""
+        call.refused = True
+        self.table.met(entry)
+        self._stats.drop("prevented")
+        if entry.decision.worst is not None:
+            denied = DeniedCall.of(entry, self.table.name(entry.number))
+            self.records.hide(denied, new.span_id)
+
+    def _is_refusal(
+        self, entry: DecidedCall, call: Call, new: ToolCall, *, is_strong: bool
+    ) -> bool:
+        """True if a span is that of the refused call."""
+        results = [each.result for each in call.pieces.values() if each.result]
+        refused = self._refusal(entry)
+        is_told = bool(results) and all(refused and refused in each for each in results)
+        if not new.error and results and not is_told:
+            return False  # it returned something else
+        if entry.state is State.SKIPPED:
+            says_ok = any(each.says_ok for each in call.pieces.values())
+            return is_strong or is_told or new.error or not says_ok
+        decided_ns = entry.call.start_ns
+        encloses = new.start_ns <= decided_ns <= new.end_ns
+        return encloses and (new.error or is_told)
+
+    def _refusal(self, entry: DecidedCall) -> str:
+        """How the words begin that a model reads in place of a result; "" where there are none."""
+        message = self._batch.monitor.explain(entry.call.tool, entry.decision)
+        return message[:REFUSAL_CHARACTERS]

@@ -211,7 +211,10 @@ class Correlation:
         attributes = trace.attributes(call.outer.attributes, self._sessions.span_keys)
         old = call.judged
         new = call.tool_call(trace.trace_id, key, source, attributes, gaps=trace.sampled)
-        if new is old or call.doubled:
+        if call.refused and old is not None:
+            self._batch.retract(old)
+            call.judged = None
+        if new is old or call.doubled or call.refused:
             return
         if call.withdrawn and new.evidence is Evidence.REQUESTED:
             return
@@ -241,7 +244,7 @@ class Correlation:
             elif old.tool != new.tool:  # only now is it known which request it executes
                 self._withdraw(context, new, judged=False)
             if self._decided.size and not call.decided:
-                self._confirmation.again(call)
+                self._confirmation.again(call, trace)
 
     def _is_decided(self, call: Call, new: ToolCall, trace: Trace) -> bool:
         """True if the call takes the place of one that was decided, or was decided and not made.

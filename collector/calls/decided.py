@@ -12,8 +12,12 @@ Which span is of which decided call (`_rank`), the best first:
 3. Tool and arguments agree, one of them has no call id, and the decision is near: inside the span's time, or at most
    `confirm_ns` from its start. Of several the nearest counts.
 
-They must be of one trace, or else of one session. Each decided call is met by one call at most, so that identical parallel
-calls meet one each.
+They must be of one trace, or else of one session, and of one service. Each decided call is met by one call at most, so that
+identical parallel calls meet one each. The first two are *strong*: a call that is met otherwise (3) gives way to them,
+whichever span comes first.
+
+A span may also be that of a call that was not made: frameworks write one of a call that was refused. Such a span meets a
+decided call by its arguments alone only if these are known in both.
 
 Invariant: an entry is in the indexes as long as a span may still meet it; `known` is True exactly while the monitor has
 its call. All is bounded in number and bytes, and what is over a bound is of the tenant that holds most.
@@ -32,6 +36,8 @@ from typing import Any, Final, Literal, NamedTuple
 from collector.calls.call import Call
 from collector.calls.piece import Piece
 from collector.calls.same_call import agree
+from collector.calls.session_ids import SERVICE
+from collector.calls.trace import Trace
 from monitor.decision import Decision
 from monitor.records import FROM_DECISION, Evidence, Proof, SessionKey, ToolCall
 from monitor.tenants import Holdings, Shared
@@ -51,6 +57,9 @@ Outcome = Literal["ran", "failed", "skipped"]
 
 OUTCOMES: Final[tuple[Outcome, ...]] = ("ran", "failed", "skipped")
 """What a client may tell of a decided call: it was made, it was made and failed, it was not made."""
+
+WEAK: Final = 2
+"""The rank of a call that is found by its arguments alone."""
 
 SECOND: Final = 1_000_000_000
 CONFIRM_NS: Final = 60 * SECOND
@@ -124,6 +133,19 @@ class Beginning(NamedTuple):
     expires_ns: int
 
 
+class Met(NamedTuple):
+    """A call that met a decided one."""
+
+    call: Call
+    told: ToolCall
+    """What its spans told of it."""
+    trace: Trace
+    state: State
+    """Of the decided call before."""
+    is_weak: bool
+    """True if it was found by its arguments alone."""
+
+
 class DecidedCall:
     """One decided call."""
 
@@ -134,6 +156,7 @@ class DecidedCall:
         "expires_ns",
         "is_denied",
         "known",
+        "met",
         "number",
         "own_bytes",
         "piece",
@@ -165,6 +188,8 @@ class DecidedCall:
         self.expires_ns = expires_ns
         self.known = False
         """True while the monitor has the call."""
+        self.met: Met | None = None
+        """The call that met it, while that may turn out otherwise."""
         self.state = State.DENIED if is_denied else State.OPEN
         self.tenant = ""
         """Under which name it is held."""
@@ -349,8 +374,10 @@ class DecidedCalls:
 
     # --- telemetry --------------------------------------------------------------------------------
 
-    def meet(self, call: Call, told: ToolCall) -> DecidedCall | None:
-        """The decided call that spans tell of, if any: its state is the caller's to change (`settled`).
+    def meet(self, call: Call, told: ToolCall) -> tuple[DecidedCall, bool] | None:
+        """The decided call that spans tell of, if any, and whether that is certain.
+
+        Its state is the caller's to change (`settled`).
 
         Args:
             call: the spans of the call.
@@ -362,7 +389,7 @@ class DecidedCalls:
             found = self._rank(entry, call, told)
             if found is not None and (best is None or found < rank):
                 best, rank = entry, found
-        return best
+        return None if best is None else (best, rank[0] < WEAK)
 
     def _alike(self, key: SessionKey, trace_id: bytes, tool: str) -> list[DecidedCall]:
         """Calls of the tool in the trace, and those in the session that are of no other trace."""
@@ -375,7 +402,7 @@ class DecidedCalls:
         return found
 
     def _rank(self, entry: DecidedCall, call: Call, told: ToolCall) -> tuple[int, ...] | None:
-        """How well an entry fits: the least fits best; None if it does not."""
+        """How well an entry fits: the least fits best; None if it does not. Below `WEAK` it is the call for certain."""
         piece, made = entry.piece, entry.call
         near = _distance(made.start_ns, told)
         later = int(not (entry.known or entry.state is State.OPEN))
@@ -386,28 +413,40 @@ class DecidedCalls:
             if made.call_id != told.call_id:
                 return None
             return 1, later, int(not agrees), near, entry.number
-        if not agrees or near > self.confirm_ns:
+        if entry.met is not None or not agrees or near > self.confirm_ns:
+            return None
+        if not _is_of_one_sender(made, told):
             return None
         is_inside = told.start_ns <= made.start_ns <= told.end_ns
-        if entry.state is State.SKIPPED and not is_inside:
+        unsure = made.arguments is None and piece.freed is None
+        if entry.state is State.SKIPPED and (unsure or not call.has_told or not is_inside):
             return None  # it is another call, which was made after this one was not
         if entry.state is State.DENIED and told.end_ns < made.start_ns:
             return None
         differs = not piece.has_told(told.arguments)
-        return 2, later, int(differs), near, entry.number
+        # Of equal calls that were refused, the last one is the one that was made after all.
+        unmade = entry.state in (State.SKIPPED, State.DENIED)
+        skipped = int(entry.state is State.SKIPPED and call.is_returned)
+        number = -entry.number if unmade else entry.number
+        return WEAK, later, skipped, int(differs), near, number
 
     def settled(self, entry: DecidedCall, state: State) -> None:
         """Something is known of the call by now."""
         entry.state = state
         self._close(entry)
-        if state is State.CONFIRMED:
+        if state is State.CONFIRMED and not self._may_be_met_again(entry):
             self._unindex(entry)
         self._bytes.add(entry.tenant, -entry.free())
 
     def met(self, entry: DecidedCall) -> None:
-        """A span told of a call that was not made: no other span is to meet it."""
+        """A span told of a call that was not made: no other span is to meet it, unless that one is its own for certain."""
         self.settled(entry, State.SKIPPED)
-        self._unindex(entry)
+        if not self._may_be_met_again(entry):
+            self._unindex(entry)
+
+    def _may_be_met_again(self, entry: DecidedCall) -> bool:
+        has_id = bool(entry.asked.span_id or entry.asked.call_id)
+        return has_id and entry.met is not None and entry.met.is_weak
 
     def rename(self, old: SessionKey, new: SessionKey, session_from: str) -> None:
         """The calls of one session belong to another one from now on."""
@@ -510,6 +549,14 @@ class DecidedCalls:
             del self._by_tenant[entry.tenant]
         self._counts.add(entry.tenant, -1)
         self._bytes.add(entry.tenant, -entry.size)
+
+
+def _is_of_one_sender(made: ToolCall, told: ToolCall) -> bool:
+    """False if a call and a span are of two services or two agents, as far as these are known."""
+    one, other = made.attributes.get(SERVICE), told.attributes.get(SERVICE)
+    if one is not None and other is not None and one != other:
+        return False
+    return not (made.agent and told.agent) or made.agent == told.agent
 
 
 def _distance(decided_ns: int, told: ToolCall) -> int:

@@ -166,7 +166,8 @@ class Deciding:
             return Settled(None)
         state = entry.state
         if state is State.CONFIRMED:
-            return Settled(entry, outcome != "skipped")
+            agrees = outcome != "skipped" or self._confirmation.skipped(entry)
+            return Settled(entry, agrees)
         if state in (State.RAN, State.FAILED, State.SKIPPED):
             return Settled(entry, state.value == outcome)
         if outcome == "skipped":

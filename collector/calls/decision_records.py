@@ -23,6 +23,9 @@ CALLS_MAX: Final = 32
 BYTES_MAX: Final = 16 << 20
 """What they take in all, about."""
 
+HIDDEN_MAX: Final = 8
+"""Spans of one call that are remembered as hidden."""
+
 CALL_BYTES: Final = 1_024
 """What one takes without its own texts, about; what its spec says is shared."""
 
@@ -47,6 +50,8 @@ class DeniedCall(NamedTuple):
     """What the spec said that denied it."""
     span_id: bytes = b""
     """Of the call, if it was made anyway."""
+    hidden: tuple[bytes, ...] = ()
+    """Spans that were taken for those of the refused call, and are not judged."""
 
     @property
     def is_overruled(self) -> bool:
@@ -104,6 +109,38 @@ class DecisionRecords:
         self._put(session, [*others, made])
         return made
 
+    def respan(self, key: SessionKey, old: bytes, new: bytes) -> None:
+        """A span has come of a call that was made anyway, as its client had said."""
+        calls = self.of(key)
+        if any(each.span_id == old for each in calls):
+            self._put(key, [_respanned(each, old, new) for each in calls])
+
+    def hide(self, denied: DeniedCall, span_id: bytes) -> None:
+        """A span is that of a call that was not made."""
+        calls = self.of(denied.session)
+        known = next((each for each in calls if each.number == denied.number), denied)
+        hidden = (*known.hidden, span_id)[-HIDDEN_MAX:]
+        others = [each for each in calls if each.number != denied.number]
+        self._put(denied.session, [*others, known._replace(hidden=hidden, span_id=b"")])
+
+    def restore(self, key: SessionKey, number: int) -> None:
+        """What showed that a denied call was made, or refused, was another call's."""
+        calls = self.of(key)
+        if any(each.number == number for each in calls):
+            self._put(
+                key,
+                [
+                    each._replace(span_id=b"", hidden=()) if each.number == number else each
+                    for each in calls
+                ],
+            )
+
+    def drop(self, key: SessionKey, number: int) -> None:
+        """A denied call was right by the time it was made."""
+        calls = self.of(key)
+        if any(each.number == number for each in calls):
+            self._put(key, [each for each in calls if each.number != number])
+
     def of(self, key: SessionKey) -> tuple[DeniedCall, ...]:
         """The denied calls of a session, the earliest first."""
         return self._sessions.get(key) or ()
@@ -134,3 +171,7 @@ class DecisionRecords:
             CALL_BYTES + text_bytes(each.tool) + text_bytes(each.call_id) for each in kept
         )
         self._sessions.put(key, kept, key.namespace, size)
+
+
+def _respanned(denied: DeniedCall, old: bytes, new: bytes) -> DeniedCall:
+    return denied._replace(span_id=new) if denied.span_id == old else denied

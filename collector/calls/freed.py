@@ -63,6 +63,8 @@ class Freed:
                 return self._agrees_by_name(arguments)
             if one_source:
                 return self.digest == _digest(arguments)
+            if not self._agrees_in_common(arguments):
+                return False
             return self._agrees_by_value({_hash(_text(each)) for each in arguments.values()})
         if bare is not None:
             return self._agrees_with_bare(bare.value)
@@ -77,6 +79,14 @@ class Freed:
         """Some arguments are unread here or there: those that are known in both are compared."""
         for name, digest in _values(arguments).items():
             if self.values.get(name, digest) != digest:
+                return False
+        return True
+
+    def _agrees_in_common(self, arguments: Mapping[str, Any]) -> bool:
+        """False if an argument of one name has two values: values belong to their names."""
+        for name, value in arguments.items():
+            digest = self.values.get(_hash(name))
+            if digest is not None and digest not in _alike(value):
                 return False
         return True
 

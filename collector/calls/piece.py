@@ -40,6 +40,8 @@ class Piece:
         "freed",
         "parent",
         "request_id",
+        "result",
+        "says_ok",
         "scope",
         "session",
         "session_from",
@@ -93,6 +95,8 @@ class Piece:
         self.session_from = session_from
         self.why = why
         """Why its arguments are unknown, if they are not just missing: a reason of `coverage`."""
+        self.result = ""
+        """What the tool returned, as it begins; "" where that is not known."""
         self.freed: Freed | None = None
         """What is kept of its arguments, once they were freed: a span with others is another call."""
         self.around: Wrapped | None = None
@@ -104,6 +108,8 @@ class Piece:
         """True if the sender dropped attributes of the span: arguments may be missing."""
         self.disputed = disputed
         """True if it may have failed or not: what tells it contradicts itself."""
+        self.says_ok = False
+        """True if its span says that the call went well. Only noted while calls are decided, as is `result`."""
         self.apart = False
         """True once a span above it has settled which call it is part of."""
 

@@ -52,11 +52,13 @@ from collector.dialects.doubt import Doubt, doubt_of, is_in_doubt
 from collector.dialects.plan import Plan
 from collector.dialects.read import (
     NAME_MAX,
+    STATUS_OK,
     TOO_LONG,
     Reading,
     agent_of,
     has_event,
     read,
+    result_of,
     unpended,
     wrapped_by,
 )
@@ -515,6 +517,9 @@ class Pipeline:
             own.key if own is not None else None,
             own.name if own is not None else "",
         )
+        if self.decided.size:
+            piece.says_ok = span.status == STATUS_OK
+            piece.result = result_of(span, reading)
         self._correlation.add(context, piece, reading.switch)
         if evidence is Evidence.EXECUTED:
             self._stats.span_lag.observe(max(0, context.now - span.end_ns) / SECOND)

@@ -12,7 +12,7 @@ from collector.decode.span import Span
 from collector.dialects.base import NAME_MAX, Dialect
 from collector.dialects.choose import MARK_MAX, fits
 from collector.dialects.names import NO_AGENT
-from collector.dialects.plan import AgentAt, Fields, Plan
+from collector.dialects.plan import AgentAt, Fields, Plan, ResultAt
 from collector.dialects.values import partial_json
 from collector.dialects.values.arguments import UNREADABLE, Bare, Carried, parsed
 from collector.dialects.values.results import may_fail, of_protocol
@@ -22,17 +22,20 @@ from monitor.partial import Partial
 
 __all__ = [
     "NAME_MAX",
+    "STATUS_OK",
     "TOO_LONG",
     "Reading",
     "agent_of",
     "has_event",
     "read",
     "read_as",
+    "result_of",
     "text",
     "unpended",
     "wrapped_by",
 ]
 
+STATUS_OK: Final = 1
 STATUS_ERROR: Final = 2
 _JSON: Final = "application/json"
 
@@ -59,6 +62,7 @@ class Reading:
         "dialect",
         "disputed",
         "error",
+        "handed",
         "request_id",
         "switch",
         "tool",
@@ -78,6 +82,7 @@ class Reading:
         control: bool,
         switch: str,
         disputed: bool = False,
+        handed: tuple[ResultAt, ...] = (),
     ) -> None:
         self.dialect = dialect
         self.tool = tool
@@ -94,9 +99,14 @@ class Reading:
         self.error = error
         self.control = control
         self.switch = switch
+        self.handed = handed
+        """Where its span has what the tool returned."""
         self.disputed = disputed
         """True if its result may say that the call failed, and nothing else does."""
 
+
+RESULT_SHOWN: Final = 1_024
+"""Characters of a result that are looked at."""
 
 TOO_LONG: Final = Reading("", "", None, None, "", "", "", False, False, "")
 """A call whose tool's name is over the bound. The name is not cut, since a cut name may be another tool's."""
@@ -167,6 +177,7 @@ def read_as(span: Span, plan: Plan, fields: Fields, tool: str) -> Reading:
         control,
         dialect.switch,
         disputed,
+        fields.handed,
     )
 
 
@@ -446,3 +457,12 @@ def _parent(digits: str) -> bytes:
     except ValueError:
         return b""
     return found if len(found) == 8 and any(found) else b""
+
+
+def result_of(span: Span, reading: Reading) -> str:
+    """What a tool returned, as a text of at most `RESULT_SHOWN` characters; "" if its span does not have it."""
+    for result in reading.handed:
+        value = span.attribute(result.at)
+        if value is not None and value != "":
+            return (value if type(value) is str else str(value))[:RESULT_SHOWN]
+    return ""

@@ -690,3 +690,189 @@ def test_a_decided_call_weighs_what_its_client_sent() -> None:
     client.ask("look", at=2)
 
     assert client.pipeline.decided.held_bytes > plain + 50_000
+
+
+# --- spans of calls that were refused -----------------------------------------------------------
+
+RESULT = "gen_ai.tool.call.result"
+
+
+def denied_and_skipped(client: Client, at: float = 1.1, **more: Any) -> Made:
+    """`pay` is denied, and its client tells that it was skipped."""
+    (made,) = client.ask("pay", at=at, **{"arguments": {"from": "A", "to": "B"}, **more})
+    assert made.answer.value == "deny"
+    assert client.tell(made, "skipped", at=at + 0.1) is True
+    return made
+
+
+@pytest.mark.parametrize(
+    ("asked", "span", "hidden"),
+    [
+        ({}, {}, True),
+        ({}, {"status": 2}, True),
+        ({}, {"status": 1}, False),
+        ({}, {"attributes": {**NAMED, RESULT: "paid 400"}}, False),
+        (
+            {},
+            {
+                "attributes": {
+                    **NAMED,
+                    RESULT: "refused: `pay` needs `approve` first. Allowed now: ...",
+                }
+            },
+            True,
+        ),
+        ({}, {"arguments": {"from": "B", "to": "A"}}, False),
+        ({}, {"arguments": {"from": "A", "to": "C"}}, False),
+        ({}, {"arguments": None}, False),
+        ({"arguments": None}, {}, False),
+        ({}, {"start": 1.3}, False),
+        ({"call_id": "c"}, {"call_id": "c", "arguments": None}, True),
+        ({"call_id": "c"}, {"call_id": "c", "status": 1}, True),
+        ({"call_id": "c"}, {"call_id": "d"}, False),
+        (
+            {"call_id": "c"},
+            {"call_id": "c", "attributes": {**NAMED, RESULT: "paid 400"}},
+            False,
+        ),
+    ],
+)
+def test_skipped_hides_the_refused_call_alone(
+    wire: Any, asked: dict[str, Any], span: dict[str, Any], hidden: bool
+) -> None:
+    """Not a call that returned something, nor one with other arguments, nor where arguments are not known."""
+    client = Client(enforce="block")
+    if "arguments" in asked:
+        (made,) = client.pipeline.decide(
+            [Asked("s1", "", "pay", None, "", b"", b"", b"")],
+            client.resource,
+            None,
+            ns(1.1),
+            commit=True,
+        )
+        client.tell(made, "skipped", at=1.2)
+    else:
+        denied_and_skipped(client, **asked)
+    told = {
+        "arguments": {"from": "A", "to": "B"},
+        "start": 1.0,
+        "end": 1.5,
+        "attributes": NAMED,
+        **span,
+    }
+    refused = wire.tool("pay", **told)
+    client.bench.send(refused, now=2)
+
+    assert client.steps() == ([] if hidden else [("pay", "executed", "harmful")])
+    (kept,) = client.pipeline.decision_records.of(SessionKey("", "s1"))
+    assert kept.hidden == ((refused.span_id,) if hidden else ())
+
+
+def test_a_call_of_another_service_is_not_hidden(wire: Any) -> None:
+    """Somebody else's `skipped` says nothing of it."""
+    client = Client(enforce="block")
+    denied_and_skipped(client)
+    client.bench.send(
+        wire.tool(
+            "pay",
+            arguments={"from": "A", "to": "B"},
+            start=1,
+            end=1.5,
+            attributes=NAMED,
+            resource={"service.name": "another"},
+        ),
+        now=2,
+    )
+
+    assert "prevented" not in client.bench.stats.dropped
+
+
+def test_a_refused_calls_span_may_come_before_it_is_told_as_skipped(wire: Any) -> None:
+    """It is taken for the call at first; then it is no step, and the call is prevented, not overruled."""
+    client = Client(enforce="block")
+    (made,) = client.ask("pay", at=1.1, trace="trace", call_id="c")
+    span = wire.tool("pay", call_id="c", arguments={}, start=1, end=1.3, attributes=NAMED)
+    client.bench.send(span, now=1.5)
+    assert client.steps() == [("pay", "executed", "harmful")]
+
+    assert client.tell(made, "skipped", at=1.6) is True
+    assert client.steps() == []
+    (kept,) = client.pipeline.decision_records.of(SessionKey("", "s1"))
+    assert (kept.is_overruled, kept.hidden) == (False, (span.span_id,))
+
+
+@pytest.mark.parametrize("own_first", [True, False])
+@pytest.mark.parametrize("way", ["span", "call_id"])
+def test_a_call_that_is_certain_goes_before_one_that_looks_alike(
+    wire: Any, own_first: bool, way: str
+) -> None:
+    """The refused call's own span is no step, and an equal call's is, whichever comes first."""
+    client = Client(enforce="block")
+    ids: dict[str, Any] = {"span": {"span": "own"}, "call_id": {"call_id": "c"}}[way]
+    client.ask("pay", at=1.1, trace="trace", **ids)
+    own = wire.tool(
+        "pay",
+        id="own",
+        call_id=ids.get("call_id", ""),
+        arguments={},
+        start=1,
+        end=1.2,
+        status=2,
+        attributes=NAMED,
+    )
+    other = wire.tool("pay", id="other", arguments={}, start=1.05, end=1.4, attributes=NAMED)
+    for span in (own, other) if own_first else (other, own):
+        client.bench.send(span, now=2)
+
+    (step,) = client.bench.steps()
+    assert (step["span_id"], step["kind"]) == (other.span_id.hex(), "harmful")
+    (kept,) = client.pipeline.decision_records.of(SessionKey("", "s1"))
+    assert (kept.is_overruled, kept.hidden) == (False, (own.span_id,))
+
+
+def test_an_overruled_step_stays_so_when_its_span_comes(wire: Any) -> None:
+    """An outcome settled the call before its span came: the mark is on the span's step."""
+    client = Client(enforce="block")
+    (made,) = client.ask("pay", at=1, trace="trace", call_id="c")
+    client.tell(made, "ran", at=2)
+    span = wire.tool("pay", call_id="c", arguments={}, start=1.1, end=1.9, attributes=NAMED)
+    client.bench.send(span, now=3)
+
+    (kept,) = client.pipeline.decision_records.of(SessionKey("", "s1"))
+    assert kept.span_id == span.span_id
+    assert [step["span_id"] for step in client.bench.steps()] == [span.span_id.hex()]
+
+
+def test_a_call_that_was_made_is_not_swallowed_by_an_equal_earlier_one(wire: Any) -> None:
+    """Denied and skipped, denied once more, and made: the span is that of the second one."""
+    client = Client(enforce="block")
+    first = denied_and_skipped(client, at=1.1)
+    (second,) = client.ask("pay", at=2, arguments={"from": "A", "to": "B"})
+    made = wire.tool(
+        "pay",
+        arguments={"from": "A", "to": "B"},
+        start=1,
+        end=3,
+        attributes={**NAMED, RESULT: "paid"},
+    )
+    client.bench.send(made, now=4)
+
+    records = client.pipeline.decision_records.of(SessionKey("", "s1"))
+    assert client.steps() == [("pay", "executed", "harmful")]
+    assert {each.number: each.is_overruled for each in records} == {
+        first.number: False,
+        second.number: True,
+    }
+
+
+def test_a_denied_call_that_was_harmless_after_all_is_not_listed(wire: Any) -> None:
+    """`approve` was made meanwhile: nothing was prevented, and nothing overruled."""
+    client = Client(enforce="block")
+    client.ask("pay", at=1, trace="trace")
+    client.bench.send(
+        wire.tool("approve", arguments={}, start=2, end=3, attributes=NAMED),
+        wire.tool("pay", arguments={}, start=4, end=5, attributes=NAMED),
+        now=6,
+    )
+
+    assert client.pipeline.decision_records.of(SessionKey("", "s1")) == ()
