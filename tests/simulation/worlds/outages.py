@@ -118,7 +118,7 @@ OUTAGES = {
         "B4", "`history: complete`, no journal: killed and started again", _kill, _start,
         history="complete", journal=False,
     ),
-    "killed_with_a_journal": Outage("B5", "killed and started again; what came is lost", _kill, _start, holds=False),
+    "killed_with_a_journal": Outage("B5", "killed and started again; what came is lost", _kill, _start),
     "killed_and_retried": Outage(
         "B5", "killed and started again; senders send again", _kill, _start, retries=True
     ),
