@@ -48,7 +48,8 @@ def on_files(files: Files, config: Any) -> Files:
     }
     theme = [file for file in files if file.src_dir != config.docs_dir]
     found = Files(theme)
-    for name in sorted(names | (linked - folders) | inside):
+    scripts = {str(each) for each in config.extra_javascript}
+    for name in sorted(names | (linked - folders) | inside | scripts):
         found.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     for name in sorted(listed):
         found.append(File.generated(config, name, content=_listing(name)))

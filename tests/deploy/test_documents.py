@@ -30,6 +30,15 @@ MODULE = re.compile(r"python -m ([a-z_.]+)")
 VERB = re.compile(r"offrails ([a-z][a-z-]*)\b([^\n`]*)")
 OPTION = re.compile(r"(?<!\w)--[a-z][a-z-]*")
 KEY = re.compile(r"`([a-z_]+(?:\.[a-z_]+)+)`")
+COMMAND = re.compile(r"^(?: {4}|\$ )?(?:[A-Z_]+=\S+ )*(offrails [a-z][^\n]*)", re.MULTILINE)
+"""A line of code that calls the program."""
+DATA = re.compile(
+    r"(?<![\w./-])((?:[\w.-]+/)*[\w.-]+\.(?:ya?ml|jsonl?(?:\.gz)?|svg|png|md|py))(?![\w/])"
+)
+TITLED = re.compile(r"^ *```\w+ ([\w./-]+)$", re.MULTILINE)
+"""A block of code that is a file, by its name."""
+TARGET = re.compile(r"(?:^(?: {4}|\$ )?|`)make ([a-z][a-z-]*)", re.MULTILINE)
+PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PUNCTUATION = re.compile(r"[^\w\- ]")
 
 
@@ -103,6 +112,114 @@ def test_verbs_have_the_options_that_pages_show(capsys: pytest.CaptureFixture[st
         with pytest.raises(SystemExit):
             main([verb, *(["core"] if verb == "import" else []), "--help"])
         assert options <= set(OPTION.findall(capsys.readouterr().out)), verb
+
+
+@cache
+def code(page: Path) -> str:
+    """The blocks of code of a page, fenced or indented; of a console, what is typed."""
+    text = page.read_text()
+    fenced = []
+    for found in FENCE.finditer(text):
+        lines = found[0].splitlines()[1:]
+        typed = [line for line in lines if line.lstrip().startswith("$ ")]
+        fenced.append("\n".join(typed or lines))
+    indented = re.findall(r"^ {4}\S.*$", FENCE.sub("", text), re.MULTILINE)
+    return "\n".join([*fenced, *indented])
+
+
+def commands(page: Path) -> list[str]:
+    """The calls of the program in a page's code, without what they hand on to another program."""
+    found = COMMAND.findall(code(page))
+    return [each.partition("#")[0].partition(" -- ")[0].strip() for each in found]
+
+
+def verbs(capsys: pytest.CaptureFixture[str]) -> set[str]:
+    """All verbs, by the program's help."""
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    return set(
+        re.findall(r"^    ([a-z][a-z-]*)(?:  |$)", capsys.readouterr().out, re.MULTILINE)
+    )
+
+
+def test_commands_that_pages_show_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each call of the program has a verb that there is, and the README lists every verb."""
+    known = verbs(capsys)
+    assert {"serve", "replay", "journal"} <= known
+    for page in PAGES:
+        assert {each.split()[1] for each in commands(page)} <= known, page
+
+    listed = {each.split()[1] for each in commands(ROOT / "README.md")}
+    assert listed == known
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_in_commands_exist(page: Path) -> None:
+    """A file that a command reads is in the repository, in a block of the page, or what another command writes.
+
+    Names in capitals stand for a file of the reader's own.
+    """
+    text = page.read_text()
+    made = {*TITLED.findall(text), *re.findall(r"--out[ =](\S+)", text)}
+    missing = {
+        name
+        for command in commands(page)
+        for name in DATA.findall(command)
+        if not (
+            (ROOT / name).exists()
+            or (page.parent / name).exists()
+            or name in made
+            or name.partition(".")[0].isupper()
+        )
+    }
+
+    assert missing == set()
+
+
+def test_targets_of_make_exist() -> None:
+    """Each `make TARGET` of a page is in the Makefile."""
+    known = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    texts = [code(page) + "\n".join(SPAN.findall(prose(page))) for page in PAGES]
+    shown = {target for text in texts for target in TARGET.findall(text)}
+
+    assert shown <= known
+
+
+def test_the_replay_of_the_readme_prints_what_it_shows(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each line of its output is there, in that order; `...` stands for lines that are left out."""
+    text = (ROOT / "README.md").read_text()
+    [command] = [each for each in commands(ROOT / "README.md") if "examples/recordings" in each]
+    block = text.partition(command)[2].split("```")[1]
+    shown = [line.rstrip() for line in block.splitlines() if line.strip(" .")]
+    monkeypatch.chdir(ROOT)
+
+    assert main(command.split()[1:]) == 0
+    printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert len(shown) == 6
+    assert [line for line in printed if line in shown] == shown
+
+
+def test_set_up_lines_are_those_that_are_run() -> None:
+    """Python of docs/frameworks.md compiles, and its lines are those of the agents that `make test-live` runs."""
+    folders = (ROOT / "tests" / "live" / "agents", ROOT / "examples")
+    run = {
+        line.strip()
+        for folder in folders
+        for file in folder.glob("*.py")
+        for line in file.read_text().splitlines()
+    }
+    blocks = PYTHON.findall((ROOT / "docs" / "frameworks.md").read_text())
+    assert len(blocks) >= 8
+    for block in blocks:
+        compile(block, "frameworks.md", "exec")
+        wanted = [
+            line
+            for line in block.splitlines()
+            if line.startswith("from ") or ".instrument(" in line
+        ]
+        assert [line for line in wanted if line not in run] == [], block
 
 
 def test_settings_that_pages_name_exist() -> None:
