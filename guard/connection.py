@@ -172,11 +172,13 @@ class Loop:
 
     def warm_up(self, seconds: float) -> None:
         """Connects, and waits for that so long at most."""
-        warm: Future[Answer] = asyncio.run_coroutine_threadsafe(
-            self._request("GET", WARM_UP), self._loop
-        )
-        with suppress(Failure, TimeoutError):
+        warm: Future[None] = asyncio.run_coroutine_threadsafe(self._connect(), self._loop)
+        with suppress(TimeoutError):
             warm.result(seconds)
+
+    async def _connect(self) -> None:
+        with suppress(Failure):
+            await self._request("GET", WARM_UP)
 
     def _run(self) -> None:
         self._loop.run_forever()
