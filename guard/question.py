@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 
 __all__ = ["Call", "Question", "Shared", "current_span"]
 
-BODY_BYTES_MAX: Final = 1 << 20
+BODY_BYTES_MAX: Final = 256 << 10
 """Of a request; the service's own default. Arguments that need more are sent as unknown."""
 
-SHARED_BYTES_MAX: Final = 64 << 10
-"""Kept free of these for what is not of a call."""
+ROUND_BYTES: Final = 64
+"""Of a request, around its calls."""
 
 NAME_MAX: Final = 1_024
 """Characters of an agent's name and of a call's id; the service refuses longer ones."""
@@ -72,17 +72,23 @@ class Question(NamedTuple):
         Args:
             arguments: False leaves those of all calls out.
         """
+        fields = {**self.shared._asdict(), "agent": _short(self.shared.agent)}
+        commit = b'"commit":%s' % (b"true" if fields.pop("commit") else b"false")
+        shared = b",".join(each for each in (_members(fields), commit) if each)
+        calls = self._calls(BODY_BYTES_MAX - len(shared) - ROUND_BYTES, arguments=arguments)
+        asked = b'"calls":[%s]' % b",".join(calls) if self.batch else calls[0][1:-1]
+        return b"{%s,%s}" % (shared, asked)
+
+    def _calls(self, room: int, *, arguments: bool) -> list[bytes]:
+        """The calls; the longest ones without arguments, until there is room for all."""
         calls = [_object(each, arguments=arguments) for each in self.calls]
-        while sum(map(len, calls)) > BODY_BYTES_MAX - SHARED_BYTES_MAX:
+        while sum(map(len, calls)) + len(calls) > room:
             place = max(range(len(calls)), key=lambda each: len(calls[each]))
             shorter = _object(self.calls[place], arguments=False)
             if shorter == calls[place]:
                 break
             calls[place] = shorter
-        shared = {**self.shared._asdict(), "agent": _short(self.shared.agent)}
-        asked = b'"calls":[%s]' % b",".join(calls) if self.batch else calls[0][1:-1]
-        commit = b'"commit":%s' % (b"true" if shared.pop("commit") else b"false")
-        return b"{%s}" % b",".join(each for each in (_members(shared), commit, asked) if each)
+        return calls
 
 
 def _object(call: Call, *, arguments: bool) -> bytes:

@@ -120,6 +120,16 @@ def test_arguments_that_cannot_be_sent_are_unknown(
     assert "arguments" not in double.asked()
 
 
+def test_long_arguments_take_no_others_with_them(double: Double, make: Make) -> None:
+    """Of parallel calls that are too long together, the longest go without arguments, as few as will do."""
+    long, longer = {"x": "é" * 70_000}, {"x": "é" * 90_000}
+    calls = [Call("scan", longer), Call("log", long), Call("water", {"field": 3})]
+    assert [each.decision for each in make().check_all(calls)] == ["allow", "allow", "deny"]
+
+    asked = [each.get("arguments") for each in double.asked()["calls"]]
+    assert asked == [None, long, {"field": 3}]
+
+
 def test_arguments_that_the_service_cannot_read_are_unknown(double: Double, make: Make) -> None:
     """A 400 for what an agent says does not let its call pass: it is asked for once more without."""
     double.mode = "arguments_unreadable"
