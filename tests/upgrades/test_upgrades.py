@@ -107,17 +107,20 @@ def test_after_a_long_pause_no_harm_is_false(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_snapshot_of_another_format_is_refused_by_name(name: str, tmp_path: Path) -> None:
-    """The log says of which format an earlier version's snapshot is; nothing of it is used."""
+def test_its_snapshot_is_used_or_refused_by_name(name: str, tmp_path: Path) -> None:
+    """One of format 3 or later is used. Of an earlier one the log says its format, and nothing of it is used."""
     snapshots = list((FOLDERS / name).glob("snapshot-*"))
 
-    async def run() -> list[str]:
+    async def run() -> tuple[list[str], bool]:
         life, _ = life_after(name, tmp_path / "state")
         with captured() as told:
             await life.start()
-        return [each["reason"] for each in told if each["event"] == "snapshot_not_used"]
+        [is_used] = [each["snapshot"] for each in told if each["event"] == "state_recovered"]
+        return [
+            each["reason"] for each in told if each["event"] == "snapshot_not_used"
+        ], is_used
 
-    reasons = asyncio.run(run())
+    reasons, is_used = asyncio.run(run())
     formats = [int.from_bytes(path.read_bytes()[8:10], "little") for path in snapshots]
     old = [each for each in formats if each < 3]
     assert len(reasons) == len(old)
@@ -125,3 +128,4 @@ def test_a_snapshot_of_another_format_is_refused_by_name(name: str, tmp_path: Pa
         f"of format {each}, of an earlier version" in reason
         for each, reason in zip(old, reasons, strict=True)
     )
+    assert is_used == any(each >= 3 for each in formats)
