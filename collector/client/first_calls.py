@@ -13,7 +13,7 @@ __all__ = ["missing_calls", "service_of"]
 
 _SEEN: Final = "/api/v1/seen"
 _SHOWN_MAX: Final = 5
-"""Scopes that are named."""
+"""Scopes or services that are named."""
 _NAME_MAX: Final = 80
 
 _OF_AGENTS: Final = (
@@ -48,8 +48,13 @@ def missing_calls(
         yield f"spans arrive, but no span so far was a tool call; their scopes: {_listed(scopes)}"
         of_agents = any(each.get("of_agents") for each in scopes)
         yield f"{_OF_AGENTS if of_agents else _OF_OTHERS} ({_HOW})"
-    elif agents and service and service not in {each.get("service") for each in agents}:
-        yield f"no tool call of service {service!r} was seen so far: its name here is that of OTEL_SERVICE_NAME ({_HOW})"
+        return
+    seen_names = list(dict.fromkeys(str(each.get("service", "")) for each in agents))
+    if agents and service and service not in seen_names:
+        yield (
+            f"no tool call of service {printable(service)!r} (OTEL_SERVICE_NAME) was seen so far; "
+            f"seen were: {_joined(seen_names)} ({_HOW})"
+        )
 
 
 def service_of(environ: Mapping[str, str]) -> str:
@@ -67,9 +72,9 @@ def _objects(seen: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _listed(scopes: Sequence[Mapping[str, Any]]) -> str:
-    names = [
-        printable(str(each.get("name", ""))[:_NAME_MAX]) or "(without a name)"
-        for each in scopes
-    ]
+    return _joined([str(each.get("name", "")) or "(without a name)" for each in scopes])
+
+
+def _joined(names: Sequence[str]) -> str:
     more = f", and {len(names) - _SHOWN_MAX} more" if len(names) > _SHOWN_MAX else ""
-    return ", ".join(names[:_SHOWN_MAX]) + more
+    return ", ".join(printable(each[:_NAME_MAX]) for each in names[:_SHOWN_MAX]) + more

@@ -227,7 +227,8 @@ def test_spans_without_a_tool_call_are_told(serve: Serve) -> None:
     _send(service, "llm", **{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t"})
     assert "note" not in run("doctor", address, *admin).stdout
     said = run("doctor", address, *admin, OTEL_SERVICE_NAME="other").stdout
-    assert "no tool call of service 'other' was seen so far" in said
+    assert "no tool call of service 'other' (OTEL_SERVICE_NAME) was seen so far" in said
+    assert "seen were: unknown (docs/" in said
 
 
 def _send(service: Service, scope: str, **attributes: str) -> None:
