@@ -56,6 +56,8 @@ class Freshness:
 
     messages: tuple[str, ...] = ()
     """Keys of the request's messages as JSON."""
+    events: bool = False
+    """True if each message is an event of its own, `gen_ai.{role}.message`, or all are in one event's attribute."""
     roles: tuple[str, ...] = ()
     """How keys begin that tell who wrote a message; they end in `.role`."""
     elsewhere: tuple[str, ...] = ()

@@ -43,17 +43,38 @@ _RESULTS: Final = frozenset(
 _CALLS: Final = frozenset({"tool_call", "function_call", "tool_use", "tool-call", "reasoning"})
 _NO_TURN: Final = _RESULTS | _CALLS
 """Types of parts that only a conversation under way has."""
+_NO_TURN_KEYS: Final = frozenset(
+    {
+        *("function_call", "functionCall", "function_response", "functionResponse"),
+        *("toolUse", "toolResult"),
+    }
+)
+"""The same, as keys of parts: Google's and Bedrock's."""
+_QUOTED: Final = "For context:"
+"""Google's ADK hands what other agents did to an agent as a user's message, behind this text."""
+
+_OPERATION: Final = "gen_ai.operation.name"
+_EVENT: Final = "gen_ai."
+_MESSAGE: Final = ".message"
+_DETAILS: Final = "gen_ai.client.inference.operation.details"
+_INPUT: Final = "gen_ai.input.messages"
 
 
 class FreshnessAt:
     """Where the proof is in spans of one shape. Numbers are places."""
 
-    __slots__ = ("elsewhere", "messages", "roles")
+    __slots__ = ("elsewhere", "events", "messages", "roles")
 
     def __init__(
-        self, messages: tuple[int, ...], roles: tuple[int, ...], elsewhere: tuple[int, ...]
+        self,
+        messages: tuple[int, ...],
+        roles: tuple[int, ...],
+        elsewhere: tuple[int, ...],
+        *,
+        events: bool = False,
     ) -> None:
         self.messages = messages
+        self.events = events
         self.roles = roles
         self.elsewhere = elsewhere
 
@@ -63,6 +84,8 @@ class FreshnessAt:
             return False
         if self.roles:
             return _begins([span.recurring(at) for at in self.roles])
+        if self.events:
+            return _is_told_beginning(span)
         # Of several attributes with messages each is the whole request.
         return all(_is_beginning(span.attribute(at)) for at in self.messages)
 
@@ -76,8 +99,9 @@ def freshness_at(place: dict[str, int], scope: str) -> FreshnessAt | None:
         messages = tuple([place[key] for key in table.messages if key in place])
         elsewhere = tuple([place[key] for key in table.elsewhere if key in place])
         roles = tuple([at for key, at in place.items() if _tells_role(key, table)])
-        if (roles or messages) and (elsewhere or not table.elsewhere):
-            return FreshnessAt(messages, roles, elsewhere)
+        events = table.events and _OPERATION in place
+        if (roles or messages or events) and (elsewhere or not table.elsewhere):
+            return FreshnessAt(messages, roles, elsewhere, events=events)
     return None
 
 
@@ -97,6 +121,8 @@ def _begins(roles: list[Any]) -> bool:
 def _is_beginning(value: Any) -> bool:
     """True for the messages of a conversation that no assistant has answered yet."""
     messages = parsed(value) if isinstance(value, str) else value
+    if isinstance(messages, dict):  # a request of Google's, as it is
+        messages = messages.get("contents")
     if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
         return False
     roles = [each.get("role") for each in messages]
@@ -110,4 +136,30 @@ def _is_under_way(message: dict[str, Any]) -> bool:
     parts = message.get("parts", message.get("content"))
     if not isinstance(parts, list):
         return False
-    return any(isinstance(part, dict) and part.get("type") in _NO_TURN for part in parts)
+    return any(isinstance(part, dict) and _is_of_a_turn(part) for part in parts)
+
+
+def _is_of_a_turn(part: dict[str, Any]) -> bool:
+    return (
+        part.get("type") in _NO_TURN
+        or not _NO_TURN_KEYS.isdisjoint(part)
+        or part.get("text", part.get("content")) == _QUOTED
+    )
+
+
+def _is_told_beginning(span: Span) -> bool:
+    """The same of messages in events."""
+    has_user = False
+    for name, attributes, _ in span.span_events():
+        if name == _DETAILS:
+            told = attributes.get(_INPUT)
+            if told is not None and not _is_beginning(told):
+                return False
+            has_user = has_user or told is not None
+        elif name.startswith(_EVENT) and name.endswith(_MESSAGE):
+            role = name[len(_EVENT) : -len(_MESSAGE)]
+            message = {"content": parsed(attributes.get("content"))}
+            if role not in _BEGINNING or _is_under_way(message):
+                return False
+            has_user = has_user or role in _USERS
+    return has_user

@@ -200,7 +200,9 @@ def outputs_of(place: dict[str, int], scope: str = "") -> Outputs | None:
     answers = [place[key] for key in place if key.endswith(_ANSWERED) and _INPUT.fullmatch(key)]
     inputs = answers + [place[key] for key in place if key in _INPUTS]
     roles = [place[key] for key in place if key.endswith(_SPEAKS) and _ROLE.fullmatch(key)]
-    if listed is None and plain is None and said is None and not (flat or inputs or roles):
+    freshness = freshness_at(place, scope)
+    none = listed is None and plain is None and said is None
+    if none and freshness is None and not (flat or inputs or roles):
         return None
     done = any(key.startswith(_DONE) for key in place)
     return Outputs(
@@ -211,7 +213,7 @@ def outputs_of(place: dict[str, int], scope: str = "") -> Outputs | None:
         place.get("output.value") if flat and scope.startswith(_GOOGLE) else None,
         tuple(inputs),
         tuple(roles),
-        freshness_at(place, scope),
+        freshness,
         answered=bool(answers),
         done=done,
     )

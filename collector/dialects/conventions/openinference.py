@@ -40,8 +40,15 @@ _FRESHNESS = Freshness(
     roles=("llm.input_messages.",),
     elsewhere=("llm.invocation_parameters", "output.value"),
     scopes=(
+        "@arizeai/openinference-instrumentation-anthropic",
+        "@arizeai/openinference-instrumentation-langchain",
+        "@arizeai/openinference-instrumentation-openai",
         "openinference.instrumentation.anthropic",
+        "openinference.instrumentation.google_adk",
+        "openinference.instrumentation.google_genai",
+        "openinference.instrumentation.groq",
         "openinference.instrumentation.langchain",
+        "openinference.instrumentation.litellm",
         "openinference.instrumentation.openai",
     ),
 )

@@ -7,7 +7,7 @@ call has no result, so the error status of a span with a result is ignored. Lang
 
 from dataclasses import replace
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import Dialect, Freshness, Source
 from collector.dialects.conventions.gen_ai import GEN_AI
 from collector.dialects.python.langchain import LANGSMITH_TRACEABLE
 from collector.dialects.values.arguments import mapping, traced_execution
@@ -32,6 +32,7 @@ VERCEL_AI = Dialect(
     ),
     call_id=("ai.toolCall.id",),
     switch="experimental_telemetry: {recordInputs: true}",
+    freshness=Freshness(messages=("ai.prompt.messages",), scopes=("ai",)),
 )
 
 VERCEL_AI_ANSWERED = replace(
@@ -46,6 +47,7 @@ VERCEL_AI_GENAI_ANSWERED = replace(
     scopes=("gen_ai",),
     when=(*GEN_AI.when, _PROCESSED, "gen_ai.execute_tool.duration", "gen_ai.tool.call.result"),
     status_tells=False,
+    freshness=Freshness(messages=("gen_ai.input.messages",), scopes=("gen_ai",)),
 )
 
 VERCEL_AI_LANGSMITH = replace(

@@ -7,7 +7,7 @@ adds no attributes to that one. A tool that needs a confirmation runs twice: onl
 waiting.
 """
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import Dialect, Freshness, Source
 from collector.dialects.conventions.openinference import SWITCH, TOOL
 from collector.dialects.values.arguments import mapping
 from collector.dialects.values.results import of_adk
@@ -19,9 +19,11 @@ _NAME = "execute_tool (?P<tool>.+)"
 _RESULTS = ("gen_ai.tool.call.result", "gcp.vertex.agent.tool_response")
 _OPENINFERENCE = ("openinference.instrumentation.google_adk",)
 
+_SCOPES = ("gcp.vertex.agent",)
+
 GOOGLE_ADK = Dialect(
     name="google_adk",
-    scopes=("gcp.vertex.agent",),
+    scopes=_SCOPES,
     when=("gen_ai.tool.name",),
     tool=("gen_ai.tool.name",),
     arguments=(
@@ -36,11 +38,12 @@ GOOGLE_ADK = Dialect(
         "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY and "
         "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental"
     ),
+    freshness=Freshness(messages=("gen_ai.input.messages",), scopes=_SCOPES),
 )
 
 GOOGLE_ADK_BARE = Dialect(
     name="google_adk",
-    scopes=("gcp.vertex.agent", *_OPENINFERENCE),
+    scopes=(*_SCOPES, *_OPENINFERENCE),
     unless=("gen_ai.tool.name", "tool.name"),
     span_name=_NAME,
     arguments=GOOGLE_ADK.arguments,
@@ -51,6 +54,7 @@ GOOGLE_ADK_BARE = Dialect(
     failed_without_but_in=frozenset({"python"}),
     control=_CONTROL,
     switch=GOOGLE_ADK.switch,
+    freshness=Freshness(messages=("gcp.vertex.agent.llm_request",), scopes=_SCOPES),
 )
 
 GOOGLE_ADK_OPENINFERENCE = Dialect(

@@ -4,7 +4,7 @@ A structured final answer is written as a tool call.
 Version 0.2 names its spans `Tool: T` and writes status OK for a failed tool: only `tool.status` shows the failure.
 """
 
-from collector.dialects.base import Dialect
+from collector.dialects.base import Dialect, Freshness
 from collector.dialects.conventions.gen_ai import ARGUMENTS
 
 __all__ = ["STRANDS"]
@@ -21,4 +21,5 @@ STRANDS = Dialect(
     control_marks={
         "gen_ai.tool.description": "IMPORTANT: This StructuredOutputTool should only be"
     },
+    freshness=Freshness(events=True, scopes=("strands",)),
 )

@@ -78,7 +78,33 @@ def _chat(*messages: Any) -> dict[str, Any]:
     return {**CHAT, "gen_ai.input.messages": json.dumps(messages)}
 
 
+def _google(*contents: Any) -> dict[str, Any]:
+    """What ADK hands to Google's client."""
+    return {"gcp.vertex.agent.llm_request": json.dumps({"model": "m", "contents": contents})}
+
+
+def _vercel(*messages: Any) -> dict[str, Any]:
+    return {
+        "ai.operationId": "ai.streamText.doStream",
+        "ai.prompt.messages": json.dumps(messages),
+    }
+
+
+ASKED = {"role": "user", "parts": [{"text": "water field 3"}]}
 FIRST = {
+    "ADK": ("gcp.vertex.agent", _chat(USER)),
+    "ADK 1": ("gcp.vertex.agent", _google(ASKED)),
+    "ADK under OpenInference": ("openinference.instrumentation.google_adk", LLM),
+    "AI SDK": (
+        "ai",
+        _vercel(
+            {"role": "system", "content": "be kind"},
+            {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+        ),
+    ),
+    "AI SDK 7": ("gen_ai", _chat(USER)),
+    "LiteLLM": ("openinference.instrumentation.litellm", LLM),
+    "LangChain.js": ("@arizeai/openinference-instrumentation-langchain", LLM),
     "a user's message": ("pydantic-ai", _chat(USER)),
     "behind a system's": ("pydantic-ai", _chat({"role": "system", "parts": []}, USER)),
     "told by role": (RESPONSES, LLM),
@@ -88,6 +114,27 @@ FIRST = {
     ),
 }
 NO_PROOF = {
+    "ADK: an earlier answer": (
+        "gcp.vertex.agent",
+        _google(ASKED, {"role": "model", "parts": [{"text": "done"}]}, ASKED),
+    ),
+    "ADK: an earlier result": (
+        "gcp.vertex.agent",
+        _google(ASKED, {"role": "user", "parts": [{"function_response": {"name": "move"}}]}),
+    ),
+    "ADK: what another agent did": (
+        "gcp.vertex.agent",
+        _google({"role": "user", "parts": [{"text": "For context:"}, {"text": "[a] said: x"}]}),
+    ),
+    "ADK: contents are off": ("gcp.vertex.agent", {"gcp.vertex.agent.llm_request": "{}"}),
+    "AI SDK: a later turn": (
+        "ai",
+        _vercel(
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": [{"type": "tool-call"}]},
+            {"role": "tool", "content": [{"type": "tool-result"}]},
+        ),
+    ),
     "an assistant's message": ("pydantic-ai", _chat(USER, {"role": "assistant", "parts": []})),
     "a role that nobody knows": ("pydantic-ai", _chat(USER, {"role": "memory", "parts": []})),
     "no user's message": ("pydantic-ai", _chat({"role": "system", "parts": []})),
@@ -129,6 +176,38 @@ def test_what_may_go_on_proves_nothing(
 ) -> None:
     """A request that may continue a conversation is not fresh."""
     assert not _is_fresh(wire.span("chat", attributes, scope=scope))
+
+
+STRANDS = "strands.telemetry.tracer"
+ANSWERED = ("gen_ai.choice", {"message": "[]", "finish_reason": "tool_use"})
+
+
+def _told(role: str, content: Any = "") -> tuple[str, dict[str, Any]]:
+    return f"gen_ai.{role}.message", {"content": json.dumps(content)}
+
+
+def _details(*messages: Any) -> tuple[str, dict[str, Any]]:
+    told = {"gen_ai.input.messages": json.dumps(messages)}
+    return "gen_ai.client.inference.operation.details", told
+
+
+BY_EVENTS = {
+    "a user's": (True, [_told("user", [{"text": "hi"}]), ANSWERED]),
+    "behind a system's": (True, [_told("system"), _told("user"), ANSWERED]),
+    "all in one": (True, [_details(USER)]),
+    "no message": (False, [ANSWERED]),
+    "an assistant's": (False, [_told("user"), _told("assistant"), _told("user")]),
+    "a tool's": (False, [_told("user"), _told("tool")]),
+    "a user's with a result": (False, [_told("user", [{"toolResult": {}}])]),
+    "all in one, with a later turn": (False, [_details(USER, {"role": "assistant"}, USER)]),
+}
+
+
+@pytest.mark.parametrize(("fresh", "events"), BY_EVENTS.values(), ids=BY_EVENTS)
+def test_messages_may_be_events(wire: Any, fresh: bool, events: Any) -> None:
+    """As Strands writes them, in its two forms."""
+    assert _is_fresh(wire.span("chat", CHAT, scope=STRANDS, events=events)) is fresh
+    assert not _is_fresh(wire.span("chat", CHAT, scope="another", events=events))
 
 
 def test_a_span_that_lost_attributes_proves_nothing(wire: Any) -> None:
