@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +15,11 @@ __all__ = ["JUDGING", "LAYOUT", "judging"]
 
 _CHANGES: Final[Mapping[str, tuple[Change, ...]]] = {}
 """What has changed in kept classes of this package since snapshots of format 3, as `CHANGES` has it for the library's."""
+
+
+def _nothing() -> Iterator[object]:
+    return iter(())
+
 
 LAYOUT: Final = Layout(
     packages=("monitor", "collector"),
@@ -35,6 +40,8 @@ LAYOUT: Final = Layout(
         # By identity, which is another one in the next process.
         "monitor.session.table.Table": {"_near": list},
         "monitor.session.spec_binding.SpecBinder": {"_cache": dict},
+        # Those are told at their next call, or when their verdicts become final.
+        "monitor.engine.Monitor": {"_stale": _nothing},
         "collector.calls.session_ids.SessionIds": {
             "_owners": dict,
             "_last": object,

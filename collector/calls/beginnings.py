@@ -4,7 +4,8 @@ Idea: for a while after the start of the process, any session may have begun bef
 that its session did not:
 
 - its first model request holds no earlier turn of an assistant or a tool (`collector.dialects.freshness`), or
-- no session is claimed, so that the trace is the session, and its root began after the process.
+- no session is claimed, so that the trace is the session, its root is no call and began after the process, and an agent or a
+  model has a span in it. A tool span may be a root because its agent's context was lost on the way to it.
 
 Invariants: requests that started after the trace's first call or request of a tool prove nothing and refute nothing, as
 their history is the trace's own. Of those before it, each must be a first one: a guard, say, is given less than the
@@ -85,8 +86,14 @@ class Beginnings:
         self._forgetful.add(service)
         return True
 
+    def note_agent(self, trace: Trace) -> None:
+        """A span of an agent or a model has come: the trace is more than a tool without its context."""
+        trace.has_agent = trace.changed = True
+        if trace.beginning is not None:
+            self.review(trace)
+
     def note_root(self, trace: Trace, span: Span, now: int) -> None:
-        """The root of a trace has come: without a session's id, the session began with it."""
+        """The root of a trace has come, and is no call: without a session's id, the session began with it."""
         if not self._monitor.is_young(now):
             return
         found = trace.beginning
@@ -108,6 +115,7 @@ class Beginnings:
         if known is None and start_ns == NEVER:
             return
         found.proof = Proof(start_ns, trace.trace_id, holds=holds)
+        trace.changed = True
         self._batch.prove(trace.key, found.proof)
 
     def _read(self, trace: Trace, found: Beginning) -> tuple[int, bool]:
@@ -117,6 +125,6 @@ class Beginnings:
             return asked_ns, False
         refuted = found.earlier_ns < trace.called_ns
         root = found.root_ns if trace.first is None else NEVER
-        if root < NEVER and not refuted and not trace.is_rest:
+        if root < NEVER and trace.has_agent and not refuted and not trace.is_rest:
             return min(root, asked_ns), root >= self._monitor.started_ns
         return asked_ns, found.fresh_ns < NEVER and not refuted

@@ -244,8 +244,9 @@ class Call:
         attributes: Mapping[str, Any],
         *,
         gaps: bool,
+        orphan: bool = False,
     ) -> ToolCall:
-        """The call as it is known now; the same object while nothing is new."""
+        """The call as it is known now; the same object while nothing is new. See `orphans`."""
         made = self._made
         if (
             made is not None
@@ -253,6 +254,7 @@ class Call:
             and (made.session is session or made.session == session)
             and made.session_from == session_from
             and (made.gaps or not gaps)
+            and (Cause.ORPHAN in made.doubts) is orphan
         ):
             return made
         outer = self.outer
@@ -281,6 +283,9 @@ class Call:
         if around is not None:
             arguments = around.arguments if arguments is None else arguments
             call_id = call_id or around.call_id
+        doubts = (Cause.ORPHAN, *self.doubts) if orphan else self.doubts
+        if disputed and not error:
+            doubts = (*doubts, Cause.CONTRADICTED)
         call = ToolCall(
             session,
             agent or self.agent,
@@ -299,7 +304,7 @@ class Call:
             outer.source,
             session_from,
             gaps,
-            (*self.doubts, Cause.CONTRADICTED) if disputed and not error else self.doubts,
+            doubts,
         )
         self._made = call
         return call

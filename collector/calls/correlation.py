@@ -76,7 +76,7 @@ class Correlation:
         self._coverage = coverage
         self._stats = stats
         self._monitor = monitor
-        self._call_merge = CallMerge(batch.retract, stats)
+        self._call_merge = CallMerge(self._retract, stats)
         self._mcp_echo = McpEcho()
         self._near_misses = NearMisses(monitor)
         self.executed = 0
@@ -93,10 +93,10 @@ class Correlation:
 
         `switch` is the setting that turns its arguments on, where they are missing.
         """
-        node, parts = context.node, context.tree.parts
+        node = context.node
         self.place(context, piece)
-        if parts is not None and node.span_id in parts.hints:
-            parts.loosened = True  # what is named below it is inside a call
+        if context.tree.lone:
+            context.tree.lone, context.trace.changed = False, True
         if piece.source == SERVER or piece.tool.startswith(PREFIX):
             self._match_mcp(context, piece)
         if node.waiting is None:
@@ -189,6 +189,35 @@ class Correlation:
         for call in list(parts.loose):
             self._update(context, call, tree.node(call.outer.span_id), "")
 
+    def update_unsettled(self, context: Context) -> None:
+        """More is known of a trace's session: updates the calls that may belong to another one."""
+        tree = context.tree
+        for call in list(tree.unsettled or ()):
+            node = tree.node(call.outer.span_id)
+            if node is not None and node.call is call:
+                self._update(context, call, node, "")
+            elif tree.unsettled is not None:  # it is part of another call by now
+                tree.unsettled.pop(call, None)
+
+    def expire_orphans(self, now: int) -> None:
+        """Time has passed: spans that have not come are awaited no more."""
+        self._update_traces(self._sessions.orphans.expire(now), now)
+        self._sessions.orphans.review(now)
+
+    def review_orphans(self, now: int) -> None:
+        """Services may have shown more of how they name conversations: updates their calls."""
+        orphans = self._sessions.orphans
+        if orphans.has_news:
+            self._update_traces(orphans.take_news(), now)
+
+    def _update_traces(self, traces: list[Trace], now: int) -> None:
+        for trace in traces:
+            tree = trace.tree
+            if tree is not None and tree.unsettled:
+                first = next(iter(tree.unsettled)).outer.span_id
+                context = Context(trace, tree, tree.node(first) or Node(first), now)
+                self.update_unsettled(context)
+
     def _update_released(self, context: Context, released: list[Node]) -> None:
         """Spans that were taken for pieces of one call turned out to be calls of their own."""
         while released:  # after an error, the trace's next span updates the others
@@ -210,13 +239,18 @@ class Correlation:
         key, source = self._sessions.key(context, call)
         attributes = trace.attributes(call.outer.attributes, self._sessions.span_keys)
         old = call.judged
-        new = call.tool_call(trace.trace_id, key, source, attributes, gaps=trace.sampled)
-        if call.refused and old is not None:
-            self._batch.retract(old)
-            call.judged = None
-        if new is old or call.doubled or call.refused:
+        if call.refused:
+            self._retract(call)
+        if call.doubled or call.refused:
+            return
+        orphan = self._sessions.orphans.is_orphan(context, call, outer)
+        new = call.tool_call(
+            trace.trace_id, key, source, attributes, gaps=trace.sampled, orphan=orphan
+        )
+        if new is old:
             return
         if call.withdrawn and new.evidence is Evidence.REQUESTED:
+            self._sessions.orphans.forget(call)
             return
         if new.start_ns < trace.called_ns:
             trace.called_ns = new.start_ns
@@ -228,9 +262,11 @@ class Correlation:
             self._observe(context, call, new, switch)
         elif old.session != key:
             self._batch.retract(old)
+            self._inventory.record_move(old, source)
             named = None if trace.split else trace.named
             call.judged = None
             if self._is_decided(call, new, trace):
+                self._sessions.orphans.forget(call)
                 return
             call.judged = new
             self._batch.observe(call, new, named, doubted=False)
@@ -271,6 +307,7 @@ class Correlation:
         trace = context.trace
         is_decided = self._is_decided(call, new, trace)
         if is_decided and call.judged is None:
+            self._sessions.orphans.forget(call)
             return
         self._inventory.record(new, switch, call.outer.scope, context.now)
         self._count(call, new, trace.sampled, 1)
@@ -282,6 +319,9 @@ class Correlation:
             if self._decided.beginnings:
                 proof = self._decided.beginning(new.session, take=True) or proof
             self._batch.observe(call, new, named, doubted=trace.doubted, proof=proof)
+            first = trace.first
+            if first is not None and not trace.noted and first.name != new.session_from:
+                self._sessions.note_source(trace)
         near = self._near_misses.reason(new)
         if near:
             self._coverage.count_call(near, call)
@@ -376,12 +416,17 @@ class Correlation:
             if not other.doubled and other is not call:
                 self._drop_double(other)
 
-    def _drop_double(self, call: Call) -> None:
-        """Another call's spans tell of this one: the monitor forgets it."""
+    def _retract(self, call: Call) -> None:
+        """The monitor forgets a call: it is no call, or none of its own."""
         known = call.judged
+        self._sessions.orphans.forget(call)
         if known is not None:
             self._batch.retract(known)
             call.judged = None
+
+    def _drop_double(self, call: Call) -> None:
+        """Another call's spans tell of this one: the monitor forgets it."""
+        self._retract(call)
         call.doubled = True
         self._stats.count("spans_merged")
 
@@ -394,6 +439,6 @@ class Correlation:
             call = other.call
             known = call.judged
             if known is not None and known.evidence is Evidence.REQUESTED:
-                self._batch.retract(known)
-                call.judged, call.withdrawn = None, True
+                self._retract(call)
+                call.withdrawn = True
                 self._requests.back(other, context.now)

@@ -37,6 +37,7 @@ COVERAGE: Final = (
     "no_spec",
     "odd_number",
     "operation_conflict",
+    "orphan",
     "over_bound",
     "requested_only",
     "sampled_upstream",
@@ -55,6 +56,7 @@ COVERAGE: Final = (
 - `no_session_id`: calls that were judged under the id of their trace. Their session may still become known.
 - `no_dialect`: spans of a web server, a database, or a framework that is not known.
 - `no_spec`: calls of ended sessions that no spec matched.
+- `orphan`: calls with this doubt.
 - `span_missing`: spans that calls name as ancestors, and that never came.
 """
 

@@ -17,14 +17,14 @@ from collector.calls.piece import Piece, outward
 from collector.calls.same_call import differ, overlaps, same_call
 from collector.calls.span_tree import DEPTH_MAX, Alike, Node, Tree
 from collector.telemetry.counters import Stats
-from monitor.records import Evidence, ToolCall
+from monitor.records import Evidence
 
 __all__ = ["LIKE_MAX", "CallMerge"]
 
 LIKE_MAX: Final = 16
 """Calls of one trace with one call id and tool that a new one is compared with: the latest ones."""
 
-Retract = Callable[[ToolCall], None]
+Retract = Callable[[Call], None]
 
 
 class CallMerge:
@@ -154,8 +154,7 @@ class CallMerge:
         ):
             keep, gone = other, one
         if gone.judged is not None:
-            self._retract(gone.judged)
-            gone.judged = None
+            self._retract(gone)
         parts = tree.parts
         if parts is not None and one.session != other.session:
             tree.loosen(parts)  # one names the session of the other, and of all calls below it

@@ -201,9 +201,12 @@ class Pipeline:
         self._derived.clear()
         self._counted.clear()
         self._batch.open(now, quiet=self.quiet, at_once=count == 1)
+        if count > 1:
+            spans = sorted(spans, key=_start)
         for first in range(0, count, TOGETHER):
             self._take_together(list(spans[first : first + TOGETHER]), now)
         try:
+            self._correlation.expire_orphans(now)
             self._end_request(now)
             for each in self.monitor.errors():
                 self._leave(each, 0)
@@ -376,7 +379,12 @@ class Pipeline:
         if len(self.decided):
             self._expire_decided(now)
         self.decision_records.expire(now)
-        self._end_request(now)
+        self._batch.open(now, quiet=self.quiet, at_once=True)
+        try:
+            self._correlation.expire_orphans(now)
+            self._end_request(now)
+        finally:
+            self._close()
 
     def finish(self) -> None:
         """The input is over: counts the spans and executions that never came."""
@@ -488,8 +496,6 @@ class Pipeline:
             self._correlation.update_loose(context)
         if agent or plan.extras:
             self._sessions.note(span, plan, context)
-        if not span.parent_span_id:
-            self._sessions.beginnings.note_root(trace, span, now)
         if reading is not None:
             known = node.call
             if known is not None and self._is_another(known, span, reading, evidence):
@@ -497,11 +503,24 @@ class Pipeline:
                 return
             self._take_call(span, reading, evidence, context)
             if reading.dialect != _UNCLEAR:
+                self._settle(context)
                 return
+        elif not span.parent_span_id:
+            self._sessions.beginnings.note_root(trace, span, now)
         if not plan.silent or owner.session is not None:
             self._take_other(span, plan, owner, context)
         if node.waiting is not None:
             self._correlation.arrived(context)
+        self._settle(context)
+
+    def _settle(self, context: Context) -> None:
+        """More may be known of a trace's session: calls that may belong to another one are looked at again."""
+        trace = context.trace
+        if trace.changed:
+            trace.changed = False
+            if context.tree.unsettled:
+                self._correlation.update_unsettled(context)
+        self._correlation.review_orphans(context.now)
 
     def _take_call(
         self, span: Span, reading: Reading, evidence: Evidence, context: Context
@@ -531,6 +550,8 @@ class Pipeline:
         """A span that is no call: it may tell of an agent, of calls below it, or of requests."""
         if plan.stop:
             context.node.stops = True
+        if not context.trace.has_agent and (plan.stop or plan.outputs is not None):
+            self._sessions.beginnings.note_agent(context.trace)
         failing = plan.fails
         if failing is not None and has_event(span, failing):
             self._correlation.fail(context)
@@ -722,6 +743,10 @@ class Pipeline:
             return True
         self._counted.append(mark)
         return False
+
+
+def _start(span: Span) -> int:
+    return span.start_ns
 
 
 def _own_id(span: Span, tool: str, arguments: str = "") -> bytes:

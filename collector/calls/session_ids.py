@@ -3,19 +3,18 @@
 Idea: a trace is a turn of a conversation. Its calls are filed under the trace's own id until any of its spans tells
 the conversation's id. Of several claims the one on the lowest rung of the ladder wins, then the earliest.
 
-Ids under two attributes are two names of one conversation: a web application's and its framework's, say. The one on the
-better rung is used, wherever in the trace it stands.
+Ids under two attributes, on spans one above the other, are two names of one conversation: a web application's and its
+framework's, say. The one on the better rung is used.
 
 Rules for a trace in which two sessions are claimed (a *split* trace), in this order:
 
 1. What runs below a tool call belongs to the session that the tool call was made in, whatever id a sub-agent gives itself.
 2. A call belongs to the session that its own spans or its ancestors name: on the best rung, then by the nearest span.
-3. A claim on a better rung, made below its nearest ancestor that has one below it (a *hint*), and not inside a tool
-   call, takes precedence.
-4. A call that nothing of these names belongs to the winning claim of the trace.
+3. Else to the winning claim made below its nearest ancestor that has one below it (a *hint*).
+4. Else to the winning claim of the trace.
 
-By 1 and 2 the session is certain, if the trace has no claim on a better rung. Else it may change with the next span (the
-call is *loose*).
+By 1 and 2 the session is certain, unless the trace has a claim on a better rung, and a span above the call is missing. Else
+it may change with the next span (the call is *loose*).
 
 Example: the agent's span names s1, a tool call is below it, and a sub-agent below the tool call names s2. The tool
 call belongs to s1, and so do the sub-agent's calls: they run inside a call of s1.
@@ -43,9 +42,11 @@ if TYPE_CHECKING:
     from collector.calls.call import Call
 
 __all__ = [
+    "DECIDED_RUNG",
     "ID_MAX",
     "NAMESPACE_KEYS",
     "RESOURCE_RUNG",
+    "UNNAMED_RUNG",
     "Owner",
     "SessionIds",
     "requester_of",
@@ -58,6 +59,12 @@ ID_MAX: Final = 1_024
 
 RESOURCE_RUNG: Final = 1_000_000
 """Weaker than every rung of the ladder: the id of a whole process says least."""
+
+DECIDED_RUNG: Final = RESOURCE_RUNG + 1
+"""Of a session that only a client of decisions names: weaker than every claim of a span."""
+
+UNNAMED_RUNG: Final = DECIDED_RUNG + 1
+"""Where nothing names a session."""
 
 _RESOURCES_MAX: Final = 4_096
 _RESOURCES_BYTES_MAX: Final = 8 << 20
@@ -269,31 +276,33 @@ class SessionIds:
         """
         found, inside = self._own(call), None
         hinted: SpanClaim | None = None
-        around: Node | None = None
+        is_there = True
         node = tree.node(call.outer.span_id)
         for above in tree.ancestors(node) if node is not None else ():
-            other = above.call
+            other, is_there = above.call, above.came
             if other is not None and other is not call and other.is_executed:
                 found, inside, hinted = self._own(other), found or inside, None
             elif hinted is None:
-                hinted, around = parts.hints.get(above.span_id), above
+                hinted = parts.hints.get(above.span_id)
             found = _better(above.claim, found)
         found = found or inside
-        if hinted is not None and around is not None and _counts(tree, hinted, around, found):
-            return (*hinted.whose, False)
+        best = trace.first
         if found is not None:
-            best = trace.first
-            return found.key, found.name, best is None or found.rung <= best.rung
-        likely = trace.span_claim
+            return found.key, found.name, is_there or best is None or found.rung <= best.rung
+        likely = hinted or trace.span_claim
         return None if likely is None else (*likely.whose, False)
+
+    def own_rung(self, call: Call) -> int:
+        """The rung on which a call's own spans name its session."""
+        own = call.own
+        return UNNAMED_RUNG if own is None else self._rungs.get(own.session_from, RESOURCE_RUNG)
 
     def _own(self, call: Call) -> Claim | None:
         """The session that the call's own spans name."""
         own = call.own
         if own is None or own.session is None:
             return None
-        rung = self._rungs.get(own.session_from, RESOURCE_RUNG)
-        return Claim(rung, own.session, own.session_from)
+        return Claim(self.own_rung(call), own.session, own.session_from)
 
 
 def _better(claim: Claim | None, known: Claim | None) -> Claim | None:
@@ -301,24 +310,6 @@ def _better(claim: Claim | None, known: Claim | None) -> Claim | None:
     if known is None or (claim is not None and claim.rung < known.rung):
         return claim
     return known
-
-
-def _counts(tree: Tree, hinted: SpanClaim, around: Node, found: Claim | None) -> bool:
-    """True if a claim made below an ancestor names a call for which `found` was named."""
-    if found is None:
-        return True
-    return hinted.claim.rung < found.rung and not _is_inside_call(tree, hinted, around)
-
-
-def _is_inside_call(tree: Tree, claim: SpanClaim, around: Node) -> bool:
-    """True if a tool call stands between the span that made a claim and an ancestor of it."""
-    node = tree.node(claim.span_id)
-    for above in tree.ancestors(node) if node is not None else ():
-        if above is around:
-            return False
-        if above.call is not None and above.call.is_executed:
-            return True
-    return False
 
 
 def requester_of(namespace: str, resource: Mapping[str, Any]) -> Requester:

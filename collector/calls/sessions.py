@@ -22,9 +22,10 @@ from collector.calls.call import Call
 from collector.calls.confirmation import Confirmation
 from collector.calls.context import Context
 from collector.calls.coverage import Coverage
+from collector.calls.orphans import Orphans
 from collector.calls.seen_agents import Inventory
 from collector.calls.session_claim import Claim
-from collector.calls.session_ids import RESOURCE_RUNG, SessionIds
+from collector.calls.session_ids import DECIDED_RUNG, RESOURCE_RUNG, SessionIds
 from collector.calls.span_tree import Node
 from collector.calls.trace import NEVER, Trace
 from collector.decode.sizes import kept
@@ -35,9 +36,6 @@ from monitor.engine import Monitor
 from monitor.records import FROM_DECISION, Named, SessionKey
 
 __all__ = ["LOOSE_MAX", "Sessions"]
-
-DECIDED_RUNG: Final = RESOURCE_RUNG + 1
-"""Of a session that only a client of decisions names: weaker than every claim of a span."""
 
 LOOSE_MAX: Final = 512
 """Calls of a split trace that are looked at again when more is known; the oldest stays where it is."""
@@ -77,6 +75,7 @@ class Sessions:
         self.span_keys = frozenset(span_keys)
         self._monitor = monitor
         self.beginnings = Beginnings(batch, monitor)
+        self.orphans = Orphans(ids, monitor, coverage, batch)
 
     # --- whose session --------------------------------------------------------------------------
 
@@ -118,6 +117,9 @@ class Sessions:
             if known is not None and known.rung == DECIDED_RUNG and known.key == claim.key:
                 trace.session_from = claim.name
                 self._batch.monitor.note_source(claim.key, claim.name)
+            elif known is not None and known is not trace.first:
+                self.note_source(trace)
+                trace.noted = False
             if before is not None:
                 try:
                     self._move(trace, before, context.now)
@@ -163,7 +165,16 @@ class Sessions:
             known = call.judged if call is not None else None
             if call is not None and known is not None and known.session == before:
                 self._inventory.record_move(known, trace.session_from)
+                self.orphans.note_claim(trace, call)
                 call.judged = known._replace(session=trace.key, session_from=trace.session_from)
+
+    def note_source(self, trace: Trace) -> None:
+        """A trace with calls that name their session: it may be named by a better attribute, too, whatever came first."""
+        first = trace.first
+        if first is not None and not trace.split:
+            trace.noted = True
+            if first.rung < RESOURCE_RUNG:
+                self._batch.monitor.note_source(first.key, first.name)
 
     def doubt(self, trace: Trace) -> None:
         """Tells the monitor if the first calls of a trace's session may be missing now, or no longer are."""

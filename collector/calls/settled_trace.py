@@ -26,7 +26,7 @@ _PACKED: Final = Struct("<QQQ8siB")
 _TIME_MAX: Final = (1 << 64) - 1
 _ID: Final = 8
 
-_CLAIMED, _HAS_TOOLS, _SAMPLED, _EARLY, _DOUBTED = 1, 2, 4, 8, 16
+_CLAIMED, _HAS_TOOLS, _SAMPLED, _EARLY, _DOUBTED, _HAS_AGENT = 1, 2, 4, 8, 16, 32
 
 
 @mypyc_attr(acyclic=True)
@@ -63,6 +63,7 @@ class Settled:
             trace.set_first(Claim(rung, key, self._session_from), span_id, first_ns)
         trace.called_ns, trace.answered_ns = called_ns, answered_ns
         trace.has_tools, trace.sampled = bool(flags & _HAS_TOOLS), bool(flags & _SAMPLED)
+        trace.has_agent, trace.changed = bool(flags & _HAS_AGENT), False
         trace.learnt_early, trace.doubted = bool(flags & _EARLY), bool(flags & _DOUBTED)
         trace.named, trace.learnt_named = self._named, self._learnt_named
         trace.learnt, trace.requester = self._learnt, self._requester
@@ -84,6 +85,6 @@ def settled(trace: Trace) -> Settled | None:
         return None
     flags = (_CLAIMED if first is not None else 0) | (_HAS_TOOLS if trace.has_tools else 0)
     flags |= (_SAMPLED if trace.sampled else 0) | (_EARLY if trace.learnt_early else 0)
-    flags |= _DOUBTED if trace.doubted else 0
+    flags |= (_DOUBTED if trace.doubted else 0) | (_HAS_AGENT if trace.has_agent else 0)
     rung = first.rung if first is not None else 0
     return Settled(trace, key, _PACKED.pack(*times, span_id, rung, flags))

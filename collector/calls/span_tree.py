@@ -167,6 +167,7 @@ class Tree:
         "early",
         "held",
         "last",
+        "lone",
         "looped",
         "missing",
         "nodes",
@@ -177,6 +178,7 @@ class Tree:
         "shared",
         "size",
         "taken",
+        "unsettled",
         "wrapped",
     )
 
@@ -205,6 +207,8 @@ class Tree:
         """Span id -> the claim it makes under a plain name (`session_id`), which is not believed yet."""
         self.parts: Parts | None = None
         """Set once the trace is split."""
+        self.unsettled: dict[Call, bool] | None = None
+        """Calls that may belong to another conversation (`orphans`), and whether a span above each is missing."""
         self.released: list[Node] | None = None
         """Spans that turned out to be calls of their own (`merge`), and are to be updated: `Correlation` empties it."""
         self.asked = 0
@@ -217,6 +221,8 @@ class Tree:
         """Approximate bytes of its spans and calls, without the arguments."""
         self.shared = False
         """True if its calls are referred to from outside, and may outlive it."""
+        self.lone = False
+        """True if an unsettled call is the only one."""
 
     def put(self, span_id: bytes, parent: bytes) -> Node:
         """Adds a span that arrived, below its parent (b"" for a root)."""
@@ -428,6 +434,12 @@ class Tree:
             else:
                 self.missing -= 1
         self.nodes = kept
+        if self.unsettled is not None:
+            self.unsettled = {
+                call: missing
+                for call, missing in self.unsettled.items()
+                if self._has(call.outer.span_id)
+            }
         if self.looped is not None:
             self.looped = {key: node for key, node in self.looped.items() if self._has(key)}
         self._shrink_alike()

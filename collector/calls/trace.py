@@ -78,12 +78,14 @@ class Trace:
         "answered_ns",
         "beginning",
         "called_ns",
+        "changed",
         "doubted",
         "epoch",
         "first",
         "first_by",
         "first_ns",
         "foreign",
+        "has_agent",
         "has_tools",
         "learnt",
         "learnt_early",
@@ -91,6 +93,7 @@ class Trace:
         "missed",
         "named",
         "namespace",
+        "noted",
         "open",
         "pinned",
         "requester",
@@ -120,6 +123,12 @@ class Trace:
         """True if its sender keeps only a sample of traces."""
         self.has_tools = False
         """True once a tool span arrived."""
+        self.has_agent = False
+        """True once a span of an agent or a model arrived."""
+        self.noted = False
+        """True once its session has noted the attribute that names it best."""
+        self.changed = False
+        """True if more is known of its session than when its unsettled calls were last updated."""
         self.learnt_early = False
         """True once the monitor learnt of a span from before its start."""
         self.doubted = False
@@ -201,6 +210,7 @@ class Trace:
 
     def set_first(self, claim: Claim, span_id: bytes, start_ns: int) -> None:
         """Sets the claim that wins."""
+        self.changed = True
         self.first, self.first_by, self.first_ns = claim, span_id, start_ns
 
     def is_earlier(self, claim: Claim, span_id: bytes, start_ns: int) -> bool:

@@ -207,13 +207,16 @@ class CallJudge:
         first, binder = session.binder is None, session.binder or self.binder
         before = session.binding
         session.bind_on(attributes, agent)
+        if len(self.ledger):  # gaps of this service or agent may reach it from now on
+            self._reach(session)
         try:
-            return self._bind(
+            verdicts = self._bind(
                 session, binder, attributes, agent, now, first=first, renamed=renamed
             )
         except Exception:
             session.binding = before  # the next span of these attributes binds again
             raise
+        return verdicts + self.look_again(session) if session.gaps else verdicts
 
     def _bind(
         self,

@@ -64,6 +64,8 @@ class Cause(StrEnum):
     """We acknowledged spans and lost them."""
     SILENT_TOOL = "silent_tool"
     """Calls of a tool leave no spans, beside tools that do."""
+    UNPLACED = "unplaced"
+    """Calls that are orphans: each may belong to any conversation of its service."""
 
     ORPHAN = "orphan"
     """The spans above the call have not arrived: one of them may name another conversation."""
@@ -106,6 +108,7 @@ FACTS: Final[Mapping[Cause, Fact]] = {
     Cause.REFUSED: Fact(Effect.MISSING, False, True, False, "the same request, sent again"),
     Cause.LOST: Fact(Effect.MISSING, False, True, False, ""),
     Cause.SILENT_TOOL: Fact(Effect.MISSING, False, True, False, "a span of the tool"),
+    Cause.UNPLACED: Fact(Effect.MISSING, False, True, False, "the spans above those calls"),
     Cause.ORPHAN: Fact(Effect.ELSEWHERE, False, True, False, "the spans above the call"),
     Cause.TOLD_TWICE: Fact(
         Effect.REPEATED, False, True, False, "a span that tells the two apart"

@@ -17,6 +17,7 @@ _WORDS: Final[Mapping[str, str]] = {
     Cause.REFUSED: "calls are missing whose spans were refused",
     Cause.LOST: "calls are missing whose spans were lost",
     Cause.SILENT_TOOL: "a tool was called that leaves no spans",
+    Cause.UNPLACED: "it lacks a call whose conversation is not known",
     DOUBTED_CALLS: "one of its calls is not what it seems",
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
@@ -36,6 +36,9 @@ TICK_NS = SECOND
 
 AT_ONCE = (Reason.UNKNOWN_TOOL, Reason.ARGUMENT_MISMATCH, Reason.FORBIDDEN)
 """These do not depend on order, so they may page before they are final."""
+
+
+_Numbers = dict[tuple[Any, ...], tuple[int, int, tuple[str, ...]]]
 
 
 class Broken(AssertionError):  # noqa: N818 - the outcome's name
@@ -445,10 +448,43 @@ def _equal_naive(requests: Sequence[Request], live: State) -> None:
         key: (each.calls, each.harmful, tuple(sorted(each.states)))
         for key, each in true.items()
     }
+    if _has_orphans(requests):
+        # A call without the spans above it may be of any conversation: all that is certain is true, not the reverse.
+        found, expected = _bounded(found, expected)
     if found != expected:
         keys = sorted(found.keys() | expected.keys(), key=str)
         key = next(key for key in keys if found.get(key) != expected.get(key))
         raise Broken(f"{key}: {found.get(key)}, naively {expected.get(key)}")
+
+
+def _has_orphans(requests: Sequence[Request]) -> bool:
+    """True if a span above a call was lost whose trace names no conversation."""
+    spans = {span.span_id: span for request in requests for span in request.spans}
+    named = {each.trace_id for each in spans.values() if "gen_ai.conversation.id" in each.shape}
+    return any(
+        "gen_ai.tool.name" in span.shape
+        and span.trace_id not in named
+        and _is_cut_off(span, spans)
+        for span in spans.values()
+    )
+
+
+def _is_cut_off(span: Span, spans: Mapping[bytes, Span]) -> bool:
+    above: Span | None = span
+    while above is not None and above.parent_span_id:
+        above = spans.get(above.parent_span_id)
+    return above is None
+
+
+def _bounded(found: _Numbers, expected: _Numbers) -> tuple[_Numbers, _Numbers]:
+    """The same without positions, and with no more harms expected than found."""
+    return (
+        {key: (calls, harms, ()) for key, (calls, harms, _) in found.items()},
+        {
+            key: (calls, min(harms, found[key][1]) if key in found else harms, ())
+            for key, (calls, harms, _) in expected.items()
+        },
+    )
 
 
 ROUNDS: dict[str, Callable[[int], object]] = {

@@ -1,4 +1,4 @@
-"""Spans of one request go side by side through what is done with them, and come out as one by one."""
+"""Spans of one request go side by side through what is done with them, and come out as one by one, by their starts."""
 
 from __future__ import annotations
 
@@ -53,18 +53,31 @@ def spans_of(seed: int, late: float) -> list[Span]:
     return otlp_proto.decode(body).spans
 
 
+def begun(spans: list[Span]) -> list[Span]:
+    """The spans by their starts."""
+    return sorted(spans, key=lambda span: span.start_ns)
+
+
 @pytest.mark.parametrize("quiet", [True, False])
 @pytest.mark.parametrize("late", [0.0, 0.08, 0.7])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_together_is_told_what_is_told_one_by_one(seed: int, late: float, quiet: bool) -> None:
-    """The same verdicts in the same order, revisions among them, however many come at once."""
-    spans = spans_of(seed, late)
-    alone = Told(quiet=quiet).send(spans, 1)
+    """The same verdicts in the same order, revisions among them, however many come at once.
 
+    A request is looked at whole: what began first in it comes first, so spans above calls come before these.
+    """
+    spans = spans_of(seed, late)
     for size in (2, TOGETHER - 1, TOGETHER, TOGETHER + 1, len(spans)):
+        requests = [spans[first : first + size] for first in range(0, len(spans), size)]
+        alone = Told(quiet=quiet).send([span for each in requests for span in begun(each)], 1)
+        assert alone.verdicts or quiet
         assert Told(quiet=quiet).send(spans, size).all == alone.all
-    assert alone.verdicts
-    assert late < 0.5 or any(verdict.revised_from for verdict in alone.verdicts)
+
+
+def test_one_by_one_verdicts_are_revised() -> None:
+    """Spans of the law above do come late."""
+    told = Told().send(spans_of(1, 0.7), 1)
+    assert any(verdict.revised_from for verdict in told.verdicts)
 
 
 def steps(told: Told) -> list[Any]:
@@ -75,7 +88,7 @@ def steps(told: Told) -> list[Any]:
 @pytest.mark.parametrize("place", [1, 20, TOGETHER + 3])
 def test_an_error_keeps_nothing_back(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other calls of the request are judged, and later requests as if it had not come."""
-    spans, behind = spans_of(4, 0.0), place + 2
+    spans, behind = begun(spans_of(4, 0.0)), place + 2
     others = [*spans[:place], *spans[place + 1 : behind]]
     told, wanted = Told(), Told().send(others, 1)
     taken, broken = told.pipeline._take, spans[place]
@@ -98,7 +111,7 @@ def test_an_error_keeps_nothing_back(place: int, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.plain
 def test_what_an_error_has_left_is_not_heard_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed request leaves no calls behind. When it is sent again, each call is judged once."""
-    spans, told = spans_of(5, 0.0), Told()
+    spans, told = begun(spans_of(5, 0.0)), Told()
     first, later = spans[:40], spans[40:]
     observe = told.monitor.observe
 

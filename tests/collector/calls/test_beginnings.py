@@ -49,6 +49,7 @@ class Service:
         limits = Limits(history_complete=complete, keep_arguments=True)
         self.monitor = Monitor([SPEC], limits, started_ns=started_ns)
         self.paged: list[str] = []
+        self.now = started_ns
         self.pipeline = Pipeline(self.monitor, Stats(), self._take)
 
     def _take(self, verdicts: Sequence[Verdict]) -> None:
@@ -58,10 +59,12 @@ class Service:
         """Sends each span in a request of its own."""
         for span in spans:
             self.pipeline.consume([span], span.end_ns, "test")
+            self.now = max(self.now, span.end_ns)
         return self
 
     def told(self) -> list[dict[str, Any]]:
         """The judgements, without what tells of the arrival."""
+        self.monitor.tick(self.now)
         found = [
             {key: value for key, value in each.items() if key not in ("coverage", "updated_ns")}
             for each in self.monitor.judgements()
@@ -206,10 +209,96 @@ def test_a_service_that_forgets_proves_nothing_any_more(wire: Wire) -> None:
     assert [each["joined"] for each in service.told()] == [True, False]
 
 
+def _adk(wire: Wire) -> list[Span]:
+    """Google's ADK 2 with contents: the id is on the spans of models and agents, which follow the tool's."""
+    of: dict[str, Any] = {"scope": "gcp.vertex.agent", "resource": ROVER}
+    named = {"gen_ai.conversation.id": "c1"}
+    told = {
+        "gen_ai.operation.name": "generate_content",
+        "gen_ai.input.messages": json.dumps([USER]),
+    }
+    agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "rover"}
+    flow = {"gen_ai.operation.name": "invoke_workflow"}
+    return [
+        _call(wire, "move", 2, scope="gcp.vertex.agent"),
+        wire.span("generate_content m", told | named, parent="agent", start=1, **of),
+        wire.span("invoke_agent rover", agent | named, id="agent", parent="w", end=9, **of),
+        wire.span("invoke_workflow", flow | named, id="w", end=9, **of),
+    ]
+
+
+def _strands(wire: Wire) -> list[Span]:
+    """Strands: messages are events, and the application's id is on all spans."""
+    of: dict[str, Any] = {"scope": "strands.telemetry.tracer", "resource": ROVER}
+    chat = {"gen_ai.operation.name": "chat", **SESSION}
+    agent = {"gen_ai.operation.name": "invoke_agent", **SESSION}
+    said = [("gen_ai.user.message", {"content": '[{"text": "water field 3"}]'})]
+    return [
+        wire.span("chat", chat, parent="cycle", start=1, events=said, **of),
+        _call(wire, "move", 2, parent="cycle", attributes=SESSION, scope=of["scope"]),
+        wire.span("execute_event_loop_cycle", SESSION, id="cycle", parent="agent", end=8, **of),
+        wire.span("invoke_agent rover", agent, id="agent", end=9, **of),
+    ]
+
+
+def _vercel(wire: Wire) -> list[Span]:
+    """The Vercel AI SDK 6: the id is in the metadata of all spans."""
+    of: dict[str, Any] = {"scope": "ai", "resource": ROVER}
+    named = {"ai.telemetry.metadata.sessionId": "s"}
+    step = {"ai.operationId": "ai.streamText.doStream", **named}
+    step["ai.prompt.messages"] = json.dumps([{"role": "user", "content": "water field 3"}])
+    call = {"ai.operationId": "ai.toolCall", "ai.toolCall.name": "move", "ai.toolCall.id": "c"}
+    call["ai.toolCall.args"] = '{"x": 3, "y": 4}'
+    run = {"ai.operationId": "ai.streamText", **named}
+    return [
+        wire.span("ai.streamText.doStream", step, parent="run", start=1, **of),
+        wire.span("ai.toolCall", call | named, parent="run", start=2, **of),
+        wire.span("ai.streamText", run, id="run", end=9, **of),
+    ]
+
+
+def _vercel_7(wire: Wire) -> list[Span]:
+    """The Vercel AI SDK 7: the id is on the enclosing span, which comes last."""
+    of: dict[str, Any] = {"scope": "gen_ai", "resource": ROVER}
+    told = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps([USER])}
+    agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": "c1"}
+    return [
+        wire.span("chat m", told, parent="agent", start=1, **of),
+        _call(wire, "move", 2, scope="gen_ai"),
+        wire.span("invoke_agent", agent, id="agent", end=9, **of),
+    ]
+
+
+@pytest.mark.parametrize("framework", [_adk, _strands, _vercel, _vercel_7])
+def test_a_new_users_first_violation_is_certain_once_its_run_has_ended(
+    wire: Wire, framework: Any
+) -> None:
+    """On default settings, just after the start, in any order of the spans; and it is told once."""
+    for order in permutations(framework(wire)):
+        service = Service().send(*order)
+        service.pipeline.tick(order[-1].end_ns)
+        service.monitor.tick(order[-1].end_ns)
+        found = service.one()
+        assert (found["harmful"], found["exact"], found["joined"]) == (1, True, False)
+        assert service.paged == ["move"]
+
+
+def test_a_tool_that_is_a_root_proves_no_new_session(wire: Wire) -> None:
+    """The context of its agent may have been lost: it may be a later call of any session."""
+    wrapper = wire.span("run", {}, id="run", trace="2", start=0, end=9, resource=ROVER)
+    service = Service().send(
+        _call(wire, "move", 2, parent="", trace="1"),
+        _call(wire, "move", 3, parent="run", trace="2"),
+        wrapper,
+    )
+    assert service.paged == []
+    assert not any(each["harmful"] for each in service.told())
+
+
 def test_long_after_the_start_no_proof_is_kept(wire: Wire) -> None:
     """Every new session is whole then."""
     service = Service(started_ns=1)
-    service.send(_model(wire, 1, USER), _call(wire, "move", 2), _root(wire))
+    service.send(_root(wire), _model(wire, 1, USER), _call(wire, "move", 2))
 
     assert service.paged == ["move"]
     assert all(trace.beginning is None for trace in service.pipeline._traces)

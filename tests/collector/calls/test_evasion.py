@@ -256,7 +256,8 @@ def test_siblings_of_one_instrumentation_with_one_id_are_two(
         )
         for name in ("a", "b")
     ]
-    for order in permutations(spans):
+    turn = wire.span("turn", {}, id="turn", start=0, end=5, resource=ROVER)
+    for order in permutations((*spans, turn)):
         made = bench([spec(POLICY)]).send(*order)
         assert (len(made.steps()), harms(made)) == (2, 1)
     assert len(bench().send(*spans, *spans).steps()) == 2

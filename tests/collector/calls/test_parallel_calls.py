@@ -61,6 +61,7 @@ def test_two_payments_where_one_is_allowed() -> None:
         wire.tool("approve", parent="turn", start=0, end=1),
         wire.tool("pay", id="one", parent="turn", start=2, end=5),
         wire.tool("pay", id="two", parent="turn", start=3, end=4),
+        wire.span("turn", {}, id="turn", start=0, end=6),
     ]
     for order in permutations(spans):
         assert final(POLICY, list(order)) == [("pay", "at_most: [pay, 1]")]

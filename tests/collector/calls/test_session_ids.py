@@ -98,17 +98,18 @@ def test_the_best_rung_wins_across_the_spans_of_a_trace(
         assert [step["tool"] for step in steps] == ["move", "scan", "water"]
 
 
-def test_a_better_name_beside_a_call_wins(wire: Any, bench: Any) -> None:
-    """The models' spans have the conversation's id, the tools' spans the application's."""
+def test_a_better_name_beside_a_call_is_another_agents(wire: Any, bench: Any) -> None:
+    """An agent of another service works below the same span, in a conversation of its own."""
     app = {"session.id": "user-1"}
     spans = [
-        _chat(wire, "c1", "one", parent="a", start=1),
+        wire.tool("transfer", parent="a", start=1, attributes={CONVERSATION: "bank-1"}),
         wire.tool("move", parent="a", start=2, attributes=app),
         wire.span("agent", app, id="a", start=0, end=4),
     ]
     for order in permutations(spans):
         sessions = bench().send(*order).sessions()
-        assert [step["tool"] for step in sessions["one"]] == ["move"]
+        tools = {key: [step["tool"] for step in steps] for key, steps in sessions.items()}
+        assert tools == {"bank-1": ["transfer"], "user-1": ["move"]}
 
 
 def test_a_better_name_inside_a_call_is_the_sub_agents_own(wire: Any, bench: Any) -> None:

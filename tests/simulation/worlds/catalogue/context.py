@@ -16,7 +16,7 @@ def without_id(span: Span) -> None:
     span.attributes = [(k, v) for k, v in span.attributes if k not in ID_KEYS]
 
 
-@fault("B1", Stage.SPANS, Hides.ORDER, holds=False, shown_by=214_875)
+@fault("B1", Stage.SPANS, Hides.ORDER)
 def context_lost(world: World, random: Random) -> None:
     """Tools run in threads without the trace context: each tool span is the root of a trace of its own, without an id."""
     world.complete = False
@@ -25,7 +25,7 @@ def context_lost(world: World, random: Random) -> None:
         without_id(span)
 
 
-@fault("B1", Stage.SPANS, Hides.ORDER, models=False, holds=False, shown_by=745_804)
+@fault("B1", Stage.SPANS, Hides.ORDER, models=False)
 def a_trace_a_call(world: World, random: Random) -> None:
     """A worker makes each call in a trace of its own, below a span of the worker; no ids, no models."""
     world.complete = False
@@ -54,7 +54,7 @@ def id_on_parents(world: World, random: Random) -> None:
     world.emission.ids, world.emission.batch = "above", 0.3
 
 
-@fault("B2", Stage.ARRIVAL, Hides.ORDER, holds=False, shown_by=573_630)
+@fault("B2", Stage.ARRIVAL, Hides.ORDER)
 def id_on_parents_later(world: World, random: Random) -> None:
     """The id is on the agent's span alone, which comes 1 to 50 s after the tool's: another tool runs for so long."""
     for span in world.spans:
@@ -65,7 +65,7 @@ def id_on_parents_later(world: World, random: Random) -> None:
             span.end, span.sent = span.end + later, span.sent + later
 
 
-@fault("B2", Stage.ARRIVAL, Hides.NOTHING, holds=False, shown_by=897_525)
+@fault("B2", Stage.ARRIVAL, Hides.NOTHING)
 def id_on_parents_soon(world: World, random: Random) -> None:
     """The id is on the agent's span alone, which comes up to 8 s after the tool's, within the window."""
     for span in world.spans:
@@ -76,7 +76,7 @@ def id_on_parents_soon(world: World, random: Random) -> None:
             span.end, span.sent = span.end + later, span.sent + later
 
 
-@fault("B2", Stage.ARRIVAL, Hides.ORDER, holds=False, shown_by=184_608)
+@fault("B2", Stage.ARRIVAL, Hides.ORDER)
 def id_never(world: World, random: Random) -> None:
     """The agent is killed in some turns: the span with the conversation's id is never exported."""
     world.complete = False
@@ -97,7 +97,7 @@ def no_id_but_history(world: World, random: Random) -> None:
         without_id(span)
 
 
-@fault("B3", Stage.SPANS, Hides.NOTHING, holds=False, shown_by=269_654)
+@fault("B3", Stage.SPANS, Hides.NOTHING)
 def better_name_above(world: World, random: Random) -> None:
     """The user's session is named on a web request's span above the agent's, each turn has a conversation id of its own
     below, and the setting says that the session's name is the better one.
@@ -132,7 +132,7 @@ def _below_web_request(world: World, root: Span, name: tuple[str, str], random: 
     world.spans.append(web)
 
 
-@fault("B2", Stage.SPANS, Hides.NOTHING, holds=False, shown_by=560_099)
+@fault("B2", Stage.SPANS, Hides.NOTHING)
 def another_agent_in_the_trace(world: World, random: Random) -> None:
     """Below each turn, an agent of another service works, with spans and a conversation of its own."""
     for root in [span for span in world.spans if span.role == "root"]:

@@ -1,0 +1,315 @@
+"""Calls that may belong to another conversation than the one they are filed under: when they are doubted, and until when."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collector.calls import orphans
+from collector.calls.orphans import WAIT_NS
+from collector.calls.pipeline import Pipeline
+from collector.decode.span import Span
+from collector.telemetry.counters import Stats
+from monitor import Limits, Monitor
+from monitor.visibility.cause import Cause
+from tests.collector.conftest import BASE, SECOND, Wire
+
+CONVERSATION = "gen_ai.conversation.id"
+NOW = BASE + 3600 * SECOND
+ORPHAN = (Cause.ORPHAN,)
+
+
+class Service:
+    """A monitor behind a pipeline, long after its start."""
+
+    def __init__(self, *, complete: bool = False, started_ns: int = 1) -> None:
+        self.monitor = Monitor([], Limits(history_complete=complete), started_ns=started_ns)
+        self.stats = Stats()
+        self.pipeline = Pipeline(self.monitor, self.stats, lambda _: None)
+
+    def send(self, *spans: Span, now: int = NOW) -> Service:
+        """Sends each span in a request of its own."""
+        for span in spans:
+            self.pipeline.consume([span], now, "test")
+        return self
+
+    def calls(self) -> dict[str, tuple[str, bool]]:
+        """Tool -> its session, and whether the monitor doubts that it is of that session."""
+        trees = [trace.tree for trace in self.pipeline._traces if trace.tree is not None]
+        calls = [node.call for tree in trees for node in tree.calls()]
+        judged = [call.judged for call in calls if call is not None]
+        assert all(each.doubts in ((), ORPHAN) for each in judged if each is not None)
+        return {
+            each.tool: (each.session.id, each.doubts == ORPHAN)
+            for each in judged
+            if each is not None
+        }
+
+    def doubted(self) -> set[str]:
+        return {tool for tool, (_, doubted) in self.calls().items() if doubted}
+
+
+def _agent(wire: Wire, id_: str, conversation: str = "", **more: Any) -> Span:
+    attributes = {"gen_ai.operation.name": "invoke_agent"}
+    if conversation:
+        attributes[CONVERSATION] = conversation
+    return wire.span("invoke_agent", attributes, id=id_, **more)
+
+
+def _turn(wire: Wire, trace: str, conversation: str = "", *tools: str) -> list[Span]:
+    """A trace: tools, then the agent's span above them."""
+    return [
+        *(wire.tool(tool, parent=trace, trace=trace, start=1) for tool in tools or (trace,)),
+        _agent(wire, trace, conversation, trace=trace, start=0, end=2),
+    ]
+
+
+def test_a_call_is_doubted_until_the_spans_above_it_are_there(wire: Wire) -> None:
+    """They name its conversation, in any order of arrival."""
+    spans = [
+        wire.tool("move", parent="a", start=2),
+        _agent(wire, "a", parent="flow", start=1, end=8),
+        _agent(wire, "flow", "s1", start=0, end=9),
+    ]
+    for order in permutations(spans):
+        service = Service()
+        for number, span in enumerate(order):
+            service.send(span)
+            if "move" in service.calls():
+                named = spans[2] in order[: number + 1]
+                assert service.doubted() == (set() if named else {"move"})
+        assert service.calls() == {"move": ("s1", False)}
+
+
+def test_a_span_beside_a_call_names_its_conversation(wire: Wire) -> None:
+    """The model's span has the id, and ends before the agent's."""
+    chat = {"gen_ai.operation.name": "chat", CONVERSATION: "s1"}
+    service = Service().send(wire.tool("move", parent="a", start=2))
+    assert service.doubted() == {"move"}
+    service.send(wire.span("chat", chat, parent="a", start=1))
+    assert service.calls() == {"move": ("s1", False)}
+
+
+def test_a_call_that_names_its_conversation_is_not_doubted(wire: Wire) -> None:
+    """Whatever is above it, while no better name is known to come from there."""
+    for key in (CONVERSATION, "session.id"):
+        call = wire.tool("move", parent="a", attributes={key: "s1"})
+        assert Service().send(call).calls() == {"move": ("s1", False)}
+
+
+def test_a_service_that_names_nothing_is_waited_for_once(wire: Wire) -> None:
+    """Its first whole trace shows it: what waits is settled, and later calls are certain at once."""
+    service = Service().send(*_turn(wire, "one")[:-1], *_turn(wire, "two")[:-1])
+    assert service.doubted() == {"one", "two"}
+    service.send(_turn(wire, "one")[-1])
+    assert service.doubted() == set()
+    assert service.send(*_turn(wire, "three")[:-1]).doubted() == set()
+
+
+def test_a_service_that_names_from_above_is_waited_for_always(wire: Wire) -> None:
+    """Also where some of its traces have no conversation, and for calls that were certain by then."""
+    service = Service().send(*_turn(wire, "one"), *_turn(wire, "two")[:-1])
+    assert service.doubted() == set()
+    service.send(*_turn(wire, "three", "s1"))
+    assert service.doubted() == {"two"}
+    service.send(*_turn(wire, "four", "s1")[:-1])
+    assert service.doubted() == {"two", "four"}
+    service.send(_turn(wire, "two")[-1], _turn(wire, "four", "s1")[-1])
+    assert service.calls()["four"] == ("s1", False)
+    assert service.doubted() == set()
+
+
+def test_services_are_learnt_each_by_itself(wire: Wire) -> None:
+    """Another service, or another tenant's of the same name, shows nothing of this one."""
+    service = Service().send(*_turn(wire, "one"))
+    others = ({"service.name": "b"}, {"service.name": "svc", "service.namespace": "acme"})
+    for number, resource in enumerate(others):
+        call = wire.tool(f"t{number}", parent="p", trace=f"t{number}", resource=resource)
+        assert service.send(call).doubted() == {f"t{each}" for each in range(number + 1)}
+
+
+def test_a_better_name_that_comes_from_above_is_waited_for(wire: Wire) -> None:
+    """The tools have the application's session, the agent the conversation, which is the better name."""
+    app = {"session.id": "user-1"}
+
+    def turn(tool: str) -> list[Span]:
+        call = wire.tool(tool, parent=tool, trace=tool, start=1, attributes=app)
+        return [call, _agent(wire, tool, f"c-{tool}", trace=tool, start=0, end=2)]
+
+    service = Service().send(*turn("move"), turn("scan")[0])
+    assert service.calls() == {"move": ("c-move", False), "scan": ("user-1", True)}
+    assert service.send(turn("scan")[1]).calls()["scan"] == ("c-scan", False)
+
+
+def test_what_never_comes_is_awaited_for_a_minute(wire: Wire) -> None:
+    """Then nothing is known to name conversations from above. Where something is, the doubt stays."""
+    lost = _turn(wire, "one")[0]
+    service = Service().send(lost)
+    service.pipeline.tick(NOW + WAIT_NS - 1)
+    assert service.doubted() == {"one"}
+    service.pipeline.tick(NOW + WAIT_NS)
+    assert service.doubted() == set()
+    assert service.send(_turn(wire, "two")[0], now=NOW + WAIT_NS).doubted() == set()
+
+    service = Service().send(*_turn(wire, "named", "s1"), lost)
+    service.pipeline.tick(NOW + 2 * WAIT_NS)
+    assert service.doubted() == {"one"}
+
+
+WRAPPERS: dict[str, tuple[Any, ...]] = {
+    "a root": (),
+    "below a wrapper": (("run_tool", {"traceloop.span.kind": "task"}),),
+    "below two": (("chain", {"openinference.span.kind": "CHAIN"}), ("node", {})),
+}
+
+
+def _lone(wire: Wire, tool: str, wrappers: tuple[Any, ...]) -> list[Span]:
+    """A tool whose trace has no agent and no model: its context was lost."""
+    spans, parent = [], ""
+    for number, (name, attributes) in enumerate(wrappers):
+        spans.append(
+            wire.span(name, attributes, id=name, parent=parent, trace=tool, start=number, end=9)
+        )
+        parent = name
+    return [wire.tool(tool, parent=parent, trace=tool, start=5), *reversed(spans)]
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_a_tool_without_its_agents_context_belongs_to_nobody_knows_what(
+    wire: Wire, name: str
+) -> None:
+    """It stays in doubt, however long the monitor runs, unless every session is promised to be whole."""
+    spans = _lone(wire, "pay", WRAPPERS[name])
+    for order in permutations(spans):
+        assert Service().send(*order).doubted() == {"pay"}
+        assert Service(complete=True).send(*order).doubted() == set()
+    service = Service().send(*spans)
+    service.pipeline.tick(NOW + 2 * WAIT_NS)
+    assert service.doubted() == {"pay"}
+    assert service.send(_turn(wire, "other")[0]).doubted() == {
+        "pay",
+        "other",
+    }  # not learnt by it
+
+
+@pytest.mark.parametrize("what", ["a call", "a model", "an agent", "a conversation"])
+def test_a_trace_that_is_more_than_one_call_is_a_whole(wire: Wire, what: str) -> None:
+    """Another call, an agent's or a model's span, or an id ends the doubt, in any order."""
+    more = {
+        "a call": lambda: wire.tool("scan", parent="node", trace="pay", start=6),
+        "a model": lambda: wire.span(
+            "chat", {"gen_ai.operation.name": "chat"}, parent="node", trace="pay", start=3
+        ),
+        "an agent": lambda: _agent(wire, "a", parent="node", trace="pay", start=3),
+        "a conversation": lambda: wire.span("x", {"session.id": "s1"}, trace="pay", start=3),
+    }[what]()
+    for order in permutations([*_lone(wire, "pay", (("node", {}),)), more]):
+        assert Service().send(*order).doubted() == set()
+
+
+def test_a_conversation_that_begins_in_its_trace_has_no_call_elsewhere(wire: Wire) -> None:
+    """The first model request shows it, until an earlier one shows otherwise."""
+
+    def chat(start: float, *roles: str) -> Span:
+        messages = [{"role": each, "parts": []} for each in roles]
+        asked = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.input.messages": json.dumps(messages),
+        }
+        return wire.span("chat", asked, parent="a", start=start, scope="pydantic-ai")
+
+    service = Service(started_ns=BASE)
+    call = wire.tool("move", parent="a", start=2)
+    service.pipeline.consume([chat(1, "user"), call], BASE + 3 * SECOND, "test")
+    assert service.doubted() == set()
+    service.pipeline.consume(
+        [chat(0.5, "user", "assistant", "user")], BASE + 4 * SECOND, "test"
+    )
+    assert service.doubted() == {"move"}
+
+
+def test_a_request_is_looked_at_whole(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spans above a call that come with it leave no doubt, in whatever order the request has them."""
+    spans = [
+        *_turn(wire, "one", "s1", "move", "scan"),
+        _agent(wire, "flow", trace="one", start=0, end=9),
+    ]
+    for order in permutations(spans):
+        service = Service()
+        seen: list[tuple[str, tuple[Cause, ...]]] = []
+        observe = service.monitor.observe
+        monkeypatch.setattr(
+            service.monitor,
+            "observe",
+            lambda call, *more, seen=seen, observe=observe, **options: (
+                seen.append((call.session.id, call.doubts)),
+                observe(call, *more, **options),
+            )[1],
+        )
+        service.pipeline.consume(list(order), NOW, "test")
+        assert seen == [("s1", ())] * 2
+
+
+def test_parts_of_one_call_are_no_orphans_of_their_own(wire: Wire) -> None:
+    """A call that is several spans is doubted as one, and settled as one."""
+    spans = [
+        wire.tool("move", id="inner", parent="outer", start=2, end=3),
+        wire.tool("move", id="outer", parent="a", start=1, end=4),
+        _agent(wire, "a", "s1", start=0, end=5),
+    ]
+    for order in permutations(spans):
+        assert Service().send(*order).calls() == {"move": ("s1", False)}
+
+
+def test_what_waits_is_bounded(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trace that has waited longest keeps its doubt, and is counted; services are learnt anew."""
+    monkeypatch.setattr(orphans, "WAITING_MAX", 2)
+    service = Service()
+    for name in ("one", "two", "three"):
+        service.send(_turn(wire, name)[0])
+    assert service.stats.counts["coverage", "over_bound"] == 1
+    service.send(_turn(wire, "two")[1])
+    assert service.doubted() == {"one"}
+
+    monkeypatch.setattr(orphans, "SERVICES_MAX", 1)
+    far = {"service.name": "far"}
+    service.send(wire.tool("x", parent="p", trace="x", resource=far))
+    service.send(_turn(wire, "four")[0])
+    assert service.doubted() == {"one", "x", "four"}
+
+
+TURNS = st.tuples(
+    st.sampled_from(["", "s1", "s2"]),
+    st.sampled_from(["whole", "without its root", "a lone tool"]),
+    st.sampled_from(["", "session.id"]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(turns=st.lists(TURNS, min_size=1, max_size=4), data=st.data())
+def test_any_order_ends_in_the_same_doubts(turns: list[Any], data: st.DataObject) -> None:
+    """Whether conversations have ids, on which spans, and whether the spans above ever come."""
+    wire, spans = Wire(), []
+    for number, (conversation, kind, own) in enumerate(turns):
+        found = _turn(wire, f"t{number}", conversation, f"t{number}", f"u{number}")
+        if own:
+            named = {"gen_ai.operation.name": "chat", own: "app"}
+            found.insert(0, wire.span("chat", named, trace=f"t{number}", parent=f"t{number}"))
+        if kind == "without its root":
+            found = found[:-1]
+        elif kind == "a lone tool":
+            found = [wire.tool(f"t{number}", trace=f"t{number}")]
+        spans += found
+    wanted = Service().send(*spans).calls()
+    order = data.draw(st.permutations(spans))
+    assert Service().send(*order).calls() == wanted
+    size = data.draw(st.integers(1, len(order)))
+    together = Service()
+    for first in range(0, len(order), size):
+        together.pipeline.consume(order[first : first + size], NOW, "test")
+    assert together.calls() == wanted

@@ -1,0 +1,153 @@
+"""Calls whose conversation is not known may be missing in others: what is harmful there, and for how long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from collector.calls import unplaced
+from collector.calls.orphans import WAIT_NS
+from collector.calls.pipeline import Pipeline
+from collector.calls.unplaced import REVIEW_NS
+from collector.decode.span import Span
+from collector.telemetry.counters import Stats
+from monitor import Limits, Monitor, Verdict, load_spec
+from monitor.visibility.gap import Gap
+from tests.collector.conftest import BASE, SECOND, Wire
+
+CONVERSATION = "gen_ai.conversation.id"
+NOW = BASE + 60 * SECOND
+DESK = """
+id: desk
+match: {service.name: svc}
+alphabet: {look: {tool: look_up}, check: {tool: check}, pay: {tool: pay}}
+golden: [[look, check, pay]]
+"""
+
+
+class Service:
+    """A monitor with one task behind a pipeline, long after its start."""
+
+    def __init__(self, folder: Any) -> None:
+        path = folder / "desk.yaml"
+        path.write_text(DESK)
+        self.monitor = Monitor([load_spec(path)], Limits(), started_ns=1)
+        self.verdicts: list[Verdict] = []
+        self.stats = Stats()
+        self.pipeline = Pipeline(self.monitor, self.stats, self.verdicts.extend)
+        self.now = NOW
+
+    def send(self, *spans: Span) -> Service:
+        for span in spans:
+            self.pipeline.consume([span], self.now, "test")
+        return self
+
+    def wait(self, nanoseconds: int) -> Service:
+        """Time passes, second by second."""
+        for _ in range(0, nanoseconds, SECOND):
+            self.now += SECOND
+            self.pipeline.tick(self.now)
+            self.monitor.tick(self.now)
+        return self
+
+    def harms(self, session: str) -> list[tuple[str, str]]:
+        """Tools of a session whose calls are harmful, and whether that is certain."""
+        (found,) = self.monitor.find(session)
+        return [
+            (step["tool"], "possible" if step.get("possible") else "certain")
+            for step in found["steps"]
+            if step["kind"] == "harmful" or step.get("possible")
+        ]
+
+    def gaps(self) -> list[Gap]:
+        return list(self.monitor._call_judge.ledger)
+
+
+@pytest.fixture
+def service(tmp_path: Any) -> Service:
+    return Service(tmp_path)
+
+
+def _turn(wire: Wire, tool: str, start: float, conversation: str) -> list[Span]:
+    """A tool, and the agent's span above it, which has the id."""
+    named = {"gen_ai.operation.name": "invoke_agent", CONVERSATION: conversation}
+    return [
+        wire.tool(tool, trace=tool, parent=tool, start=start),
+        wire.span("invoke_agent", named, id=tool, trace=tool, start=start - 0.5, end=start + 1),
+    ]
+
+
+def test_a_call_that_may_be_elsewhere_may_be_here(service: Service, wire: Wire) -> None:
+    """`pay` without `check` is certain harm once each `check` has its conversation."""
+    service.send(*_turn(wire, "look_up", 1, "s1"))
+    check, its_agent = _turn(wire, "check", 2, "s2")
+    service.send(check, *_turn(wire, "pay", 3, "s1"))
+    assert service.harms("s1") == [("pay", "possible")]
+
+    service.send(its_agent).wait(2 * REVIEW_NS)
+    assert (service.harms("s1"), service.gaps()) == ([("pay", "certain")], [])
+
+
+def test_the_call_that_was_elsewhere_was_here(service: Service, wire: Wire) -> None:
+    """Nobody is told of certain harm, whichever of the agents' spans comes first."""
+    look, check, pay = (
+        _turn(wire, tool, number, "s1")
+        for number, tool in enumerate(("look_up", "check", "pay"), 1)
+    )
+    service.send(look[0], check[0], pay[0]).wait(SECOND)
+    service.send(pay[1]).wait(SECOND).send(look[1]).wait(SECOND).send(check[1]).wait(SECOND)
+    assert service.harms("s1") == []
+    assert not [each for each in service.verdicts if each.kind == "harmful"]
+
+
+def test_another_tools_call_explains_nothing(service: Service, wire: Wire) -> None:
+    """`check` without `look_up` is harmful, whatever `pay` of an unknown conversation there is."""
+    service.send(_turn(wire, "pay", 1, "s2")[0], *_turn(wire, "check", 2, "s1"))
+    assert service.harms("s1") == [("check", "certain")]
+
+
+def test_a_later_call_explains_nothing(service: Service, wire: Wire) -> None:
+    """Calls are missing from the start of the first one on."""
+    service.send(_turn(wire, "look_up", 5, "s2")[0], *_turn(wire, "check", 2, "s1"))
+    assert service.harms("s1") == [("check", "certain")]
+
+
+def test_another_services_call_explains_nothing(service: Service, wire: Wire) -> None:
+    """Its conversations are others."""
+    other = wire.tool("look_up", trace="o", parent="o", start=1, resource={"service.name": "b"})
+    service.send(other, *_turn(wire, "check", 2, "s1"))
+    assert service.harms("s1") == [("check", "certain")]
+
+
+def test_what_never_finds_its_conversation_stays_possible(service: Service, wire: Wire) -> None:
+    """Its agent's span was lost. Sessions that begin after it know nothing of it."""
+    service.send(*_turn(wire, "pay", 0.5, "named"))
+    service.send(_turn(wire, "look_up", 1, "s1")[0]).wait(2 * WAIT_NS)
+    service.send(*_turn(wire, "check", 2, "s1")).wait(2 * REVIEW_NS)
+    assert service.harms("s1") == [("check", "possible")]
+    (gap,) = service.gaps()
+    assert (gap.tool, gap.since_ns, gap.service) == ("look_up", BASE + SECOND, "svc")
+
+    service.wait(service.monitor.limits.idle_ns)
+    assert service.gaps() == []
+
+
+def test_gaps_are_bounded(
+    service: Service, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond the bound one gap stands for all tools of a service, and then for all services."""
+    monkeypatch.setattr(unplaced, "TOOLS_MAX", 1)
+    monkeypatch.setattr(unplaced, "SERVICES_MAX", 1)
+    monkeypatch.setattr(unplaced, "CALLS_MAX", 2)
+    for number, name in enumerate(("a", "a", "b", "c", "d")):
+        call = wire.tool(
+            f"t{number}",
+            trace=f"{number}",
+            parent="p",
+            start=1,
+            resource={"service.name": name},
+        )
+        service.send(call)
+    found = {(each.namespace, each.service, each.tool) for each in service.gaps()}
+    assert found == {("", "a", "t0"), ("", "a", ""), (None, "", "")}
