@@ -15,7 +15,7 @@ from collector.state.segment import HEADERS_BYTES, new_header, numbered, segment
 from collector.telemetry.logs import captured
 from monitor.limits import SECOND
 from tests.collector.state.life import Life
-from tests.collector.state.test_restart import ROVER, Rover, spec_of
+from tests.collector.state.test_restart import HOUR_NS, ROVER, Rover, skip, spec_of
 
 
 def life_in(folder: Path, **state: object) -> Life:
@@ -25,7 +25,7 @@ def life_in(folder: Path, **state: object) -> Life:
 async def run_once(life: Life) -> Rover:
     """A session of the first call, long after the start, so that it is seen whole."""
     await life.start()
-    life.pass_to(life.clock.now + 4_000 * SECOND)
+    skip(life, HOUR_NS)
     rover = Rover(life)
     await rover.call("s", "unlock")
     return rover
