@@ -6,14 +6,14 @@ version of the protocol.
     a request of tools/call       asked for; its arguments are unknown where they cannot be read
     the same without an id, or    asked for: some servers make it
     with an id of another kind
-    what may be a call, and names refused: it has no tool, or two, or its structure is not that of JSON
-    no tool
+    what may be a call, and names refused: it has no tool, or two, keys in another case, or its structure is not
+    no tool                       that of JSON
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from guard.decision import Decision, Outcome
@@ -33,6 +33,9 @@ __all__ = [
 
 CALL: Final = "tools/call"
 CANCELLED: Final = "notifications/cancelled"
+
+OF_A_MESSAGE: Final = ("jsonrpc", "id", "method", "params")
+OF_A_CALL: Final = ("name", "arguments", "_meta")
 
 INVALID_REQUEST: Final = -32600
 """JSON-RPC's code of a request that is none."""
@@ -144,9 +147,16 @@ def _is_call(message: Any) -> bool:
 
 def _is_unclear(message: Any) -> bool:
     """True for what may be a call, by what cannot be read of it."""
-    if isinstance(message, list):
-        return True  # a list in a list is no batch, but who knows
-    return message is UNREAD or (isinstance(message, dict) and message.get("method") is UNREAD)
+    if isinstance(message, dict):
+        return message.get("method") is UNREAD or _has_other_case(message, OF_A_MESSAGE)
+    return message is UNREAD or isinstance(
+        message, list
+    )  # a list in a list is no batch, but who knows
+
+
+def _has_other_case(found: Mapping[str, Any], names: Collection[str]) -> bool:
+    """True if a key is one of these but for upper and lower case: some readers take it for that one."""
+    return any(key not in names and key.casefold() in names for key in found)
 
 
 def _is_owed(message: Any) -> bool:
@@ -180,7 +190,7 @@ def _call(message: Mapping[str, Any]) -> ToolCall | None:
     if not isinstance(params, dict):
         return None
     name, arguments, meta = params.get("name"), params.get("arguments", {}), params.get("_meta")
-    if not isinstance(name, str) or not name:
+    if not isinstance(name, str) or not name or _has_other_case(params, OF_A_CALL):
         return None
     parent = meta.get("traceparent") if isinstance(meta, dict) else None
     trace_id, span_id = traceparent(parent if isinstance(parent, str) else "")

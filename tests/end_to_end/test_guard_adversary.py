@@ -100,6 +100,8 @@ def messages(tool: str) -> list[bytes]:
         plain[:-1] + ',"method":"tools/list"}',
         plain[:-1], plain[:-1] + ",}", "\ufeff" + plain,
         plain[:-1] + ',"params":{"name":"look"}}',
+        plain.replace('"method"', '"Method"'), plain.replace('"name":', '"name":"look","NAME":'),
+        plain.replace('"params"', '"params":{"name":"look"},"param\u017f"'),
         '{"x":"y"/*"*/,' + plain[1:-1] + '/*"*/}',
     ]  # fmt: skip
     return [text.encode() for text in texts] + [plain.encode().replace(b"{}", b'{"n":"\xff"}')]

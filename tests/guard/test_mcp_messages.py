@@ -152,6 +152,10 @@ def test_several_messages_in_one_line_are_read() -> None:
         '{"x":"y" /* " */,"method":"tools/call" /* " */}',
         '{"\\method":"tools/call","params":{"name":"water"},"id":1}',
         '[[{"method":"tools/call","params":{"name":"water"},"id":1}]]',
+        '{"Method":"tools/call","params":{"name":"water"},"id":1}',
+        '{"method":"tools/list","METHOD":"tools/call","params":{"name":"water"},"id":1}',
+        '{"method":"tools/call","params":{"name":"scan"},"param\u017f":{"name":"water"},"id":1}',
+        '{"method":"tools/call","params":{"name":"scan","Name":"water"},"id":1}',
         "[" * 100_000,
     ],
 )
