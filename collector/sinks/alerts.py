@@ -39,9 +39,9 @@ TICK_SECONDS = 0.05
 KEPT_FOR = 4
 """An Alertmanager that gets no alert again for so many repeats takes it as over."""
 
-MANAGER_BACKOFF = Backoff(most_seconds=5.0)
-"""Less than the `group_wait` of the rules' alerts in deploy/alertmanager: after an outage a direct alert is there before
-people are told of the rules'."""
+MANAGER_BACKOFF = Backoff(most_seconds=1.0)
+"""After an outage of Alertmanager a direct alert is there before Prometheus comes, which sends each minute: a rule's alert
+that fires for longer than its `group_wait` (deploy/alertmanager) waits no more."""
 
 FIRES, ENDED = b"f", b"e"
 """What the key of an alert begins with."""

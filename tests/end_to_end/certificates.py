@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Pair", "authority", "have_openssl", "issue"]
+__all__ = ["Pair", "authority", "expired", "have_openssl", "issue"]
 
 NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 SIGNS = "keyUsage=critical,keyCertSign,cRLSign"
@@ -65,6 +67,17 @@ def issue(signer: Pair, folder: Path, name: str) -> Pair:
         *("-out", str(pair.cert)),
     )
     return pair
+
+
+def expired(pair: Pair) -> None:
+    """The certificate of a pair ended in 2024 from now on: its signature is that of before, which a server does not check."""
+    head, body, tail = re.split(
+        rb"(?<=CERTIFICATE-----)\n|\n(?=-----END)", pair.cert.read_bytes().strip()
+    )
+    der = base64.b64decode(body)
+    _, last = re.findall(rb"\x17\x0d\d{12}Z", der)
+    changed = der.replace(last, b"\x17\x0d240101000000Z")
+    pair.cert.write_bytes(b"\n".join([head, base64.encodebytes(changed).strip(), tail, b""]))
 
 
 def _openssl(*arguments: str) -> None:

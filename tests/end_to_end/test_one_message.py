@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.alerting import CRITICAL, Pages, alertmanager, paging_specs
+from tests.end_to_end.loopback import Quiet, free_port
 from tests.end_to_end.service import Service, eventually, request
 from tests.end_to_end.traffic import Rover, send
 
@@ -60,8 +63,8 @@ def messages(pages: Pages, agent: str, *, direct: bool = False) -> list[dict[str
     ]
 
 
-def both(pair: tuple[Service, Service], session: str, agent: str, *tools: str) -> None:
-    """The same calls go to both monitors."""
+def both(pair: Sequence[Service], session: str, agent: str, *tools: str) -> None:
+    """The same calls go to all monitors."""
     made = Rover(session, next(_NUMBERS))
     named: dict[str, Any] = {"gen_ai.agent.name": agent}
     for tool in tools:
@@ -118,7 +121,7 @@ def _two(found: list[Any]) -> list[Any] | None:
 def test_the_order_of_both_does_not_matter(
     manager: tuple[str, Pages], first: str, tmp_path: Path
 ) -> None:
-    """After an outage of Alertmanager the rule's alert and the direct one come in any order: people hear the direct one."""
+    """A rule's alert that has just fired and the direct one come in any order: people hear the direct one alone."""
     address, pages = manager
     agent = f"late-{first}"
     direct = {**HARM, "agent": agent, "source": "monitor"}
@@ -145,3 +148,34 @@ def _states(address: str, agent: str, so: Callable[[dict[str, str]], bool]) -> N
         return {each["labels"]["source"]: each["status"]["state"] for each in of}
 
     eventually(lambda: so(found()))
+
+
+def test_after_an_outage_the_direct_alert_is_first(tmp_path: Path) -> None:
+    """A monitor tries an Alertmanager that is away each second: it is told of a harm as soon as it is back."""
+    port, taken = free_port(), threading.Event()
+
+    class Handler(Quiet, BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(200)
+            self.send_header("content-length", "0")
+            self.end_headers()
+            taken.set()
+
+    service = Service(
+        ("--specs", str(paging_specs(tmp_path))),
+        {
+            "OFFRAILS_HISTORY": "complete",
+            "OFFRAILS_ALERTS_ALERTMANAGER": f"http://127.0.0.1:{port}",
+        },
+    ).wait_ready()
+    try:
+        both((service,), "away", "away", "unlock_safety", "water")
+        eventually(lambda: service.metric("offrails_alert_retries_total") >= 7, 30)
+        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        assert taken.wait(4)
+        server.shutdown()
+        server.server_close()
+    finally:
+        service.kill()

@@ -26,6 +26,7 @@ import yaml
 
 from collector.telemetry.clock import now_ns
 from tests.end_to_end.alerting import CONFIG, DEPLOY, RULES, Daemon, Pages, paging_specs
+from tests.end_to_end.certificates import Pair, authority, issue
 from tests.end_to_end.loopback import free_port
 from tests.end_to_end.moody import Moody
 from tests.end_to_end.service import Service, eventually, request
@@ -168,14 +169,19 @@ class Agent:
 
     def _work(self) -> None:
         while not self._stopped.wait(1):
-            self.run(*GOLDEN)
+            self.run(*GOLDEN, arguments={})
 
-    def run(self, *tools: str) -> int:
-        """One session with these calls; the status of the answer, 0 without one."""
+    def run(self, *tools: str, arguments: Any = None) -> int:
+        """One session with these calls; the status of the answer, 0 without one.
+
+        Args:
+            tools: of its calls.
+            arguments: of each call; None: not on the wire.
+        """
         made = Rover("", next(_numbers), "root", start_ns=now_ns() - 100_000_000)
         named: dict[str, Any] = {"gen_ai.agent.name": self.name}
         for tool in tools:
-            made.call(tool, {}, **named)
+            made.call(tool, arguments, **named)
         return self.send(as_json(made.spans))
 
     def send(self, body: bytes) -> int:
@@ -211,6 +217,9 @@ class Fleet:
         self.hook = Moody()
         """The webhook that the gateway pages by itself."""
         stack.callback(self.hook.close)
+        self.certificates: dict[str, Pair] = {}
+        """Of the sidecars' admin listeners, by name."""
+        self._signer = authority(folder)
         self.manager = self._start_manager()
         self.monitors = {
             name: self._monitor(name) for name in ("gateway", "sidecar-a", "sidecar-b")
@@ -245,6 +254,10 @@ class Fleet:
             }
         else:
             settings["OFFRAILS_STATE_DIR"] = str(self._folder / f"journal-{name}")
+        if name == "sidecar-a":
+            pair = self.certificates[name] = issue(self._signer, self._folder, name)
+            settings["OFFRAILS_ADMIN_TLS_CERT"] = str(pair.cert)
+            settings["OFFRAILS_ADMIN_TLS_KEY"] = str(pair.key)
         (self._folder / name).mkdir()
         specs = paging_specs(self._folder / name)
         (specs / "watched.yaml").write_text(_WATCHED)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.end_to_end.certificates import expired
 from tests.end_to_end.service import eventually, request
 from tests.end_to_end.traffic import GOLDEN, Rover, as_json
 from tests.operations.fleet import MINUTE, Agent, Fleet, pause
@@ -119,6 +120,31 @@ def test_half_an_hour(fleet: Fleet) -> None:
     told("AgentMonitorSpecLoadFailed", second.instance, 1)
     spec.write_text(text)
     request(second.service.addresses["admin"], "POST", "/-/reload")
+
+    # A certificate ends while its listener is in use: nobody needs to connect for that.
+    ended = fleet.certificates["sidecar-a"]
+    whole = ended.cert.read_bytes()
+    expired(ended)
+    told("AgentMonitorCertificateExpired", first.instance, 1)
+    ended.cert.write_bytes(whole)
+    fleet.wait_over("AgentMonitorCertificateExpired", first.instance, 5 * MINUTE + slack())
+
+    # The arguments of one agent vanish, while those of the others come.
+    grape = Agent("grape", second, busy=False)
+    for number in range(12):
+        grape.run(*GOLDEN, arguments={"number": number})
+        pause(0.2)
+    for _ in range(75):
+        grape.run(*GOLDEN)
+        pause(0.2)
+    told("AgentMonitorArgumentsMissing", "", 5)
+
+    # A harm that gets worse is told once more, and no more than that.
+    before = len(fleet.told(PAGED, "elm"))
+    for _ in range(12):
+        elm.run(*HARM)
+    eventually(lambda: len(fleet.told(PAGED, "elm")) > before, 2 * MINUTE + slack())
+    expected[PAGED, "elm"] += 1
 
     # A session that stands still.
     fig = Agent("fig", second, busy=False)
