@@ -57,7 +57,7 @@ test-live: $(VENV)/.dev
 	OFFRAILS_LIVE=1 $(BIN)/pytest tests/live --timeout 900 $(ARGS)
 
 # What is deployed, with the slow checks and those that need the network.
-validate-deploy: $(VENV)/.dev $(VENV)/.validators
+validate-deploy: $(VENV)/.dev $(VENV)/.validators .tools/kustomize
 	$(WITH_VALIDATORS) $(BIN)/pytest tests/deploy tests/grafana -m "long or not long" --timeout 600 -rs $(ARGS)
 
 # The boards against Grafana's own types; needs node, npm and the network.
@@ -104,13 +104,18 @@ bench-peers:
 	.peers/builder --config tests/bench/peers/collector.yaml
 	cp .peers/collector/otelcol .peers/otelcol
 
-# What tests run the files of deploy/ with: Helm, and a Collector with the parts that they name, built from
-# their Go modules (a few minutes). Without them those tests are skipped, and say so.
-deploy-tools:
+# What tests run the files of deploy/ with: Helm, kustomize, and a Collector with the parts that they name, built
+# from their Go modules (a few minutes). Without them those tests are skipped, and say so.
+deploy-tools: .tools/kustomize
 	GOBIN=$(CURDIR)/.tools go install helm.sh/helm/v3/cmd/helm@latest
 	GOBIN=$(CURDIR)/.tools go install go.opentelemetry.io/collector/cmd/builder@v0.158.0
 	.tools/builder --config tests/deploy/tools/otelcol.yaml
 	cp .tools/collector/otelcol .tools/otelcol
+
+# Without Go, kubectl's own kustomize is used; without both, the tests of overlays are skipped, and say so.
+.tools/kustomize:
+	@GOBIN=$(CURDIR)/.tools go install sigs.k8s.io/kustomize/kustomize/v5@v5.7.1 \
+	  || echo 'kustomize: not built, Go or its proxy cannot be had'
 
 # The decoders against mutated requests; what they do not survive becomes a test.
 fuzz: $(VENV)/.dev

@@ -61,7 +61,12 @@ LAYOUT: Final = Layout(
             "_spans_max",
             "_traces_max",
         ),
-        "collector.sinks.alert_groups.AlertGroups": ("_repeat_ns", "_resolve_ns"),
+        "collector.sinks.alert_groups.AlertGroups": (
+            "_namespaced",
+            "_repeat_ns",
+            "_resolve_ns",
+            "_told_apart_ns",
+        ),
         "collector.sinks.pager.Pager": ("_rules",),
         "collector.sinks.quota.Quota": ("_most",),
         "monitor.aggregate.totals.Totals": ("_hold_ns", "_pairs_max"),
