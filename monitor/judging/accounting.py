@@ -350,6 +350,21 @@ class Accounting:
             self.share(judgement)
             self.alarms.compare(session, judgement)
 
+    def verdict_at(self, session: Session, judgement: Judgement, place: int) -> Verdict:
+        """The present verdict on a step of the log, as a first one."""
+        step = next(each for each in judgement.walk() if each.place == place)
+        final = judgement.is_final(place)
+        change = Change(place, None, step.code, False, final, step.before, step.after)
+        return self.verdict(session, judgement, change)
+
+    def taken_back(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
+        """`withdrawn` of a call that goes on under another id: it counts as no revision."""
+        pair, judgement.pair = judgement.pair, None
+        try:
+            return self.withdrawn(session, judgement, place)
+        finally:
+            judgement.pair = pair
+
     def withdrawn(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
         """The verdict that withdraws a harmful or possibly harmful step before it is removed.
 

@@ -761,11 +761,39 @@ class CallJudge:
             judgement, place = found
             if token is not None and judgement.part == part:
                 receipt = now if old.evidence is Evidence.DECIDED else None
-                return self._read_anew(session, judgement, place, call, token, now, receipt)
+                gone = self._gone(session, judgement, place, old, call)
+                verdicts = self._read_anew(session, judgement, place, call, token, now, receipt)
+                if not gone:
+                    return verdicts
+                return [*gone, *self._told_anew(session, judgement, call, verdicts)]
             verdicts = self._take_out(session, judgement, place)
         elif self._came_late(session, judge, old, now):
             return []
         return [*verdicts, *(self._judge(session, judge, call, now, quiet=False) or ())]
+
+    def _gone(
+        self, session: Session, judgement: Judgement, place: int, old: ToolCall, call: ToolCall
+    ) -> list[Verdict]:
+        """Takes back what was told of a call under the id of a span that is a part of another one by now."""
+        if old.span_id == call.span_id or not judgement.is_alarming(place):
+            return []
+        return self._accounting.taken_back(session, judgement, place)
+
+    def _told_anew(
+        self,
+        session: Session,
+        judgement: Judgement,
+        call: ToolCall,
+        verdicts: list[Verdict],
+    ) -> list[Verdict]:
+        """Tells of a call under its new id, if it is harmful or possibly harmful."""
+        place = judgement.log.find(call.span_id)
+        if place is None or not judgement.is_alarming(place):
+            return verdicts
+        if any(each.span_id == call.span_id for each in verdicts):
+            return verdicts
+        found = [*verdicts, self._accounting.verdict_at(session, judgement, place)]
+        return self._with_suspicions(session, judgement, found)
 
     def _find(
         self, session: Session, judge: Judge, call: ToolCall

@@ -625,6 +625,11 @@ class Judgement:
                     gone.add(place)
         return gone
 
+    def is_alarming(self, place: int) -> bool:
+        """True if the step is reported as harmful or as possibly harmful."""
+        mark = self.log.mark(place)
+        return bool(mark & POSSIBLE) or HARMFUL <= mark & CODE < UNJUDGED
+
     def is_possible(self, place: int) -> bool:
         """True if the step is reported as possibly harmful."""
         return bool(self.log.mark(place) & POSSIBLE)

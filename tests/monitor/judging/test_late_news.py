@@ -459,3 +459,28 @@ def test_a_session_with_two_names_is_counted_once() -> None:
     judge.tick(START + 60 * SECOND)
 
     assert judge.totals.pairs["shop", "shop"].started == 1
+
+
+def test_what_was_told_under_the_id_of_a_part_is_taken_back() -> None:
+    """A call whose fuller span has another id: its alarm goes over to it, and neither id keeps a wrong one."""
+    judge = monitor(TASK)
+    part = call(2, "pay")
+    whole = part._replace(span_id=b"outerspn")
+    [first] = judge.observe(part, NOW)
+    gone, anew = judge.amend(part, whole, NOW)
+    revised = judge.observe(call(1, "pick"), NOW)
+
+    assert first.kind is Kind.HARMFUL
+    assert (gone.span_id, gone.kind, gone.revised_from) == (
+        part.span_id,
+        Kind.SELF_LOOP,
+        Kind.HARMFUL,
+    )
+    assert (anew.span_id, anew.kind, anew.revised_from) == (
+        whole.span_id,
+        Kind.HARMFUL,
+        None,
+    )
+    assert [(each.span_id, each.kind) for each in revised if each.revised_from] == [
+        (whole.span_id, Kind.PROGRESS)
+    ]

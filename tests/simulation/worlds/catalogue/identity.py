@@ -126,7 +126,7 @@ def mcp_round_trips(world: World, random: Random) -> None:
     _through_mcp(world, random, version="2026-07-28", trips=lambda: random.choice([1, 1, 2]))
 
 
-@fault("B9", Stage.SPANS, Hides.ORDER, holds=False, shown_by=998_495)
+@fault("B9", Stage.SPANS, Hides.ORDER)
 def mcp_calls(world: World, random: Random) -> None:
     """Tools are on an MCP server of an older protocol: each call has a span of the client and of the server."""
     _through_mcp(world, random, version="2025-06-18", trips=lambda: 1)
