@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
-from collector.calls.piece import Piece, outward
+from collector.calls.piece import SERVER, Piece, outward
 from collector.calls.same_call import differ, is_lone, is_unnamed
 from collector.dialects.wrappers import Wrapped
 from monitor.partial import Partial
@@ -33,6 +33,9 @@ __all__ = ["PIECES_MAX", "Call"]
 
 PIECES_MAX: Final = 64
 """Pieces of one call. Further spans stay calls of their own: no framework writes so many."""
+
+ROUNDS_SINCE: Final = "2026-07-28"
+"""The first version of MCP in which one call may be several requests."""
 
 _MILLISECOND: Final = 1_000_000
 """In nanoseconds."""
@@ -60,6 +63,7 @@ class Call:
         "lifted",
         "outer",
         "refused",
+        "shared",
         "withdrawn",
     )
 
@@ -84,6 +88,8 @@ class Call:
         """True once its arguments were freed: its verdict stays, unless a later span has the arguments again."""
         self.doubts: tuple[Cause, ...] = ()
         """Why it may be no call of its own: see `repeats`."""
+        self.shared = False
+        """True once equal calls of its session are known, which may make it doubtful."""
         self.agent = ""
         """Of the nearest ancestor that names one."""
         self.lifted: bytes | None = None
@@ -149,6 +155,7 @@ class Call:
         self.doubled = self.doubled and other.doubled
         self.decided = self.decided or other.decided
         self.refused = self.refused or other.refused
+        self.shared = self.shared or other.shared
         if self.given_up:
             self.given_up = all(each.arguments is None for each in other.pieces.values())
         self._choose()
@@ -182,6 +189,40 @@ class Call:
             had, self.judged = True, judged._replace(arguments=None)
         self.given_up = self.given_up or had
         return had
+
+    @property
+    def call_id(self) -> str:
+        """The id that the model gave the call; "" if no piece has one."""
+        outer = self.outer
+        if outer.call_id:
+            return outer.call_id
+        if self._pieces is None:
+            return outer.around.call_id if outer.around is not None else ""
+        pieces = self._pieces.values()
+        found = min((each.call_id for each in pieces if each.call_id), default="")
+        listed = (each.around.call_id for each in pieces if each.around is not None)
+        return found or min(listed, default="")
+
+    @property
+    def has_request(self) -> bool:
+        """True if a request to an MCP server tells of it."""
+        if self._pieces is None:
+            return self.outer.source == SERVER
+        return any(each.source == SERVER for each in self._pieces.values())
+
+    @property
+    def may_be_round(self) -> bool:
+        """True if it is told by requests to an MCP server alone, of which several may be one call."""
+        if self.outer.source != SERVER:
+            return False
+        pieces = self.pieces.values()
+        return all(each.source == SERVER for each in pieces) and not any(
+            each.version and each.version < ROUNDS_SINCE for each in pieces
+        )
+
+    def doubt(self, doubts: tuple[Cause, ...]) -> None:
+        """Sets why it may be no call of its own."""
+        self.doubts, self._made = doubts, None
 
     def fail(self, span_id: bytes) -> None:
         """Marks a piece as failed: a span below it says so."""

@@ -25,16 +25,18 @@ from collector.calls.merge import CallMerge
 from collector.calls.model_requests import ModelRequests
 from collector.calls.near_misses import NearMisses
 from collector.calls.piece import SERVER, Piece
+from collector.calls.repeats import Repeats, Review
 from collector.calls.seen_agents import Inventory
 from collector.calls.session_ids import SessionIds
 from collector.calls.sessions import Sessions
 from collector.calls.span_tree import Node
 from collector.calls.trace import NEVER, Trace
+from collector.calls.trace_store import Traces
 from collector.dialects.names import PREFIX
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
 from monitor.partial import Partial
-from monitor.records import FROM_TRACE, Evidence, ToolCall
+from monitor.records import FROM_TRACE, Evidence, SessionKey, ToolCall
 
 __all__ = ["Correlation"]
 
@@ -52,6 +54,7 @@ class Correlation:
         stats: counts calls, and spans that were merged.
         monitor: whose specs tell which differences matter.
         confirmation: decided calls, which spans may tell of.
+        traces: where the spans of calls are found.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class Correlation:
         stats: Stats,
         monitor: Monitor,
         confirmation: Confirmation,
+        traces: Traces,
     ) -> None:
         self._ids = ids
         self._confirmation = confirmation
@@ -79,6 +83,9 @@ class Correlation:
         self._call_merge = CallMerge(self._retract, stats)
         self._mcp_echo = McpEcho()
         self._near_misses = NearMisses(monitor)
+        self.repeats = Repeats(traces)
+        self._reviews: list[Review] = []
+        """Calls whose doubts have changed, and that are not updated yet."""
         self.executed = 0
         """Executed calls that are not in the statistics yet: they are added once a request."""
 
@@ -130,6 +137,8 @@ class Correlation:
         """The call of this span looks at what is above it by now, and is updated."""
         tree, node = context.tree, context.node
         self._call_merge.rise(tree, node)
+        if self._call_merge.again:
+            self._count_again()
         if tree.plain is not None:
             self._believe(context, node)
         call = node.call
@@ -148,6 +157,8 @@ class Correlation:
             self._call_merge.rise(tree, node)
             if tree.plain is not None:
                 self._believe(context, node)
+        if self._call_merge.again:
+            self._count_again()
         updated: list[Call] | None = None
         for node in nodes:
             call = node.call
@@ -176,6 +187,8 @@ class Correlation:
                 context, above, found.claim, found.start_ns
             ):
                 self.update_loose(context)
+        if self._sessions.moved:
+            self.moved(context.now)
 
     # --- calls that are updated -------------------------------------------------------------------
 
@@ -247,11 +260,25 @@ class Correlation:
         new = call.tool_call(
             trace.trace_id, key, source, attributes, gaps=trace.sampled, orphan=orphan
         )
-        if new is old:
+        if new is old and not call.shared:
             return
         if call.withdrawn and new.evidence is Evidence.REQUESTED:
             self._sessions.orphans.forget(call)
             return
+        if (old is None or old.session != key) and self.repeats.note(call, new, context.now):
+            call.shared = True
+        if call.shared and self._review(call, new, key):
+            new = call.tool_call(
+                trace.trace_id, key, source, attributes, gaps=trace.sampled, orphan=orphan
+            )
+        if new is not old:
+            self._tell(context, call, new, switch)
+        if self._reviews:
+            self._update_doubtful(context.now)
+
+    def _tell(self, context: Context, call: Call, new: ToolCall, switch: str) -> None:
+        """Tells the monitor what is new of a call: `new` is not what it knows."""
+        trace, old = context.trace, call.judged
         if new.start_ns < trace.called_ns:
             trace.called_ns = new.start_ns
             if trace.answered_ns < NEVER:
@@ -260,11 +287,13 @@ class Correlation:
                 self._sessions.beginnings.review(trace)
         if old is None:
             self._observe(context, call, new, switch)
-        elif old.session != key:
+        elif old.session != new.session:
             self._batch.retract(old)
             self._inventory.record_move(old, source)
             named = None if trace.split else trace.named
             call.judged = None
+            if call.shared:
+                self._review(call, new, old.session)
             if self._is_decided(call, new, trace):
                 self._sessions.orphans.forget(call)
                 return
@@ -281,6 +310,35 @@ class Correlation:
                 self._withdraw(context, new, judged=False)
             if self._decided.size and not call.decided:
                 self._confirmation.again(call, trace)
+
+    # --- calls that may be told again ---------------------------------------------------------------
+
+    def _review(self, call: Call, new: ToolCall, session: SessionKey) -> bool:
+        """Decides anew which calls of a session are in doubt; True if this one's doubts have changed."""
+        changed = self.repeats.review(call, new, session)
+        self._reviews += [each for each in changed if each.call is not call]
+        return any(each.call is call for each in changed)
+
+    def _update_doubtful(self, now: int) -> None:
+        """Updates the calls whose doubts have changed."""
+        while self._reviews:
+            trace, tree, node, call = self._reviews.pop()
+            if call.judged is not None:
+                self._update(Context(trace, tree, node, now), call, node, "")
+
+    def moved(self, now: int) -> None:
+        """Traces went to sessions, in which equal calls may be."""
+        moved, self._sessions.moved = self._sessions.moved, []
+        for trace in moved:
+            for node in trace.tree.calls() if trace.tree is not None else ():
+                call = node.call
+                known = call.judged if call is not None else None
+                if call is None or known is None or known.span_id != node.span_id:
+                    continue
+                if self.repeats.note(call, known, now):
+                    call.shared = True
+                if call.shared and trace.tree is not None:
+                    self._update(Context(trace, trace.tree, node, now), call, node, "")
 
     def _is_decided(self, call: Call, new: ToolCall, trace: Trace) -> bool:
         """True if the call takes the place of one that was decided, or was decided and not made.
@@ -382,6 +440,12 @@ class Correlation:
             self._coverage.count(near, -1)
         for cause in new.doubts:
             self._coverage.count(cause, -1)
+
+    def _count_again(self) -> None:
+        """Counts executions within a call that are judged as parts of it."""
+        again, self._call_merge.again = self._call_merge.again, []
+        for call in again:
+            self._coverage.count_call("repeated_within", call)
 
     def _count(self, call: Call, new: ToolCall, sampled: bool, by: int) -> None:
         if new.evidence is Evidence.EXECUTED:

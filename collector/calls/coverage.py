@@ -39,9 +39,13 @@ COVERAGE: Final = (
     "operation_conflict",
     "orphan",
     "over_bound",
+    "repeated_within",
+    "replayed",
     "requested_only",
+    "round_trip",
     "sampled_upstream",
     "span_missing",
+    "told_twice",
     "truncated_attributes",
     "unnamed_tool",
 )
@@ -52,11 +56,12 @@ COVERAGE: Final = (
 - `arguments_late`: calls that were counted as `arguments_missing`, `_unnamed` or `_unreadable` before a later
   span had their arguments.
 - `call_in_event`: spans with an event that tells of a tool call. Only spans are judged.
-- `contradicted`: calls with this doubt (`monitor.visibility.cause`).
+- `contradicted`, `replayed`, `round_trip`, `told_twice`: calls with this doubt (`monitor.visibility.cause`).
 - `no_session_id`: calls that were judged under the id of their trace. Their session may still become known.
 - `no_dialect`: spans of a web server, a database, or a framework that is not known.
 - `no_spec`: calls of ended sessions that no spec matched.
 - `orphan`: calls with this doubt.
+- `repeated_within`: executions within a call of the same tool, one after the other: judged as parts of it.
 - `span_missing`: spans that calls name as ancestors, and that never came.
 """
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from collector.calls.call import PIECES_MAX, Call
 from collector.calls.piece import Piece, outward
-from collector.calls.same_call import differ, overlaps, same_call
+from collector.calls.same_call import are_apart, differ, is_again, overlaps, same_call
 from collector.calls.span_tree import DEPTH_MAX, Alike, Node, Tree
 from collector.telemetry.counters import Stats
 from monitor.records import Evidence
@@ -38,6 +38,8 @@ class CallMerge:
     def __init__(self, retract: Retract, stats: Stats) -> None:
         self._retract = retract
         self._stats = stats
+        self.again: list[Call] = []
+        """Calls within which another execution was told; who counts them empties the list."""
 
     def place(self, tree: Tree, node: Node, piece: Piece) -> None:
         """Adds a piece: to its span's call, to calls with the same id, or as a call of its own."""
@@ -76,7 +78,7 @@ class CallMerge:
             if call is None or other is None:
                 continue
             known = other.piece(each.span_id)
-            if overlaps(piece, known) and not differ(piece, known):
+            if overlaps(piece, known) and not differ(piece, known) and not _apart(call, other):
                 self._merge(tree, each, node)
         nodes.append(node)
         like.keep(nodes[-LIKE_MAX:])
@@ -125,6 +127,8 @@ class CallMerge:
             return above.stops
         if above is not node and same_call(outer, piece):
             call.sink(piece.span_id)
+            if other is not call and _is_repeated(other, call):
+                self.again.append(other)
             self._merge(tree, above, node)
         return True
 
@@ -209,6 +213,22 @@ class CallMerge:
         tree.released.append(nodes[0])
 
 
+def _apart(call: Call, other: Call) -> bool:
+    """True if one instrumentation wrote pieces of both calls, which a common call id does not make one."""
+    return any(
+        are_apart(one, each) for one in call.pieces.values() for each in other.pieces.values()
+    )
+
+
+def _is_repeated(call: Call, inner: Call) -> bool:
+    """True if a call has a piece that was executed beside those of a call below it."""
+    if call.is_one:
+        return False
+    return any(
+        is_again(one, each) for one in call.pieces.values() for each in inner.pieces.values()
+    )
+
+
 def _links(tree: Tree, call: Call) -> dict[bytes, set[bytes]]:
     """Which pieces of a call belong together by themselves: by their call id, or one being above the other."""
     links: dict[bytes, set[bytes]] = {key: set() for key in call.pieces}
@@ -231,6 +251,7 @@ def _is_alike(piece: Piece, other: Piece) -> bool:
         and piece.tool == other.tool
         and overlaps(piece, other)
         and not differ(piece, other)
+        and not are_apart(piece, other)
     )
 
 

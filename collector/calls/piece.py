@@ -49,6 +49,7 @@ class Piece:
         "span_id",
         "start_ns",
         "tool",
+        "version",
         "why",
     )
 
@@ -75,6 +76,7 @@ class Piece:
         cut: bool = False,
         scope: str = "",
         disputed: bool = False,
+        version: str = "",
     ) -> None:
         self.span_id = span_id
         self.parent = parent
@@ -97,6 +99,8 @@ class Piece:
         """Why its arguments are unknown, if they are not just missing: a reason of `coverage`."""
         self.result = ""
         """What the tool returned, as it begins; "" where that is not known."""
+        self.version = version
+        """Of the protocol MCP; "" where it is not known."""
         self.freed: Freed | None = None
         """What is kept of its arguments, once they were freed: a span with others is another call."""
         self.around: Wrapped | None = None
@@ -117,6 +121,11 @@ class Piece:
     def is_given(self) -> bool:
         """True where something is known of its arguments."""
         return self.arguments is not None or self.bare is not None
+
+    @property
+    def is_told(self) -> bool:
+        """True where something was known of its arguments, though they may be freed by now."""
+        return self.is_given or self.freed is not None
 
     def is_news(self, end_ns: int, *, error: bool) -> bool:
         """True if a copy of its span tells its end or its status otherwise: an exporter may send both provisionally."""
@@ -204,6 +213,7 @@ class Piece:
             span.dropped > 0,
             span.scope,
             reading.disputed,
+            reading.version,
         )
 
 

@@ -159,6 +159,7 @@ class Pipeline:
             stats,
             monitor,
             self._confirmation,
+            self._traces,
         )
         self._deciding = Deciding(
             self._session_ids,
@@ -354,6 +355,7 @@ class Pipeline:
             "traces": self._traces.traces_bytes,
             "span_ids": self._duplicates.size(),
             "model_requests": self._requests.held_bytes,
+            "repeats": self._correlation.repeats.size,
             "decided_calls": self.decided.held_bytes,
             "denied_calls": self.decision_records.held_bytes,
         }
@@ -494,6 +496,8 @@ class Pipeline:
             context, node, claim, span.start_ns
         ):
             self._correlation.update_loose(context)
+        if self._sessions.moved:
+            self._correlation.moved(now)
         if agent or plan.extras:
             self._sessions.note(span, plan, context)
         if reading is not None:

@@ -1,7 +1,7 @@
 """Which spans are one call, and which show that they are several.
 
 - Of two spans, one below the other, with no other call between: `same_call`.
-- Of two spans with one call id, wherever they stand: not `differ`, and `overlaps`.
+- Of two spans with one call id, wherever they stand: not `differ`, not `are_apart`, and `overlaps`.
 - A second span under a span id that is known: `is_another`.
 
 Invariant: known arguments that contradict each other always make two calls (`agree`). Unknown ones contradict nothing.
@@ -18,7 +18,17 @@ from collector.dialects.values.rivals import is_alike, is_equal
 from monitor.partial import Partial
 from monitor.records import Evidence
 
-__all__ = ["agree", "differ", "is_another", "is_lone", "is_unnamed", "overlaps", "same_call"]
+__all__ = [
+    "agree",
+    "are_apart",
+    "differ",
+    "is_again",
+    "is_another",
+    "is_lone",
+    "is_unnamed",
+    "overlaps",
+    "same_call",
+]
 
 _ACTIONS: Final = "openhands"
 
@@ -80,6 +90,34 @@ def _are_beside(one: Piece, other: Piece) -> bool:
         and (one.source, one.scope) == (other.source, other.scope)
         and Evidence.REQUESTED not in (one.evidence, other.evidence)
         and overlaps(one, other)
+    )
+
+
+def are_apart(one: Piece, other: Piece) -> bool:
+    """True if one instrumentation wrote both pieces alike, and neither is below the other as far as is known.
+
+    With one call id they may be one call, told twice, or two: their id does not make them one. A piece without
+    arguments and one with them complete each other, and are one call.
+    """
+    return (
+        (one.source, one.scope) == (other.source, other.scope)
+        and one.is_told is other.is_told
+        and one.span_id != other.span_id
+        and one.parent != other.span_id
+        and other.parent != one.span_id
+        and Evidence.REQUESTED not in (one.evidence, other.evidence)
+    )
+
+
+def is_again(one: Piece, other: Piece) -> bool:
+    """True if two pieces of one call may be two executions within it: side by side, or one after the other.
+
+    A failed attempt and the next one are not.
+    """
+    return (
+        are_apart(one, other)
+        and (one.parent == other.parent or not overlaps(one, other))
+        and not (one.error or other.error)
     )
 
 

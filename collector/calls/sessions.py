@@ -76,6 +76,8 @@ class Sessions:
         self._monitor = monitor
         self.beginnings = Beginnings(batch, monitor)
         self.orphans = Orphans(ids, monitor, coverage, batch)
+        self.moved: list[Trace] = []
+        """Traces whose calls went to another session; who looks for equal calls there empties the list."""
 
     # --- whose session --------------------------------------------------------------------------
 
@@ -158,6 +160,7 @@ class Sessions:
         if not self._batch.monitor.rekey(before, trace.key, trace.session_from, now):
             self._stats.count("sessions_split")
             return
+        self.moved.append(trace)
         if len(decided):
             self._confirmation.moved(before, trace)
         for node in nodes:

@@ -101,6 +101,8 @@ class Dialect:
     """Keys of the id that the model gave the call."""
     request_id: tuple[str, ...] = ()
     """Keys of a transport's request id, which is unique within one connection only."""
+    version: str = ""
+    """Key of the transport's protocol version."""
     status_tells: bool = True
     """False if an error in the span's status may belong to another call."""
     failed: dict[str, frozenset[str]] = field(default_factory=dict)

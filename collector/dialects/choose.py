@@ -424,6 +424,7 @@ def _keys_of(dialect: Dialect) -> Iterable[str]:
     yield from dialect.not_values
     yield from dialect.call_id
     yield from dialect.request_id
+    yield dialect.version
     yield from dialect.failed
     yield from dialect.failed_result
     yield from dialect.failed_marks
@@ -544,6 +545,7 @@ def _fields(dialect: Dialect, place: dict[str, int]) -> Fields:
         handed=tuple(
             [_result_at(dialect, key, place) for key in HANDED_THROUGH if key in place]
         ),
+        version=place.get(dialect.version) if dialect.version else None,
         undone=any(key not in place for key in dialect.failed_without),
     )
 

@@ -69,6 +69,7 @@ class Fields:
         "sign",
         "tool",
         "undone",
+        "version",
     )
 
     def __init__(
@@ -84,6 +85,7 @@ class Fields:
         failed_marks: tuple[tuple[int, tuple[str, ...]], ...],
         marks: tuple[tuple[int, str], ...],
         handed: tuple[ResultAt, ...],
+        version: int | None = None,
         *,
         undone: bool,
     ) -> None:
@@ -102,6 +104,7 @@ class Fields:
         self.marks = marks
         self.handed = handed
         """Where the answer of an MCP server may stand."""
+        self.version = version
         self.undone = undone
         """True if spans of the shape lack a key of `Dialect.failed_without`."""
         fails = failed or results or failed_marks or undone or dialect.failed_by_exception

@@ -67,6 +67,7 @@ class Reading:
         "switch",
         "tool",
         "unreadable",
+        "version",
     )
 
     def __init__(
@@ -83,6 +84,7 @@ class Reading:
         switch: str,
         disputed: bool = False,
         handed: tuple[ResultAt, ...] = (),
+        version: str = "",
     ) -> None:
         self.dialect = dialect
         self.tool = tool
@@ -103,6 +105,8 @@ class Reading:
         """Where its span has what the tool returned."""
         self.disputed = disputed
         """True if its result may say that the call failed, and nothing else does."""
+        self.version = version
+        """The transport's protocol version."""
 
 
 RESULT_SHOWN: Final = 1_024
@@ -178,6 +182,7 @@ def read_as(span: Span, plan: Plan, fields: Fields, tool: str) -> Reading:
         dialect.switch,
         disputed,
         fields.handed,
+        _name(span, fields.version) if fields.version is not None else "",
     )
 
 

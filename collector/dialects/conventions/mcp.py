@@ -29,6 +29,8 @@ MCP_TRACELOOP = Dialect(
     switch="TRACELOOP_TRACE_CONTENT=true",
 )
 
+_FAILED = {"mcp.result.is_error": frozenset({"true"})}
+
 MCP = Dialect(
     name="mcp",
     when=("mcp.method.name",),
@@ -38,6 +40,8 @@ MCP = Dialect(
     arguments=_ARGUMENTS,
     call_id=("gen_ai.tool.call.id",),
     request_id=("jsonrpc.request.id", "mcp.request.id"),
+    version="mcp.protocol.version",
+    failed=_FAILED,
 )
 
 MCP_SEND = Dialect(
@@ -49,4 +53,6 @@ MCP_SEND = Dialect(
     arguments=_ARGUMENTS,
     call_id=("gen_ai.tool.call.id",),
     request_id=("jsonrpc.request.id", "mcp.request.id"),
+    version="mcp.protocol.version",
+    failed=_FAILED,
 )

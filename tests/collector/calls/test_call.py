@@ -145,9 +145,17 @@ def test_spans_with_one_call_id_that_overlap_are_one(wire: Any, bench: Any) -> N
 
 
 def test_a_connected_component_is_one_call(wire: Any, bench: Any) -> None:
-    """A overlaps B, and B overlaps C: one call, even where A and C do not meet."""
+    """Of three instrumentations, A overlaps B, and B overlaps C: one call, even where A and C do not meet."""
     spans = [
-        wire.tool("move", call_id="c", id=name, parent=f"p{name}", start=start, end=start + 1.5)
+        wire.tool(
+            "move",
+            call_id="c",
+            id=name,
+            parent=f"p{name}",
+            start=start,
+            end=start + 1.5,
+            scope=name,
+        )
         for name, start in (("a", 1), ("b", 2), ("c", 3))
     ]
     for order in permutations(spans):

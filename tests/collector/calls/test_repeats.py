@@ -1,0 +1,302 @@
+"""Calls that may have been told again: each stays a call, and the later ones are in doubt, in whatever order they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from collector.calls.repeats import CALLS_MAX, LIKE_MAX, PERIOD_NS, Repeats
+from collector.calls.trace_store import Traces
+from monitor.visibility.cause import Cause
+
+PAY = {"amount": 5}
+SURE: tuple[Cause, ...] = ()
+TWICE, AGAIN, ROUND = (Cause.TOLD_TWICE,), (Cause.REPLAYED,), (Cause.ROUND_TRIP,)
+IN = {"gen_ai.conversation.id": "s"}
+
+
+def _pay(wire: Any, name: str, start: float, end: float, **more: Any) -> Any:
+    given = {"call_id": "c", "arguments": PAY, "parent": f"agent of {name}", **more}
+    return wire.tool("pay", id=name, start=start, end=end, attributes=IN, **given)
+
+
+def _together(wire: Any) -> list[Any]:
+    """Two workers execute one request at once."""
+    return [_pay(wire, "a", 1, 3), _pay(wire, "b", 2, 4)]
+
+
+def _five(wire: Any) -> list[Any]:
+    """Five at once, without a span above."""
+    return [_pay(wire, f"n{n}", 1 + n / 10, 3, parent="") for n in range(5)]
+
+
+def _of_two_traces(wire: Any) -> list[Any]:
+    """The two workers have traces of their own."""
+    return [_pay(wire, "a", 1, 3, trace="one"), _pay(wire, "b", 2, 4, trace="two")]
+
+
+def _replayed(wire: Any) -> list[Any]:
+    """A workflow's spans come again, with other ids."""
+    return [_pay(wire, "a", 1, 2), _pay(wire, "b", 5, 6), _pay(wire, "c", 8, 9)]
+
+
+def _replayed_elsewhere(wire: Any) -> list[Any]:
+    """They come again in a trace of their own."""
+    return [_pay(wire, "a", 1, 2, trace="one"), _pay(wire, "b", 5, 6, trace="two")]
+
+
+def _arguments_off(wire: Any) -> list[Any]:
+    """No arguments are on the wire."""
+    return [_pay(wire, "a", 1, 3, arguments=None), _pay(wire, "b", 2, 4, arguments=None)]
+
+
+@pytest.mark.parametrize(
+    ("made", "doubts"),
+    [
+        (_together, [SURE, TWICE]),
+        (_five, [SURE, TWICE, TWICE, TWICE, TWICE]),
+        (_of_two_traces, [SURE, TWICE]),
+        (_replayed, [SURE, AGAIN, AGAIN]),
+        (_replayed_elsewhere, [SURE, AGAIN]),
+        (_arguments_off, [SURE, TWICE]),
+    ],
+)
+def test_the_first_is_sure_and_the_others_are_in_doubt(
+    wire: Any, bench: Any, made: Callable[[Any], list[Any]], doubts: list[Any]
+) -> None:
+    """Whatever the order of arrival; each doubt is counted at least once."""
+    spans = made(wire)
+    for order in permutations(spans) if len(spans) < 5 else [spans, spans[::-1]]:
+        found = bench().send(*order)
+        assert [each for _, each in found.doubts()] == doubts
+        (cause,) = {cause for each in doubts for cause in each}
+        assert found.covered(cause) >= len(spans) - 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"arguments": {"amount": 6}},
+        {"call_id": "d"},
+        {"status": 2},
+        {"attributes": {"gen_ai.conversation.id": "another"}, "trace": "two"},
+    ],
+)
+def test_what_differs_is_another_call(wire: Any, bench: Any, other: Any) -> None:
+    """Other arguments, another id, another outcome or another session make two calls for certain."""
+    spans = [
+        _pay(wire, "a", 1, 2),
+        wire.tool(
+            "pay",
+            id="b",
+            start=5,
+            end=6,
+            **{"call_id": "c", "arguments": PAY, "attributes": IN, **other},
+        ),
+    ]
+    for order in permutations(spans):
+        assert [each for _, each in bench().send(*order).doubts()] == [SURE, SURE]
+
+
+def test_siblings_of_one_instrumentation_are_two_calls_for_certain(
+    wire: Any, bench: Any
+) -> None:
+    """One instrumentation that writes two overlapping spans below one span tells two calls."""
+    spans = [_pay(wire, "a", 1, 3, parent="p"), _pay(wire, "b", 2, 4, parent="p")]
+    for order in permutations(spans):
+        assert [each for _, each in bench().send(*order).doubts()] == [SURE, SURE]
+
+
+def test_a_span_between_makes_them_one_call(wire: Any, bench: Any) -> None:
+    """Until the span between them comes they may be two; then one is below the other, and the doubt ends."""
+    spans = [
+        _pay(wire, "a", 1, 4, parent="p"),
+        wire.span("step", id="step", parent="a", start=1.5, end=3.5),
+        _pay(wire, "b", 2, 3, parent="step"),
+    ]
+    for order in permutations(spans):
+        found = bench().send(*order)
+        assert found.doubts() == [("pay", SURE)]
+        assert len(found.steps()) == 1
+
+
+def test_the_last_status_tells_a_retry_from_a_replay(wire: Any, bench: Any) -> None:
+    """A failed call and one that succeeded are two. When the first is told to have succeeded after all, they may be one."""
+    first, second = _pay(wire, "a", 1, 2, status=2), _pay(wire, "b", 5, 6)
+    found = bench().send(first, second)
+    assert [each for _, each in found.doubts()] == [SURE, SURE]
+    found.send(_pay(wire, "a", 1, 3))
+    assert [each for _, each in found.doubts()] == [SURE, AGAIN]
+
+
+@pytest.mark.parametrize("turns", [(0, 1, 2, 3), (1, 3, 0, 2), (3, 2, 1, 0)])
+def test_calls_meet_when_their_traces_session_is_known(
+    wire: Any, bench: Any, turns: tuple[int, ...]
+) -> None:
+    """The session's id may come on the root alone, and last: then the calls of both traces are compared."""
+    spans = []
+    for name, start in (("one", 1), ("two", 5)):
+        root = wire.span("run", IN, id=f"r{name}", trace=name, start=start, end=start + 3)
+        spans.append(
+            wire.tool(
+                "pay",
+                call_id="c",
+                arguments=PAY,
+                trace=name,
+                parent=f"r{name}",
+                start=start + 1,
+                end=start + 2,
+            )
+        )
+        spans.append(root)
+    found = bench().send(*[spans[turn] for turn in turns])
+    assert found.doubts() == [("pay", SURE), ("pay", AGAIN)]
+
+
+def test_a_doubt_goes_with_the_call_that_it_was_about(wire: Any, bench: Any) -> None:
+    """A later call is in doubt until the earlier one turns out to be of another session."""
+    spans = [
+        wire.tool("pay", id="a", call_id="c", trace="t", parent="r", start=1, end=2),
+        wire.tool("pay", id="b", call_id="c", trace="t", parent="q", start=5, end=6),
+    ]
+    found = bench().send(*spans)
+    assert found.doubts() == [("pay", SURE), ("pay", AGAIN)]
+    found.send(
+        wire.span("run", {"gen_ai.conversation.id": "x"}, id="r", trace="t", start=0, end=3),
+        wire.span("run", {"gen_ai.conversation.id": "y"}, id="q", trace="t", start=4, end=7),
+    )
+    assert found.doubts() == [("pay", SURE), ("pay", SURE)]
+
+
+# --- requests to an MCP server -------------------------------------------------------------------
+
+
+def _asked(wire: Any, name: str, start: float, version: str, **more: Any) -> list[Any]:
+    """A request as the MCP SDK for Python tells it: the client's span, and below it the server's."""
+    method = {"mcp.method.name": "tools/call", "jsonrpc.request.id": name}
+    told = {"mcp.protocol.version": version} if version else {}
+    server = {**method, **told, "gen_ai.tool.name": "pay", **more}
+    return [
+        wire.span(
+            "tools/call pay", server, id=f"s{name}", parent=name, start=start, end=start + 1
+        ),
+        wire.span(
+            "MCP send tools/call pay",
+            method,
+            id=name,
+            parent="step" if name < "8" else "other step",
+            start=start,
+            end=start + 1.5,
+            scope="mcp-python-sdk",
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "second", "doubt"),
+    [
+        ("2026-07-28", {}, ROUND),
+        ("2027-01-01", {}, ROUND),
+        ("", {}, ROUND),
+        ("2025-11-25", {}, SURE),
+        ("2026-07-28", {"gen_ai.tool.call.arguments": '{"amount": 6}'}, SURE),
+    ],
+)
+def test_requests_one_after_the_other_may_be_one_call(
+    wire: Any, bench: Any, version: str, second: Any, doubt: Any
+) -> None:
+    """From a protocol version on, unless their arguments differ; an unknown version may be one of these."""
+    first = {"gen_ai.tool.call.arguments": '{"amount": 5}'} if second else {}
+    spans = _asked(wire, "1", 1, version, **first) + _asked(wire, "2", 5, version, **second)
+    for order in permutations(spans):
+        assert bench().send(*order).doubts() == [("pay", SURE), ("pay", doubt)]
+
+
+def test_requests_at_once_or_of_other_steps_are_calls(wire: Any, bench: Any) -> None:
+    """A client sends a call again after it was answered, from where it sent it first."""
+    steps = [wire.span("step", id=name, start=0, end=9) for name in ("step", "other step")]
+    for other in (("2", 1.2), ("9", 5.0)):
+        spans = _asked(wire, "1", 1, "2026-07-28") + _asked(wire, *other, "2026-07-28")
+        for order in permutations(spans):
+            found = bench().send(*order, *steps)
+            assert found.doubts() == [("pay", SURE), ("pay", SURE)]
+
+
+def test_a_frameworks_span_around_the_requests_is_the_call(wire: Any, bench: Any) -> None:
+    """Its requests are parts of it, and the second one is counted."""
+    around = wire.tool("pay", id="step", start=0, end=9)
+    spans = _asked(wire, "1", 1, "2026-07-28") + _asked(wire, "2", 5, "2026-07-28")
+    for order in ([around, *spans], [*spans, around]):
+        found = bench().send(*order)
+        assert found.doubts() == [("pay", SURE)]
+        assert found.covered("repeated_within") >= 1
+
+
+# --- executions within a call --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("inner", ["one after the other", "at once"])
+def test_executions_within_a_call_are_counted(wire: Any, bench: Any, inner: str) -> None:
+    """They are parts of one call, and each one beyond the first is counted, in any order."""
+    outer = wire.tool("pay", id="o", start=0, end=9)
+    gap = 2.0 if inner == "one after the other" else 0.1
+    parts = [wire.tool("pay", id=f"i{n}", parent="o", start=1 + n * gap) for n in range(3)]
+    for order in permutations([outer, *parts]):
+        found = bench().send(*order)
+        assert found.tools() == ["pay"]
+        assert found.covered("repeated_within") == 2
+
+
+def test_attempts_that_failed_are_not_counted(wire: Any, bench: Any) -> None:
+    """A client that retries executes once."""
+    outer = wire.tool("pay", id="o", start=0, end=9)
+    parts = [
+        wire.tool("pay", id=f"i{n}", parent="o", start=1 + n, status=2 if n < 2 else 0)
+        for n in range(3)
+    ]
+    for order in permutations([outer, *parts]):
+        assert bench().send(*order).covered("repeated_within") == 0
+
+
+# --- bounds --------------------------------------------------------------------------------------
+
+
+def _note(repeats: Repeats, bench: Any, wire: Any, now: int, number: int) -> bool:
+    made = bench().send(_pay(wire, f"x{number}", 1, 2, call_id=f"c{number}"))
+    (known,) = made.judged()
+    trace = next(iter(made.pipeline._traces))
+    call = trace.tree.calls()[0].call
+    return repeats.note(call, known, now)
+
+
+def test_calls_are_remembered_for_a_period_at_least(wire: Any, bench: Any) -> None:
+    """A call is known again one period later, and forgotten after two."""
+    repeats = Repeats(Traces())
+    assert not _note(repeats, bench, wire, 0, 1)
+    assert _note(repeats, bench, wire, PERIOD_NS - 1, 1)
+    assert _note(repeats, bench, wire, PERIOD_NS + 1, 1)
+    assert not _note(repeats, bench, wire, 4 * PERIOD_NS, 1)
+
+
+def test_what_is_remembered_has_a_bound(
+    wire: Any, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all calls and of equal ones; bytes are told."""
+    monkeypatch.setattr("collector.calls.repeats.CALLS_MAX", 8)
+    repeats = Repeats(Traces())
+    for number in range(40):
+        _note(repeats, bench, wire, 0, number)
+    assert repeats._held.total <= 8
+    assert repeats.size > 0
+    for _ in range(3 * LIKE_MAX):
+        _note(repeats, bench, wire, 0, 7)
+    rows = [
+        len(row)
+        for calls in repeats._calls.values()
+        for row in (*calls.young.values(), *calls.old.values())
+    ]
+    assert max(rows) <= LIKE_MAX * 49
+    assert CALLS_MAX > 8
