@@ -287,6 +287,7 @@ class App:
             namespace_keys=namespace_keys(settings),
             agent_keys=settings.sessions.agent_attributes,
             requested=settings.sessions.requested,
+            by_answer=settings.sessions.group_by_answer,
             span_keys=settings.sessions.span_attributes_bind,
             arguments_bytes_max=settings.sessions.max_argument_bytes,
             spans_bytes_max=settings.sessions.max_span_bytes,

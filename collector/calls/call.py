@@ -55,6 +55,8 @@ class Call:
         "_made",
         "_pieces",
         "agent",
+        "asked_by",
+        "chained",
         "decided",
         "doubled",
         "doubts",
@@ -64,6 +66,7 @@ class Call:
         "outer",
         "refused",
         "shared",
+        "together",
         "withdrawn",
     )
 
@@ -88,6 +91,12 @@ class Call:
         """True once its arguments were freed: its verdict stays, unless a later span has the arguments again."""
         self.doubts: tuple[Cause, ...] = ()
         """Why it may be no call of its own: see `repeats`."""
+        self.asked_by = b""
+        """The model's span that asks for it, where that is known."""
+        self.together = False
+        """True if that span asks for other calls, too."""
+        self.chained = b""
+        """The span of the call above it, where the two may have been asked for together: see `same_call.are_chained`."""
         self.shared = False
         """True once equal calls of its session are known, which may make it doubtful."""
         self.agent = ""
@@ -156,6 +165,8 @@ class Call:
         self.decided = self.decided or other.decided
         self.refused = self.refused or other.refused
         self.shared = self.shared or other.shared
+        if other.asked_by:
+            self.ask(other.asked_by, several=other.together)
         if self.given_up:
             self.given_up = all(each.arguments is None for each in other.pieces.values())
         self._choose()
@@ -219,6 +230,23 @@ class Call:
         return all(each.source == SERVER for each in pieces) and not any(
             each.version and each.version < ROUNDS_SINCE for each in pieces
         )
+
+    @property
+    def answer(self) -> bytes:
+        """Names the model's answer that asks for it and others; b"" where that is not known."""
+        if self.asked_by:
+            return self.asked_by if self.together else b""
+        return self.chained
+
+    def ask(self, span_id: bytes, *, several: bool) -> None:
+        """Notes the model's span that asks for it, and whether it asks for others; the least span id counts."""
+        if not self.asked_by or span_id < self.asked_by:
+            self.asked_by, self.together, self._made = span_id, several, None
+
+    def chain(self, span_id: bytes) -> None:
+        """Notes the span of the call above it, or its own, by which both are known as one answer's."""
+        if span_id != self.chained:
+            self.chained, self._made = span_id, None
 
     def doubt(self, doubts: tuple[Cause, ...]) -> None:
         """Sets why it may be no call of its own."""
@@ -346,6 +374,8 @@ class Call:
             session_from,
             gaps,
             doubts,
+            (*self.doubts, Cause.CONTRADICTED) if disputed and not error else self.doubts,
+            self.answer,
         )
         self._made = call
         return call

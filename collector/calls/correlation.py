@@ -26,10 +26,11 @@ from collector.calls.model_requests import ModelRequests
 from collector.calls.near_misses import NearMisses
 from collector.calls.piece import SERVER, Piece
 from collector.calls.repeats import Repeats, Review
+from collector.calls.same_call import are_chained
 from collector.calls.seen_agents import Inventory
 from collector.calls.session_ids import SessionIds
 from collector.calls.sessions import Sessions
-from collector.calls.span_tree import Node
+from collector.calls.span_tree import Alike, Node
 from collector.calls.trace import NEVER, Trace
 from collector.calls.trace_store import Traces
 from collector.dialects.names import PREFIX
@@ -249,6 +250,8 @@ class Correlation:
                 self._move(context, call, outer, call.judged)
             return
         context.tree.above(call, outer)
+        if outer is not None and outer.above is not None and outer.above.call is not None:
+            self._chain(context, call, outer, outer.above.call)
         key, source = self._sessions.key(context, call)
         attributes = trace.attributes(call.outer.attributes, self._sessions.span_keys)
         old = call.judged
@@ -310,6 +313,31 @@ class Correlation:
                 self._withdraw(context, new, judged=False)
             if self._decided.size and not call.decided:
                 self._confirmation.again(call, trace)
+
+    # --- calls that one answer asks for -------------------------------------------------------------
+
+    def answered(self, context: Context, found: list[Alike]) -> None:
+        """A model's span has come that asks for calls which came before."""
+        for like in found:
+            for node in like.nodes():
+                call = node.call
+                if call is None:
+                    continue
+                call.ask(like.answer, several=like.several)
+                outer = node if call.is_one else context.tree.node(call.outer.span_id)
+                self._update(context, call, outer, "")
+
+    def _chain(self, context: Context, call: Call, outer: Node, above: Call) -> None:
+        """The span of a call is below that of another one, which may not have made it."""
+        head = outer.above
+        if head is None or above is call or not self._requests.by_answer:
+            return
+        if call.asked_by or above.asked_by or not are_chained(above.outer, call.outer):
+            return
+        call.chain(above.chained or above.outer.span_id)
+        if above.chained != call.chained:
+            above.chain(call.chained)
+            self._reviews.append(Review(context.trace, context.tree, head, above))
 
     # --- calls that may be told again ---------------------------------------------------------------
 

@@ -66,6 +66,8 @@ class CallMerge:
 
     def _join_by_id(self, tree: Tree, node: Node, piece: Piece, call_id: str) -> None:
         like = tree.like(call_id, piece.tool)
+        if like.answer and node.call is not None:
+            node.call.ask(like.answer, several=like.several)
         if like.first is None:
             like.begin(call_id, piece.tool, node)
         else:
@@ -98,8 +100,10 @@ class CallMerge:
             if above is None:
                 return
             if not above.place:
-                if tree.parts is not None or not (
-                    piece.apart and piece.agent and piece.session is not None
+                if (
+                    tree.parts is not None
+                    or node.call.chained
+                    or not (piece.apart and piece.agent and piece.session is not None)
                 ):
                     tree.wait(above, node.span_id)
                 return

@@ -27,7 +27,7 @@ from collector.calls.call import Call
 from collector.calls.duplicates import DuplicateFilter
 from collector.calls.piece import Piece
 from collector.calls.records import Requester
-from collector.calls.span_tree import Tree
+from collector.calls.span_tree import Alike, Tree
 from collector.calls.trace import OpenRequest, Trace
 from collector.decode.span import Span
 from collector.dialects.outputs import (
@@ -125,9 +125,10 @@ class ModelRequests:
 
     Args:
         mode: `always`, `never`, or `auto` as described above.
+        by_answer: True if calls of one answer are to be known as such.
     """
 
-    def __init__(self, mode: Mode = "auto") -> None:
+    def __init__(self, mode: Mode = "auto", *, by_answer: bool = True) -> None:
         self.mode = mode
         self._agents: OrderedDict[Requester, _Agent] = OrderedDict()
         self._last: tuple[Requester, _Agent] | None = None
@@ -145,6 +146,9 @@ class ModelRequests:
         """Requests over a bound that are not counted yet: who counts them sets it to 0."""
         self._bytes = Holdings(AGENTS_MAX)
         """Bytes of what is held, by tenant."""
+        self.by_answer = by_answer
+        self.answered: list[Alike] = []
+        """Calls of which it is known now which answer asks for them; who updates them empties the list."""
 
     def _agent(self, requester: Requester) -> _Agent:
         last = self._last
@@ -186,6 +190,8 @@ class ModelRequests:
             _note_asked(trace, span, found)
             for index, request in enumerate(found):
                 self._is_news(requester, trace, span, request, index, now, judged=False)
+            if self.by_answer:
+                self._note_answer(trace, span, found)
             return []
         ready = self._confirmed(requester, known, span, outputs)
         found = requested(span, outputs)
@@ -196,6 +202,8 @@ class ModelRequests:
             if self._is_news(requester, trace, span, request, index, now, judged=True)
             and (request.tool not in known.served or self.mode == "always")
         ]
+        if self.by_answer:
+            self._note_answer(trace, span, found)
         if self.mode == "always" or known.is_silent:
             return ready + asked
         self._hold(requester, known, asked)
@@ -276,6 +284,21 @@ class ModelRequests:
         self._await(trace, request.tool, now)
         trace.requester = requester
         return True
+
+    def _note_answer(self, trace: Trace, span: Span, found: list[Requested]) -> None:
+        """Notes which calls one answer asks for."""
+        tree = trace.tree
+        if tree is None or not found:
+            return
+        several = len(found) > 1
+        node = tree.node(span.span_id)
+        if node is not None and several:
+            node.asks = True
+        for each in found:
+            if each.call_id:
+                like = tree.answer(each.call_id, each.tool, span.span_id, several=several)
+                if like is not None and like.first is not None:
+                    self.answered.append(like)
 
     def _confirmed(
         self, requester: Requester, known: _Agent, span: Span, outputs: Outputs

@@ -97,6 +97,7 @@ class Pipeline:
         span_keys: attributes that specs bind on, of which a span's own overrules its resource's.
         arguments_bytes_max: bound on the arguments that are held for further spans of the same calls.
         spans_bytes_max: bound on what is remembered of spans beside these: trees, and ids of judged spans.
+        by_answer: True if calls that one model answer asks for are a group, whether they overlap or not.
         decided: the table of calls that are decided before they are made; None: one of the usual bounds.
         denied: receives each call that was denied, and again if it was made anyway.
     """
@@ -114,6 +115,7 @@ class Pipeline:
         span_keys: Sequence[str] = (),
         arguments_bytes_max: int = ARGUMENTS_BYTES_MAX,
         spans_bytes_max: int = SPANS_BYTES_MAX,
+        by_answer: bool = True,
         decided: DecidedCalls | None = None,
         denied: Denied | None = None,
     ) -> None:
@@ -148,7 +150,7 @@ class Pipeline:
             span_keys,
             self._confirmation,
         )
-        self._requests = ModelRequests(requested)
+        self._requests = ModelRequests(requested, by_answer=by_answer)
         self._correlation = Correlation(
             self._session_ids,
             self._sessions,

@@ -57,6 +57,9 @@ class RequestedCalls:
         if trace.first is None:
             _note_answers(span, outputs, trace)
         found = self._requests.read(requester, trace, span, outputs, context.agent, context.now)
+        if self._requests.answered:
+            answered, self._requests.answered = self._requests.answered, []
+            self._correlation.answered(context, answered)
         if trace.answered_ns < NEVER:
             self._sessions.doubt(trace)
         self._sessions.beginnings.note_request(trace, span, outputs, context.now)

@@ -21,6 +21,7 @@ from monitor.records import Evidence
 __all__ = [
     "agree",
     "are_apart",
+    "are_chained",
     "differ",
     "is_again",
     "is_another",
@@ -106,6 +107,23 @@ def are_apart(one: Piece, other: Piece) -> bool:
         and one.parent != other.span_id
         and other.parent != one.span_id
         and Evidence.REQUESTED not in (one.evidence, other.evidence)
+    )
+
+
+def are_chained(outer: Piece, inner: Piece) -> bool:
+    """True if a call below another one may not be made by it: one model may have asked for both.
+
+    Some tracers keep the first tool's span current while the next one starts. Both have ids that a model gave, and
+    one instrumentation wrote both, overlapping.
+    """
+    return (
+        outer.call_id != inner.call_id
+        and outer.call_id != ""
+        and inner.call_id != ""
+        and (outer.source, outer.scope) == (inner.source, inner.scope)
+        and not (outer.control or inner.control)
+        and Evidence.REQUESTED not in (outer.evidence, inner.evidence)
+        and overlaps(outer, inner)
     )
 
 

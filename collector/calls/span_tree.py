@@ -55,6 +55,7 @@ class Node:
     __slots__ = (
         "above",
         "agent",
+        "asks",
         "call",
         "claim",
         "entry",
@@ -76,6 +77,8 @@ class Node:
         """The agent it names."""
         self.stops = False
         """True for a model's or an agent's span: a call above it is not the same as a call below it."""
+        self.asks = False
+        """True for a model's span that asks for several calls."""
         self.entry = False
         """True for a server's or consumer's span: what a service was asked from outside."""
         self.failed = False
@@ -103,6 +106,7 @@ class Node:
     def forget(self) -> None:
         """Resets it to a span that has not arrived."""
         self.place, self.stops, self.entry, self.failed = 0, False, False, False
+        self.asks = False
         self.above = self.claim = self.call = None
         self.agent = ""
 
@@ -111,7 +115,17 @@ class Node:
 class Alike:
     """Spans of calls with one call id and tool: mostly one."""
 
-    __slots__ = ("asked", "call_id", "first", "number", "older", "others", "tool")
+    __slots__ = (
+        "answer",
+        "asked",
+        "call_id",
+        "first",
+        "number",
+        "older",
+        "others",
+        "several",
+        "tool",
+    )
 
     def __init__(self, call_id: str, tool: str, older: Alike | None) -> None:
         self.call_id = call_id
@@ -123,6 +137,10 @@ class Alike:
         self.others: list[Node] | None = None
         self.asked = False
         """True once a model's request for it was noted."""
+        self.several = False
+        """True if the answer with that request asked for other calls, too."""
+        self.answer = b""
+        """The model's span with that request, the least of several."""
 
     def begin(self, call_id: str, tool: str, node: Node) -> None:
         """Adds the first span, and takes over its texts: a request's equal texts can be freed."""
@@ -319,6 +337,8 @@ class Tree:
         if around is None or not around.place:
             call.look_up("", None, b"")  # nothing above is known
             return
+        if around.asks:
+            call.ask(around.span_id, several=True)
         agent = "" if outer.agent or node is None else self._agent_above(node)
         if self.wrapped is None:
             call.look_up(agent, None, b"")
@@ -349,6 +369,14 @@ class Tree:
         like.asked = True
         self.asked += 1
         return False
+
+    def answer(self, call_id: str, tool: str, span_id: bytes, *, several: bool) -> Alike | None:
+        """Notes which model's span asks for a call; None if that is known, or there is no room to note it."""
+        found = self._known(call_id, tool)
+        if found is None or b"" != found.answer <= span_id:
+            return None
+        found.answer, found.several = span_id, several
+        return found
 
     def _known(self, call_id: str, tool: str) -> Alike | None:
         if self.by_id is not None:

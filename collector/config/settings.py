@@ -465,6 +465,12 @@ class Sessions(_Section):
             description="Whether requested calls (calls that a model asked for) are judged. auto: only if the agent's tools leave no spans."
         ),
     ] = "auto"
+    group_by_answer: Annotated[
+        bool,
+        Field(
+            description="Whether calls that one model answer asks for are a group without an order, even where their spans do not overlap. Policies that are `strict` order them by their times."
+        ),
+    ] = True
     namespace_attributes: Annotated[
         Names,
         Field(description="Resource attributes whose values keep tenants' sessions apart."),

@@ -162,6 +162,7 @@ def _judge(
         namespace_keys=settings.sessions.namespace_attributes,
         agent_keys=settings.sessions.agent_attributes,
         requested=settings.sessions.requested,
+        by_answer=settings.sessions.group_by_answer,
         span_keys=settings.sessions.span_attributes_bind,
     )
     # There is no clock: what was recorded is over, so its end is the time of every receipt.

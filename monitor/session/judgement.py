@@ -150,7 +150,7 @@ class Judgement:
         self.part = part
         self.sight = sight
         """Where calls may be missing. `see` sets it."""
-        self.log = Log()
+        self.log = Log(by_answer=not judge.strict)
         self._held_back = -1
         """The first place to be stepped again once `catch_up` is called; -1 while each call is judged at once."""
         self._doubts = 0

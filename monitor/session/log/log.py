@@ -14,7 +14,8 @@ Invariants:
   through `insert`.
 - `tail_end` and `_running` say which steps still run at the end of the log, so `append` decides in
   O(1).
-- While `grouped` is False, no siblings overlap.
+- While `grouped` is False, no siblings overlap, and no answer asked for several steps.
+- Steps that one model answer asked for are one group (`answers`), unless the log is not `by_answer`.
 
 Example: `a` (10 to 20), `b` (12 to 30) and `c` (30 to 31) have one parent. `b` starts before `a`
 ends, so both are a group: `groups()` is `[(0, 2)]`. `c` starts when `b` ends. Touching times are a
@@ -32,6 +33,7 @@ from mypy_extensions import mypyc_attr
 
 from monitor.records import Evidence, ToolCall, built
 from monitor.session.log import call_ids
+from monitor.session.log.answers import ENTRY_BYTES, Answers, united
 from monitor.session.log.rows import (
     CONTEXT,
     CONTEXT_BYTES,
@@ -80,10 +82,14 @@ class Placed(NamedTuple):
 class Log(Rows):
     """Rows sorted by (at, end, span id). Each has a token, and a mark that the judgement sets."""
 
-    __slots__ = ("_newest", "_running", "grouped", "tail_end")
+    __slots__ = ("_answers", "_newest", "_running", "by_answer", "grouped", "tail_end")
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_answer: bool = False) -> None:
         super().__init__()
+        self.by_answer = by_answer
+        """True if steps that one model answer asked for are a group."""
+        self._answers: Answers | None = None
+        """Of the steps that were asked for with others."""
         self._newest = 0
         """The latest receipt of a step."""
         self._running: dict[bytes, int] | None = None
@@ -96,7 +102,8 @@ class Log(Rows):
 
     def copy(self) -> Log:
         """A log with the same steps. Neither changes with the other."""
-        twin = Log()
+        twin = Log(by_answer=self.by_answer)
+        twin._answers = self._answers.copy() if self._answers is not None else None
         twin._rows = self._rows[:]
         twin._contexts, twin._ids, twin._lag = self._contexts, self._ids, self._lag
         twin._texts = dict(self._texts) if self._texts is not None else None
@@ -112,11 +119,11 @@ class Log(Rows):
         """Adds a call behind all others, with mark 0.
 
         Returns:
-            False, with the log unchanged, if the call belongs earlier, overlaps a sibling, or may
-            be the parent of a step in the log. Such a call needs `insert`.
+            False, with the log unchanged, if the call belongs earlier, overlaps a sibling, was asked for
+            with a step in the log, or may be the parent of one. Such a call needs `insert`.
         """
         span, end, tail_end = call.span_id, call.end_ns, self.tail_end
-        if may_name(self._contexts, span):
+        if may_name(self._contexts, span) or (call.answer and self._is_asked_with(call)):
             return False
         meta = self._meta(call, at)
         if at <= tail_end and self._rows:
@@ -140,11 +147,26 @@ class Log(Rows):
             self._rows += pack_row(at, times, span, meta, tool, token)
         if call.call_id:
             self._keep_id(span, call.call_id)
+        if call.answer:
+            self._keep_answer(span, call.answer)
         return True
+
+    def _is_asked_with(self, call: ToolCall) -> bool:
+        """True if the answer that asked for a call asked for a step in the log, too."""
+        return self._answers is not None and self._answers.knows(call.answer)
+
+    def _keep_answer(self, span: bytes, answer: bytes) -> None:
+        if not self.by_answer:
+            return
+        if self._answers is None:
+            self._answers = Answers()
+        self._answers.by_span[span] = answer
 
     def takes_last(self, call: ToolCall, at: int) -> bool:
         """True if `append` would add the call."""
-        if may_name(self._contexts, call.span_id):
+        if may_name(self._contexts, call.span_id) or (
+            call.answer and self._is_asked_with(call)
+        ):
             return False
         tail_end = self.tail_end
         if at > tail_end or not self._rows:
@@ -168,6 +190,8 @@ class Log(Rows):
         span, end, meta = call.span_id, call.end_ns, self._meta(call, at)
         if call.call_id:
             self._keep_id(span, call.call_id)
+        if call.answer:
+            self._keep_answer(span, call.answer)
         begun = self._begun(call.trace_id, call.parent_span_id)
         behind = begun is not None and begun >= at
         if begun is not None and behind:
@@ -253,24 +277,39 @@ class Log(Rows):
         if other._texts and (texts := other._texts.get(span)):
             self._texts = self._texts or {}
             self._texts[span] = texts
+        if other._answers is not None and (answer := other._answers.by_span.get(span)):
+            self._keep_answer(span, answer)
         if meta & MOVED and other._moved and (moved := other._moved.get(span)):
             self._moved = self._moved or {}
             self._moved[span] = moved
 
     def remove(self, place: int) -> None:
         """Removes a step. Its children keep their places until `settle`."""
-        self._drop_aside(place)
+        self._drop(place)
         del self._rows[place * WIDTH : (place + 1) * WIDTH]
 
     def forget(self, count: int) -> None:
         """Drops the first `count` steps, which the checkpoint now holds."""
-        if self._ids or self._texts or self._moved or self._far:
+        if self._ids or self._texts or self._moved or self._far or self._answers is not None:
             for place in range(count):
-                self._drop_aside(place)
+                self._drop(place)
         # A copy: deleting from the front would keep the memory.
         self._rows = self._rows[count * WIDTH :]
         if len(self._contexts) > 2 * CONTEXT_BYTES * (len(self) + 8):
             self._compact()
+
+    def _drop(self, place: int) -> None:
+        """Drops what is kept aside of a step."""
+        if self._answers is not None:
+            self._answers.by_span.pop(self._step(place)[2], None)
+            if not self._answers.by_span:
+                self._answers = None
+        self._drop_aside(place)
+
+    def size(self) -> int:
+        """Approximate bytes of the log and its judgement."""
+        own = super().size()
+        return own if self._answers is None else own + ENTRY_BYTES * len(self._answers.by_span)
 
     # --- parents and children ---------------------------------------------------------------------
 
@@ -442,12 +481,9 @@ class Log(Rows):
         end: int | None = None,
         running: Mapping[bytes, int] | None = None,
     ) -> list[tuple[int, int]]:
-        """The groups of overlapping siblings from `first` on, as (first place, end place).
+        """The groups of steps that are judged together, from `first` on, as (first place, end place).
 
-        Siblings have the same context (trace and parent). A step joins a group if it starts while
-        an earlier sibling of the group still runs; touching times are a sequence. Steps of other
-        parents that stand between the steps of a group are judged with it. Groups that interleave
-        become one group. A step that overlaps no sibling is in no group.
+        Overlapping siblings are a group, and so are the steps that one answer asked for.
 
         Args:
             first: place of the first step that is searched.
@@ -456,6 +492,37 @@ class Log(Rows):
                 the search also updates `tail_end` and `_running`, and from place 0 on `grouped`.
             running: by context, until when steps before `first` run (`running_at`). A group with
                 such a step begins before `first`.
+        """
+        if self._answers is None:
+            return self._overlapping(first, steps, end=end, running=running)
+        asked = [each for each in self._answers.groups(self.find) if each[1] > first]
+        if end is None:
+            found = united(asked + self._overlapping(first, steps, running=running))
+            self.grouped = self.grouped or bool(found)
+            return found
+        limit, reach = end, end
+        while True:  # a group that is longer for an answer may reach into further groups
+            limit = reach
+            parts = self._overlapping(first, steps, end=limit, running=running)
+            found = united([each for each in asked if each[0] < limit] + parts)
+            reach = max((each[1] for each in found if each[0] < end), default=0)
+            if reach <= limit:
+                return [each for each in found if each[0] < end]
+
+    def _overlapping(
+        self,
+        first: int,
+        steps: Sequence[Brief] | None,
+        *,
+        end: int | None = None,
+        running: Mapping[bytes, int] | None = None,
+    ) -> list[tuple[int, int]]:
+        """`groups` of overlapping siblings alone.
+
+        Siblings have the same context (trace and parent). A step joins a group if it starts while
+        an earlier sibling of the group still runs; touching times are a sequence. Steps of other
+        parents that stand between the steps of a group are judged with it. Groups that interleave
+        become one group. A step that overlaps no sibling is in no group.
         """
         found: list[tuple[int, int]] = []
         at = self.at(-1) if self._rows and first >= len(self) else 0
@@ -559,6 +626,8 @@ class Log(Rows):
                 beside[known[0]] = beside[number] = True
                 over = max(over, known[1])
             runs[parent] = number, over
+        if self._answers is not None:
+            self._meet(self._answers, (first, end), found, beside)
         return [
             each if beside[number] else (each[0], each[0]) for number, each in enumerate(found)
         ]
@@ -580,6 +649,21 @@ class Log(Rows):
             start, end = found[place - first]
             found[place - first] = start, max(end, behind)
         return found
+
+    def _meet(
+        self,
+        answers: Answers,
+        group: tuple[int, int],
+        times: list[tuple[int, int]],
+        beside: list[bool],
+    ) -> None:
+        """Has the steps of one answer overlap: each ends behind the start of the last one."""
+        for places in answers.members(self.find, group):
+            last = times[max(places) - group[0]][0] + 1
+            for place in places:
+                number = place - group[0]
+                start, over = times[number]
+                times[number], beside[number] = (start, max(over, last)), True
 
 
 def _join(found: list[tuple[int, int]], first: int, last: int) -> None:

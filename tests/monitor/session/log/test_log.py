@@ -496,6 +496,130 @@ def test_groups_are_not_cut_by_calls_of_other_parents(made: list[tuple[int, int,
         assert log.running_at(first) == log.running_at(first, half, log.running_at(half))
 
 
+# --- answers ----------------------------------------------------------------------------------
+
+ANSWERS = (b"", b"", b"answer A", b"answer B")
+
+asked = st.lists(
+    st.tuples(
+        st.integers(1, 20), st.integers(0, 6), st.integers(8, 9), st.sampled_from(ANSWERS)
+    ),
+    min_size=1,
+    max_size=9,
+)
+"""(start, duration, parent, answer) of calls."""
+
+
+def asked_calls(made: list[tuple[int, int, int, bytes]]) -> list[ToolCall]:
+    return [
+        call(number, start, start + length, parent_span_id=span(parent), answer=answer)
+        for number, (start, length, parent, answer) in enumerate(sorted(made), 10)
+    ]
+
+
+def brute_answers(calls: list[ToolCall]) -> list[tuple[int, int]]:
+    """From the definition: groups by overlap, and from the first to the last call of an answer, joined where they cross."""
+    found = brute_groups(
+        [(each.start_ns, each.end_ns, int.from_bytes(each.parent_span_id)) for each in calls]
+    )
+    for answer in set(ANSWERS) - {b""}:
+        places = [place for place, each in enumerate(calls) if each.answer == answer]
+        if len(places) > 1:
+            found.append((places[0], places[-1] + 1))
+    joined: list[tuple[int, int]] = []
+    for first, end in sorted(found):
+        if joined and first < joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        else:
+            joined.append((first, end))
+    return joined
+
+
+@given(asked, st.randoms(use_true_random=False))
+def test_calls_of_one_answer_are_a_group(
+    made: list[tuple[int, int, int, bytes]], random: Random
+) -> None:
+    """Whether they overlap or not, in any order of arrival; from and to any place."""
+    calls = asked_calls(made)
+    calls.sort(key=lambda each: (each.start_ns, each.end_ns, each.span_id))
+    log, order = Log(by_answer=True), list(calls)
+    random.shuffle(order)
+    for each in order:
+        if not log.append(each, 7, 0, each.start_ns, RECEIPT):
+            add(log, each)
+            log.groups()
+    every = brute_answers(calls)
+
+    assert log.grouped or not every
+    assert log.groups() == log.copy().groups() == every
+    for place in range(1, len(log) + 1):
+        assert log.groups(end=place) == [group for group in every if group[0] < place]
+    for first in range(1, len(log)):
+        found = log.groups(first, running=log.running_at(first))
+        if any(begin < first < end for begin, end in every):
+            assert found[0][0] < first
+        else:
+            assert found == [group for group in every if group[0] >= first]
+
+
+@given(asked)
+def test_calls_of_one_answer_overlap_in_the_search(
+    made: list[tuple[int, int, int, bytes]],
+) -> None:
+    """Each two of them do; of all others, those that had ended before another started still have."""
+    calls = asked_calls(made)
+    log, plain = Log(by_answer=True), Log()
+    for each in calls:
+        add(log, each)
+        add(plain, each)
+    ordered = {span(number): place for place, number in enumerate(spans(log))}
+    for first, end in log.groups():
+        times, before = log.group_times(first, end), plain.group_times(first, end)
+        assert [start for start, _ in times] == sorted(start for start, _ in times)
+        for one in calls:
+            for other in calls:
+                at, behind = ordered[one.span_id] - first, ordered[other.span_id] - first
+                if not (0 <= at < behind < end - first):
+                    continue
+                if one.answer and one.answer == other.answer:
+                    assert times[at][1] > times[behind][0]
+                elif not one.answer:
+                    had_ended = before[at][1] <= before[behind][0]
+                    assert (times[at][1] <= times[behind][0]) is had_ended
+
+
+def test_a_log_that_is_not_by_answer_knows_none() -> None:
+    """A strict policy orders calls by their times alone."""
+    log = Log()
+    for number, start in ((1, 10), (2, 20)):
+        assert log.append(call(number, start, answer=b"answer A"), 7, 0, start, RECEIPT)
+    assert log.groups() == []
+
+
+def test_answers_leave_with_their_calls() -> None:
+    """What is forgotten, removed, or given another answer is in no group. Bytes are told."""
+    calls = [call(number, number * 10, answer=b"answer A") for number in range(1, 4)]
+    log = Log(by_answer=True)
+    for each in calls:
+        add(log, each)
+    plain = Log()
+    for each in calls:
+        add(plain, each)
+    assert log.groups() == [(0, 3)]
+    assert log.size() > plain.size()
+    log.forget(1)
+    assert log.groups() == [(0, 2)]
+    log.remove(1)
+    assert log.groups() == []
+    add(log, calls[2]._replace(answer=b""))
+    assert log.groups() == []
+    twin = Log(by_answer=True)
+    add(log, calls[0])
+    for place in range(len(log)):
+        twin.take(log, place)
+    assert twin.groups() == log.groups() == [(0, 2)]
+
+
 @given(times)
 def test_what_is_appended_overlaps_no_sibling(made: list[tuple[int, int, int]]) -> None:
     """This holds with any number of calls of other parents in between."""
