@@ -254,7 +254,8 @@ class Call:
 
     def fail(self, span_id: bytes) -> None:
         """Marks a piece as failed: a span below it says so."""
-        self.piece(span_id).error = True
+        piece = self.piece(span_id)
+        piece.error, piece.disputed = True, False
         self._made = None
 
     def sink(self, span_id: bytes) -> None:
@@ -342,10 +343,11 @@ class Call:
             call_id = next((p.call_id for p in pieces if p.call_id), "")
             around = next((p.around for p in pieces if p.around is not None), None)
             agent = next((p.agent for p in pieces if p.agent), "")
-            error = any(p.error for p in self._counting(pieces))
+            failed = self._counting(pieces)
+            error = bool(failed)
             control = any(p.control for p in pieces)
             gaps = gaps or any(p.cut for p in pieces)
-            disputed = any(p.disputed for p in pieces)
+            disputed = error and all(p.disputed for p in failed)
             request_id = next((p.request_id for p in self._pieces.values() if p.request_id), "")
             if any(p.evidence is Evidence.EXECUTED for p in pieces):
                 evidence = Evidence.EXECUTED
@@ -375,6 +377,7 @@ class Call:
             gaps,
             doubts,
             (*self.doubts, Cause.CONTRADICTED) if disputed and not error else self.doubts,
+            (*self.doubts, Cause.CONTRADICTED) if disputed else self.doubts,
             self.answer,
         )
         self._made = call

@@ -44,7 +44,7 @@ class CallMerge:
     def place(self, tree: Tree, node: Node, piece: Piece) -> None:
         """Adds a piece: to its span's call, to calls with the same id, or as a call of its own."""
         if node.failed:
-            piece.error = True
+            piece.error, piece.disputed = True, False
         call = node.call
         if call is not None:
             call.add(piece)

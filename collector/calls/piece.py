@@ -114,6 +114,7 @@ class Piece:
         """True if it may have failed or not: what tells it contradicts itself."""
         self.says_ok = False
         """True if its span says that the call went well. Only noted while calls are decided, as is `result`."""
+        """True if it may have failed or not: what tells that it failed is contradicted, or may be a third party's."""
         self.apart = False
         """True once a span above it has settled which call it is part of."""
 
@@ -146,7 +147,7 @@ class Piece:
         if copy.end_ns > self.end_ns:
             self.end_ns, self.error, self.disputed = copy.end_ns, copy.error, copy.disputed
         else:
-            self.error, self.disputed = False, True
+            self.error = self.disputed = True
         return True
 
     def give_up(self) -> None:

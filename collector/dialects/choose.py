@@ -551,8 +551,8 @@ def _fields(dialect: Dialect, place: dict[str, int]) -> Fields:
 
 
 def _result_at(dialect: Dialect, key: str, place: dict[str, int]) -> ResultAt:
-    if key == TYPED_KEY:
-        return ResultAt(place[key], quoted=False, type_at=place.get(TYPE_KEY))
+    if key == TYPED_KEY and TYPE_KEY in place:
+        return ResultAt(place[key], quoted=False, type_at=place[TYPE_KEY])
     return ResultAt(place[key], quoted=dialect.quotes, type_at=None)
 
 

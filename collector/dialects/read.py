@@ -104,7 +104,7 @@ class Reading:
         self.handed = handed
         """Where its span has what the tool returned."""
         self.disputed = disputed
-        """True if its result may say that the call failed, and nothing else does."""
+        """True if only its result says that the call failed, and a third party may have written that."""
         self.version = version
         """The transport's protocol version."""
 
@@ -269,14 +269,14 @@ def _failed(span: Span, plan: Plan, fields: Fields, call_id: str) -> bool:
 
 
 def _answered(span: Span, fields: Fields) -> tuple[bool, bool]:
-    """Whether an MCP server's answer says that the call failed: for certain, or perhaps."""
+    """Whether an MCP server's answer says that the call failed, and whether a third party may have written that."""
     for result in fields.handed:
         at = result.at
         if not _may_fail(span, at) or not of_protocol(value := span.attribute(at)):
             continue
         typed = result.type_at is not None and span.recurring(result.type_at) == _JSON
         certain = result.quoted or typed or type(value) is not str
-        return certain, not certain
+        return True, not certain
     return False, False
 
 

@@ -613,7 +613,7 @@ def test_a_failure_in_a_result_is_certain_unless_a_third_party_may_have_written_
     more = {key: written if each == "@" else each for key, each in attributes.items()}
     made = bench().send(wire.tool("read", scope=scope, attributes=more))
     (call,) = made.judged()
-    assert (call.error, call.doubts) == (doubts is None, doubts or ())
+    assert (call.error, call.doubts) == (True, doubts or ())
     assert made.covered("contradicted") == (doubts is not None)
 
 
