@@ -56,6 +56,7 @@ class Call:
         "_pieces",
         "agent",
         "asked_by",
+        "beside",
         "chained",
         "decided",
         "doubled",
@@ -97,6 +98,8 @@ class Call:
         """True if that span asks for other calls, too."""
         self.chained = b""
         """The span of the call above it, where the two may have been asked for together: see `same_call.are_chained`."""
+        self.beside: bytes | None = None
+        """The parent it is placed under: that of the call above it, where one answer asked for both."""
         self.shared = False
         """True once equal calls of its session are known, which may make it doubtful."""
         self.agent = ""
@@ -248,6 +251,18 @@ class Call:
         if span_id != self.chained:
             self.chained, self._made = span_id, None
 
+    def stand_beside(self, parent: bytes | None) -> None:
+        """Places it under another parent than its span has; None for that one."""
+        if parent != self.beside:
+            self.beside, self._made = parent, None
+
+    @property
+    def parent(self) -> bytes:
+        """The span that it is placed under."""
+        if self.beside is not None:
+            return self.beside
+        return self.outer.parent if self.lifted is None else self.lifted
+
     def doubt(self, doubts: tuple[Cause, ...]) -> None:
         """Sets why it may be no call of its own."""
         self.doubts, self._made = doubts, None
@@ -367,7 +382,7 @@ class Call:
             _end(outer),
             trace_id,
             outer.span_id,
-            outer.parent if self.lifted is None else self.lifted,
+            self.parent,
             call_id or request_id,
             evidence,
             attributes,

@@ -320,10 +320,13 @@ class Correlation:
         """A model's span has come that asks for calls which came before."""
         for like in found:
             for node in like.nodes():
+                if node.call is not None:
+                    node.call.ask(like.answer, several=like.several)
+        for like in found:
+            for node in like.nodes():
                 call = node.call
                 if call is None:
                     continue
-                call.ask(like.answer, several=like.several)
                 outer = node if call.is_one else context.tree.node(call.outer.span_id)
                 self._update(context, call, outer, "")
 
@@ -332,7 +335,11 @@ class Correlation:
         head = outer.above
         if head is None or above is call or not self._requests.by_answer:
             return
-        if call.asked_by or above.asked_by or not are_chained(above.outer, call.outer):
+        if call.asked_by or above.asked_by:
+            siblings = call.together and call.asked_by == above.asked_by
+            call.stand_beside(above.parent if siblings else None)
+            return
+        if not are_chained(above.outer, call.outer):
             return
         call.chain(above.chained or above.outer.span_id)
         if above.chained != call.chained:

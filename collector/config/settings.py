@@ -466,7 +466,7 @@ class Sessions(_Section):
         ),
     ] = "auto"
     group_by_answer: Annotated[
-        bool,
+        Switch,
         Field(
             description="Whether calls that one model answer asks for are a group without an order, even where their spans do not overlap. Policies that are `strict` order them by their times."
         ),

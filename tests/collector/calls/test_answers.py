@@ -171,3 +171,13 @@ def test_a_call_that_another_answer_asked_for_is_no_sibling(wire: Any, bench: An
     inner = _chat(wire, ("c2", "check"), id="inner", parent="pay", start=4.1, end=4.4)
     for order in permutations([*_chain(wire), inner]):
         assert _harms(bench([_spec(TASK)]).send(*order)) == {"shop": 1}
+
+
+def test_a_chained_call_of_the_same_answer_is_a_sibling(wire: Any, bench: Any) -> None:
+    """It stands beside the call above it: a strict policy takes the worse order of the two, too."""
+    chat = _chat(wire, ("c1", "pay"), ("c2", "check"))
+    for order in permutations([*_chain(wire), chat]):
+        found = bench([_spec(TASK), _spec(STRICT)]).send(*order)
+        assert _harms(found) == {"shop": 0, "rules": 1}
+        parents = {each.tool: each.parent_span_id for each in found.judged()}
+        assert parents["check"] == parents["pay"] == parents["look_up"]

@@ -201,6 +201,7 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_SESSIONS_SPAN_ATTRIBUTES_BIND": "team",
         "OFFRAILS_SESSIONS_AGENT_ATTRIBUTES": "my.agent",
         "OFFRAILS_SESSIONS_REQUESTED": "never",
+        "OFFRAILS_SESSIONS_GROUP_BY_ANSWER": "false",
         "OFFRAILS_HISTORY": "complete",
         "OFFRAILS_ADMIN_NAMES": "monitor.example",
         "OFFRAILS_TRACE_URL": "https://traces.example/{trace_id}",
