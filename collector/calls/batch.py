@@ -24,6 +24,7 @@ from collector.dialects.answers import answer_of
 from monitor.aggregate.consistency_sample import digest_of
 from monitor.engine import Monitor
 from monitor.records import Named, Proof, SessionKey, ToolCall, Verdict
+from monitor.visibility.gap import Gap
 
 __all__ = ["Batch", "Failed"]
 
@@ -155,6 +156,14 @@ class Batch:
     def prove(self, key: SessionKey, proof: Proof) -> None:
         """A trace of a session proves that it is new, or does no longer: see `Monitor.prove`."""
         self._verdicts += self.monitor.prove(key, proof)
+
+    def note_gap(self, gap: Gap) -> None:
+        """Calls may be missing: see `Monitor.note_gap`."""
+        self.monitor.note_gap(gap)
+
+    def lift_gap(self, gap: Gap) -> None:
+        """They are not: see `Monitor.lift_gap`."""
+        self.monitor.lift_gap(gap)
 
     def flush(self) -> None:
         """Applies all buffered events in order. An event that fails does not stop the others."""

@@ -84,6 +84,7 @@ class Correlation:
         self._call_merge = CallMerge(self._retract, stats)
         self._mcp_echo = McpEcho()
         self._near_misses = NearMisses(monitor)
+        requests.is_named = self._near_misses.is_named
         self.repeats = Repeats(traces)
         self._reviews: list[Review] = []
         """Calls whose doubts have changed, and that are not updated yet."""
@@ -341,6 +342,8 @@ class Correlation:
             return
         if not are_chained(above.outer, call.outer):
             return
+        if not call.chained:
+            self._coverage.count_call("chained", call)
         call.chain(above.chained or above.outer.span_id)
         if above.chained != call.chained:
             above.chain(call.chained)
@@ -496,6 +499,15 @@ class Correlation:
         if sampled:
             self._coverage.count("sampled_upstream", by)
 
+    def tell_gaps(self) -> None:
+        """Tells the monitor of tools that may be silent, and of those that are known by now."""
+        gaps, self._requests.gaps = self._requests.gaps, []
+        for gap, stands in gaps:
+            if stands:
+                self._batch.note_gap(gap)
+            else:
+                self._batch.lift_gap(gap)
+
     # --- doubles ------------------------------------------------------------------------------------
 
     def _match_mcp(self, context: Context, piece: Piece) -> None:
@@ -532,9 +544,12 @@ class Correlation:
     def _withdraw(self, context: Context, new: ToolCall, *, judged: bool) -> None:
         """A tool span shows that its agent's tools have spans: requests that were judged were doubles."""
         requester = self._ids.requester(context.trace.namespace, new.attributes)
-        for other in self._requests.executed(
+        back = self._requests.executed(
             requester, context.trace, new.tool, new.source, judged=judged
-        ):
+        )
+        if self._requests.gaps:
+            self.tell_gaps()
+        for other in back:
             call = other.call
             known = call.judged
             if known is not None and known.evidence is Evidence.REQUESTED:

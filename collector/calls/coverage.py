@@ -25,6 +25,7 @@ COVERAGE: Final = (
     "arguments_unnamed",
     "arguments_unreadable",
     "call_in_event",
+    "chained",
     "contradicted",
     "control",
     "duplicate",
@@ -56,6 +57,7 @@ COVERAGE: Final = (
 - `arguments_late`: calls that were counted as `arguments_missing`, `_unnamed` or `_unreadable` before a later
   span had their arguments.
 - `call_in_event`: spans with an event that tells of a tool call. Only spans are judged.
+- `chained`: calls that the call above them may have made, or not: see `same_call.are_chained`.
 - `contradicted`, `replayed`, `round_trip`, `told_twice`: calls with this doubt (`monitor.visibility.cause`).
 - `no_session_id`: calls that were judged under the id of their trace. Their session may still become known.
 - `no_dialect`: spans of a web server, a database, or a framework that is not known.

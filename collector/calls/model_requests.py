@@ -1,4 +1,4 @@
-"""Decides which tool calls that models ask for are judged: those of agents whose tools leave no spans.
+"""Decides which tool calls that models ask for are judged: those of tools that leave no spans.
 
 Idea: where tools have spans, a request says nothing new. So the requests of a requester (a service) are *held* until
 it is known whether its tools are silent. They are if a later model's span holds the answer to a request and no tool
@@ -12,12 +12,17 @@ Example: model span 1 asks for move(x=3): held. Model span 2 holds the result of
 has arrived: move(x=3) is judged as a call with the evidence `requested`. Later a span `execute_tool move` arrives:
 the request is retracted and the executed call is judged; from now on requests of this service are only counted.
 
+Where some tools leave spans, others may leave none: one that a person or a browser runs, or the model's provider. So
+silence is learnt for each tool. There, a request for a tool that a spec names and that has no span yet is held, and
+judged once a model was given its result. While it is held, calls of the tool may be missing (`Cause.SILENT_TOOL`).
+
 Beside that, requests without an execution are counted after `OPEN_NS` (`requested_only`).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple
 
@@ -25,6 +30,7 @@ import msgspec
 
 from collector.calls.call import Call
 from collector.calls.duplicates import DuplicateFilter
+from collector.calls.near_misses import folded
 from collector.calls.piece import Piece
 from collector.calls.records import Requester
 from collector.calls.span_tree import Alike, Tree
@@ -34,12 +40,15 @@ from collector.dialects.outputs import (
     OVERSIZED,
     Outputs,
     Requested,
+    answered_ids,
     executed_within,
     goes_on,
     requested,
 )
 from monitor.records import Evidence
 from monitor.tenants import Holdings
+from monitor.visibility.cause import Cause
+from monitor.visibility.gap import EVER, Gap
 from monitor.weights import arguments_bytes
 
 __all__ = [
@@ -66,8 +75,8 @@ HELD_BYTES_MAX: Final = 16 << 20
 JUDGED_MAX: Final = 256
 """Judged requests of one requester that can still be retracted."""
 
-SERVED_MAX: Final = 256
-"""Tools of one requester that have spans of MCP."""
+TOOLS_MAX: Final = 1_024
+"""Tools of one requester that are known to have spans. Requests for further ones are held until they are answered."""
 
 OPEN_MAX: Final = 10_000
 """Requests that wait for their execution."""
@@ -107,7 +116,16 @@ class JudgedRequest(NamedTuple):
 class _Agent:
     """What is known of one requester: whether its tools leave spans."""
 
-    __slots__ = ("bytes", "has_tools", "held", "is_silent", "judged", "served")
+    __slots__ = (
+        "answered",
+        "bytes",
+        "gaps",
+        "has_tools",
+        "held",
+        "is_silent",
+        "judged",
+        "tools",
+    )
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -116,8 +134,12 @@ class _Agent:
         self.is_silent = False
         self.held: deque[RequestPiece] = deque(maxlen=HELD_MAX)
         self.judged: deque[JudgedRequest] = deque(maxlen=JUDGED_MAX)
-        self.served: set[str] = set()
-        """Tools with spans of MCP, which say nothing about the other tools."""
+        self.tools: set[str] = set()
+        """Tools with spans. Those of MCP say nothing about the other tools."""
+        self.answered: deque[str] = deque(maxlen=JUDGED_MAX)
+        """Ids of requests whose results a model was given."""
+        self.gaps: dict[str, Gap] = {}
+        """Tool -> the gap while requests for it are held, beside tools with spans."""
 
 
 class ModelRequests:
@@ -144,6 +166,10 @@ class ModelRequests:
         self._lost: list[tuple[Trace, int]] = []
         self.oversized = 0
         """Requests over a bound that are not counted yet: who counts them sets it to 0."""
+        self.is_named: Callable[[str], bool] = _is_any
+        """True for a tool that a spec names."""
+        self.gaps: list[tuple[Gap, bool]] = []
+        """Gaps that are new, and those that have ended (False); who tells the monitor empties the list."""
         self._bytes = Holdings(AGENTS_MAX)
         """Bytes of what is held, by tenant."""
         self.by_answer = by_answer
@@ -159,7 +185,7 @@ class ModelRequests:
             agent = self._agents[requester] = _Agent()
             if len(self._agents) > AGENTS_MAX:
                 other, gone = self._agents.popitem(last=False)
-                self._weigh(other, gone, 0)
+                self._clear(other, gone)
         else:
             self._agents.move_to_end(requester)
         self._last = requester, agent
@@ -185,14 +211,26 @@ class ModelRequests:
         if trace.has_tools:
             known.has_tools = True
         if known.has_tools and self.mode != "always":
-            # Tool spans tell of the calls: the requests are only noted, to see whether they are executed.
+            # Tool spans tell of the calls: most requests are only noted, to see whether they are executed.
+            ready = self._answered(requester, known, span, outputs) if known.held else []
             found = requested(span, outputs, names_only=True)
             _note_asked(trace, span, found)
+            if any(self._may_be_silent(known, request) for request in found):
+                found = requested(span, outputs)
+            held: list[RequestPiece] = []
             for index, request in enumerate(found):
-                self._is_news(requester, trace, span, request, index, now, judged=False)
+                silent = self._may_be_silent(known, request)
+                if (
+                    self._is_news(requester, trace, span, request, index, now, judged=silent)
+                    and silent
+                ):
+                    piece = _piece(span, request, index, len(found), agent)
+                    held.append(RequestPiece(trace, piece))
             if self.by_answer:
                 self._note_answer(trace, span, found)
-            return []
+            if held:
+                self._hold(requester, known, held)
+            return ready
         ready = self._confirmed(requester, known, span, outputs)
         found = requested(span, outputs)
         _note_asked(trace, span, found)
@@ -200,7 +238,7 @@ class ModelRequests:
             RequestPiece(trace, _piece(span, request, index, len(found), agent))
             for index, request in enumerate(found)
             if self._is_news(requester, trace, span, request, index, now, judged=True)
-            and (request.tool not in known.served or self.mode == "always")
+            and (request.tool not in known.tools or self.mode == "always")
         ]
         if self.by_answer:
             self._note_answer(trace, span, found)
@@ -208,6 +246,52 @@ class ModelRequests:
             return ready + asked
         self._hold(requester, known, asked)
         return ready
+
+    def _may_be_silent(self, known: _Agent, request: Requested) -> bool:
+        """True if nothing tells yet whether a tool leaves spans, beside others that do, and a spec names it."""
+        return (
+            request.tool not in known.tools
+            and request.call_id != ""
+            and request is not OVERSIZED
+            and self.is_named(request.tool)
+        )
+
+    def _answered(
+        self, requester: Requester, known: _Agent, span: Span, outputs: Outputs
+    ) -> list[RequestPiece]:
+        """The held requests whose results a model was given, while no span told of their calls."""
+        ids = answered_ids(span, outputs)
+        ready = [
+            each
+            for each in known.held
+            if each.piece.call_id in ids and not _is_told(each, known.tools)
+        ]
+        for each in ready:
+            known.held.remove(each)
+            known.answered.append(each.piece.call_id)
+        if ready:
+            self._weigh(requester, known, sum(map(_size, known.held)))
+            self._mind_gaps(requester, known)
+        return ready
+
+    def _mind_gaps(self, requester: Requester, known: _Agent) -> None:
+        """While requests for a tool are held beside tools with spans, calls of that tool may be missing."""
+        held: dict[str, int] = {}
+        for each in known.held if known.has_tools else ():
+            tool, start = each.piece.tool, each.piece.start_ns
+            held[tool] = min(start, held.get(tool, start))
+        for tool, gap in list(known.gaps.items()):
+            if held.get(tool, EVER) < gap.since_ns or tool not in held:
+                del known.gaps[tool]
+                self.gaps.append((gap, False))
+        for tool, start in held.items():
+            if tool not in known.gaps:
+                namespace, service = requester
+                gap = Gap(
+                    Cause.SILENT_TOOL, start, EVER, tool, namespace=namespace, service=service
+                )
+                known.gaps[tool] = gap
+                self.gaps.append((gap, True))
 
     @property
     def held_bytes(self) -> int:
@@ -225,6 +309,7 @@ class ModelRequests:
         self.oversized += max(0, len(known.held) + len(asked) - HELD_MAX)
         known.held.extend(asked)
         self._weigh(requester, known, sum(map(_size, known.held)))
+        self._mind_gaps(requester, known)
         while self._bytes.total > HELD_BYTES_MAX:
             if not self._drop_held(
                 self._bytes.gives_way(self._bytes.name(requester.namespace))
@@ -248,6 +333,7 @@ class ModelRequests:
         """Drops all held requests of a requester."""
         known.held.clear()
         self._weigh(requester, known, 0)
+        self._mind_gaps(requester, known)
 
     def _weigh(self, requester: Requester, known: _Agent, size: int) -> None:
         """Updates the bytes of a requester's held requests."""
@@ -311,6 +397,7 @@ class ModelRequests:
         ):
             return []
         known.is_silent = True
+        known.answered.extend(answered_ids(span, outputs))
         ready = list(known.held)
         self._clear(requester, known)
         return ready
@@ -341,42 +428,57 @@ class ModelRequests:
                 self._one_less(known)
             elif trace.tree is not None:
                 _note_early(trace.tree, tool)
-        if source in _PROTOCOL:
-            return self._is_served(requester, tool)
-        if trace.has_tools and self._agent(requester).has_tools:
-            return []  # known already: nothing of it is held or judged
-        trace.has_tools = True
-        back = self._carries(requester)
+        back = self._is_loud(requester, trace, tool, source)
         other = trace.requester
         if other is None or other is requester or other == requester:
             return back
-        return back + self._carries(other)
+        return back + self._is_loud(other, trace, tool, source)
 
-    def _is_served(self, requester: Requester, tool: str) -> list[JudgedRequest]:
-        """Notes a span of MCP: the agent's other tools may be silent nevertheless."""
+    def _is_loud(
+        self, requester: Requester, trace: Trace, tool: str, source: str
+    ) -> list[JudgedRequest]:
+        """Notes that a tool leaves spans."""
         known = self._agent(requester)
-        if tool in known.served or known.has_tools:
+        protocol = source in _PROTOCOL
+        if not protocol:
+            trace.has_tools = True
+        if tool in known.tools and (known.has_tools or protocol):
             return []
-        if len(known.served) < SERVED_MAX:
-            known.served.add(tool)
-        for asked in [each for each in known.held if each.piece.tool == tool]:
-            known.held.remove(asked)
-        if self.mode != "auto":
-            return []
-        back = [each for each in known.judged if each.call.outer.tool == tool]
-        for each in back:
-            known.judged.remove(each)
+        if len(known.tools) < TOOLS_MAX:
+            known.tools.add(tool)
+        first = not known.has_tools and not protocol
+        known.has_tools = known.has_tools or first
+        kept = [each for each in known.held if each.piece.tool != tool]
+        back: list[JudgedRequest] = []
+        if self.mode == "auto":
+            back = [each for each in known.judged if self._is_double(known, each, tool, first)]
+            for judged in back:
+                known.judged.remove(judged)
+        if first:
+            # The other tools may be silent nevertheless: those that were not answered wait again.
+            kept += [
+                RequestPiece(each.trace, each.call.outer)
+                for each in back
+                if each.call.outer.tool not in known.tools
+            ]
+            kept = [
+                each for each in kept if each.piece.call_id and self.is_named(each.piece.tool)
+            ]
+        if len(kept) != len(known.held) or first:
+            known.held = deque(kept, maxlen=HELD_MAX)
+            self._weigh(requester, known, sum(map(_size, known.held)))
+            self._mind_gaps(requester, known)
         return back
 
-    def _carries(self, requester: Requester) -> list[JudgedRequest]:
-        known = self._agent(requester)
-        if known.has_tools:
-            return []
-        known.has_tools = True
-        self._clear(requester, known)
-        back = list(known.judged) if self.mode == "auto" else []
-        known.judged.clear()
-        return back
+    def _is_double(self, known: _Agent, judged: JudgedRequest, tool: str, first: bool) -> bool:
+        """True if a judged request may be told by a span, now that a tool has one.
+
+        With the first span of all, only requests that were answered by their ids still count as made.
+        """
+        outer = judged.call.outer
+        if outer.tool == tool:
+            return True
+        return first and not (outer.call_id in known.answered and self.is_named(outer.tool))
 
     def _await(self, trace: Trace, tool: str, now: int) -> None:
         """Has a request wait for its execution, unless that arrived before."""
@@ -469,6 +571,23 @@ class ModelRequests:
         while self._oldest is not None:
             self._give_up(rest)
         return rest + self._lost
+
+
+def _is_any(_tool: str) -> bool:
+    return True
+
+
+def _is_told(asked: RequestPiece, tools: set[str]) -> bool:
+    """True if a span may tell of a request's call: it has its id, or names its tool in another way."""
+    tree, piece = asked.trace.tree, asked.piece
+    if tree is not None:
+        for alike in tree.alikes():
+            if alike.call_id == piece.call_id and any(
+                node.call is not None and node.call.is_executed for node in alike.nodes()
+            ):
+                return True
+    name = folded(piece.tool)
+    return any(name in folded(each) or folded(each) in name for each in tools if folded(each))
 
 
 def _size(asked: RequestPiece) -> int:

@@ -56,6 +56,10 @@ class NearMisses:
         """Tools of which a spec names arguments."""
         self.specs_changed()
 
+    def is_named(self, tool: str) -> bool:
+        """True if a spec names the tool."""
+        return tool in self._spelt.get(folded(tool), ())
+
     def has_arguments(self, tool: str) -> bool:
         """True if a spec names arguments of the tool."""
         return tool in self._detailed

@@ -70,6 +70,8 @@ class RequestedCalls:
             except Exception as error:  # noqa: BLE001 - the pipeline counts it
                 errors.append(error)
                 self._requests.keep(requester, request)
+        if self._requests.gaps:
+            self._correlation.tell_gaps()
         if self._requests.oversized:
             self._coverage.count_traces("over_bound", [(trace, self._requests.oversized)])
             self._requests.oversized = 0
@@ -87,6 +89,8 @@ class RequestedCalls:
         context = Context(trace, tree, node, now)
         self._correlation.place(context, piece)
         call = node.call
+        if call is not None:
+            call.withdrawn = False
         if call is not None and call.judged is None:
             self._requests.judged(requester, trace, call)
             tree.shared = True

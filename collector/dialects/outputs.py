@@ -23,6 +23,7 @@ __all__ = [
     "OVERSIZED",
     "Outputs",
     "Requested",
+    "answered_ids",
     "executed_within",
     "goes_on",
     "outputs_of",
@@ -149,6 +150,8 @@ _ANSWER_TYPES: Final = frozenset(
     {"tool_call_response", "function_call_output", "tool_result", "tool-result"}
 )
 """The same, as keys and types of messages and their parts."""
+_IDS: Final = ("id", "tool_call_id", "toolCallId", "call_id", "tool_use_id", "toolUseId")
+"""Keys of a result that name its request."""
 _ABOUT_TOOLS: Final = frozenset(
     {
         "config",
@@ -279,6 +282,38 @@ def goes_on(span: Span, outputs: Outputs) -> bool:
     if outputs.answered or any(span.recurring(at) == _TOOL for at in outputs.roles):
         return True
     return any(_holds_answer(span.attribute(at)) for at in outputs.inputs)
+
+
+def answered_ids(span: Span, outputs: Outputs) -> set[str]:
+    """Ids of the requests whose results the model was given, or which its provider executed within the span."""
+    found: set[str] = set()
+    for at in outputs.inputs if outputs.listed is None else (*outputs.inputs, outputs.listed):
+        value = span.attribute(at)
+        if type(value) is str and not value.startswith(("[", "{")):
+            found.add(value)  # an id of its own attribute
+        else:
+            _collect(parsed(value) if type(value) is str else value, found, _DEPTH)
+    return found
+
+
+def _collect(value: Any, found: set[str], depth: int) -> None:
+    """Adds the ids of the results in a value."""
+    if depth <= 0:
+        return
+    if isinstance(value, list):
+        for each in value:
+            _collect(each, found, depth - 1)
+    elif isinstance(value, dict):
+        kind = value.get("type")
+        if (
+            value.get("role") == _TOOL
+            or not _ANSWER_KEYS.isdisjoint(value)
+            or (isinstance(kind, str) and kind in _ANSWER_TYPES)
+        ):
+            found.update(each for key in _IDS if isinstance(each := value.get(key), str))
+        for key, each in value.items():
+            if key not in _ABOUT_TOOLS:
+                _collect(each, found, depth - 1)
 
 
 def _holds_answer(value: Any) -> bool:

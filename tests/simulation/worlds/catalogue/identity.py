@@ -37,7 +37,7 @@ def told_twice(world: World, random: Random) -> None:
         _below_own_worker(world, again, random)
 
 
-@fault("B9", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS, holds=False, shown_by=184_081)
+@fault("B9", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS)
 def replayed(world: World, random: Random) -> None:
     """A durable workflow is replayed: a turn's spans are written once more, with other span ids and later times."""
     _write_again(world, random, same_trace=random.random() < 0.5)
@@ -120,7 +120,7 @@ def ids_by_turn(world: World, random: Random) -> None:
                     _name(span, f"call_{number}")
 
 
-@fault("B9", Stage.SPANS, Hides.ORDER, holds=False, shown_by=662_028)
+@fault("B9", Stage.SPANS, Hides.ORDER)
 def mcp_round_trips(world: World, random: Random) -> None:
     """Tools are on an MCP server (2026-07-28), and have no spans of the framework; some calls take two round trips."""
     _through_mcp(world, random, version="2026-07-28", trips=lambda: random.choice([1, 1, 2]))

@@ -92,8 +92,6 @@ def provisional_then_failed(world: World, random: Random) -> None:
     Hides.NOTHING,
     models=True,
     dialects=WITH_CALL_IDS,
-    holds=False,
-    shown_by=621_243,
 )
 def answer_one_by_one(world: World, random: Random) -> None:
     """The calls that one answer asked for run one after the other, in an order of the threads' own; the ids of the
@@ -136,8 +134,6 @@ def _one_by_one(answer: Answer, random: Random) -> None:
     Hides.NOTHING,
     models=True,
     dialects=WITH_CALL_IDS,
-    holds=False,
-    shown_by=155_988,
 )
 def chained(world: World, random: Random) -> None:
     """The tracer leaves the first parallel tool's span current: the others are written as its children; the model's
@@ -152,8 +148,6 @@ def chained(world: World, random: Random) -> None:
     Hides.UNTOLD,
     models=False,
     dialects=WITH_CALL_IDS,
-    holds=False,
-    shown_by=480_490,
 )
 def chained_without_models(world: World, random: Random) -> None:
     """The same without spans of models: under `strict` it may be taken for a call within a call."""
@@ -194,9 +188,11 @@ def _no_spans_of_tools(world: World) -> None:
     world.unseen |= {call.number for call in world.calls()}
 
 
-@fault("uncertainty.md: overlapping calls", Stage.RUN, Hides.NOTHING)
+@fault("uncertainty.md: overlapping calls", Stage.RUN, Hides.ORDER)
 def calls_within_calls(world: World, random: Random) -> None:
-    """A tool is an agent itself: the next call of the run is made by it, below its span."""
+    """A tool is an agent itself: the next call of the run is made by it, below its span. Without models' spans it
+    may be one that a tracer chains.
+    """
     for conversation in world.conversations:
         for turn in conversation.turns:
             for outer, inner in zip(turn.answers[::2], turn.answers[1::2], strict=False):
