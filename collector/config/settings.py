@@ -462,7 +462,7 @@ class Sessions(_Section):
     requested: Annotated[
         Literal["auto", "always", "never"],
         Field(
-            description="Whether requested calls (calls that a model asked for) are judged. auto: only if the agent's tools leave no spans."
+            description="Whether requested calls (calls that a model asked for) are judged. auto: only those of tools that leave no spans."
         ),
     ] = "auto"
     group_by_answer: Annotated[

@@ -68,7 +68,7 @@ def millisecond_clock(world: World, random: Random) -> None:
         span.start, span.end = int(span.start * 1000) / 1000, int(span.end * 1000) / 1000
 
 
-@fault("uncertainty.md: clocks", Stage.ARRIVAL, Hides.ORDER, holds=False, shown_by=580_450)
+@fault("uncertainty.md: clocks", Stage.ARRIVAL, Hides.ORDER, holds=False, shown_by=580_411)
 def no_times(world: World, random: Random) -> None:
     """Some tool spans come without times."""
     for span in world.tool_spans():

@@ -12,7 +12,7 @@ from tests.simulation.worlds.truth import Answer, Call
 from tests.simulation.worlds.world import World, copy_of
 
 
-@fault("B9", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS, holds=False, shown_by=387_699)
+@fault("B9", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS, holds=False, shown_by=387_708)
 def executed_twice(world: World, random: Random) -> None:
     """Two workers take the same request of a model, and both execute it: equal ids, at the same time, under agents' spans
     of their own.
@@ -84,7 +84,7 @@ def repeats_below_one_call(world: World, random: Random) -> None:
             _executed_after(world, answer, again)
 
 
-@fault("B13d", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS, holds=False, shown_by=556_223)
+@fault("B13d", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS)
 def equal_calls_without_parents(world: World, random: Random) -> None:
     """A call is made three to five times at once, with one call id; the spans have no parents."""
     for span in world.some_tool_spans(random, 1):

@@ -15,13 +15,13 @@ def _fail_some(world: World, random: Random) -> None:
             call.failed = True
 
 
-@fault("B7", Stage.SPANS, Hides.ORDER, models=True, holds=False, shown_by=648_499)
+@fault("B7", Stage.SPANS, Hides.ORDER, models=True, holds=False, shown_by=648_518)
 def client_tool(world: World, random: Random) -> None:
     """One tool leaves no spans (a browser or a person runs it); the model's next request holds its results."""
     _without_spans(world, random)
 
 
-@fault("B7", Stage.SPANS, Hides.ORDER, models=True, holds=False, shown_by=316_719)
+@fault("B7", Stage.SPANS, Hides.ORDER, models=True)
 def client_tool_unanswered(world: World, random: Random) -> None:
     """One tool leaves no spans, and the spans of models show what they asked for, and no results."""
     _without_spans(world, random)
