@@ -9,6 +9,7 @@ import pytest
 
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
+from tests.collector.conftest import BASE, SECOND
 
 TASK = """
 id: shop
@@ -60,14 +61,22 @@ def _run(wire: Any, **more: Any) -> list[Any]:
     ]
 
 
+def _root(wire: Any) -> Any:
+    """The agent's span above all, without which a call may be another conversation's."""
+    return wire.span("run", IN, id="run", start=0, end=9)
+
+
 def _harms(found: Any) -> dict[str, int]:
+    found.monitor.tick(
+        BASE + 3600 * SECOND
+    )  # that a tool leaves spans is news for its sessions
     return {each["spec"]: each["harmful"] for each in found.monitor.judgements()}
 
 
 def test_calls_of_one_answer_have_no_order(wire: Any, bench: Any) -> None:
     """A task takes the best order of them, in whatever order their spans arrive. A strict policy takes their times."""
     for order in permutations(_run(wire)):
-        found = bench([_spec(TASK), _spec(STRICT)]).send(*order)
+        found = bench([_spec(TASK), _spec(STRICT)]).send(*order, _root(wire))
         assert _harms(found) == {"shop": 0, "rules": 1}
         assert [each.answer for each in found.judged()] == [b"", *_answers(wire)]
 
@@ -135,7 +144,7 @@ def _chain(wire: Any, **more: Any) -> list[Any]:
 def test_a_call_below_one_that_it_overlaps_may_be_its_sibling(wire: Any, bench: Any) -> None:
     """Both have ids that a model gave: a task claims no harm of their order; a strict policy takes the parent first."""
     for order in permutations(_chain(wire)):
-        assert _harms(bench([_spec(TASK), _spec(STRICT)]).send(*order)) == {
+        assert _harms(bench([_spec(TASK), _spec(STRICT)]).send(*order, _root(wire))) == {
             "shop": 0,
             "rules": 1,
         }
@@ -177,7 +186,7 @@ def test_a_chained_call_of_the_same_answer_is_a_sibling(wire: Any, bench: Any) -
     """It stands beside the call above it: a strict policy takes the worse order of the two, too."""
     chat = _chat(wire, ("c1", "pay"), ("c2", "check"))
     for order in permutations([*_chain(wire), chat]):
-        found = bench([_spec(TASK), _spec(STRICT)]).send(*order)
+        found = bench([_spec(TASK), _spec(STRICT)]).send(*order, _root(wire))
         assert _harms(found) == {"shop": 0, "rules": 1}
         parents = {each.tool: each.parent_span_id for each in found.judged()}
         assert parents["check"] == parents["pay"] == parents["look_up"]
