@@ -111,10 +111,9 @@ class Piece:
         self.cut = cut
         """True if the sender dropped attributes of the span: arguments may be missing."""
         self.disputed = disputed
-        """True if it may have failed or not: what tells it contradicts itself."""
+        """True if it may have failed or not: what tells that it failed is contradicted, or may be a third party's."""
         self.says_ok = False
         """True if its span says that the call went well. Only noted while calls are decided, as is `result`."""
-        """True if it may have failed or not: what tells that it failed is contradicted, or may be a third party's."""
         self.apart = False
         """True once a span above it has settled which call it is part of."""
 
