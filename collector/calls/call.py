@@ -370,7 +370,7 @@ class Call:
             arguments = around.arguments if arguments is None else arguments
             call_id = call_id or around.call_id
         doubts = (Cause.ORPHAN, *self.doubts) if orphan else self.doubts
-        if disputed and not error:
+        if disputed:
             doubts = (*doubts, Cause.CONTRADICTED)
         call = ToolCall(
             session,
@@ -391,8 +391,6 @@ class Call:
             session_from,
             gaps,
             doubts,
-            (*self.doubts, Cause.CONTRADICTED) if disputed and not error else self.doubts,
-            (*self.doubts, Cause.CONTRADICTED) if disputed else self.doubts,
             self.answer,
         )
         self._made = call

@@ -293,7 +293,7 @@ class Correlation:
             self._observe(context, call, new, switch)
         elif old.session != new.session:
             self._batch.retract(old)
-            self._inventory.record_move(old, source)
+            self._inventory.record_move(old, new.session_from)
             named = None if trace.split else trace.named
             call.judged = None
             if call.shared:

@@ -154,8 +154,11 @@ class Bench:
         return sorted(found, key=lambda call: (call.start_ns, -call.end_ns, call.span_id))
 
     def doubts(self) -> list[tuple[str, tuple[Cause, ...]]]:
-        """Tool and doubts of each of these calls."""
-        return [(call.tool, call.doubts) for call in self.judged()]
+        """Tool and doubts of each of these calls, whatever may come above them."""
+        return [
+            (call.tool, tuple([cause for cause in call.doubts if cause is not Cause.ORPHAN]))
+            for call in self.judged()
+        ]
 
     def covered(self, reason: str) -> int:
         return self.stats.counts.get(("coverage", reason), 0)
