@@ -221,6 +221,7 @@ class Rehearsal:
         self._names = BorrowedNames(names)
         self._accounting = Uncounted(self._names)
         self._call_judge = call_judge.twin(self._accounting, self._names)
+        self._doubts = dict(call_judge.ledger.counts)
         self._walked: dict[Judgement, dict[int, Step]] = {}
         self._possibly: dict[Judgement, dict[int, Step]] = {}
         self._before = [
@@ -228,7 +229,8 @@ class Rehearsal:
         ]
 
     def restore(self) -> None:
-        """Sets the counters of judges back, which the rehearsal has changed."""
+        """Sets the counters of judges and of doubts back, which the rehearsal has changed."""
+        self._call_judge.ledger.counts.update(self._doubts)
         for judge, skewed, left_out in self._before:
             judge.skewed, judge.left_out = skewed, left_out
 

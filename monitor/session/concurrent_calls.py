@@ -98,6 +98,8 @@ class ConcurrentCalls:
         self._flying = flying
         self._parts: dict[int, CallChoices] = {}
         """By the places of calls that are asked about; one that is the same in every state has none."""
+        self._alike: dict[object, Outcomes] = {}
+        """What calls may be, by what they have in common; once all are decided."""
         self._cheaper: dict[int, _Cheaper] = {}
         """The same, where the budget did not suffice."""
         first, spans = next(iter(starts)), spans_of(times)
@@ -170,12 +172,22 @@ class ConcurrentCalls:
         return [each for each in cheaper.all if place in each] if cheaper is not None else ()
 
     def outcomes(self, place: int, *, rises: bool | None) -> Outcomes:
-        """What the call may be among those that go ahead; `rises` is what was found of it before."""
+        """What the call may be, once all are decided; `rises` is what was found of it before."""
         part, cheaper = self._parts.get(place), self._cheaper.get(place)
         if cheaper is not None:
             return cheaper.outcomes(place, rises=rises)
         if part is None:
             return self._alone(place)
+        like = part.likeness(place)
+        key = (id(part), like, rises)
+        known = self._alike.get(key) if like is not None else None
+        if known is None:
+            known = self._alike[key] = self._searched_outcomes(part, place, rises=rises)
+        return known
+
+    def _searched_outcomes(
+        self, part: CallChoices, place: int, *, rises: bool | None
+    ) -> Outcomes:
         token, found = self._tokens[place], part.before(place)
         outcomes = outcomes_at(self._judge, token, [position for position, _ in found])
         if rises:

@@ -26,7 +26,7 @@ from monitor.session.overlap.chains import Chain, Spans
 
 __all__ = ["STEPS_MAX", "AllOrders", "Budget"]
 
-STEPS_MAX: Final = 2_048
+STEPS_MAX: Final = 1_024
 """Steps for one question: some milliseconds."""
 
 _LOOKS: Final = 16

@@ -70,6 +70,8 @@ class CallChoices:
         """No call that is asked about is decided."""
         self._most, self._made = list(self._all), list(self._committed)
         self._dropped: set[int] = set()
+        self._least = -1
+        """What `least` gives; -1 while it is not known."""
 
     @property
     def whole(self) -> bool:
@@ -81,7 +83,10 @@ class CallChoices:
 
     def least(self) -> int:
         """The fewest harms of the calls that are made, and of any that may be."""
-        return self._orders.least(self._most if self._is_amid else self._made, self._most)
+        if self._least < 0:
+            made = self._most if self._is_amid else self._made
+            self._least = self._orders.least(made, self._most)
+        return self._least
 
     def rises(self, place: int) -> bool:
         """True if the least number of harms rises with a call."""
@@ -106,18 +111,25 @@ class CallChoices:
     def make(self, place: int) -> None:
         """The call is made."""
         self._made[self._where[place][0]] += 1
+        self._least = -1
 
     def drop(self, place: int) -> None:
         """The call is not made."""
         if not self._is_amid:
             self._most[self._where[place][0]] -= 1
             self._dropped.add(place)
+            self._least = -1
 
     def restore(self, place: int) -> None:
         """A call that was dropped may be made after all."""
         if not self._is_amid:
             self._most[self._where[place][0]] += 1
             self._dropped.discard(place)
+            self._least = -1
+
+    def likeness(self, place: int) -> tuple[int, bool] | None:
+        """The same for calls that find their session alike; None where each is apart."""
+        return None if self._is_amid else (self._where[place][0], place in self._dropped)
 
     def before(self, place: int) -> list[tuple[Position, int]]:
         """Where the call may find the session, each time with the fewest harms so far."""
