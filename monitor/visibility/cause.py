@@ -77,8 +77,6 @@ class Cause(StrEnum):
     """Several requests to a tool's server that may be one call."""
     CONTRADICTED = "contradicted"
     """Its own spans disagree on whether it failed."""
-    UNCONFIRMED = "unconfirmed"
-    """Its agent asked whether to make it, and nothing says that it did."""
 
 
 class Fact(NamedTuple):
@@ -116,9 +114,6 @@ FACTS: Final[Mapping[Cause, Fact]] = {
     Cause.REPLAYED: Fact(Effect.REPEATED, False, True, False, ""),
     Cause.ROUND_TRIP: Fact(Effect.REPEATED, False, True, False, ""),
     Cause.CONTRADICTED: Fact(Effect.OUTCOME, False, True, False, "a final status"),
-    Cause.UNCONFIRMED: Fact(
-        Effect.REPEATED, False, False, False, "an outcome, or the call's span"
-    ),
 }
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from collector.cli.main import main
+from monitor.visibility.cause import FACTS, Effect
+from monitor.visibility.words import unless_words
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("docs", "dfa_specs", "deploy", "examples", "grafana", "tests")
@@ -261,3 +263,14 @@ def test_anchors_are_those_of_the_web(heading: str, anchor: str, tmp_path: Path)
     page.write_text(f"{heading}\n")
 
     assert anchors(page) == {anchor}
+
+
+def test_each_cause_of_doubt_is_explained() -> None:
+    """docs/uncertainty.md has each cause of the ledger that can occur, and what would make a possible harm none has words."""
+    page = (ROOT / "docs" / "uncertainty.md").read_text()
+    view = (ROOT / "collector" / "api" / "session_view" / "script" / "why.js").read_text()
+    for cause, fact in FACTS.items():
+        assert f"`{cause}`" in page, cause
+        if fact.told and fact.effect is Effect.MISSING:
+            assert "something was missed" not in unless_words((cause,), "then"), cause
+            assert f"  {cause}: " in view, cause

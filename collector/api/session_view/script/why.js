@@ -30,6 +30,7 @@ const UNLESS = {
   refused: () => 'calls are missing whose spans were refused',
   lost: () => 'calls are missing whose spans were lost',
   silent_tool: () => 'a tool was called that leaves no spans',
+  unplaced: () => 'it lacks a call whose conversation is not known',
   doubted_calls: () => 'one of its calls is not what it seems',
 };
 
