@@ -62,7 +62,11 @@ def test_a_label_that_was_asked_for_is_there_from_the_start(serve: Serve) -> Non
 
 def test_invented_tools_agents_and_sessions_of_one_tenant(serve: Serve) -> None:
     """At small bounds a loud tenant evicts and folds only its own sessions and agents."""
-    service = serve(OFFRAILS_HISTORY="complete", OFFRAILS_SESSIONS_MAX="20")
+    service = serve(
+        OFFRAILS_HISTORY="complete",
+        OFFRAILS_SESSIONS_MAX="20",
+        OFFRAILS_METRICS_AGENTS_MAX="50",
+    )
     send(service, "quiet", 0, 2)
     loud = {"gen_ai.tool.name": "tool", "gen_ai.agent.name": "a", "gen_ai.conversation.id": "s"}
     send(service, "loud", 1_000, 2_000, **loud)
@@ -74,4 +78,5 @@ def test_invented_tools_agents_and_sessions_of_one_tenant(serve: Serve) -> None:
 
     assert eventually(found) == ["tool", "tool", "mine10", "mine11"]
     assert service.metric("offrails_sessions_ended_total", cause="evicted") > 1_900
+    assert service.metric("offrails_label_overflow_total", label="agent") > 0
     assert active(service)["quiet"] == 1.0
