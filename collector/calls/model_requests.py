@@ -30,7 +30,6 @@ import msgspec
 
 from collector.calls.call import Call
 from collector.calls.duplicates import DuplicateFilter
-from collector.calls.near_misses import folded
 from collector.calls.piece import Piece
 from collector.calls.records import Requester
 from collector.calls.span_tree import Alike, Tree
@@ -45,6 +44,7 @@ from collector.dialects.outputs import (
     goes_on,
     requested,
 )
+from monitor.alphabet.spelling import folded
 from monitor.records import Evidence
 from monitor.tenants import Holdings
 from monitor.visibility.cause import Cause

@@ -1,41 +1,30 @@
 """Finds near misses: a tool's name spelt otherwise or with a namespace before it, or a number written as something else.
 
-Specs match names and values exactly, so such a call is judged as another one, or not at all. It is counted.
+Specs match names and values exactly. A call with such a name may be the tool's, or another's (`Alphabet.match`), and one with
+such a number is judged as another call. It is counted.
 """
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from monitor.alphabet.pattern import Pattern, number_in
+from monitor.alphabet.spelling import folded, without_namespaces
 from monitor.engine import Monitor
 from monitor.partial import UNREAD
 from monitor.records import ToolCall
 from monitor.session.judge import Judge
 
-__all__ = ["TOOLS_MAX", "NearMisses", "folded"]
+__all__ = ["TOOLS_MAX", "NearMisses"]
 
 TOOLS_MAX: Final = 4_096
 """Names of tools remembered. At the bound, all are forgotten and compared anew."""
 
-_LETTERS: Final = str.maketrans("аԁеһіјӏоԛрѕԝсухαιονρκτ", "adehijloqpswcyxaiovpkt")
-"""Cyrillic and Greek letters -> the Latin letters they look like."""
-
-
-_NAMESPACE: Final = re.compile(r"(.*)(?:[.:/]|__)(?=.)", re.DOTALL)
-"""What stands before a tool's name: `functions.`, `default_api:`, `mcp__bank__`."""
-
-_OF_MODELS: Final = frozenset({"api", "defaultapi", "function", "functions", "tool", "tools"})
+_OF_MODELS: Final = frozenset(
+    {"api", "defaultapi", "function", "functions", "multitooluse", "tool", "tools"}
+)
 """Namespaces that models add to the names of the tools they are given, folded."""
-
-
-def folded(name: str) -> str:
-    """A name as a reader sees it: equal for names that look alike."""
-    plain = unicodedata.normalize("NFKD", name).casefold().translate(_LETTERS)
-    return "".join(each for each in plain if each.isalnum())
 
 
 class NearMisses:
@@ -95,10 +84,8 @@ class NearMisses:
     def _variant(self, call: ToolCall) -> str:
         tool = call.tool
         name, reason = folded(tool), "name_variant"
-        if name not in self._spelt and (found := _NAMESPACE.match(tool)) is not None:
-            name = folded(tool[found.end() :])
-            if folded(found[1]) not in _OF_MODELS:
-                reason = "name_prefixed"
+        if name not in self._spelt:
+            name, reason = self._behind(tool) or (name, reason)
         spelt = self._spelt.get(name) if name else None
         if spelt is None or spelt == {tool}:
             if not name and not tool.strip():
@@ -112,6 +99,15 @@ class NearMisses:
             if tool not in tools and any(folded(each) == name for each in tools):
                 return reason
         return ""
+
+    def _behind(self, tool: str) -> tuple[str, str] | None:
+        """The folded name of a spec's tool that stands behind namespaces, and the reason."""
+        for name, before in without_namespaces(tool):
+            found = folded(name)
+            if found in self._spelt:
+                is_of_models = folded(before) in _OF_MODELS
+                return found, "name_variant" if is_of_models else "name_prefixed"
+        return None
 
     def _odd_number(self, call: ToolCall, names: Iterable[str]) -> str:
         arguments = call.arguments or {}

@@ -4,18 +4,22 @@ A token states which symbols a call may be. Tokens are made once, when the spec 
 session keeps their small integer ids. Invariant: ids 0..S-1 are the symbols. A call that did not fail
 and has one certain reading has its symbol's id.
 
+A name that is nearly that of a tool (`functions.pay`, `Pay`) may be a call of this tool, or of one that the spec does not
+know: its token has the tool's symbols, and is not sure.
+
 Example: `small: {amount: {max: 10}}` and `any: {}` of tool `pay` have ids 0 and 1. `pay` with amount 7 is 0, with
 amount 70 is 1. `pay` without its arguments is a further token with symbols (0, 1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from monitor.alphabet.pattern import Matcher, Pattern
 from monitor.alphabet.readings import NONE, Readings
+from monitor.alphabet.spelling import folded, without_namespaces
 from monitor.partial import Partial
 from monitor.records import Reason
 
@@ -27,11 +31,14 @@ SymbolPatterns = tuple[str, Mapping[str, Pattern] | None]
 """A symbol's tool and its argument patterns: None means any, an empty mapping no arguments."""
 
 TOKENS_MAX: Final = 8_192
-"""Tokens of one spec, without those of failed and doubted calls (six times as many, which 16 bits hold). Beyond
+"""Tokens of one spec, without those of failed, doubted and nearly named calls (six times as many and more, which 16 bits hold). Beyond
 them, calls with partly known arguments share the token of unknown ones."""
 
 WORK_MAX: Final = 500_000
 """Matches of a value against a pattern, to find which symbols a call may be: 0.2 s."""
+
+NAMES_MAX: Final = 4_096
+"""Names that no tool has and that are remembered. At the bound, all are forgotten and compared anew."""
 
 _ABSENT: Final = object()
 
@@ -92,6 +99,15 @@ class _Tool:
     """Candidates that a call with partly known arguments may be -> its token."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """Tools whose names look alike."""
+
+    tools: tuple[str, ...]
+    token: int
+    """Token of a call with a name that is nearly theirs."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Alphabet:
     """Tools and patterns of a spec, compiled. Made by `build`."""
@@ -112,6 +128,10 @@ class Alphabet:
     """Token of a call of a known tool whose arguments match no symbol."""
     _failed: tuple[int, ...]
     """Token of the failed call, by token of the call."""
+    _alike: dict[str, _Alike]
+    """Folded name -> the tools that have it."""
+    _others: dict[str, _Alike | None]
+    """Names that no tool has, as far as they are remembered -> the tools that they are nearly the names of."""
     stride: int
     """The number of tokens without doubt, which come first. Behind them each has its doubted versions."""
 
@@ -129,7 +149,7 @@ class Alphabet:
     def _match_arguments(self, tool: str, arguments: Mapping[str, Any] | None) -> int:
         found = self._by_arguments.get(tool)
         if found is None:
-            return self._unknown_tool
+            return self._match_other(tool, arguments)
         if arguments is None:
             return found.unknown
         if type(arguments) is Partial:
@@ -138,6 +158,30 @@ class Alphabet:
             if candidate.takes(arguments):
                 return candidate.symbol
         return self.mismatch
+
+    def _match_other(self, tool: str, arguments: Mapping[str, Any] | None) -> int:
+        """The token of a call whose name no tool has, as it is spelt."""
+        if tool in self._others:
+            alike = self._others[tool]
+        else:
+            if len(self._others) >= NAMES_MAX:
+                self._others.clear()
+            alike = self._others[tool] = self._nearest(tool)
+        if alike is None:
+            return self._unknown_tool
+        for each in alike.tools:
+            if self.match(each, arguments, failed=False) != self.mismatch:
+                return alike.token
+        return self._unknown_tool
+
+    def _nearest(self, tool: str) -> _Alike | None:
+        found = self._alike.get(folded(tool))
+        if found is None:
+            for name, _ in without_namespaces(tool):
+                found = self._alike.get(folded(name))
+                if found is not None:
+                    break
+        return found
 
     def failed(self, token: int) -> int:
         """The token of a failed call, by that of the call."""
@@ -192,6 +236,7 @@ def build(
             found = by_arguments[tool] = _tool(members, tokens, mismatch, work)
             work = max(0, found.readings.work)
     failed = _add_failed(tokens, failed_calls, open_world=open_world)
+    alike, failed = _add_alike(symbols, tokens, failed, failed_calls, open_world=open_world)
     stride = _add_doubted(tokens)
     return Alphabet(
         symbols=tuple(symbols),
@@ -203,6 +248,8 @@ def build(
         _unknown_tool=unknown_tool,
         mismatch=mismatch,
         _failed=failed,
+        _alike=alike,
+        _others={},
         stride=stride,
     )
 
@@ -280,15 +327,52 @@ def _add_failed(
     tokens: list[Token], failed_calls: FailedCalls, *, open_world: bool
 ) -> tuple[int, ...]:
     """Appends the failed version of each token and returns their ids."""
-    plain = tuple(tokens)
+    return _failed_of(tuple(tokens), 0, tokens, failed_calls, open_world=open_world)
+
+
+def _failed_of(
+    plain: Sequence[Token],
+    first: int,
+    tokens: list[Token],
+    failed_calls: FailedCalls,
+    *,
+    open_world: bool,
+) -> tuple[int, ...]:
+    """Appends the failed versions of some tokens, of which the first has a given id."""
     if failed_calls == "ordinary":
-        return tuple(range(len(plain)))
+        return tuple(range(first, first + len(plain)))
     if failed_calls == "harmful":
         return tuple(_add(tokens, _harmful(token, open_world=open_world)) for token in plain)
     return tuple(
         _add(tokens, replace(token, effect=False)) if token.symbols else index
-        for index, token in enumerate(plain)
+        for index, token in enumerate(plain, first)
     )
+
+
+def _add_alike(
+    symbols: Mapping[str, SymbolPatterns],
+    tokens: list[Token],
+    failed: tuple[int, ...],
+    failed_calls: FailedCalls,
+    *,
+    open_world: bool,
+) -> tuple[dict[str, _Alike], tuple[int, ...]]:
+    """Appends the tokens of calls with names that are nearly those of tools; returns the tools, and all failed versions."""
+    tools: dict[str, dict[str, list[int]]] = {}
+    for tool, members in _by_tool(symbols).items():
+        tools.setdefault(folded(tool), {})[tool] = [symbol for symbol, _ in members]
+    tools.pop("", None)
+    first = len(tokens)
+    alike: dict[str, _Alike] = {}
+    for name, members in tools.items():
+        readings = tuple(sorted(each for found in members.values() for each in found))
+        symbol = readings[0] if len(readings) == 1 else None
+        token = _add(tokens, Token(readings, exact=False, symbol=symbol, sure=False))
+        alike[name] = _Alike(tuple(members), token)
+    added = tokens[first:]
+    before = (*failed, *range(len(failed), first))
+    found = _failed_of(added, first, tokens, failed_calls, open_world=open_world)
+    return alike, (*before, *found)
 
 
 def _add_doubted(tokens: list[Token]) -> int:

@@ -298,3 +298,48 @@ def test_what_cannot_be_read_matters_where_a_pattern_names_it() -> None:
     )
     assert token(made, "pay", None) == Token((0, 1), exact=False, sure=False)
     assert token(made, "pay", Partial({}, {"x"})).reason is Reason.ARGUMENT_MISMATCH
+
+
+@pytest.mark.parametrize(
+    "spelt",
+    [
+        "functions.pay",
+        "default_api:pay",
+        "mcp__bank__pay",
+        "a.b/pay",
+        "PAY",
+        " pay",
+        "pay\u200b",
+    ],
+)
+@pytest.mark.parametrize("failed_calls", ["no_effect", "harmful", "ordinary"])
+def test_a_name_that_is_nearly_a_tools_may_be_that_tool(
+    failed_calls: FailedCalls, spelt: str
+) -> None:
+    """It is any symbol of the tool, or a tool that the spec does not know; neither is certain."""
+    made = alphabet(
+        failed_calls, a=("pay", {"to": "ann"}), b=("pay", {"to": "bob"}), c=("look", None)
+    )
+    assert token(made, spelt, {"to": "bob"}) == Token((0, 1), exact=False, sure=False)
+    failed = token(made, spelt, {"to": "bob"}, failed=True)
+    assert (failed.sure, failed.named) == (False, failed_calls == "harmful")
+
+
+def test_a_name_that_is_nearly_a_tools_and_wrong_arguments_match_nothing() -> None:
+    """Whether it is that tool or another one, the call matches no symbol: that is certain."""
+    made = alphabet(a=("pay", {"to": "ann"}))
+    assert token(made, "functions.pay", {"to": "eve"}).reason is Reason.UNKNOWN_TOOL
+    assert token(made, "functions.pay", {"to": "ann"}).reason is None
+    assert token(made, "functions.repay", {"to": "ann"}).reason is Reason.UNKNOWN_TOOL
+
+
+def test_names_that_look_alike_stay_apart_where_they_are_spelt_right() -> None:
+    """A tool is itself, though another one looks like it; a third spelling may be either."""
+    made = alphabet(a=("pay", None), b=("Pay", None), c=("functions.pay", None))
+    assert [made.match(each, {}, False) for each in ("pay", "Pay", "functions.pay")] == [
+        0,
+        1,
+        2,
+    ]
+    assert token(made, "PAY").symbols == (0, 1)
+    assert token(made, "").reason is Reason.UNKNOWN_TOOL

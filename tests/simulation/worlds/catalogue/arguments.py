@@ -90,7 +90,7 @@ def arguments_under_two_conventions(world: World, random: Random) -> None:
         )
 
 
-@fault("B13d", Stage.SPANS, Hides.ORDER, models=False, holds=False, shown_by=288_467)
+@fault("B13d", Stage.SPANS, Hides.ORDER, models=False)
 def odd_names(world: World, random: Random) -> None:
     """Some tools are named with a prefix, in other letters, or with blanks; the tool that runs is the plain one."""
     for span in _some(world, random):
