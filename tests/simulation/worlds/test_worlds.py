@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from random import Random
+from zlib import crc32
 
 import pytest
 
@@ -60,8 +60,12 @@ def test_two_faults_make_no_harm_certain_and_hide_none(part: int) -> None:
 
 
 def _sampled_pairs() -> list[Faults]:
-    held = [each for each in pairs() if is_held(each)]
-    return Random(1).sample(held, min(PAIRS, len(held)))
+    """The same pairs, whichever others hold."""
+    return sorted((each for each in pairs() if is_held(each)), key=_place)[:PAIRS]
+
+
+def _place(faults: Faults) -> int:
+    return crc32(" ".join(each.name for each in faults).encode())
 
 
 @pytest.mark.long

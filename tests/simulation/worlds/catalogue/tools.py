@@ -57,8 +57,6 @@ def failures_in_results(world: World, random: Random) -> None:
     Stage.EMISSION,
     Hides.ORDER,
     dialects=("pydantic_ai", "openinference"),
-    holds=False,
-    shown_by=835_132,
 )
 def failures_in_odd_results(world: World, random: Random) -> None:
     """The same of frameworks that do not hand MCP's results through: a tool of the user's does."""
