@@ -364,11 +364,11 @@ def _add_alike(
     tools.pop("", None)
     first = len(tokens)
     alike: dict[str, _Alike] = {}
-    for name, members in tools.items():
-        readings = tuple(sorted(each for found in members.values() for each in found))
+    for name, named in tools.items():
+        readings = tuple(sorted(each for found in named.values() for each in found))
         symbol = readings[0] if len(readings) == 1 else None
         token = _add(tokens, Token(readings, exact=False, symbol=symbol, sure=False))
-        alike[name] = _Alike(tuple(members), token)
+        alike[name] = _Alike(tuple(named), token)
     added = tokens[first:]
     before = (*failed, *range(len(failed), first))
     found = _failed_of(added, first, tokens, failed_calls, open_world=open_world)
