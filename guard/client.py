@@ -150,6 +150,7 @@ class Guard(BaseGuard):
         return found
 
     def _ask(self, question: Question) -> _Asked:
+        question = question.named()
         asked = _Asked(len(question.calls))
         try:
             body = question.body()

@@ -108,7 +108,7 @@ class DirectGuard(BaseGuard):
             self._lose("outcomes_lost", problem)
 
     def _decide(self, question: Question) -> list[Decision]:
-        patience = Patience(self.deadline_seconds)
+        question, patience = question.named(), Patience(self.deadline_seconds)
         try:
             answer = self._post(DECIDE, question.body(), patience)
             if answer.status in TOO_MUCH and any(each.arguments for each in question.calls):

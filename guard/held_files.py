@@ -18,6 +18,9 @@ FILES_MAX: Final = 1024
 class HeldFiles:
     """Remembers the decision's id of a call from one process to the next: a small file each.
 
+    Several calls may have one id; the newest is taken first (`Held`). Of two processes that take one, the one that
+    removes the file has it.
+
     Without such a folder of its own it remembers nothing: spans confirm the calls then.
 
     Args:
@@ -38,13 +41,13 @@ class HeldFiles:
             if not self._is_ours():
                 return
             self._make_room()
-            self._file(call).write_text(decision_id)
+            own = hashlib.sha256(decision_id.encode()).hexdigest()[:16]
+            (self._folder / f"{self._name(call)}-{own}").write_text(decision_id)
 
     def take(self, call: str) -> str:
         """The decision's id, which is forgotten then; "" where there is none."""
-        with suppress(OSError):
-            if self._is_ours():
-                file = self._file(call)
+        for file in self._files(call):
+            with suppress(OSError):  # another process was faster
                 found = file.read_text()
                 file.unlink()
                 return found
@@ -52,9 +55,7 @@ class HeldFiles:
 
     def has(self, call: str) -> bool:
         """True where something is remembered of a call, or of a session."""
-        with suppress(OSError):
-            return self._is_ours() and self._file(call).exists()
-        return False
+        return bool(self._files(call))
 
     def is_first(self, what: str) -> bool:
         """True if nobody has asked for this before, as far as is remembered."""
@@ -62,9 +63,20 @@ class HeldFiles:
         self.put(what, "1")
         return not known
 
-    def _file(self, call: str) -> Path:
+    def _name(self, call: str) -> str:
         name = f"{self._scope} {call}".encode(errors="surrogatepass")
-        return self._folder / hashlib.sha256(name).hexdigest()[:32]
+        return hashlib.sha256(name).hexdigest()[:32]
+
+    def _files(self, call: str) -> list[Path]:
+        """What is remembered of a call, the newest first."""
+        with suppress(OSError):
+            if self._is_ours():
+                found = [
+                    (each.stat().st_mtime_ns, each)
+                    for each in self._folder.glob(f"{self._name(call)}-*")
+                ]
+                return [file for _, file in sorted(found, reverse=True)]
+        return []
 
     def _is_ours(self) -> bool:
         return is_ours(str(self._folder))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,9 @@ ROUND_BYTES: Final = 64
 
 NAME_MAX: Final = 1_024
 """Characters of an agent's name and of a call's id; the service refuses longer ones."""
+
+ID_BYTES: Final = 12
+"""Of a question's own id: no two are equal."""
 
 ARGUMENTS_MAX: Final = 1_024
 """Names of arguments; likewise."""
@@ -62,6 +66,12 @@ class Question(NamedTuple):
     calls: Sequence[Call]
     batch: bool
     """A model's parallel calls: they are judged as one group."""
+    id: str = ""
+    """By which a service knows that it is asked once more, and not about another call."""
+
+    def named(self) -> Question:
+        """This question with an id of its own. A model has no part in it: equal calls have equal ids otherwise."""
+        return self._replace(id=os.urandom(ID_BYTES).hex())
 
     def body(self, *, arguments: bool = True) -> bytes:
         """The request.
@@ -73,6 +83,7 @@ class Question(NamedTuple):
             arguments: False leaves those of all calls out.
         """
         fields = {**self.shared._asdict(), "agent": _short(self.shared.agent)}
+        fields["question_id"] = self.id
         commit = b'"commit":%s' % (b"true" if fields.pop("commit") else b"false")
         shared = b",".join(each for each in (_members(fields), commit) if each)
         calls = self._calls(BODY_BYTES_MAX - len(shared) - ROUND_BYTES, arguments=arguments)

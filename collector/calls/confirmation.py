@@ -24,7 +24,7 @@ from typing import Final
 
 from collector.calls.batch import Batch
 from collector.calls.call import Call
-from collector.calls.decided import DecidedCall, DecidedCalls, Met, State
+from collector.calls.decided import UNMADE, DecidedCall, DecidedCalls, Met, State
 from collector.calls.decision_records import DecisionRecords, DeniedCall
 from collector.calls.span_tree import Node
 from collector.calls.trace import Trace
@@ -32,8 +32,6 @@ from collector.telemetry.counters import Stats
 from monitor.records import Evidence, Kind, SessionKey, ToolCall, Verdict
 
 __all__ = ["Confirmation"]
-
-UNMADE = (State.SKIPPED, State.DENIED)
 
 REFUSAL_CHARACTERS: Final = 40
 """Of the words of a refusal, by which a result is known to be one."""
@@ -87,7 +85,7 @@ class Confirmation:
 
     def _meet(self, call: Call, new: ToolCall) -> tuple[DecidedCall, bool] | None:
         """The decided call that a call is; another call that had taken it by its arguments gives way."""
-        found = self.table.meet(call, new)
+        found = self.table.meet(call, new, self._says_refusal)
         if found is not None and found[1] and found[0].met is not None:
             self._give_way(found[0])
         return found
@@ -253,10 +251,8 @@ class Confirmation:
         self, entry: DecidedCall, call: Call, new: ToolCall, *, is_strong: bool
     ) -> bool:
         """True if a span is that of the refused call."""
-        results = [each.result for each in call.pieces.values() if each.result]
-        refused = self._refusal(entry)
-        is_told = bool(results) and all(refused and refused in each for each in results)
-        if not new.error and results and not is_told:
+        is_told = self._says_refusal(entry, call)
+        if not new.error and not is_told and any(each.result for each in call.pieces.values()):
             return False  # it returned something else
         if entry.state is State.SKIPPED:
             says_ok = any(each.says_ok for each in call.pieces.values())
@@ -264,6 +260,12 @@ class Confirmation:
         decided_ns = entry.call.start_ns
         encloses = new.start_ns <= decided_ns <= new.end_ns
         return encloses and (new.error or is_told)
+
+    def _says_refusal(self, entry: DecidedCall, call: Call) -> bool:
+        """True if a call returned nothing but the words of the refusal."""
+        results = [each.result for each in call.pieces.values() if each.result]
+        refused = self._refusal(entry) if results else ""
+        return bool(refused) and all(refused in each for each in results)
 
     def _refusal(self, entry: DecidedCall) -> str:
         """How the words begin that a model reads in place of a result; "" where there are none."""

@@ -8,7 +8,8 @@ If nobody does, it is forgotten. So asking changes no session, no verdict, and n
 Which span is of which decided call (`_rank`), the best first:
 
 1. The span has the id that the client gave for it.
-2. Both have the same call id.
+2. Both have the same call id. Several calls may have one: some servers number calls anew in each turn, or give the
+   tool's name. A refusal's own words, then what is known to have been made and the nearest time tell them apart.
 3. Tool and arguments agree, one of them has no call id, and the decision is near: inside the span's time, or at most
    `confirm_ns` from its start. Of several the nearest counts.
 
@@ -29,7 +30,7 @@ began at 10:00:00.1 and ended at 10:00:04. It is the same call, so from now on t
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple
 
@@ -46,6 +47,7 @@ from monitor.weights import arguments_bytes, text_bytes
 __all__ = [
     "CONFIRM_NS",
     "OUTCOMES",
+    "UNMADE",
     "Asked",
     "DecidedCall",
     "DecidedCalls",
@@ -105,6 +107,10 @@ class Asked(NamedTuple):
     trace_id: bytes
     span_id: bytes
     parent_span_id: bytes
+    question_id: str = ""
+    """The client's own id of its question; the same when it asks once more since it got no answer."""
+    place: int = 0
+    """Among the calls of its question."""
 
 
 class State(StrEnum):
@@ -124,6 +130,10 @@ class State(StrEnum):
     """Nothing confirmed it in time."""
     CONFIRMED = "confirmed"
     """A span has told of it."""
+
+
+UNMADE: Final = (State.SKIPPED, State.DENIED)
+"""States of a call that was not made, as far as is known."""
 
 
 class Beginning(NamedTuple):
@@ -229,10 +239,12 @@ class DecidedCall:
         return freed
 
 
+SaysRefusal = Callable[[DecidedCall, Call], bool]
+
+
 def _texts(asked: Asked) -> int:
-    return sum(
-        text_bytes(each) for each in (asked.session, asked.agent, asked.tool, asked.call_id)
-    )
+    texts = (asked.session, asked.agent, asked.tool, asked.call_id, asked.question_id)
+    return sum(map(text_bytes, texts))
 
 
 SOURCE: Final = FROM_DECISION
@@ -354,27 +366,27 @@ class DecidedCalls:
         found = self.beginnings.pop(key) if take else self.beginnings.get(key)
         return found.proof if found is not None else None
 
-    def asked_before(self, asked: Asked, key: SessionKey) -> DecidedCall | None:
-        """The open or denied call that a client asks about once more, by the ids that it gave.
+    def asked_before(
+        self, asked: Asked, key: SessionKey, sender: str | None
+    ) -> DecidedCall | None:
+        """The open or denied call that a client asks about once more, by its own id of the question.
 
         A client that did not get the answer asks again. Its call must not be judged as one that was made before.
+        No other id says that: two calls may have one call id, which a model's server chooses.
         """
-        if not (asked.call_id or asked.span_id):
+        if not asked.question_id:
             return None
         for entry in self._alike(key, asked.trace_id, asked.tool):
-            known = entry.asked
-            if (
-                entry.state in (State.OPEN, State.DENIED)
-                and (known.call_id, known.span_id, known.trace_id)
-                == (asked.call_id, asked.span_id, asked.trace_id)
-                and known.arguments == asked.arguments
-            ):
+            is_undone = entry.state in (State.OPEN, State.DENIED)
+            if is_undone and entry.asked == asked and entry.sender == sender:
                 return entry
         return None
 
     # --- telemetry --------------------------------------------------------------------------------
 
-    def meet(self, call: Call, told: ToolCall) -> tuple[DecidedCall, bool] | None:
+    def meet(
+        self, call: Call, told: ToolCall, says_refusal: SaysRefusal
+    ) -> tuple[DecidedCall, bool] | None:
         """The decided call that spans tell of, if any, and whether that is certain.
 
         Its state is the caller's to change (`settled`).
@@ -382,11 +394,12 @@ class DecidedCalls:
         Args:
             call: the spans of the call.
             told: what they tell of it.
+            says_refusal: True if a call returned the words of a decision's refusal.
         """
         best: DecidedCall | None = None
         rank: tuple[int, ...] = ()
         for entry in self._alike(told.session, told.trace_id, told.tool):
-            found = self._rank(entry, call, told)
+            found = self._rank(entry, call, told, says_refusal)
             if found is not None and (best is None or found < rank):
                 best, rank = entry, found
         return None if best is None else (best, rank[0] < WEAK)
@@ -401,17 +414,24 @@ class DecidedCalls:
                 found.append(entry)
         return found
 
-    def _rank(self, entry: DecidedCall, call: Call, told: ToolCall) -> tuple[int, ...] | None:
+    def _rank(
+        self, entry: DecidedCall, call: Call, told: ToolCall, says_refusal: SaysRefusal
+    ) -> tuple[int, ...] | None:
         """How well an entry fits: the least fits best; None if it does not. Below `WEAK` it is the call for certain."""
         piece, made = entry.piece, entry.call
         near = _distance(made.start_ns, told)
         later = int(not (entry.known or entry.state is State.OPEN))
+        if entry.state in UNMADE and says_refusal(entry, call):
+            later = -1  # the words are of this decision, whatever call of an equal id was made
         if entry.asked.span_id and entry.asked.span_id in call.pieces:
             return 0, later, 0, near, entry.number
         agrees = all(agree(piece, each) for each in call.pieces.values())
         if made.call_id and told.call_id:
             if made.call_id != told.call_id:
                 return None
+            later |= (
+                entry.known and made.end_ns < told.start_ns
+            )  # its client said that it had ended
             return 1, later, int(not agrees), near, entry.number
         if entry.met is not None or not agrees or near > self.confirm_ns:
             return None
@@ -425,7 +445,7 @@ class DecidedCalls:
             return None
         differs = not piece.has_told(told.arguments)
         # Of equal calls that were refused, the last one is the one that was made after all.
-        unmade = entry.state in (State.SKIPPED, State.DENIED)
+        unmade = entry.state in UNMADE
         skipped = int(entry.state is State.SKIPPED and call.is_returned)
         number = -entry.number if unmade else entry.number
         return WEAK, later, skipped, int(differs), near, number

@@ -139,7 +139,9 @@ class Deciding:
             trace = self._traces.of(namespace, first.trace_id)
         key, source = self._session(first, namespace, trace)
         start_ns = self._time(now, commit=commit)
-        before = [self._table.asked_before(each, key) if commit else None for each in asked]
+        before = [
+            self._table.asked_before(each, key, sender) if commit else None for each in asked
+        ]
         new = [each for each, known in zip(asked, before, strict=True) if known is None]
         calls = [
             self._call(each, place, key, source, resource, trace, start_ns, len(new))

@@ -30,6 +30,9 @@ ARGUMENTS_MAX: Final = 1_024
 ATTRIBUTES_MAX: Final = 64
 """Attributes of one question."""
 
+QUESTION_ID_MAX: Final = 128
+"""Characters of the client's own id of a question."""
+
 VALUE_MAX: Final = 1_024
 """Characters of one attribute, and of a session id."""
 
@@ -87,6 +90,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     attributes: dict[str, str | int | float | bool] = {}
     commit: bool = True
     new_session: bool = False
+    question_id: str = ""
     calls: list[_Call] | UnsetType = UNSET
 
 
@@ -110,6 +114,8 @@ def read_question(body: bytes) -> Question:
         raise BadRequest("expected a session or a trace_id", "session")
     if len(found.session) > VALUE_MAX:
         raise BadRequest(f"expected at most {VALUE_MAX} characters", "session")
+    if len(found.question_id) > QUESTION_ID_MAX:
+        raise BadRequest(f"expected at most {QUESTION_ID_MAX} characters", "question_id")
     trace_id = _id(found.trace_id, TRACE_DIGITS, "trace_id")
     attributes = _attributes(found)
     if found.calls is UNSET:
@@ -118,7 +124,7 @@ def read_question(body: bytes) -> Question:
         one = _Call(
             found.tool, found.arguments, found.call_id, found.span_id, found.parent_span_id
         )
-        calls = [_asked(found, one, trace_id, "")]
+        calls = [_asked(found, one, trace_id, 0, "")]
         return Question(calls, found.commit, False, found.new_session, attributes)
     for name in ("tool", "call_id", "span_id"):
         if getattr(found, name) not in (UNSET, ""):
@@ -128,7 +134,7 @@ def read_question(body: bytes) -> Question:
     if not 1 <= len(found.calls) <= CALLS_MAX:
         raise BadRequest(f"expected 1 to {CALLS_MAX} calls, found {len(found.calls)}", "calls")
     calls = [
-        _asked(found, each, trace_id, f"calls[{place}].")
+        _asked(found, each, trace_id, place, f"calls[{place}].")
         for place, each in enumerate(found.calls)
     ]
     return Question(calls, found.commit, True, found.new_session, attributes)
@@ -181,13 +187,13 @@ def _attributes(found: _Body) -> dict[str, Any]:
     return {**found.attributes, "service.name": found.service}
 
 
-def _asked(found: _Body, call: _Call, trace_id: bytes, where: str) -> Asked:
+def _asked(found: _Body, call: _Call, trace_id: bytes, place: int, where: str) -> Asked:
     if not call.tool:
         raise BadRequest("expected the name of a tool", f"{where}tool")
     for name, text in (("tool", call.tool), ("call_id", call.call_id), ("agent", found.agent)):
         if len(text) > NAME_MAX:
-            place = name if name == "agent" else where + name
-            raise BadRequest(f"expected at most {NAME_MAX} characters", place)
+            path = name if name == "agent" else where + name
+            raise BadRequest(f"expected at most {NAME_MAX} characters", path)
     parent = call.parent_span_id or found.parent_span_id
     span_id = _id(call.span_id, SPAN_DIGITS, f"{where}span_id")
     if span_id and not trace_id:
@@ -201,6 +207,8 @@ def _asked(found: _Body, call: _Call, trace_id: bytes, where: str) -> Asked:
         trace_id,
         span_id,
         _id(parent, SPAN_DIGITS, f"{where}parent_span_id"),
+        found.question_id,
+        place,
     )
 
 

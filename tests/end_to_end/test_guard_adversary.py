@@ -44,7 +44,9 @@ alphabet:
   wipe: {tool: wipe}
   water: {tool: water}
   open_valve: {tool: open_valve}
+  drain: {tool: drain}
 constraints:
+  - at_most: [drain, 1]
   - forbid: wipe
   - precedence: [open_valve, water]
 """
@@ -343,6 +345,54 @@ def test_by_a_guard_in_the_agent(farm: Service) -> None:
     local = LocalGuard(monitor, session="s1", service="farm")
     found = [local.check(tool, each) for tool in TOOLS for each in odd_values().values()]
     assert {each.decision for each in found} == {"deny"}
+
+
+def test_by_equal_ids(farm: Service, runtime: Path) -> None:
+    """A limit of one is one call, though its server gives each call the tool's name as its id: at once, in turn, by hooks."""
+    again: dict[str, Any] = {
+        "call_id": "drain",
+        "trace_id": "0af7651916cd43dd8448eb211c80319c",
+    }
+
+    async def at_once(guard: Guard) -> list[str]:
+        found = await asyncio.gather(*(guard.acheck("drain", {}, **again) for _ in range(5)))
+        return sorted(each.decision for each in found)
+
+    def in_turn(guard: Guard) -> list[str]:
+        found = []
+        for _ in range(3):
+            decision = guard.check("drain", {}, **again)
+            found.append(decision.decision)
+            guard.outcome(decision.decision_id, "ran" if decision.allowed else "skipped")
+        return found
+
+    with guard_of(farm, "batch") as guard:
+        found = guard.check_all([Call("drain", {}, "drain")] * 3)
+        assert [each.decision for each in found] == ["allow", "deny", "deny"]
+    with guard_of(farm, "at once") as guard:
+        assert asyncio.run(at_once(guard)) == ["allow", "deny", "deny", "deny", "deny"]
+    with guard_of(farm, "in turn") as guard:
+        assert in_turn(guard) == ["allow", "deny", "deny"]
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
+    program = [sys.executable, "-m", "collector", "hook", "claude-code", *options(farm)]
+    hooks = [
+        subprocess.run(program, cwd=ROOT, env=environment, input=event("drain").encode(), capture_output=True, check=False)
+        for _ in range(2)
+    ]  # fmt: skip
+    assert [each.returncode for each in hooks] == [0, 2]
+
+
+def test_by_equal_ids_of_messages(farm: Service, tmp_path: Path) -> None:
+    """A client that numbers all its requests alike gets one call through, singly and in a batch."""
+    for number, text in enumerate([call("drain"), f"[{call('drain')},{call('drain')}]"]):
+        notes = tmp_path / f"notes{number}"
+        command = options(farm, "--session", f"s{number}")
+        done = subprocess.run(
+            [sys.executable, "-m", "collector", "mcp-proxy", *command, "--", sys.executable, "-c", STDIO, notes],
+            cwd=ROOT, input=f"{text}\n".encode() * 3, capture_output=True, check=False, timeout=100,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert notes.read_bytes().count(b"drain") == (1, 0)[number]
 
 
 def test_by_hundreds_of_calls_at_once(farm: Service) -> None:

@@ -49,7 +49,9 @@ def test_an_allowed_call(double: Double, make: Make, form: Callable[[Guard], Che
 
     assert (decision.allowed, decision.decision, decision.message) == (True, "allow", "")
     assert decision.decision_id
-    assert double.asked() == {
+    asked = double.asked()
+    assert len(asked.pop("question_id")) == 24
+    assert asked == {
         "session": "s1",
         "agent": "rover",
         "service": "farm",
@@ -135,7 +137,28 @@ def test_arguments_that_the_service_cannot_read_are_unknown(double: Double, make
     double.mode = "arguments_unreadable"
 
     assert make().check("water", {"field": 3}).decision == "deny"
-    assert [double.asked().get("arguments") for _ in range(2)] == [{"field": 3}, None]
+    asked = [double.asked() for _ in range(2)]
+    assert [each.get("arguments") for each in asked] == [{"field": 3}, None]
+    assert asked[0]["question_id"] == asked[1]["question_id"]  # it is the same check
+
+
+@both
+def test_each_check_is_a_question_of_its_own(
+    make: Make, double: Double, form: Callable[[Guard], Check]
+) -> None:
+    """Two checks with one call id are two calls, also in a forked process: their questions have two ids."""
+    guard = make()
+    for _ in range(2):
+        form(guard)("scan", {}, call_id="scan", trace_id="a" * 32, span_id="b" * 16)
+    guard.check_all([Call("scan", {}, "scan"), Call("scan", {}, "scan")])
+    child = os.fork()
+    if child == 0:
+        guard.check("scan", {}, call_id="scan")
+        os._exit(0)
+    os.waitpid(child, 0)
+    guard.check("scan", {}, call_id="scan")
+
+    assert len({double.asked()["question_id"] for _ in range(5)}) == 5
 
 
 def test_a_tool_name_that_is_no_text_is_asked_for(double: Double, make: Make) -> None:

@@ -54,6 +54,8 @@ class Client:
         call_id: str = "",
         trace: str = "",
         span: str = "",
+        question: str = "",
+        sender: str | None = None,
         commit: bool = True,
     ) -> list[Made]:
         asked = [
@@ -66,10 +68,12 @@ class Client:
                 bytes.fromhex(hex_id(trace, 16)),
                 bytes.fromhex(hex_id(span, 8)),
                 b"",
+                question,
+                place,
             )
-            for tool in tools
+            for place, tool in enumerate(tools)
         ]
-        return self.pipeline.decide(asked, self.resource, None, ns(at), commit=commit)
+        return self.pipeline.decide(asked, self.resource, sender, ns(at), commit=commit)
 
     def one(self, tool: str, **more: Any) -> str:
         """Asks about one call; returns what its client is to do."""
@@ -180,14 +184,57 @@ def test_advice_lets_a_call_go_ahead() -> None:
 
 
 def test_a_question_that_is_repeated_gets_its_answer_again() -> None:
-    """A client that gave ids and asks once more does not have its call judged as a second one."""
+    """A client that asks once more, by its own id of the question, does not have its call judged as a second one."""
     client = Client(enforce="block")
-    first = client.ask("approve", at=1, call_id="c1")
-    again = client.ask("approve", at=2, call_id="c1")
+    for tool in ("approve", "pay"):  # one is allowed, and one is denied
+        first = client.ask(tool, at=1, question=tool)
 
-    assert again == first
-    assert len(client.pipeline.decided) == 1
-    assert client.ask("approve", at=3)[0].number != first[0].number
+        assert client.ask(tool, at=2, question=tool) == first
+    assert len(client.pipeline.decided) == 2
+    assert client.ask("approve", at=3, question="another")[0].number == 3
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        {"call_id": "c1", "trace": "trace", "span": "own"},
+        {"call_id": "c1", "trace": "trace", "span": "own", "question": "q2"},
+        {"call_id": "c2", "trace": "trace", "span": "own", "question": "q1"},
+        {"call_id": "c1", "trace": "trace", "span": "own", "question": "q1", "arguments": {"n": 1}},
+        {"call_id": "c1", "trace": "trace", "span": "own", "question": "q1", "sender": "b"},
+        {"call_id": "c1", "trace": "trace", "span": "own", "question": "q1", "session": "s2"},
+    ],
+)  # fmt: skip
+def test_equal_ids_are_no_repetition(again: dict[str, Any]) -> None:
+    """A model's server may give two calls one id: only the client's own id of the same question has its answer again."""
+    client = Client(enforce="block")
+    (first,) = client.ask(
+        "approve", at=1, call_id="c1", trace="trace", span="own", question="q1"
+    )
+    (second,) = client.ask("approve", at=2, **again)
+
+    assert (first.answer.value, second.number) == ("allow", 2)
+    if "session" not in again:
+        found = second.decision.specs[0]
+        assert (second.answer.value, found.until) == ("deny", "calls_in_flight")
+
+
+def test_a_question_that_has_an_outcome_is_not_repeated() -> None:
+    """A client that uses an id of a question for a second call gets no second leave by it."""
+    client = Client(enforce="block")
+    (first,) = client.ask("approve", at=1, question="q1")
+    client.tell(first, "ran", at=2)
+
+    assert client.one("approve", at=3, question="q1") == "deny"
+
+
+def test_equal_calls_of_one_question_are_repeated_one_by_one() -> None:
+    """Asked once more, each of two equal calls has its own answer: the one that did not fit is denied again."""
+    client = Client(enforce="block")
+    first = client.ask("approve", "approve", at=1, call_id="c1", question="q1")
+
+    assert [each.answer.value for each in first] == ["allow", "deny"]
+    assert client.ask("approve", "approve", at=2, call_id="c1", question="q1") == first
 
 
 def test_parallel_calls_are_one_group() -> None:
@@ -272,6 +319,85 @@ def test_parallel_identical_calls_meet_one_span_each(wire: Any) -> None:
 
     assert client.steps() == [("look", "executed", "self_loop")] * 3
     assert client.count("decisions_unconfirmed") == 0
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("outcomes", [(), ("ran",), ("ran", "ran")])
+def test_calls_with_one_call_id_meet_one_span_each(
+    wire: Any, order: tuple[int, int], outcomes: tuple[str, ...]
+) -> None:
+    """Two calls one after the other under one id: each span confirms its own, whichever comes first."""
+    client = Client()
+    made = [client.ask("look", at=at, trace="trace", call_id="c")[0] for at in (1.1, 2.1)]
+    for each, outcome, at in zip(made, outcomes, (1.5, 2.5), strict=False):
+        assert client.tell(each, outcome, at=at) is True
+    spans = [
+        wire.tool("look", id=f"l{n}", call_id="c", arguments={}, start=n, end=n + 0.4, attributes=NAMED)
+        for n in (1, 2)
+    ]  # fmt: skip
+    for place in order:
+        client.bench.send(spans[place], now=3)
+    client.tick(100)
+
+    assert [step["start_ns"] for step in client.bench.steps()] == [ns(1), ns(2)]
+    assert client.count("decisions_unconfirmed") == 0
+
+
+@pytest.mark.parametrize(
+    ("order", "says", "ran"),
+    [
+        ((0, 1), "text", True),
+        ((1, 0), "text", True),
+        ((0, 1), "text", False),
+        ((1, 0), "text", False),
+        ((0, 1), "error", True),
+        ((1, 0), "error", True),
+        (
+            (0, 1),
+            "error",
+            False,
+        ),  # if it came first, it could as well be that of the allowed call
+    ],
+)
+def test_a_refused_calls_span_is_not_that_of_an_allowed_call_with_its_id(
+    wire: Any, order: tuple[int, int], says: str, ran: bool
+) -> None:
+    """`approve` is allowed and made; one more under its id is refused: its span is hidden, the first one's is judged."""
+    client = Client(enforce="block")
+    ids: dict[str, Any] = {"trace": "trace", "call_id": "c"}
+    (first,) = client.ask("approve", at=1.1, **ids)
+    if ran:
+        client.tell(first, "ran", at=1.8)
+    (second,) = client.ask("approve", at=2.1, **ids)
+    assert (first.answer.value, second.answer.value) == ("allow", "deny")
+    client.tell(second, "skipped", at=2.2)
+    message = client.bench.monitor.explain("approve", second.decision)
+    refused = {"status": 2} if says == "error" else {"attributes": {**NAMED, RESULT: message}}
+    done = {"attributes": {**NAMED, RESULT: "approved"}}
+    spans = [
+        wire.tool("approve", **{"call_id": "c", "arguments": {}, "attributes": NAMED, **more})
+        for more in (
+            {"id": "a1", "start": 1, "end": 1.7, **done},
+            {"id": "a2", "start": 2, "end": 2.3, **refused},
+        )
+    ]
+    for place in order:
+        client.bench.send(spans[place], now=3)
+    client.tick(100)
+
+    assert [step["start_ns"] for step in client.bench.steps()] == [ns(1)]
+    (kept,) = client.pipeline.decision_records.of(SessionKey("", "s1"))
+    assert (kept.number, kept.hidden) == (second.number, (spans[1].span_id,))
+    assert client.count("decisions_overruled") == 0
+
+
+def test_outcomes_of_calls_with_one_call_id_are_apart() -> None:
+    """A decision's id names its call: two that ran are two steps, whatever id the model gave."""
+    client = Client()
+    made = [client.ask("look", at=at, call_id="c")[0] for at in (1, 2)]
+
+    assert [client.tell(each, "ran", at=3) for each in made] == [True, True]
+    assert client.steps() == [("look", "executed", "self_loop")] * 2
 
 
 def test_other_arguments_are_another_call(wire: Any) -> None:

@@ -41,6 +41,7 @@ def test_a_question_is_read_with_all_its_fields() -> None:
         tool="pay",
         arguments={"amount": 5},
         call_id="c1",
+        question_id="q1",
         trace_id=TRACE,
         span_id=SPAN,
         parent_span_id=SPAN,
@@ -50,6 +51,7 @@ def test_a_question_is_read_with_all_its_fields() -> None:
 
     assert (call.session, call.agent, call.tool, call.call_id) == ("s1", "rover", "pay", "c1")
     assert call.arguments == {"amount": 5}
+    assert (call.question_id, call.place) == ("q1", 0)
     assert (call.trace_id.hex(), call.span_id.hex(), call.parent_span_id.hex()) == (
         TRACE,
         SPAN,
@@ -75,10 +77,12 @@ def test_a_batch_shares_what_stands_beside_its_calls() -> None:
         trace_id=TRACE,
         parent_span_id=SPAN,
         commit=False,
+        question_id="q1",
         calls=[{"tool": "one"}, {"tool": "two", "call_id": "c", "parent_span_id": other}],
     )
 
     assert [each.tool for each in found.calls] == ["one", "two"]
+    assert [(each.question_id, each.place) for each in found.calls] == [("q1", 0), ("q1", 1)]
     assert {each.session for each in found.calls} == {"s"}
     assert [each.parent_span_id.hex() for each in found.calls] == [SPAN, other]
     assert (found.commit, found.is_batch) == (False, True)
@@ -120,6 +124,8 @@ FAULTS: list[tuple[Any, str, str]] = [
         "expected 16 hexadecimal digits",
     ),
     ({"session": "s" * 1_025, "tool": "t"}, "session", "at most 1024 characters"),
+    ({"session": "s", "tool": "t", "question_id": "q" * 129}, "question_id", "at most 128"),
+    ({"session": "s", "tool": "t", "question_id": 1}, "question_id", "expected `str`"),
     ({"session": "s", "tool": "t" * 10_000}, "tool", "expected at most"),
     ({"session": "s", "tool": "t", "attributes": {"a": []}}, "attributes[...]", "expected"),
     (
