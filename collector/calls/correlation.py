@@ -26,11 +26,11 @@ from collector.calls.model_requests import ModelRequests
 from collector.calls.near_misses import NearMisses
 from collector.calls.piece import SERVER, Piece
 from collector.calls.repeats import Repeats, Review
-from collector.calls.same_call import are_chained
+from collector.calls.same_call import are_chained, is_told_again
 from collector.calls.seen_agents import Inventory
 from collector.calls.session_ids import SessionIds
 from collector.calls.sessions import Sessions
-from collector.calls.span_tree import Alike, Node
+from collector.calls.span_tree import Alike, Node, Tree
 from collector.calls.trace import NEVER, Trace
 from collector.calls.trace_store import Traces
 from collector.dialects.names import PREFIX
@@ -38,6 +38,7 @@ from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
 from monitor.partial import Partial
 from monitor.records import FROM_TRACE, Evidence, SessionKey, ToolCall
+from monitor.visibility.cause import Cause
 
 __all__ = ["Correlation"]
 
@@ -363,6 +364,26 @@ class Correlation:
             trace, tree, node, call = self._reviews.pop()
             if call.judged is not None:
                 self._update(Context(trace, tree, node, now), call, node, "")
+
+    def doubt_again(
+        self, trace: Trace, tree: Tree, first_id: bytes, again_id: bytes, now: int
+    ) -> None:
+        """Two spans came under the same ids, with other starts: the later one may be the same call, told again.
+
+        Calls with ids of their own are compared by these (`repeats`).
+        """
+        first, again = tree.node(first_id), tree.node(again_id)
+        one = first.call if first is not None else None
+        other = again.call if again is not None else None
+        if one is None or other is None or one is other:
+            return
+        earlier, later = one.piece(first_id), other.piece(again_id)
+        if not is_told_again(earlier, later):
+            return
+        call, node = (other, again) if earlier.start_ns < later.start_ns else (one, first)
+        if node is not None and not (call.doubts or call.call_id):
+            call.doubt((Cause.REPLAYED,))
+            self._update(Context(trace, tree, node, now), call, node, "")
 
     def moved(self, now: int) -> None:
         """Traces went to sessions, in which equal calls may be."""

@@ -709,11 +709,15 @@ class Pipeline:
     ) -> None:
         """Another call under ids that are known: it is judged under an id of its own, and counted."""
         own = self._apart(span, reading, evidence)
-        key = self._duplicate_key(self._session_ids.owner(span.resource), own)
+        owner = self._session_ids.owner(span.resource)
+        key = self._duplicate_key(owner, own)
         known = key in self._duplicates or key + b"p" in self._duplicates
         if not known and not self._is_counted(key, "id_reused"):
             self._coverage.count_call("id_reused", call)
         self._take(own, plan, reading, evidence, now)
+        trace = self._traces.of(owner.namespace, own.trace_id)
+        if trace.tree is not None:
+            self._correlation.doubt_again(trace, trace.tree, span.span_id, own.span_id, now)
 
     def _apart(self, span: Span, reading: Reading, evidence: Evidence) -> Span:
         """The span under an id of its own: the same for its copies, and for its end if it is pending."""

@@ -26,6 +26,7 @@ __all__ = [
     "is_again",
     "is_another",
     "is_lone",
+    "is_told_again",
     "is_unnamed",
     "overlaps",
     "same_call",
@@ -146,6 +147,11 @@ def is_another(known: Piece, piece: Piece) -> bool:
     return (
         known.tool != piece.tool or known.start_ns != piece.start_ns or not agree(known, piece)
     )
+
+
+def is_told_again(one: Piece, other: Piece) -> bool:
+    """True if two spans that came under the same ids may be one call, exported twice with other starts."""
+    return one.tool == other.tool and one.start_ns != other.start_ns and agree(one, other)
 
 
 def agree(one: Piece, other: Piece) -> bool:

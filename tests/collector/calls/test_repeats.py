@@ -300,3 +300,28 @@ def test_what_is_remembered_has_a_bound(
     ]
     assert max(rows) <= LIKE_MAX * 49
     assert CALLS_MAX > 8
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_span_that_comes_again_with_another_start_may_be_the_same_call(
+    wire: Any, bench: Any, failed: bool
+) -> None:
+    """An evicted workflow exports a running call, and the same ids again, begun anew: the later one is in doubt."""
+    early = _pay(wire, "a", 1, 2, call_id="")
+    late = _pay(wire, "a", 3, 4, call_id="", status=2 if failed else 0)
+    for order in ((early, late), (late, early), (early, late, early)):
+        made = bench().send(*order)
+        steps = sorted(made.steps(), key=lambda each: each["start_ns"])
+        assert len(steps) == 2
+        assert made.covered("id_reused") == 1
+        assert made.covered("replayed") == 1
+
+
+def test_a_span_that_comes_again_with_other_arguments_is_a_call_for_certain(
+    wire: Any, bench: Any
+) -> None:
+    """Ids that were seen hide no call: other arguments are no copy's."""
+    early = _pay(wire, "a", 1, 2, call_id="")
+    other = _pay(wire, "a", 3, 4, call_id="", arguments={"amount": 9})
+    made = bench().send(early, other)
+    assert (len(made.steps()), made.covered("replayed")) == (2, 0)

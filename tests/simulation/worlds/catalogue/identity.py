@@ -227,7 +227,7 @@ def told_in_two_traces(world: World, random: Random) -> None:
         world.spans.append(own)
 
 
-@fault("temporal sdk-java#3089", Stage.SPANS, Hides.ORDER, holds=False, shown_by=473_271)
+@fault("temporal sdk-java#3089", Stage.SPANS, Hides.ORDER)
 def told_again_with_a_later_start(world: World, random: Random) -> None:
     """A workflow is evicted while a call runs: its span is exported, and again under the same ids at its end, begun anew."""
     for span in world.some_tool_spans(random, 2):
