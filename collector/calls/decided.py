@@ -429,9 +429,8 @@ class DecidedCalls:
         if made.call_id and told.call_id:
             if made.call_id != told.call_id:
                 return None
-            later |= (
-                entry.known and made.end_ns < told.start_ns
-            )  # its client said that it had ended
+            # What its client said had ended did not begin after that.
+            later |= int(entry.known and made.end_ns < told.start_ns)
             return 1, later, int(not agrees), near, entry.number
         if entry.met is not None or not agrees or near > self.confirm_ns:
             return None
