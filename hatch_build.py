@@ -31,7 +31,7 @@ NEEDS = ["mypy==2.4.1", "setuptools>=80"]
 TRAINING = "tests/bench/training.py"
 
 COMPILED = {
-    "collector/calls": "agent_changes batch beginnings call confirmation context correlation coverage decided deciding decision_records duplicates freed in_process_mcp merge model_requests near_misses piece pipeline requested_calls same_call seen_agents session_claim session_ids sessions settled_trace span_tree trace trace_store",
+    "collector/calls": "agent_changes batch beginnings call confirmation context correlation coverage decided deciding decision_records duplicates freed in_process_mcp merge model_requests near_misses orphans piece pipeline repeats requested_calls same_call seen_agents session_claim session_ids sessions settled_trace span_tree trace trace_store unplaced",
     "collector/decide": "endpoint",
     "collector/decode": "memo native_readers shapes sizes span",
     "collector/decode/json": "fields otlp_json values",
@@ -48,13 +48,14 @@ COMPILED = {
     "monitor/aggregate": "consistency_sample drift histogram top_k totals",
     "monitor/alphabet": "match pattern",
     "monitor/automaton": "dfa paths position",
-    "monitor/judging": "accounting deadline_timer decide_calls due_queue judge_calls reference_alarms sender_clocks",
+    "monitor/judging": "accounting deadline_timer decide_calls due_queue going_ahead judge_calls reference_alarms sender_clocks",
     "monitor/reference": "comparison",
     "monitor/scores": "consistency refine running",
-    "monitor/session": "checkpoint compensation dropped_sessions episode_scores episodes fold_log judge judgement obstacles possible_outcomes replay resume_points run session session_verdicts spec_binding step_marks table timing tool_names",
-    "monitor/session/log": "call_ids log rows",
+    "monitor/session": "checkpoint compensation concurrent_calls dropped_sessions episode_scores episodes fold_log judge judgement obstacles possible_outcomes replay resume_points run session session_verdicts spec_binding step_marks table timing tool_names",
+    "monitor/session/log": "answers call_ids log rows",
     "monitor/session/overlap": "chain_merges chains order",
     "monitor/spec": "constraints spec",
+    "monitor/visibility": "cause gap ledger sight",
 }
 """Folder -> modules."""
 
