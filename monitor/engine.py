@@ -334,14 +334,16 @@ class Monitor:
         if session.name(named):
             self._accounting.relabel(session)
 
-    def _join(self, session: Session, call: ToolCall) -> None:
+    def _join(self, session: Session, call: ToolCall, known: tuple[Cause, ...] = ()) -> None:
         """The session was joined in the middle, where a call shows it."""
         if call.gaps:
             self._news += self._call_judge.doubt(session, Cause.SAMPLED)
         if call.start_ns < self.started_ns:
             self._news += self._call_judge.doubt(session, Cause.SEEN_BEFORE)
         for cause in call.doubts:
-            self._call_judge.ledger.counts[cause] += 1
+            if cause not in known:
+                self._call_judge.ledger.counts[cause] += 1
+                session.miss(cause)
 
     def _open(self, call: ToolCall, now: int) -> Session:
         session = Session(call.session, call, now)
@@ -673,7 +675,7 @@ class Monitor:
             old = clocks.corrected(old, now)
         session.see_again(old, call)
         self._name(session, call, named)
-        self._join(session, call)
+        self._join(session, call, old.doubts)
         verdicts = self._call_judge.amend(session, old, call, now)
         verdicts += self._prove(session, None)
         verdicts += self._call_judge.rebind(session, now)

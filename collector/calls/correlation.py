@@ -443,7 +443,7 @@ class Correlation:
         if near:
             self._coverage.count_call(near, call)
         for cause in new.doubts:
-            self._coverage.count_call(cause, call)
+            self._coverage.count(cause)  # in its session the monitor does
         if new.evidence is not Evidence.REQUESTED:
             self._withdraw(context, new, judged=False)
 

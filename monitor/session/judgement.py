@@ -104,6 +104,7 @@ class Judgement:
     __slots__ = (
         "_doubts",
         "_held_back",
+        "_is_stale",
         "_resume_points",
         "_rival",
         "_suspected",
@@ -151,6 +152,8 @@ class Judgement:
         self.sight = sight
         """Where calls may be missing. `see` sets it."""
         self.log = Log(by_answer=not judge.strict)
+        self._is_stale = False
+        """True if the wide reading allows for a doubt that has ended."""
         self._held_back = -1
         """The first place to be stepped again once `catch_up` is called; -1 while each call is judged at once."""
         self._doubts = 0
@@ -276,10 +279,14 @@ class Judgement:
             return None
         if at <= sight.since_ns or now <= sight.received_ns:
             return None
-        if plain != token and rival is None:
+        if plain != token and rival is None and self.head.is_harmed(judge, plain):
             return None
         if not self.log.append(call, tool, token, at, now):
             return None
+        if plain != token and rival is None:
+            # Up to here both readings are one.
+            rival = self._rival = self.head.copy()
+            rival.exact, self._resume_points = False, None
         if rival is None:
             code = self.head.step(judge, plain)
         else:
@@ -361,7 +368,7 @@ class Judgement:
     def copy(self) -> Judgement:
         """The same judgement, to be changed apart from now on. It is in no sums and in no sample."""
         twin = Judgement(self.judge, self.part, self.sight)
-        twin._doubts = self._doubts
+        twin._doubts, twin._is_stale = self._doubts, self._is_stale
         twin.suspicious, twin._swapped = self.suspicious, self._swapped
         twin.counted, twin.late = self.counted, self.late
         twin.log, twin.head = self.log.copy(), self.head.copy()
@@ -409,6 +416,8 @@ class Judgement:
         `receipt` is that of the step from now on; None: it stays as it was.
         """
         log = self.log
+        if receipt is None and self._ends_doubt(place, call, tool, token, at):
+            return []
         mark = log.mark(place)
         if receipt is None:
             receipt = log.receipt(place)
@@ -420,6 +429,28 @@ class Judgement:
         log.set_mark(placed.place, mark)
         self.judge.skewed += placed.moved
         return self._replay(min(place, placed.first))
+
+    def _ends_doubt(self, place: int, call: ToolCall, tool: int, token: int, at: int) -> bool:
+        """Ends the doubt of a step, if nothing else of it changes and the plain reading counts anyhow.
+
+        The wide reading has at least as many harmful calls as before, and no more than the plain one: so that one
+        goes on to count. The wide one is stepped again when it is looked at.
+        """
+        old = self.log.token(place)
+        if self._swapped or self._suspected or old == token or self._held_back >= 0:
+            return False
+        if self.judge.plain_of(old) != token or not self.log.has_as_it_is(
+            place, call, tool, at
+        ):
+            return False
+        self.log.set_token(place, token)
+        self._doubts -= 1
+        self._resume_points = None
+        if self._is_doubtful():
+            self._is_stale = True
+        else:
+            self._rival, self._is_stale = None, False
+        return True
 
     def _late_again(self, place: int) -> int:
         """The `at` of a step that, by its fuller span, belongs among the folded steps."""
@@ -494,6 +525,8 @@ class Judgement:
     @property
     def readings(self) -> tuple[Run, ...]:
         """The runs after all steps: two while something is not known, else one."""
+        if self._is_stale:
+            self._step_again(0)
         return (self.head,) if self._rival is None else (self.head, self._rival)
 
     def origins(self) -> tuple[Run, ...]:
@@ -537,8 +570,9 @@ class Judgement:
 
     def _step_again(self, changed: int) -> list[Change]:
         replays = self.replays()
-        if len(replays) != len(self.readings):
-            self._resume_points = None
+        if self._is_stale or len(replays) != (1 if self._rival is None else 2):
+            self._resume_points, changed = None, 0
+        self._is_stale = False
         runs, stretches = self._rewind(changed, replays)
         news = self._walk(runs, stretches, replays)
         if self.sight is not CLEAR:
@@ -693,8 +727,8 @@ class Judgement:
     @property
     def widest(self) -> Run:
         """The run after all steps in the reading that allows for everything."""
-        rival = self._rival
-        return self.head if rival is None or self._swapped else rival
+        rival = self.readings[-1]
+        return self.head if self._swapped else rival
 
     @property
     def possible(self) -> Position:

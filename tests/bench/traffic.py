@@ -100,19 +100,19 @@ def generate(
     """Traffic of many sessions in flight, the same for the same arguments.
 
     Args:
-        spans_a_request: exactly so many.
-        requests: so many.
+        spans_a_request: exactly so many, but in the last one.
+        requests: so many, and then those that bring all sessions to their ends.
         seed: other seeds give other ids and another order.
         start_ns: when the first session begins, Unix nanoseconds.
         late: share of model and tool spans that are held back.
         speakers: how many instrumentations; with one, a request is one resource with one scope, as
             the SDK of one agent sends.
     """
-    source = _source(random.Random(seed), start_ns, late, speakers)
+    total = spans_a_request * requests
+    source = _source(random.Random(seed), start_ns, late, speakers, total)
     sent: list[_Sent] = []
     bodies = []
-    for _ in range(requests):
-        batch = list(islice(source, spans_a_request))
+    while batch := list(islice(source, spans_a_request)):
         bodies.append(_request(batch))
         sent += [each._replace(encoded=b"") for each in batch]
     calls, harmful = _outcome(sent)
@@ -136,36 +136,43 @@ def is_harmful(before: Sequence[str], tool: str) -> bool:
 
 
 def _source(
-    chance: random.Random, start_ns: int, late: float, speakers: int
+    chance: random.Random, start_ns: int, late: float, speakers: int, total: int
 ) -> Iterator[_Sent]:
-    """An endless series of spans, of sessions that begin as others end.
+    """A series of spans, of sessions that begin as others end; none begins after `total` spans.
 
-    The first call of all comes in order: from then on it is known that tools have spans of their
-    own, and no call is judged for a model's request.
+    A session of each instrumentation comes first, whole and in order: from then on it is known that its tools have
+    spans of their own, and no call is judged for a model's request.
     """
     numbers = count(1)
 
     def begun() -> list[_Sent]:
         number = next(numbers)
         spans = list(_session(number, start_ns + number * SECOND // 100, chance, speakers))
-        return _held_back(spans, late if number > 1 else 0.0, chance)
+        return _held_back(spans, late if number > speakers else 0.0, chance)
 
+    sent = 0
+    for _ in range(speakers):
+        first = begun()
+        sent += len(first)
+        yield from reversed(first)
     live = [begun() for _ in range(IN_FLIGHT)]
-    yield live[0].pop()
-    yield live[0].pop()
-    while True:
-        at = chance.randrange(IN_FLIGHT)
+    while live:
+        at = chance.randrange(len(live))
         yield live[at].pop()
-        if not live[at]:
+        sent += 1
+        if not live[at] and sent < total:
             live[at] = begun()
+        elif not live[at]:
+            del live[at]
 
 
 def _session(
     number: int, start_ns: int, chance: random.Random, speakers: int
 ) -> Iterable[_Sent]:
     """The spans of one session in the order they end."""
-    at = chance.randrange(speakers)
-    tools = chance.choice(RUNS)
+    is_first = number <= speakers
+    at = number - 1 if is_first else chance.randrange(speakers)
+    tools = RUNS[0] if is_first else chance.choice(RUNS)
     conversation = f"rover-{number}-{chance.randbytes(4).hex()}"
     made: list[Call] = []
     for turn, first in enumerate(range(0, len(tools), TURN)):

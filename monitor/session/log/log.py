@@ -162,6 +162,20 @@ class Log(Rows):
             self._answers = Answers()
         self._answers.by_span[span] = answer
 
+    def has_as_it_is(self, place: int, call: ToolCall, tool: int, at: int) -> bool:
+        """True if the step at `place` has all that it would have of a call, but for its token."""
+        at_, times, span, meta, tool_, _ = self._step(place)
+        if at_ != at or tool_ != tool or span != call.span_id or meta & MOVED:
+            return False
+        known = self._answers.by_span.get(span, b"") if self._answers is not None else b""
+        return (
+            self._end_and_receipt(at_, times, span)[0] == call.end_ns
+            and self._context(meta) == call.trace_id + (call.parent_span_id or NO_PARENT)
+            and bool(meta >> ERROR_SHIFT & 1) is call.error
+            and EVIDENCE[meta >> EVIDENCE_SHIFT & 3] is call.evidence
+            and (known == call.answer or not self.by_answer)
+        )
+
     def takes_last(self, call: ToolCall, at: int) -> bool:
         """True if `append` would add the call."""
         if may_name(self._contexts, call.span_id) or (
