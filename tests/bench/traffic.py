@@ -96,6 +96,7 @@ def generate(
     start_ns: int = 1_700_000_000 * SECOND,
     late: float = LATE,
     speakers: int = len(SPEAKERS),
+    cut: bool = False,
 ) -> Traffic:
     """Traffic of many sessions in flight, the same for the same arguments.
 
@@ -107,9 +108,12 @@ def generate(
         late: share of model and tool spans that are held back.
         speakers: how many instrumentations; with one, a request is one resource with one scope, as
             the SDK of one agent sends.
+        cut: ends in the middle of sessions, after exactly so many requests.
     """
     total = spans_a_request * requests
     source = _source(random.Random(seed), start_ns, late, speakers, total)
+    if cut:
+        source = islice(source, total)
     sent: list[_Sent] = []
     bodies = []
     while batch := list(islice(source, spans_a_request)):
@@ -152,6 +156,8 @@ def _source(
 
     sent = 0
     for _ in range(speakers):
+        if sent >= total:
+            return
         first = begun()
         sent += len(first)
         yield from reversed(first)

@@ -184,6 +184,7 @@ def judged(
         monitor.note_gap(hole.noted())
     monitor.tick(NOW)
     [found] = monitor.find("s")
+    del found["coverage"]  # it describes the arrival itself
     return found
 
 
@@ -249,6 +250,7 @@ def doubted_late(
         monitor.note_gap(hole.noted())
     monitor.tick(NOW)
     [found] = monitor.find("s")
+    del found["coverage"]
     return found
 
 

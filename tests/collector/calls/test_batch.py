@@ -49,7 +49,7 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def spans_of(seed: int, late: float) -> list[Span]:
     """Of a dozen sessions at a time, which end and begin, of four instrumentations."""
-    (body,) = generate(3 * TOGETHER + 7, 1, seed=seed, late=late).requests
+    (body,) = generate(3 * TOGETHER + 7, 1, seed=seed, late=late, cut=True).requests
     return otlp_proto.decode(body).spans
 
 

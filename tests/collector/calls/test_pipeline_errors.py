@@ -116,7 +116,7 @@ def requests_of(seed: int, late: float, size: int) -> list[list[Span]]:
     """Of a few sessions at a time, of four instrumentations, some spans later than their parents."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(traffic, "IN_FLIGHT", 6)
-        (body,) = generate(150, 1, seed=seed, late=late).requests
+        (body,) = generate(150, 1, seed=seed, late=late, cut=True).requests
     spans = otlp_proto.decode(body).spans
     return [spans[first : first + size] for first in range(0, len(spans), size)]
 
@@ -189,7 +189,7 @@ def test_a_span_that_always_fails_stops_no_other() -> None:
 
 def test_a_failing_request_is_counted_by_its_spans_and_errors() -> None:
     """The sender gets INTERNAL. Judged spans count as accepted, the others as dropped."""
-    (body,) = generate(20, 1, seed=1).requests
+    (body,) = generate(20, 1, seed=1, cut=True).requests
     service = Service()
     export = Export(service.pipeline.consume, service.stats, lambda: NOW)
     with failing(service, "_take", 5), pytest.raises(Refusal) as refusal:
@@ -203,7 +203,7 @@ def test_a_failing_request_is_counted_by_its_spans_and_errors() -> None:
 
 def test_an_error_after_the_last_span_refuses_nothing() -> None:
     """All spans were judged, so the request is accepted, and the error is counted."""
-    (body,) = generate(20, 1, seed=1).requests
+    (body,) = generate(20, 1, seed=1, cut=True).requests
     service = Service()
     export = Export(service.pipeline.consume, service.stats, lambda: NOW)
     with failing(service, "monitor.saw", 1):
@@ -239,7 +239,7 @@ def test_a_sink_that_fails_leaves_nothing_behind() -> None:
 
 def test_a_large_request_goes_on_behind_an_error() -> None:
     """It is judged in parts: those behind the one that failed are judged as well."""
-    (body,) = generate(1_500, 1, seed=1).requests
+    (body,) = generate(1_500, 1, seed=1, cut=True).requests
     count = len(otlp_proto.decode(body).spans)
     assert len(body) > LARGE_BYTES
     service = Service()
