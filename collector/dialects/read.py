@@ -12,7 +12,7 @@ from collector.decode.span import Span
 from collector.dialects.base import NAME_MAX, Dialect
 from collector.dialects.choose import MARK_MAX, fits
 from collector.dialects.names import NO_AGENT
-from collector.dialects.plan import AgentAt, Fields, Plan, ResultAt
+from collector.dialects.plan import AgentAt, At, Fields, Plan, ResultAt
 from collector.dialects.values import partial_json
 from collector.dialects.values.arguments import UNREADABLE, Bare, Carried, parsed
 from collector.dialects.values.results import may_fail, of_protocol
@@ -141,12 +141,15 @@ def read_as(span: Span, plan: Plan, fields: Fields, tool: str) -> Reading:
         call_id = value[:NAME_MAX] if type(value) is str else ""
         if call_id and call_id[0] in _SPECIAL:
             call_id = _plain_id(call_id)
-    arguments: Any = _arguments(span, fields) if fields.arguments else None
+    arguments: Any = None
+    told: At | None = None
+    if fields.arguments:
+        arguments, told = _arguments(span, fields)
     if type(arguments) is Carried:
         call_id = call_id or arguments.call_id[:NAME_MAX]
         arguments = arguments.arguments
     if plan.arguments and isinstance(arguments, dict):
-        arguments = _united(span, plan, arguments)
+        arguments = _united(span, plan, arguments, told)
     dialect = fields.dialect
     error = (span.status == STATUS_ERROR and dialect.status_tells) or (
         plan.error is not None and bool(text(span, plan.error))
@@ -191,8 +194,11 @@ def _plain_id(call_id: str) -> str:
     return "" if call_id == _NO_ID else call_id.strip('"')
 
 
-def _arguments(span: Span, fields: Fields) -> Any:
-    """The arguments of the first place that has readable ones; UNREADABLE if all places with arguments are unreadable."""
+def _arguments(span: Span, fields: Fields) -> tuple[Any, At | None]:
+    """The arguments of the first place that has readable ones, and the place.
+
+    UNREADABLE if all places with arguments are unreadable.
+    """
     found: Any = None
     for place in fields.arguments:
         if not place.event:
@@ -202,16 +208,20 @@ def _arguments(span: Span, fields: Fields) -> Any:
         else:
             continue
         if value is not None and value is not UNREADABLE:
-            return value
+            return value, place
         found = found or value
-    return found
+    return found, None
 
 
-def _united(span: Span, plan: Plan, known: dict[str, Any]) -> Mapping[str, Any]:
-    """The arguments, as far as all places of a span that tell them agree."""
+def _united(
+    span: Span, plan: Plan, known: dict[str, Any], told: At | None
+) -> Mapping[str, Any]:
+    """The arguments, as far as all places of a span that tell them agree. `told` is where they were read."""
     found: Mapping[str, Any] = known
     for place in plan.arguments:
         if not place.event:
+            if told is not None and _is_alike(span, place, told):
+                continue
             value = place.unwrap(span.attribute(place.at))
         elif span.events:
             value = place.unwrap(_event_value(span, place.event, place.key))
@@ -222,6 +232,15 @@ def _united(span: Span, plan: Plan, known: dict[str, Any]) -> Mapping[str, Any]:
         if isinstance(value, dict) and value != known:
             found = united(found, value)
     return found
+
+
+def _is_alike(span: Span, place: At, told: At) -> bool:
+    """True if a place holds what another one does, so that reading it brings nothing new."""
+    if place is told:
+        return True
+    if told.event or place.unwrap is not told.unwrap:
+        return False
+    return place.at == told.at or bool(span.values[place.at] == span.values[told.at])
 
 
 def _why_unread(span: Span, fields: Fields, arguments: Any) -> str:

@@ -116,6 +116,7 @@ class Judge:
         "_explained",
         "_ordered",
         "_orders",
+        "_possible",
         "_reasons",
         "_skipped",
         "_tool_symbols",
@@ -204,6 +205,7 @@ class Judge:
         self._unsatisfied: dict[Position, tuple[str, ...]] = {}
         self._skipped: dict[tuple[Position, int], tuple[str, ...]] = {}
         self._explained: dict[tuple[Position, int, Reason], str] = {}
+        self._possible: dict[int, bool] = {}
         self._orders: dict[_Group, Order] = {}
         self._ordered = 0
         self._alone: dict[int, Stepper] = {}
@@ -297,9 +299,16 @@ class Judge:
             return token
         if effect is Effect.OUTCOME:
             return alphabet.faltering(token)
-        if effect is Effect.ELSEWHERE and not self.stepper.chances(self.anywhere, token).right:
+        if effect is Effect.ELSEWHERE and not self._may_be_right(token):
             return token  # it is wrong in any conversation
         return alphabet.vanishing(token)
+
+    def _may_be_right(self, token: int) -> bool:
+        """True if some conversation allows a call, cached."""
+        found = self._possible.get(token)
+        if found is None:
+            found = self._possible[token] = self.stepper.chances(self.anywhere, token).right
+        return found
 
     def missing(self, tools: Iterable[str | None]) -> tuple[int, ...]:
         """The symbols of calls that may be missing; "" and None stand for any tool."""

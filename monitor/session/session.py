@@ -562,7 +562,7 @@ class Session:
     @property
     def services(self) -> list[str]:
         """Names of the services that its calls came from, each once, sorted; at most `ATTRIBUTES_MAX` + 1."""
-        found = (each.get("service.name") for each in self.attributes)
+        found = [each.get("service.name") for each in self.attributes]
         return sorted({name for name in found if isinstance(name, str) and name})
 
     def bind_late(self, judges: Iterable[Judge], now: int) -> None:

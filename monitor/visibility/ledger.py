@@ -81,7 +81,10 @@ class Ledger:
 
     def covers(self, now: int) -> bool:
         """True if a session that is first seen now may have begun in a gap or before it."""
-        return any(gap.until_ns + self._linger_ns > now for gap in self._gaps)
+        for gap in self._gaps:  # noqa: SIM110 - `any` makes a generator
+            if gap.until_ns + self._linger_ns > now:
+                return True
+        return False
 
     def shift(self, by: int) -> None:
         """Adapts to a jump of the clock of receipts, in nanoseconds."""
@@ -101,11 +104,12 @@ class Ledger:
         """
         if not self._gaps:
             return []
+        tenant, since_ns = f"{namespace}/", opened_ns - self._linger_ns
         return [
             gap
             for gap in self._gaps
-            if gap.until_ns + self._linger_ns >= opened_ns
-            and (gap.namespace is None or f"{namespace}/".startswith(f"{gap.namespace}/"))
+            if gap.until_ns >= since_ns
+            and (gap.namespace is None or tenant.startswith(f"{gap.namespace}/"))
             and (not gap.service or gap.service in services)
             and (not gap.agent or gap.agent in agents)
         ]

@@ -127,6 +127,9 @@ _COMPONENT_INPUT: Final = ("ArgumentsInJSON", "text")
 
 _ACTION: Final = frozenset({"action", "tool_input"})
 
+_CALLBACK: Final = ('"input_str"', '"inputs"', '"kwargs"', '"tool_call_id"')
+"""The names that are read of LangChain's callback, as they stand in its text."""
+
 _CALL_FORM: Final = frozenset({"args", "kwargs"})
 
 
@@ -347,22 +350,30 @@ def _brief_callback(text: str) -> Carried | None:
     call_id = more[0]
     if type(inputs) is not bytes or isinstance(call_id, bytes):
         return None  # a rare form
-    arguments = parsed(inputs)
-    if type(arguments) is not dict or not is_single(inputs.decode(), arguments):
-        return None
-    return Carried(arguments, call_id or "")
+    return _carried(inputs, call_id)
 
 
 def _decoded_callback(text: str) -> Carried | None:
+    """`_brief_callback` without C functions."""
+    for name in _CALLBACK:
+        if text.count(name) > 1:
+            return None  # it may be there twice, and then it is unread
     try:
         read = partial_json.callback(text)
     except (msgspec.DecodeError, RecursionError):
         return None
-    if read.input_str is None:
+    if read.input_str is None or "\\u" in text:  # a name may be written in two ways
         return None
-    inputs = mapping(bytes(read.inputs).decode()) if read.inputs is not None else None
     call_id = read.kwargs.tool_call_id if read.kwargs is not None else None
-    return Carried(inputs if isinstance(inputs, dict) else Bare(read.input_str), call_id or "")
+    return _carried(bytes(read.inputs), call_id)
+
+
+def _carried(inputs: bytes, call_id: str | None) -> Carried | None:
+    """Arguments and a call id; None if the arguments are no object, or take a closer look."""
+    arguments = parsed(inputs) if inputs else None
+    if type(arguments) is not dict or not is_single(inputs.decode(), arguments):
+        return None
+    return Carried(arguments, call_id or "")
 
 
 def component_input(value: Any) -> Arguments:

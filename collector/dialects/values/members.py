@@ -122,8 +122,11 @@ def is_single(text: str, known: dict[str, Any]) -> bool:
     Each member has a colon behind its name, so a text with no more colons than members has no member twice. Most
     other colons stand within texts, not behind a quote.
     """
+    colons = text.count(":")
+    if colons == len(known):
+        return True
     count = _members_in(known)
-    if text.count(":") == count:
+    if colons == count:
         return True
     return text.count('":') == count and '\\"' not in text and _SPACED.search(text) is None
 

@@ -62,7 +62,8 @@ class Callback(msgspec.Struct, gc=False):
     """LangChain's `on_tool_start` in Traceloop's entity input."""
 
     input_str: Any = None
-    inputs: msgspec.Raw | None = None
+    inputs: msgspec.Raw = msgspec.Raw()
+    # A union with None would refuse all but null.
     kwargs: More | None = None
 
 

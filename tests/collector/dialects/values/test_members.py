@@ -38,6 +38,7 @@ from collector.dialects.values.members import (
     is_deep,
     partly,
 )
+from collector.dialects.values.partial_json import callback
 from collector.telemetry.json_text import as_json
 from monitor import load_spec
 from monitor.partial import UNREAD, Partial
@@ -127,6 +128,16 @@ def test_a_callback_with_a_member_that_comes_twice() -> None:
     found = callback_form(text)
     assert isinstance(found, Carried)
     assert found.arguments == {"to": "a", "liters": UNREAD}
+
+
+@pytest.mark.parametrize("inputs", ['{"liters": 5}', '{"liters": {"of": [1, 2]}}', "null"])
+def test_a_callback_is_read_without_what_is_beside_it(inputs: str) -> None:
+    """The brief reading, without C functions, takes the text that LangChain writes, and skips the rest of it."""
+    text = f'{{"input_str": "x", "tags": [1], "inputs": {inputs}, "kwargs": {{"tool_call_id": "c"}}}}'
+    read = callback(text)
+    assert bytes(read.inputs).decode() == inputs
+    assert read.kwargs is not None
+    assert read.kwargs.tool_call_id == "c"
 
 
 @pytest.mark.parametrize(
