@@ -180,7 +180,7 @@ class Repeats:
             known = new if other is call else other.judged
             if other.doubled or known is None or known.session != session:
                 continue
-            if key != _keys(other, session, known.tool)[0]:
+            if key not in _keys(other, session, known.tool)[:1]:  # it may have none by now
                 continue
             node = place[1].node(known.span_id) or place[2]
             found[id(other)] = _Seen(
