@@ -41,6 +41,8 @@ class _Call(NamedTuple):
     tool: str
     arguments: Mapping[str, Any] | None
     error: bool
+    answer: bytes = b""
+    """The first call of a chain of which one model answer may have asked for all; b"" for a call in no chain."""
 
 
 def judge(
@@ -87,7 +89,28 @@ def _calls(spans: Iterable[Span]) -> list[_Call]:
     outer: dict[tuple[bytes, str], list[Span]] = defaultdict(list)
     for span in tools:
         outer[span.trace_id, span.attributes()["gen_ai.tool.call.id"]].append(span)
-    return sorted(map(_call, outer.values()))
+    return _chained(sorted(map(_call, outer.values())))
+
+
+def _chained(calls: Sequence[_Call]) -> list[_Call]:
+    """Has each call of a chain name its first one: a call below another one may not be made by it, if both overlap."""
+    known = {(call.trace, call.span_id): call for call in calls}
+
+    def head(call: _Call) -> bytes:
+        above = known.get((call.trace, call.parent))
+        return call.span_id if above is None or not _overlap(above, call) else head(above)
+
+    heads = [(call.trace, head(call)) for call in calls]
+    several = {each for each in heads if heads.count(each) > 1}
+    return [
+        call._replace(answer=first[1]) if first in several else call
+        for call, first in zip(calls, heads, strict=True)
+    ]
+
+
+def _overlap(one: _Call, other: _Call) -> bool:
+    first, second = sorted((one, other))
+    return first.end > second.start or first.start == second.start
 
 
 def _call(pieces: list[Span]) -> _Call:
@@ -159,7 +182,7 @@ def _judge(spec: Spec, calls: Sequence[_Call]) -> Found | None:
     placed = _placed([call for call, _ in tokens])
     tokens = [(call, token_of[call.trace, call.span_id]) for call in placed]
     ways: dict[_End, _Path] = {((spec.machine.initial, 0),): (0, ())}
-    for group in _groups(tokens):
+    for group in _groups(tokens, by_answer=spec.concurrent != "strict"):
         ways = _step_group(spec, ways, group)
     sign = -1 if spec.concurrent == "strict" else 1
     harmful = sign * min(sign * harms for harms, _ in ways.values())
@@ -173,12 +196,13 @@ def _judge(spec: Spec, calls: Sequence[_Call]) -> Found | None:
 _Group = list[tuple[_Call, int]]
 
 
-def _groups(tokens: Sequence[tuple[_Call, int]]) -> list[_Group]:
+def _groups(tokens: Sequence[tuple[_Call, int]], *, by_answer: bool) -> list[_Group]:
     """Groups of calls that are judged together, in order.
 
-    Siblings that hang together by overlap are, and so are the calls that stand between them. One of
-    these that overlaps none of its own siblings stands where it started: it ends there.
+    Siblings that hang together by overlap are, and those that one answer may have asked for, and so are the calls that
+    stand between them. One of these that overlaps none of its own siblings stands where it started: it ends there.
     """
+    asked = _asked(tokens) if by_answer else []
     runs: list[list[int]] = []
     open_: dict[tuple[bytes, bytes], list[int]] = {}
     for place, (call, _) in enumerate(tokens):
@@ -188,16 +212,28 @@ def _groups(tokens: Sequence[tuple[_Call, int]]) -> list[_Group]:
         else:
             open_[call.trace, call.parent] = [place]
             runs.append(open_[call.trace, call.parent])
-    beside = {place for run in runs for place in run if len(run) > 1}
+    beside = {place for run in runs + asked for place in run if len(run) > 1}
+    until = {place: tokens[run[-1]][0].start + 1 for run in asked for place in run}
     groups: list[_Group] = []
     over = -1
     for place, (call, token) in enumerate(tokens):
         if place > over:
             groups.append([])
-        over = max([over, place, *(run[-1] for run in runs if run[0] <= place <= run[-1])])
-        end = call.end if place in beside else call.start
+        over = max(
+            [over, place, *(run[-1] for run in runs + asked if run[0] <= place <= run[-1])]
+        )
+        end = max(call.end, until.get(place, 0)) if place in beside else call.start
         groups[-1].append((call._replace(end=end), token))
     return groups
+
+
+def _asked(tokens: Sequence[tuple[_Call, int]]) -> list[list[int]]:
+    """The places of the calls of each answer that has several."""
+    places: dict[tuple[bytes, bytes], list[int]] = defaultdict(list)
+    for place, (call, _) in enumerate(tokens):
+        if call.answer:
+            places[call.trace, call.answer].append(place)
+    return [each for each in places.values() if len(each) > 1]
 
 
 def _step_group(spec: Spec, ways: Mapping[_End, _Path], group: _Group) -> dict[_End, _Path]:
