@@ -309,9 +309,10 @@ class Correlation:
         else:
             self._amend(trace, old, new)
             call.judged = new
-            if old.evidence is Evidence.REQUESTED:
+            has_span = new.evidence is not Evidence.REQUESTED
+            if has_span and old.evidence is Evidence.REQUESTED:
                 self._withdraw(context, new, judged=True)
-            elif old.tool != new.tool:  # only now is it known which request it executes
+            elif has_span and old.tool != new.tool:  # now it is known which request it executes
                 self._withdraw(context, new, judged=False)
             if self._decided.size and not call.decided:
                 self._confirmation.again(call, trace)

@@ -34,6 +34,7 @@ def _model(
     asked: list[tuple[str, str]],
     heard: list[tuple[str, str]] = [],  # noqa: B006
     results: list[str] = [],  # noqa: B006
+    named: dict[str, str] = IN,
     **more: Any,
 ) -> Any:
     """A model's span: what it asks for, and of what it was given the requests it had made and their results."""
@@ -46,13 +47,13 @@ def _model(
             [{"role": "assistant", "parts": told}, {"role": "user", "parts": back}]
         ),
         "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": output}]),
-        **IN,
+        **named,
     }
     given = {"id": f"chat{start}", "parent": "run", "start": start, "end": start + 0.5, **more}
     return wire.span("chat", attributes, **given)
 
 
-def _tool(wire: Any, tool: str, call_id: str, start: float) -> Any:
+def _tool(wire: Any, tool: str, call_id: str, start: float, named: dict[str, str] = IN) -> Any:
     return wire.tool(
         tool,
         id=tool,
@@ -60,22 +61,22 @@ def _tool(wire: Any, tool: str, call_id: str, start: float) -> Any:
         start=start,
         end=start + 0.5,
         call_id=call_id,
-        attributes=IN,
+        attributes=named,
     )
 
 
 LOOK, CHECK, PAY = ("c1", "look_up"), ("c2", "check"), ("c3", "pay")
 
 
-def _run(wire: Any) -> list[Any]:
+def _run(wire: Any, named: dict[str, str] = IN) -> list[Any]:
     """`check` leaves no span; the model that asks for `pay` is given its result."""
     return [
-        _model(wire, 1, [LOOK]),
-        _tool(wire, "look_up", "c1", 2),
-        _model(wire, 3, [CHECK], [LOOK], ["c1"]),
-        _model(wire, 5, [PAY], [LOOK, CHECK], ["c1", "c2"]),
-        _tool(wire, "pay", "c3", 6),
-        _model(wire, 7, [], [LOOK, CHECK, PAY], ["c1", "c2", "c3"]),
+        _model(wire, 1, [LOOK], named=named),
+        _tool(wire, "look_up", "c1", 2, named),
+        _model(wire, 3, [CHECK], [LOOK], ["c1"], named),
+        _model(wire, 5, [PAY], [LOOK, CHECK], ["c1", "c2"], named),
+        _tool(wire, "pay", "c3", 6, named),
+        _model(wire, 7, [], [LOOK, CHECK, PAY], ["c1", "c2", "c3"], named),
     ]
 
 
@@ -137,6 +138,18 @@ def test_a_late_span_takes_the_place_of_its_request(wire: Any, bench: Any) -> No
         ("check", "executed"),
         ("pay", "executed"),
     ]
+
+
+def test_what_is_new_of_a_request_is_no_span_of_its_tool(wire: Any, bench: Any) -> None:
+    """A request that was judged loses its doubt when the spans above it come: it is a request as before."""
+    found = bench([_spec()]).send(*_run(wire, {}))
+    (check,) = [call for call in found.judged() if call.tool == "check"]
+    assert check.doubts == (Cause.ORPHAN,)
+
+    found.send(wire.span("run", {"gen_ai.operation.name": "invoke_agent"}, id="run", end=9))
+    (check,) = [call for call in found.judged() if call.tool == "check"]
+    assert (check.evidence, check.doubts) == ("requested", ())
+    assert found.tools() == ["look_up", "check", "pay"]
 
 
 @pytest.mark.parametrize(
