@@ -99,7 +99,7 @@ class AgentRecord:
         self._scope = ""
         self._switch = ""
         self._runs: dict[tuple[str, str], ArgumentsRun] = {}
-        """By agent, "" where the call comes before its name, and dialect: each has a setting of its own."""
+        """By agent, "" where it has no name and is not the only one, and dialect: each has a setting of its own."""
         self._run = ArgumentsRun("", "")
         """Of the last call."""
         self.arguments = 0
@@ -150,8 +150,17 @@ class AgentRecord:
     def record_agent(self, agent: str) -> None:
         """Adds an agent's name, if it is not empty."""
         if agent:
+            if not self.agents:
+                self._name_runs(agent)
             self.agent = agent
             self._keep(self.agents, agent)
+
+    def _name_runs(self, agent: str) -> None:
+        """The calls that came before the service's first agent had a name are that agent's."""
+        runs, self._runs = self._runs, {}
+        for (_, dialect), run in runs.items():
+            run.agent = agent
+            self._runs[agent, dialect] = run
 
     def record_arguments(self, call: ToolCall) -> None:
         """A later span has the arguments of a call that was added without."""
@@ -249,7 +258,7 @@ class AgentRecord:
 
     def _run_of(self, call: ToolCall) -> ArgumentsRun:
         """The run of the call's agent and dialect; a new one that is not kept, if there is no room for it."""
-        run, agent, dialect = self._run, call.agent, call.source
+        run, agent, dialect = self._run, self._agent_of(call.agent), call.source
         if (run.agent is agent or run.agent == agent) and run.dialect == dialect:
             return run
         found = self._runs.get((agent, dialect))

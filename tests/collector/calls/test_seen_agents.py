@@ -144,6 +144,29 @@ def test_calls_without_arguments_are_counted_by_agent() -> None:
     }
 
 
+@given(st.lists(st.booleans(), min_size=1, max_size=30), st.integers(0, 30))
+def test_calls_before_their_agents_name_are_the_only_agents(named: list[bool], at: int) -> None:
+    """Which calls of a service with one agent carry its name changes neither its counters nor when arguments stop."""
+    seen = Inventory()
+    for place, has_name in enumerate(named):
+        if place == at:
+            seen.record_agent("", SERVICE, "a")
+        seen.record(_call("trace", "a" if has_name else "", x=1), "", "scope", 0)
+    seen.record_agent("", SERVICE, "a")
+    bare = [*named, *[not each for each in named]] * STOPPED_AFTER_CALLS
+    for has_name in bare:
+        call = _call("trace", "a" if has_name else "")._replace(arguments=None)
+        seen.record(call, "", "scope", 0)
+
+    assert dict(_counted(seen)) == {
+        ("a", "", "known"): len(named),
+        ("a", "", "missing"): len(bare),
+    }
+    (found,) = seen.changed(1_000 * SECOND)
+    (change,) = found.take_unlogged()
+    assert (change.kind, change.agent, change.calls) == ("arguments_stopped", "a", len(bare))
+
+
 @given(st.lists(st.sampled_from(("whole", "late", "bare", "scrape")), max_size=60))
 def test_late_arguments_are_not_missing(calls: list[str]) -> None:
     """The counter never falls, and counts no more than calls that had no arguments when it was read."""
