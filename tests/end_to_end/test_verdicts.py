@@ -197,7 +197,7 @@ def test_the_session_id_may_come_last(shared: Service, rover: Rovers) -> None:
     assert (waiting["session_from"], waiting["calls"]) == ("trace", 2)
     assert (found["session_from"], found["calls"]) == ("gen_ai.conversation.id", 2)
     assert found["agent"] == "driver"
-    assert shared.judgements(session.spans[0].trace_id.hex()) == []
+    assert shared.judgements(session.spans[0].trace_id.hex()) == [found]
 
 
 def test_two_turns_of_one_conversation(shared: Service, rover: Rovers) -> None:
