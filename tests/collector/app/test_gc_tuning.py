@@ -92,6 +92,18 @@ def _any_span(wire: Any, chance: Random) -> Any:
     return wire.span("chat", attributes, **place)
 
 
+def _harm(wire: Any, number: int) -> Any:
+    """A call of a session without a doubt that does harm: its share of the sums waits, so its pair refers to it."""
+    place: dict[str, Any] = {
+        "id": f"w{number}",
+        "parent": "",
+        "trace": "w",
+        "start": 31 + number,
+    }
+    place["resource"] = {"service.name": "farm-rover"}
+    return wire.tool("move", call_id=f"h{number}", attributes={"session.id": "e"}, **place)
+
+
 def _played(spans: list[Any], requested: Mode) -> tuple[Monitor, Pipeline]:
     """Two live sessions at most, and a span each half second."""
     now = 1_800_000_000 * SECOND
@@ -134,6 +146,7 @@ def test_no_record_refers_to_itself(restored: None, wire: Any, requested: Mode) 
     """
     chance = Random(1)
     spans = [_any_span(wire, chance) for _ in range(400)]
+    spans += [_harm(wire, number) for number in range(5)]
     _played(spans, requested)  # what is made once in a process, as readers of JSON are
     gc.collect()
     gc.freeze()
