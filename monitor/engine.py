@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from monitor.aggregate.kept_counters import set_totals_counters, totals_counters
 from monitor.aggregate.totals import SessionFinished, Totals
@@ -16,7 +16,6 @@ from monitor.judging.accounting import Accounting
 from monitor.judging.deadline_timer import DeadlineTimer
 from monitor.judging.decide_calls import CallDecider, Rehearsal, overlapping
 from monitor.judging.due_queue import DueQueue
-from monitor.judging.handover import Handover
 from monitor.judging.judge_calls import CallJudge
 from monitor.judging.rejudge import is_under_earlier, rejudge
 from monitor.limits import SECOND, Limits
@@ -24,7 +23,6 @@ from monitor.records import Named, Proof, Raised, SessionKey, ToolCall, Verdict
 from monitor.session.judgement import Judgement
 from monitor.session.judgement_object import judgement_object
 from monitor.session.session import ATTRIBUTES_MAX, Ended, Session
-from monitor.session.session_codec import SessionCodec
 from monitor.session.spec_binding import SpecBinder
 from monitor.session.table import Table
 from monitor.session.tool_names import Names
@@ -33,6 +31,9 @@ from monitor.spec.spec import Acceptance, Spec
 from monitor.tenants import Shared
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
+
+if TYPE_CHECKING:
+    from monitor.judging.handover import Handover
 
 __all__ = ["Monitor", "Named"]
 
@@ -973,6 +974,10 @@ class Monitor:
         Args:
             program: its version; both processes have the same one.
         """
+        # Loaded when used: most services never need it.
+        from monitor.judging.handover import Handover
+        from monitor.session.session_codec import SessionCodec
+
         codec = SessionCodec(program, self.binder, self._call_judge.unbound, self._names)
         return Handover(
             codec,

@@ -16,8 +16,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from xxhash import xxh3_128_digest
-
 from collector.receive.status import Outcome, Refusal
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
@@ -81,7 +79,7 @@ class Refusals:
             namespace=sender or None,
             received_ns=now // SECOND_NS * SECOND_NS,
         )
-        digest = None if body is None else xxh3_128_digest(body)
+        digest = None if body is None else _digest(body)
         if digest is not None and digest in self._awaited:
             return
         self._left[gap] = self._left.get(gap, 0) + 1
@@ -95,10 +93,17 @@ class Refusals:
 
     def arrived(self, body: bytes) -> None:
         """A request was taken, which may be one that was refused before."""
-        gap = self._awaited.pop(xxh3_128_digest(body), None)
+        gap = self._awaited.pop(_digest(body), None)
         if gap is None or gap not in self._left:
             return
         self._left[gap] -= 1
         if not self._left[gap]:
             del self._left[gap]
             self._lift(gap)
+
+
+def _digest(body: bytes) -> bytes:
+    """Names a body; 16 bytes."""
+    from xxhash import xxh3_128_digest  # 2 MB, for those that refuse requests
+
+    return xxh3_128_digest(body)

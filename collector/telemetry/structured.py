@@ -1,6 +1,7 @@
-"""structlog without rich, which it loads for tracebacks wherever it is installed.
+"""structlog without what it loads for tracebacks, colours and greenlets wherever that is installed.
 
-We render exceptions ourselves, and rich with what it needs takes 3 MB and a tenth of a second.
+We render exceptions ourselves, and rich with what it needs takes 3 MB and a tenth of a second. Colours on Windows need
+colorama, which takes another half megabyte. Nothing here runs in greenlets.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from typing import Any
 __all__ = ["BoundLoggerBase", "ConsoleRenderer"]
 
 _modules: dict[str, Any] = sys.modules
-_loaded = "rich" in _modules
-if not _loaded:
-    _modules["rich"] = None  # an import fails as if it were not installed
+_unused = {"rich", "better_exceptions", "greenlet"}
+if sys.platform != "win32":
+    _unused.add("colorama")
+_unused -= _modules.keys()
+for _name in _unused:
+    _modules[_name] = None  # an import fails as if it were not installed
 
 from structlog import BoundLoggerBase  # noqa: E402
 from structlog.dev import ConsoleRenderer  # noqa: E402
 
-if not _loaded:
-    del _modules["rich"]
+for _name in _unused:
+    del _modules[_name]

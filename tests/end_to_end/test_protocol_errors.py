@@ -21,6 +21,7 @@ from tests.end_to_end.service import eventually, request
 from tests.end_to_end.traffic import EXPORT, as_json, as_proto, export, send
 
 if TYPE_CHECKING:
+    from tests.end_to_end.conftest import Serve
     from tests.end_to_end.service import Service
     from tests.end_to_end.traffic import Rover
 
@@ -206,9 +207,10 @@ def test_hostile_bytes_do_not_stop_it(shared: Service, rover: Callable[..., Rove
     assert not any("\x1b" in line for line in shared.err)
 
 
-def test_bytes_that_are_no_http(shared: Service) -> None:
+def test_bytes_that_are_no_http(serve: Serve) -> None:
     """They are answered with 400 and logged once, so they cannot fill the log."""
-    host, port = shared.addresses["http"].split(":")
+    service = serve()  # others speak other protocols to the shared one
+    host, port = service.addresses["http"].split(":")
 
     for _ in range(3):
         for junk in (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"GET\r\n\r\n", b"\x00" * 500):
@@ -218,7 +220,7 @@ def test_bytes_that_are_no_http(shared: Service) -> None:
                 assert b"400" in connection.recv(1_000)[:20]
 
     def named() -> list[str]:
-        found = shared.events("foreign_protocol")  # of any listener
+        found = service.events("foreign_protocol")  # of any listener
         return [each["protocol"] for each in found if "on the HTTP port" in each["reason"]]
 
     eventually(lambda: len(named()) >= 2)
