@@ -222,9 +222,7 @@ class Correlation:
 
     def review_orphans(self, now: int) -> None:
         """Services may have shown more of how they name conversations: updates their calls."""
-        orphans = self._sessions.orphans
-        if orphans.has_news:
-            self._update_traces(orphans.take_news(), now)
+        self._update_traces(self._sessions.orphans.take_news(), now)
 
     def _update_traces(self, traces: list[Trace], now: int) -> None:
         for trace in traces:

@@ -215,11 +215,12 @@ class ModelRequests:
             ready = self._answered(requester, known, span, outputs) if known.held else []
             found = requested(span, outputs, names_only=True)
             _note_asked(trace, span, found)
-            if any(self._may_be_silent(known, request) for request in found):
+            some = self._some_may_be_silent(known, found)
+            if some:
                 found = requested(span, outputs)
             held: list[RequestPiece] = []
             for index, request in enumerate(found):
-                silent = self._may_be_silent(known, request)
+                silent = some and self._may_be_silent(known, request)
                 if (
                     self._is_news(requester, trace, span, request, index, now, judged=silent)
                     and silent
@@ -246,6 +247,12 @@ class ModelRequests:
             return ready + asked
         self._hold(requester, known, asked)
         return ready
+
+    def _some_may_be_silent(self, known: _Agent, found: list[Requested]) -> bool:
+        for request in found:
+            if request.tool not in known.tools and self._may_be_silent(known, request):
+                return True
+        return False
 
     def _may_be_silent(self, known: _Agent, request: Requested) -> bool:
         """True if nothing tells yet whether a tool leaves spans, beside others that do, and a spec names it."""
@@ -377,8 +384,8 @@ class ModelRequests:
         if tree is None or not found:
             return
         several = len(found) > 1
-        node = tree.node(span.span_id)
-        if node is not None and several:
+        node = tree.node(span.span_id) if several else None
+        if node is not None:
             node.asks = True
         for each in found:
             if each.call_id:

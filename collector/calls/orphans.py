@@ -107,16 +107,14 @@ class Orphans:
     def _is_orphan(self, context: Context, call: Call, node: Node | None) -> bool:
         tree = context.tree
         rung, own = _rung(context.trace, tree, call), self._ids.own_rung(call)
-        if node is None or rung == DECIDED_RUNG or own == rung == 0:
-            return _settle(tree, call)
-        naming = self._naming(context.trace, call)
-        if rung < own:
-            self._note_named(naming, rung)
-        if not _is_there(tree, node):
-            return self._await(context, call, naming, rung)
-        if rung == UNNAMED_RUNG and tree.parts is None:
-            return self._is_unnamed(context, call, naming)
-        return _settle(tree, call)
+        if node is not None and rung != DECIDED_RUNG and not own == rung == 0:
+            if rung < own:
+                self._note_named(self._naming(context.trace, call), rung)
+            if not _is_there(tree, node):
+                return self._await(context, call, self._naming(context.trace, call), rung)
+            if rung == UNNAMED_RUNG and tree.parts is None:
+                return self._is_unnamed(context, call, self._naming(context.trace, call))
+        return tree.unsettled is not None and _settle(tree, call)
 
     def _await(self, context: Context, call: Call, naming: Naming, rung: int) -> bool:
         """A span above the call is missing: True if it may name another conversation."""
@@ -225,13 +223,13 @@ def _settle(tree: Tree, call: Call) -> bool:
 
 def _is_there(tree: Tree, node: Node) -> bool:
     """True if all spans above have arrived."""
-    above = tree.up(node)
+    above = node.above if tree.looped is None else tree.up(node)
     for _depth in range(DEPTH_MAX):
         if above is None:
             return True
         if not above.place:
             return False
-        above = tree.up(above)
+        above = above.above if tree.looped is None else tree.up(above)
     return True
 
 

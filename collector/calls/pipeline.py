@@ -526,7 +526,8 @@ class Pipeline:
             trace.changed = False
             if context.tree.unsettled:
                 self._correlation.update_unsettled(context)
-        self._correlation.review_orphans(context.now)
+        if self._sessions.orphans.has_news:
+            self._correlation.review_orphans(context.now)
 
     def _take_call(
         self, span: Span, reading: Reading, evidence: Evidence, context: Context

@@ -135,19 +135,20 @@ class SessionIds:
     def owner(self, resource: Resource) -> Owner:
         """What the resource says, computed once per resource."""
         if resource is not self._last.resource:
-            self._last = self._known(resource)
+            found = self._owners.get(id(resource))
+            if found is None or found.resource is not resource:
+                found = self._new(resource)
+            self._last = found
         return self._last
 
-    def _known(self, resource: Resource) -> Owner:
-        found = self._owners.get(id(resource))
-        if found is None or found.resource is not resource:
-            self._owners_bytes += arguments_bytes(resource.attributes)
-            if len(self._owners) >= _RESOURCES_MAX or self._owners_bytes > _RESOURCES_BYTES_MAX:
-                self._owners.clear()
-                self._owners_bytes = 0
-                self._requesters.clear()
-                self._claims.clear()
-            found = self._owners[id(resource)] = self._owner(resource)
+    def _new(self, resource: Resource) -> Owner:
+        self._owners_bytes += arguments_bytes(resource.attributes)
+        if len(self._owners) >= _RESOURCES_MAX or self._owners_bytes > _RESOURCES_BYTES_MAX:
+            self._owners.clear()
+            self._owners_bytes = 0
+            self._requesters.clear()
+            self._claims.clear()
+        found = self._owners[id(resource)] = self._owner(resource)
         return found
 
     def _owner(self, resource: Resource) -> Owner:

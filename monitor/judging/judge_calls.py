@@ -741,11 +741,11 @@ class CallJudge:
                     break
         session.owe_no_more(old)
         verdicts: list[Verdict] = []
-        for judge in session.judges or (self.unbound,):
+        judges = session.judges or (self.unbound,)
+        for judge in judges:
             verdicts += self._amend(session, judge, old, call, now)
         session.take_in(old)
-        judges = session.judges or (self.unbound,)
-        if not any(self._find(session, judge, call) for judge in judges):
+        if not self._is_in_log(session, judges, call):
             session.set_aside(call)
         session.set_times(old)
         return verdicts
@@ -799,11 +799,19 @@ class CallJudge:
         self, session: Session, judge: Judge, call: ToolCall
     ) -> tuple[Judgement, int] | None:
         """The judgement that holds a call's step, and its place there."""
-        for judgement in session.under(judge):
-            place = judgement.log.find(call.span_id)
-            if place is not None:
-                return judgement, place
+        for judgement in session.judgements:
+            if judgement.judge is judge:
+                place = judgement.log.find(call.span_id)
+                if place is not None:
+                    return judgement, place
         return None
+
+    def _is_in_log(self, session: Session, judges: Iterable[Judge], call: ToolCall) -> bool:
+        """True if one of these specs has the call's step."""
+        for judge in judges:  # noqa: SIM110 - `any` makes a generator
+            if self._find(session, judge, call) is not None:
+                return True
+        return False
 
     def _read_anew(
         self,

@@ -243,8 +243,10 @@ class Judgement:
     def span(self) -> tuple[int, int] | None:
         """(first start, last end) of its calls, Unix nanoseconds; None if it has none."""
         base = self.base
+        if base is None:
+            return self.log.span() if len(self.log) else None
         spans = [self.log.span()] if len(self.log) else []
-        if base is not None and base.count:
+        if base.count:
             spans.append((base.started, base.last))
         if not spans:
             return None

@@ -342,7 +342,9 @@ class Session:
         spans = [span for each in self.judgements if (span := each.span()) is not None]
         if self._outside is not None and (span := self._outside.span()) is not None:
             spans.append(span)
-        if spans:
+        if len(spans) == 1:
+            self.started_ns, self.last_ns = spans[0]
+        elif spans:
             self.started_ns = min(start for start, _ in spans)
             self.last_ns = max(end for _, end in spans)
 

@@ -482,7 +482,9 @@ class Log(Rows):
         if not self._moved and self._far is None:
             last = 0
             for at, times, _, _ in self.unpacked(0, count):
-                last = max(last, at + (times & LENGTH))
+                end = at + (times & LENGTH)
+                if end > last:
+                    last = end
             return self.at(0), last
         rows = [self.row(place) for place in range(count)]
         return min(row.start for row in rows), max(row.end for row in rows)
