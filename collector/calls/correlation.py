@@ -89,6 +89,8 @@ class Correlation:
         self.repeats = Repeats(traces)
         self._reviews: list[Review] = []
         """Calls whose doubts have changed, and that are not updated yet."""
+        self._failed: list[tuple[Context, Call]] = []
+        """Known calls that an error kept from being updated; what led to them may not come again."""
         self.executed = 0
         """Executed calls that are not in the statistics yet: they are added once a request."""
 
@@ -215,6 +217,15 @@ class Correlation:
             elif tree.unsettled is not None:  # it is part of another call by now
                 tree.unsettled.pop(call, None)
 
+    def update_failed(self) -> None:
+        """Updates the calls that an error kept from it; each once, so that no error stays for ever."""
+        failed, self._failed = self._failed, []
+        try:
+            for context, call in failed:
+                self._update(context, call, context.tree.node(call.outer.span_id), "")
+        finally:
+            self._failed.clear()
+
     def expire_orphans(self, now: int) -> None:
         """Time has passed: spans that have not come are awaited no more."""
         self._update_traces(self._sessions.orphans.expire(now), now)
@@ -275,7 +286,12 @@ class Correlation:
                 trace.trace_id, key, source, attributes, gaps=trace.sampled, orphan=orphan
             )
         if new is not old:
-            self._tell(context, call, new, switch)
+            try:
+                self._tell(context, call, new, switch)
+            except Exception:
+                if old is not None:
+                    self._failed.append((context, call))
+                raise
         if self._reviews:
             self._update_doubtful(context.now)
 

@@ -209,6 +209,8 @@ class Pipeline:
         for first in range(0, count, TOGETHER):
             self._take_together(list(spans[first : first + TOGETHER]), now)
         try:
+            if self._errors:
+                self._correlation.update_failed()
             self._correlation.expire_orphans(now)
             self._end_request(now)
             for each in self.monitor.errors():

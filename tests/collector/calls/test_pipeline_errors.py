@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from collector.calls import pipeline as pipeline_module
@@ -129,6 +129,7 @@ def requests_of(seed: int, late: float, size: int) -> list[list[Span]]:
     stage=st.sampled_from(STAGES),
     number=st.integers(1, 160),
 )
+@example(seed=4, late=0.0, size=7, stage="monitor.amend", number=8)
 def test_what_is_sent_again_ends_as_if_nothing_had_failed(
     seed: int, late: float, size: int, stage: str, number: int
 ) -> None:
