@@ -80,7 +80,11 @@ class CallMerge:
             if call is None or other is None:
                 continue
             known = other.piece(each.span_id)
-            if overlaps(piece, known) and not differ(piece, known) and not _apart(call, other):
+            if (
+                overlaps(piece, known)
+                and not differ(piece, known)
+                and not are_apart(piece, known)
+            ):
                 self._merge(tree, each, node)
         nodes.append(node)
         like.keep(nodes[-LIKE_MAX:])
@@ -215,13 +219,6 @@ class CallMerge:
         if tree.released is None:
             tree.released = []
         tree.released.append(nodes[0])
-
-
-def _apart(call: Call, other: Call) -> bool:
-    """True if one instrumentation wrote pieces of both calls, which a common call id does not make one."""
-    return any(
-        are_apart(one, each) for one in call.pieces.values() for each in other.pieces.values()
-    )
 
 
 def _is_repeated(call: Call, inner: Call) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from collector.dialects.registry import DIALECTS
@@ -148,8 +148,27 @@ _call: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 )
 
 
+def _untold(span_id: str, *, parent: str = "", call_id: str = "c") -> dict[str, Any]:
+    return {
+        "tool": "read",
+        "arguments": None,
+        "id": span_id,
+        "parent": parent,
+        "call_id": call_id,
+        "start": 1,
+        "end": 3,
+    }
+
+
 @settings(max_examples=200)
 @given(st.lists(_call, min_size=2, max_size=3, unique_by=lambda each: each["id"]))
+@example(
+    [
+        _untold("a", call_id=""),
+        _untold("c"),
+        {**_untold("b", parent="a"), "arguments": {"x": 1}},
+    ]
+)
 def test_no_call_that_was_given_something_else_is_lost(calls: list[dict[str, Any]]) -> None:
     """Calls that differ in tool or arguments are all judged: nested or parallel, with any ids, in any order."""
     wanted = {(each["tool"], each["arguments"]["x"]) for each in calls if each["arguments"]}
