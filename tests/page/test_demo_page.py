@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,7 +28,7 @@ def demo() -> Iterator[subprocess.Popen[str]]:
         try:
             yield process
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()  # SIGINT is ignored where the tests run in the background
             process.wait(20)
 
 
