@@ -98,9 +98,12 @@ def test_harm_that_gets_worse_is_told_again_by_every_way(
 ) -> None:
     """A new tool and reason: the webhook and Alertmanager tell once more, firing, under the group key of before."""
     _, pages = manager
+    alerts = [service.metric("offrails_alert_groups_firing") for service in pair]
     both(pair, "worse-1", "grows", "unlock_safety", "water")
     for direct in (True, False):
         eventually(lambda: messages(pages, "grows", direct=direct))  # noqa: B023
+    for service, before in zip(pair, alerts, strict=True):
+        _has_posted(service, before + 1)
     both(pair, "worse-2", "grows", "unlock_safety", "made_up")
     for direct in (True, False):
         first, second = eventually(lambda: _two(messages(pages, "grows", direct=direct)))  # noqa: B023
@@ -111,6 +114,15 @@ def test_harm_that_gets_worse_is_told_again_by_every_way(
         assert "tool made_up" in firing[0]["annotations"]["summary"]
     time.sleep(3)  # nothing follows: repeats come each second
     assert [len(messages(pages, "grows", direct=each)) for each in (True, False)] == [2, 2]
+
+
+def _has_posted(service: Service, alerts: float) -> None:
+    """Waits until a monitor has so many alerts, and has posted each: messages leave in order, and repeats come each second."""
+    eventually(lambda: service.metric("offrails_alert_groups_firing") >= alerts)
+    sent = service.metric("offrails_alerts_sent_total", result="ok")
+    eventually(
+        lambda: service.metric("offrails_alerts_sent_total", result="ok") > sent + alerts
+    )
 
 
 def _two(found: list[Any]) -> list[Any] | None:
