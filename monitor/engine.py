@@ -508,12 +508,14 @@ class Monitor:
     ) -> list[Decision]:
         """Decides calls of one session on a copy of it, or on a new one."""
         call = calls[0]
-        known = self._table.kept(call.session)
+        known, forgot = self._table.kept(call.session), self._table.was_known(call.session)
+        if known is not None and known.ended == "operator":
+            known, forgot = None, True  # what goes on under its id is another session
         session = Session(call.session, call, now) if known is None else known.copy(call)
         rehearsal = Rehearsal(session, self._call_judge, self._names)
         try:
             if known is None:
-                if self._table.was_known(call.session):
+                if forgot:
                     session.note_cause(Cause.FORGOTTEN)
                 mention = self._quiet.get(call.session)
                 if mention is not None:

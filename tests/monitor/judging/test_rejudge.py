@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits
 from monitor.plain_calls import tool_call
-from monitor.records import Kind, SessionKey, Verdict
+from monitor.records import Kind, SessionKey, ToolCall, Verdict
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 
@@ -62,19 +62,23 @@ def spec(text: str, version: str = "1") -> Spec:
     return found
 
 
+def made(number: int, tool: str, arguments: Any, *, error: bool = False) -> ToolCall:
+    """The call that starts after so many tenths of a second."""
+    return tool_call(
+        tool,
+        arguments,
+        session="s",
+        start_ns=NOW + number * SECOND // 10,
+        error=error,
+        attributes={"service.name": "shop"},
+    )
+
+
 def observe(monitor: Monitor, calls: Any, begin: int = 0) -> list[Verdict]:
     found: list[Verdict] = []
     for number, (tool, arguments, error) in enumerate(calls, start=begin + 1):
-        at = NOW + number * SECOND // 10
-        call = tool_call(
-            tool,
-            arguments,
-            session="s",
-            start_ns=at,
-            error=error,
-            attributes={"service.name": "shop"},
-        )
-        found += monitor.observe(call, at)
+        call = made(number, tool, arguments, error=error)
+        found += monitor.observe(call, call.start_ns)
     return found
 
 
@@ -226,3 +230,16 @@ def test_a_dismissed_session_is_another_one_when_it_goes_on() -> None:
         True,
         0,
     )
+
+
+def test_a_decision_on_a_dismissed_session_is_of_the_one_that_goes_on() -> None:
+    """It is what observing the call says next: by the specs in use, and as if its first calls were missing."""
+    monitor = one(TASK % ("[check, little]", "look"), calls=[("pay", {}, False)])
+    monitor.use([spec(TASK % ("[check, much]", "look"), "2")])
+    monitor.dismiss(KEY, NOW + SECOND)
+    next_ = made(20, "pay", {"amount": 50})
+
+    [decided] = monitor.decide(next_, next_.start_ns).specs
+    [verdict] = monitor.observe(next_, next_.start_ns)
+    assert (decided.spec_version, decided.kind) == (verdict.spec_version, verdict.kind)
+    assert (decided.spec_version, decided.kind) == ("2", Kind.PROGRESS)
