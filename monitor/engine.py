@@ -245,7 +245,7 @@ class Monitor:
         seen, judged = session.seen, session.judged
         try:
             if proof is not None or session.fresh:
-                self._news += self._prove(session, proof)
+                self._news += self._call_judge.prove(session, proof)
             return self._observe(session, call, now, named, quiet=quiet, doubted=doubted)
         except Exception:
             if session.seen > seen:
@@ -680,7 +680,7 @@ class Monitor:
         self._name(session, call, named)
         self._join(session, call, old.doubts)
         verdicts = self._call_judge.amend(session, old, call, now)
-        verdicts += self._prove(session, None)
+        verdicts += self._call_judge.prove(session, None)
         verdicts += self._call_judge.rebind(session, now)
         if not session.queued:
             self._queue(session, now)
@@ -696,7 +696,7 @@ class Monitor:
             return []
         verdicts = self._call_judge.retract(session, call, session.touched_ns)
         if session.ended is None:
-            verdicts += self._prove(session, None)
+            verdicts += self._call_judge.prove(session, None)
         self._reconsider(session, session.touched_ns)
         return verdicts
 
@@ -726,13 +726,9 @@ class Monitor:
         session = self._table.live(key)
         if session is None:
             return []
-        verdicts = self._prove(session, proof)
+        verdicts = self._call_judge.prove(session, proof)
         self._reconsider(session, session.touched_ns)
         return verdicts
-
-    def _prove(self, session: Session, proof: Proof | None) -> list[Verdict]:
-        fresh = session.take_proof(proof)
-        return [] if fresh is session.fresh else self._call_judge.prove(session, fresh=fresh)
 
     def is_young(self, now: int) -> bool:
         """True while a session that is seen for the first time may have begun before us."""

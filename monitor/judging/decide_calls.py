@@ -178,6 +178,8 @@ class CallDecider:
             started_ns = min(session.started_ns, start_ns) if session.seen else start_ns
             if session.is_proven(proof, started_ns) is not session.fresh:
                 return True
+            if session.gaps and session.is_dated_by(proof):
+                return True
         agent = session.known_agent
         if named is not None or call.agent:
             named = named or Named(start_ns, call.span_id, call.agent)
@@ -268,9 +270,7 @@ class Rehearsal:
         if call.start_ns < call_judge.started_ns:
             call_judge.doubt(session, Cause.SEEN_BEFORE)
         if proof is not None or session.fresh:
-            fresh = session.take_proof(proof)
-            if fresh is not session.fresh:
-                call_judge.prove(session, fresh=fresh)
+            call_judge.prove(session, proof)
         if doubted:
             call_judge.doubt(session, Cause.EARLIER_TURN)
         if named is None and call.agent:

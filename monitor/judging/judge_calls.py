@@ -31,7 +31,7 @@ from monitor.alphabet.explanation import Show, explain_mismatch
 from monitor.judging.accounting import Accounting
 from monitor.judging.sender_clocks import SenderClocks, moved_back
 from monitor.limits import Limits
-from monitor.records import Evidence, ToolCall, Verdict, built
+from monitor.records import Evidence, Proof, ToolCall, Verdict, built
 from monitor.session.judge import CONTROL_TOKEN, HARMFUL, Judge
 from monitor.session.judgement import Judgement
 from monitor.session.log.log import is_led
@@ -425,10 +425,14 @@ class CallJudge:
             session.drop_cause(cause)
         return self.look_again(session)
 
-    def prove(self, session: Session, *, fresh: bool) -> list[Verdict]:
-        """Sets whether the session provably begins with its first call."""
-        session.fresh = fresh
-        return self.look_again(session)
+    def prove(self, session: Session, proof: Proof | None) -> list[Verdict]:
+        """Takes what a trace shows of the beginning of a session, and revises its verdicts.
+
+        Without a proof, the known one is checked again: the session's first call may be another one by now.
+        """
+        known, dated = session.fresh, bool(session.gaps) and session.is_dated_by(proof)
+        session.fresh = session.take_proof(proof)
+        return self.look_again(session) if dated or session.fresh is not known else []
 
     def move_back(self, session: Session) -> list[Verdict]:
         """The clock of a sender has turned out to be ahead: its earlier calls are moved, as the others are."""
@@ -922,7 +926,8 @@ class CallJudge:
             self._hold(target, call)
         for call, judges in moved.owed or ():
             target.owe(call, judges)
-        verdicts += self.prove(target, fresh=target.take_proof(None))
+        target.fresh = target.take_proof(None)
+        verdicts += self.look_again(target)
         self._accounting.relabel(target)
         if target.binder is not None:
             wanted = wanted_of(target.attributes, target.known_agent, target.binder)

@@ -494,6 +494,13 @@ class Session:
         slack = SAID_SLACK_NS if known.is_said else 0
         return known.start_ns - slack <= started_ns
 
+    def is_dated_by(self, proof: Proof | None) -> bool:
+        """True if `take_proof` would take another time for the session's beginning than the known proof gives."""
+        known, found = self.proof, self._earliest(proof)
+        if found is known or found is None:
+            return False
+        return known is None or found.start_ns != known.start_ns
+
     def _earliest(self, proof: Proof | None) -> Proof | None:
         known = self.proof
         if known is not None and known.is_said:

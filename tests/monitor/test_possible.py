@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from monitor import Limits, Monitor, ToolCall
+from monitor.decision import Answer
 from monitor.limits import SECOND
 from monitor.records import Kind, Proof, Reason, Verdict
 from monitor.session.fold_log import FOLD_LUMP
+from monitor.visibility.cause import Cause
+from monitor.visibility.gap import Gap
 from tests.monitor.test_engine import START, call, specs
 
 TASK = """
@@ -113,6 +116,24 @@ def test_a_proof_that_is_taken_back_makes_it_possible_again() -> None:
     (verdict,) = monitor.prove(before.session, Proof(START, b"t" * 16, holds=False))
 
     assert (verdict.possible, verdict.revised_from) == (True, Kind.HARMFUL)
+
+
+@pytest.mark.parametrize("order", [(2, 0), (0, 2)])
+def test_the_earliest_proof_dates_the_session_whatever_came_first(
+    order: tuple[int, int],
+) -> None:
+    """A gap that lies before the later trace reaches the session that the earlier one shows to be older."""
+    monitor = Monitor(specs(TASK), Limits(history_complete=True))
+    monitor.note_gap(Gap(Cause.OUTAGE, START, START + SECOND))
+    for number, (trace, tool) in enumerate(zip(order, "bc", strict=True), 3):
+        proof = Proof(START + trace * SECOND, bytes([trace]) * 16, holds=True)
+        asked = monitor.decide(made(number, tool), made(number, tool).end_ns, proof=proof)
+        monitor.observe(made(number, tool), made(number, tool).end_ns, proof=proof)
+    (found,) = monitor.judgements()
+
+    assert [each["possible"] for each in found["steps"]] == [True, True]
+    assert found["harmful"] == 0
+    assert asked.answer is Answer.UNKNOWN
 
 
 @pytest.mark.parametrize("way", ["amend", "retract"])
