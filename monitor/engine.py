@@ -234,14 +234,10 @@ class Monitor:
             Exception: an error of ours. The call is not judged then, and may be observed again.
         """
         clocks = self._call_judge.clocks
-        turned_out = False
         if clocks.is_ahead(call, now):
-            turned_out = clocks.lead_of(call.session) is None
-            call = clocks.corrected(call, now)
+            call = self._corrected(call, now)
             clocks.corrections += 1
         session = self._session(call, now)
-        if turned_out:
-            self._news += self._call_judge.move_back(session)
         seen, judged = session.seen, session.judged
         try:
             if proof is not None or session.fresh:
@@ -252,6 +248,17 @@ class Monitor:
                 self._undo(session, call)
                 session.seen, session.judged = seen, judged
             raise
+
+    def _corrected(self, call: ToolCall, now: int) -> ToolCall:
+        """A call by our clock. If it is the first to show that its sender's is ahead, those before it are moved, too."""
+        clocks = self._call_judge.clocks
+        turned_out = clocks.lead_of(call.session) is None
+        call = clocks.corrected(call, now)
+        if turned_out:
+            session = self._table.live(call.session) or self._wake(call.session, now)
+            if session is not None:
+                self._news += self._call_judge.move_back(session)
+        return call
 
     def _undo(self, session: Session, call: ToolCall) -> None:
         """Removes a call after an error while it was judged, as far as it was added.
@@ -673,7 +680,7 @@ class Monitor:
             return []
         clocks = self._call_judge.clocks
         if clocks.is_ahead(call, now):
-            call = clocks.corrected(call, now)
+            call = self._corrected(call, now)
         if clocks.is_ahead(old, now):
             old = clocks.corrected(old, now)
         session.see_again(old, call)

@@ -443,7 +443,8 @@ class CallJudge:
         for judgement in session.judgements:
             verdicts += self._report(session, judgement, judgement.move_back(lead))
         for place, held in enumerate(session.held or ()):
-            if session.held is not None and is_led(held.end_ns - session.touched_ns, lead):
+            excess = held.end_ns - _receipt(session, held)
+            if session.held is not None and is_led(excess, lead):
                 session.held[place] = moved_back(held, lead)
         session.set_times_anew()
         return verdicts
@@ -951,6 +952,15 @@ class CallJudge:
                     self._observe(session, now)
         target.bound_as = agent
         return verdicts
+
+
+def _receipt(session: Session, call: ToolCall) -> int:
+    """When a call of the session was received; if no log has it, when the session's last one was."""
+    for judgement in session.judgements:
+        place = judgement.log.find(call.span_id)
+        if place is not None:
+            return judgement.log.receipt(place)
+    return session.touched_ns
 
 
 def _since(gaps: Iterable[Gap], begin_ns: int) -> Iterator[Gap]:

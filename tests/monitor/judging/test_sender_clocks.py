@@ -145,3 +145,44 @@ def test_a_clock_is_corrected_for_all_calls_of_a_session_or_for_none(
     assert judgement["harmful"] == 0
     assert [step["tool"] for step in judgement["steps"]] == ["unlock", "open", "water"]
     assert judgement["started"] == judgement["steps"][0]["start_ns"]
+    assert judgement["last"] == judgement["steps"][-1]["end_ns"]
+
+
+def test_a_fuller_span_shows_the_lead_of_the_calls_before_it() -> None:
+    """A call that is told whole by a later span moves the session's earlier calls, as a new call does."""
+    monitor = watched()
+    lead = 65 * SECOND
+    monitor.observe(timed(1, "unlock", NOW + lead), NOW + 15 * SECOND)
+    begun = timed(2, "open", NOW + SECOND + lead)
+    monitor.observe(begun, NOW + 16 * SECOND)
+    whole = begun._replace(end_ns=NOW + 20 * SECOND + lead)
+    monitor.amend(begun, whole, NOW + 20 * SECOND)
+    monitor.observe(timed(3, "water", NOW + 21 * SECOND), NOW + 21 * SECOND)
+    [judgement] = monitor.find("s")
+
+    assert [step["tool"] for step in judgement["steps"]] == ["unlock", "open", "water"]
+    assert judgement["harmful"] == 0
+    assert judgement["started"] == NOW - MILLISECOND
+    assert judgement["last"] == NOW + 21 * SECOND
+
+
+def test_held_calls_are_moved_as_those_of_the_log_are() -> None:
+    """A spec that binds late judges calls in the places that the others have: when each was received counts."""
+    monitor, lead = watched(), 65 * SECOND
+    made = [
+        (1, "unlock", NOW + lead, NOW + 15 * SECOND),
+        (2, "open", NOW + 30 * SECOND, NOW + 30 * SECOND),
+        (3, "water", NOW + 100 * SECOND + lead, NOW + 100 * SECOND),
+    ]
+    for number, tool, end, received in made:
+        monitor.observe(timed(number, tool, end)._replace(attributes={}), received)
+    monitor.learn(
+        SessionKey("", "s"),
+        NOW + 101 * SECOND,
+        attributes={"service.name": "rover"},
+        start_ns=NOW,
+    )
+    [judgement] = monitor.find("s")
+
+    assert [step["tool"] for step in judgement["steps"]] == ["unlock", "open", "water"]
+    assert judgement["harmful"] == 0
