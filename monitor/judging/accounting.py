@@ -397,6 +397,16 @@ class Accounting:
             if each.withdrawn:
                 pair.revisions[each.missed.kind, Kind.SELF_LOOP] += 1
 
+    def withdrawn_limits(self, session: Session, judgement: Judgement) -> list[Verdict]:
+        """The verdicts that withdraw those on the session as a whole."""
+        given, judgement.session_verdicts = judgement.session_verdicts, None
+        news = [
+            News(each.missed, True, each.final)
+            for each in (given.declared.values() if given is not None else ())
+        ]
+        self.count_session(judgement, news, ())
+        return [self.session_verdict(session, judgement, each) for each in news]
+
     def session_verdict(self, session: Session, judgement: Judgement, news: News) -> Verdict:
         """The verdict on a session, given or withdrawn.
 

@@ -297,14 +297,23 @@ class CallJudge:
                 continue
             session.judges = tuple(each for each in session.judges if each is not judge)
             for judgement in found:
-                if (span := judgement.span()) is not None and session.held is None:
-                    session.leave_behind(span)
-                for place in range(len(judgement.log)):
-                    verdicts += self._accounting.withdrawn(session, judgement, place)
-                session.remove(judgement)
-                self._accounting.leave(judgement)
+                verdicts += self.let_go(session, judgement)
         if not session.judges:
             session.judged = 0
+        return verdicts
+
+    def let_go(self, session: Session, judgement: Judgement) -> list[Verdict]:
+        """Removes a judgement whose spec is the session's no more, and withdraws what was reported of it.
+
+        The times of its calls stay the session's, unless these are judged again.
+        """
+        if (span := judgement.span()) is not None and session.held is None:
+            session.leave_behind(span)
+        verdicts = self._accounting.withdrawn_limits(session, judgement)
+        for place in range(len(judgement.log)):
+            verdicts += self._accounting.withdrawn(session, judgement, place)
+        session.remove(judgement)
+        self._accounting.leave(judgement)
         return verdicts
 
     def _catch_up(self, session: Session, new: Sequence[Judge], now: int) -> list[Verdict]:

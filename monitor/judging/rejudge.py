@@ -25,7 +25,6 @@ from monitor.session.judge import CONTROL_TOKEN, Judge
 from monitor.session.judgement import Judgement
 from monitor.session.log.rows import Row
 from monitor.session.session import Session
-from monitor.session.session_verdicts import News
 
 __all__ = ["is_under_earlier", "rejudge"]
 
@@ -76,10 +75,10 @@ def rejudge(
             if new is not None:
                 wanted[new.spec.id] = new
             for judgement in session.under(old):
-                verdicts += _withdraw_all(session, judgement, accounting)
-                session.remove(judgement)
-                accounting.leave(judgement)
+                verdicts += calls.let_go(session, judgement)
     session.binder, session.judges = calls.binder, tuple(kept)
+    if not kept:
+        session.judged = 0
     return verdicts + calls.bind_more(session, tuple(wanted.values()), now)
 
 
@@ -122,7 +121,7 @@ class _Replay:
         if judgement.folded or _names_more(judgement.judge, new):
             session.bind_late((new,), self._now)
         if new.bounds is None:
-            verdicts += _withdraw_limits(session, judgement, accounting)
+            verdicts += accounting.withdrawn_limits(session, judgement)
         moved, changes = judgement.under(new, tokens, self._calls.sight(session, new))
         accounting.leave(judgement)
         session.remove(judgement)
@@ -199,26 +198,3 @@ def _call(row: Row, tool: str, token: int, key: SessionKey) -> ToolCall:
         session_from="",
         control=token == CONTROL_TOKEN,
     )
-
-
-def _withdraw_all(
-    session: Session, judgement: Judgement, accounting: Accounting
-) -> list[Verdict]:
-    """Withdraws what was reported of a judgement, before it goes."""
-    verdicts = _withdraw_limits(session, judgement, accounting)
-    for place in range(len(judgement.log)):
-        verdicts += accounting.withdrawn(session, judgement, place)
-    return verdicts
-
-
-def _withdraw_limits(
-    session: Session, judgement: Judgement, accounting: Accounting
-) -> list[Verdict]:
-    """Withdraws the verdicts on the session as a whole."""
-    given, judgement.session_verdicts = judgement.session_verdicts, None
-    news = [
-        News(each.missed, True, each.final)
-        for each in (given.declared.values() if given is not None else ())
-    ]
-    accounting.count_session(judgement, news, ())
-    return [accounting.session_verdict(session, judgement, each) for each in news]

@@ -211,6 +211,24 @@ def test_a_spec_that_is_gone_takes_its_harm_along() -> None:
     assert found["others"]["harmful"] == 0
 
 
+def test_calls_of_specs_that_are_gone_leave_their_times_and_count_as_not_judged() -> None:
+    """Where no spec of before is left, the session is as old as it was, and the new spec judges what comes."""
+    rules = POLICY % ("", "{at_most: [pay, 1]}")
+    monitor = one(rules, calls=[("pay", {}, False), ("check", {}, False)])
+    [before] = monitor.find("s")
+    monitor.use([spec(rules.replace("id: rules", "id: others"))])
+    monitor.rejudge(KEY, NOW + SECOND)
+    observe(monitor, [("pay", {}, False)], 30)
+    later = made(40, "check", {})
+    monitor.observe(later, later.start_ns)
+    monitor.retract(later)
+    [found] = monitor.find("s")
+
+    assert before["started"] == found["started"]
+    assert found["coverage"]["judged"] == 1
+    assert found["coverage"]["not_judged"]["no_spec"] == 2
+
+
 def test_a_dismissed_session_is_another_one_when_it_goes_on() -> None:
     """What comes under its id is judged by the specs in use, as a session whose first calls are missing."""
     monitor = one(TASK % ("[check, little]", "look"), calls=[("pay", {}, False)])

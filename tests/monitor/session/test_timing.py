@@ -8,7 +8,7 @@ import pytest
 
 from monitor import Limits, Monitor
 from monitor.limits import SECOND
-from monitor.records import Evidence, Kind, Obstacle, SessionKey, ToolCall, Verdict
+from monitor.records import Evidence, Kind, Named, Obstacle, SessionKey, ToolCall, Verdict
 from monitor.spec.compiler.compile import compile_text
 
 START = 1_700_000_000 * SECOND
@@ -250,6 +250,17 @@ def test_a_trap_is_taken_back_by_an_earlier_call() -> None:
     assert run.take(call("in", 0), call("fall", 2), at=2) == [("cannot_finish", "trap", 2)]
     assert run.take(call("out", 1), at=3) == [("back", "cannot_finish", 2)]
     assert run.object()["can_finish"] is True
+
+
+def test_a_trap_goes_with_a_spec_that_was_not_the_sessions() -> None:
+    """The agent that a span above the calls names is another one: the verdict under its spec is withdrawn."""
+    run = Run(TRAP.replace("service.name: shop", "gen_ai.agent.name: mouse"))
+    assert run.take(call("in", 0, agent="mouse"), call("fall", 1, agent="mouse")) == [
+        ("cannot_finish", "trap", 2)
+    ]
+    named = Named(START - SECOND, b"above...", "cat")
+    late = call("look", 2, agent="mouse")
+    assert news(run.monitor.observe(late, late.end_ns, named)) == [("back", "cannot_finish", 2)]
 
 
 def test_a_constraint_can_be_a_trap() -> None:
