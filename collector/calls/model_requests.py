@@ -26,12 +26,11 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple
 
-import msgspec
-
 from collector.calls.call import Call
 from collector.calls.duplicates import DuplicateFilter
 from collector.calls.piece import Piece
 from collector.calls.records import Requester
+from collector.calls.same_call import digest_of
 from collector.calls.span_tree import Alike, Tree
 from collector.calls.trace import OpenRequest, Trace
 from collector.decode.span import Span
@@ -666,13 +665,7 @@ def _identity(trace: Trace, span: Span, request: Requested, index: int) -> bytes
 
 def _given(request: Requested) -> str:
     """A digest of a request's arguments."""
-    if not request.arguments:
-        return ""
-    try:
-        text = msgspec.json.encode(request.arguments, order="sorted")
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        text = repr(request.arguments).encode("utf-8", "surrogatepass")
-    return blake2b(text, digest_size=16).hexdigest()
+    return digest_of(request.arguments).hex() if request.arguments else ""
 
 
 def _piece(span: Span, request: Requested, index: int, count: int, agent: str) -> Piece:

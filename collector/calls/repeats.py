@@ -17,14 +17,16 @@ second has the doubt `REPLAYED`. Had the first failed and the second not, they w
 from __future__ import annotations
 
 from collections.abc import Iterable
+from hashlib import blake2b
 from struct import Struct
 from typing import Final, NamedTuple
 
 from collector.calls.call import Call
-from collector.calls.same_call import overlaps
+from collector.calls.same_call import digest_of, overlaps
 from collector.calls.span_tree import Node, Tree
 from collector.calls.trace import Trace
 from collector.calls.trace_store import Traces
+from monitor.partial import Partial
 from monitor.records import SessionKey, ToolCall
 from monitor.tenants import Holdings
 from monitor.visibility.cause import Cause
@@ -41,7 +43,7 @@ LIKE_MAX: Final = 16
 """Calls with one id, tool and session that are remembered: the latest ones that arrived."""
 
 _ROW: Final = Struct("<16s8sqqq?")
-"""Trace id, span id, start, end, a hash of the arguments (0 where they are unknown), and whether the call failed."""
+"""Trace id, span id, start, end, a digest of the arguments (0 where they are unknown), and whether the call failed."""
 
 _ENTRY_BYTES: Final = 240
 """What a call takes, about."""
@@ -75,9 +77,9 @@ class _Calls:
     __slots__ = ("old", "old_count", "since", "young", "young_count")
 
     def __init__(self, now: int) -> None:
-        self.young: dict[int, bytes] = {}
-        self.old: dict[int, bytes] = {}
-        """A hash of what equal calls have in common -> their rows, one behind the other."""
+        self.young: dict[bytes, bytes] = {}
+        self.old: dict[bytes, bytes] = {}
+        """A digest of what equal calls have in common -> their rows, one behind the other."""
         self.young_count = self.old_count = 0
         self.since = now
 
@@ -163,7 +165,7 @@ class Repeats:
                     changed.append(Review(*place, other))
         return changed
 
-    def _seen(self, key: int, call: Call, new: ToolCall, session: SessionKey) -> list[_Seen]:
+    def _seen(self, key: bytes, call: Call, new: ToolCall, session: SessionKey) -> list[_Seen]:
         """The calls of a session under a key, in the order of their starts; each once."""
         calls = self._calls.get(self._held.name(session.namespace))
         if calls is None:
@@ -209,24 +211,29 @@ def _order(seen: _Seen) -> tuple[int, int, bytes]:
     return seen.start_ns, -seen.end_ns, seen.span_id
 
 
-def _keys(call: Call, session: SessionKey, tool: str) -> tuple[int, ...]:
-    """Hashes of what calls that may be one have in common. The first is the call's own; a part of it may have another."""
+def _keys(call: Call, session: SessionKey, tool: str) -> tuple[bytes, ...]:
+    """Digests of what calls that may be one have in common. The first is the call's own; a part of it may have another.
+
+    They outlive the process, in snapshots: Python's own hashes are others in the next one.
+    """
     call_id = call.call_id
     if call_id:
-        own = hash((session, call_id, tool))
-        return (own, hash((session, tool))) if call.has_request else (own,)
-    return (hash((session, tool)),) if call.has_request else ()
+        own = _key(session, call_id, tool)
+        return (own, _key(session, "", tool)) if call.has_request else (own,)
+    return (_key(session, "", tool),) if call.has_request else ()
+
+
+def _key(session: SessionKey, call_id: str, tool: str) -> bytes:
+    text = f"{session.namespace}\0{session.id}\0{call_id}\0{tool}"
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def _given(call: ToolCall) -> int:
-    """A hash of the arguments, the same in each process of no more than this run; 0 where they are unknown."""
+    """A digest of the arguments; 0 where they are unknown."""
     arguments = call.arguments
-    if arguments is None:
+    if arguments is None or type(arguments) is Partial:
         return 0
-    try:
-        return hash(frozenset(arguments.items())) or 1
-    except TypeError:  # a list, or an object
-        return hash(frozenset(arguments)) or 1
+    return int.from_bytes(digest_of(arguments)[:8], signed=True) or 1
 
 
 def _doubts(seen: _Seen, earlier: Iterable[_Seen]) -> tuple[Cause, ...]:

@@ -10,7 +10,10 @@ Invariant: known arguments that contradict each other always make two calls (`ag
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Any, Final
+
+import msgspec
 
 from collector.calls.piece import SERVER, Piece
 from collector.dialects.names import BETWEEN, PREFIX, is_served
@@ -23,6 +26,7 @@ __all__ = [
     "are_apart",
     "are_chained",
     "differ",
+    "digest_of",
     "is_again",
     "is_another",
     "is_lone",
@@ -223,3 +227,12 @@ def overlaps(one: Piece, other: Piece) -> bool:
         return True
     first, second = (one, other) if one.start_ns < other.start_ns else (other, one)
     return first.end_ns > second.start_ns or first.evidence is Evidence.PENDING
+
+
+def digest_of(arguments: Mapping[str, Any]) -> bytes:
+    """16 bytes, the same for equal arguments in any order and in any process."""
+    try:
+        text = msgspec.json.encode(arguments, order="sorted")
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        text = repr(arguments).encode("utf-8", "surrogatepass")
+    return blake2b(text, digest_size=16).digest()

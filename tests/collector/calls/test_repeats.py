@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import permutations
 from typing import Any
@@ -300,6 +303,41 @@ def test_what_is_remembered_has_a_bound(
     ]
     assert max(rows) <= LIKE_MAX * 49
     assert CALLS_MAX > 8
+
+
+_REMEMBERS = """
+import json
+from collector.calls.pipeline import Pipeline
+from collector.decode.json import otlp_json
+from collector.telemetry.counters import Stats
+from monitor.engine import Monitor
+
+told = {"gen_ai.tool.name": "pay", "gen_ai.tool.call.id": "c", "gen_ai.conversation.id": "s"}
+told |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.arguments": '{"a": [1], "b": "2"}'}
+attributes = [{"key": key, "value": {"stringValue": value}} for key, value in told.items()]
+span = {"traceId": "1" * 32, "spanId": "2" * 16, "name": "execute_tool pay", "attributes": attributes}
+span |= {"startTimeUnixNano": "1", "endTimeUnixNano": "2"}
+body = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
+pipeline = Pipeline(Monitor([]), Stats(), lambda verdicts: None)
+pipeline.consume(otlp_json.decode(json.dumps(body).encode()).spans, 3, "test")
+print([calls.young for calls in pipeline._correlation.repeats._calls.values()])
+"""
+"""A process that sees one call, and prints what it remembers."""
+
+
+def test_what_is_remembered_means_the_same_in_the_next_process() -> None:
+    """A snapshot of one process is read by another one, whose hashes of texts are others."""
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", _REMEMBERS],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    )
+    assert len(first) > 64
+    assert first == second
 
 
 @pytest.mark.parametrize("failed", [False, True])
