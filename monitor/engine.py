@@ -49,6 +49,9 @@ QUIET_MAX: Final = 10_000
 SWEEP_NS: Final = 60 * SECOND
 """Between two looks at which names of tools the steps of all sessions still have, where names are many."""
 
+_LIFTED: Final = frozenset({Cause.SILENT_TOOL, Cause.UNPLACED})
+"""Causes of gaps that a part of the process notes and lifts: model requests that wait, and orphans."""
+
 STALE_AT_ONCE: Final = 2_000
 """Sessions that look at the ledger again in one tick."""
 
@@ -937,13 +940,25 @@ class Monitor:
             "totals": totals_counters(self.totals),
         }
 
-    def set_counters(self, found: Mapping[str, Any]) -> None:
-        """Sets the counters that `counters` gives; what a later version has added or dropped stays as it is."""
+    def set_counters(self, found: Mapping[str, Any], *, forgot_ns: int | None = None) -> None:
+        """Sets the counters that `counters` gives; what a later version has added or dropped stays as it is.
+
+        Gaps that a part of the process lifts are that part's to note anew.
+
+        Args:
+            found: the counters.
+            forgot_ns: these parts have forgotten all that came before this time, in Unix nanoseconds, and lift nothing
+                of it: their gaps stand, and end then. None if they have forgotten nothing.
+        """
         numbers: dict[str, int] = {**self.counters()["numbers"], **found.get("numbers", {})}
         for cause, count in found.get("ended", {}).items():
             self.ended[cause] = count
         for cause, *fields in found.get("gaps", ()):
-            self.note_gap(Gap(Cause(cause), *fields))
+            gap = Gap(Cause(cause), *fields)
+            if gap.cause not in _LIFTED:
+                self.note_gap(gap)
+            elif forgot_ns is not None:
+                self.note_gap(gap._replace(until_ns=min(gap.until_ns, forgot_ns)))
         for cause, count in found.get("doubts", {}).items():
             self._call_judge.ledger.counts[Cause(cause)] = count
         self.without_spec = numbers["without_spec"]

@@ -261,7 +261,10 @@ class Recovery:
         if head.specs is not None:
             self._use(head.specs)
         if head.counters is not None:
-            self._count(head.counters)
+            begun_ns = self._past.paths[
+                0
+            ].begun_ns  # what was on its way then is forgotten, too
+            self._count(head.counters, begun_ns + self._monitor.limits.window_ns)
 
     async def _take(self, each: Record | Damage) -> None:
         if isinstance(each, Damage):
@@ -363,9 +366,9 @@ class Recovery:
             if missed_ns >= 0:
                 self._lose("down", missed_ns, now)
 
-    def _count(self, found: dict[str, Any]) -> None:
+    def _count(self, found: dict[str, Any], forgot_ns: int | None = None) -> None:
         self._heads.since_ns = found.get("since_ns", self._heads.since_ns)
-        self._monitor.set_counters(found.get("monitor", {}))
+        self._monitor.set_counters(found.get("monitor", {}), forgot_ns=forgot_ns)
         self._stats.set_kept(found.get("stats", {}))
         self._parts.set(found.get("more", {}))
         self._journal.set_kept(found.get("journal", {}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import subprocess
 import sys
@@ -25,6 +26,8 @@ from monitor.limits import SECOND
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.read import load_specs
 from monitor.spec.spec import Spec
+from monitor.visibility.cause import Cause
+from monitor.visibility.gap import EVER
 from tests.collector.state.life import START, Life, body_of
 from tests.simulation import wire
 from tests.simulation.exporter import Request, Road, deliver
@@ -145,6 +148,27 @@ class Rover:
         await self.life.send([span], **sent)
         return span
 
+    async def ask(self, session: str, tool: str) -> None:
+        """A model asks for a call now."""
+        self.life.pass_to(self.life.clock.now + SECOND)
+        self._serial += 1
+        part = {"type": "tool_call", "id": f"c{self._serial}", "name": tool, "arguments": {}}
+        attributes = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.conversation.id": session,
+            "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": [part]}]),
+        }
+        span = wire.span_of(
+            self._resource,
+            "chat",
+            attributes,
+            trace_id=session.encode().ljust(16, b"."),
+            span_id=self._serial.to_bytes(8, "big"),
+            start_ns=self.life.clock.now - 1_000,
+            end_ns=self.life.clock.now,
+        )
+        await self.life.send([span])
+
     def judgement(self, session: str) -> dict[str, Any]:
         (found,) = self.life.app.monitor.find(session)
         return found
@@ -264,6 +288,34 @@ def test_counters_go_on_when_the_oldest_files_are_gone(tmp_path: Path) -> None:
         await rover.call("fresh", "move")
         fresh = rover.judgement("fresh")
         assert (fresh["joined"], fresh["exact"], fresh["harmful"]) == (False, True, 1)
+
+    asyncio.run(run())
+
+
+def test_a_request_that_is_forgotten_leaves_no_doubt_for_ever(tmp_path: Path) -> None:
+    """A tool may be silent while a request for it waits; where that is gone with its file, the doubt ends there."""
+
+    async def run() -> None:
+        life, rover = await _started(tmp_path, {"keep_seconds": 64.0})
+        await rover.call("old", "unlock")
+        await rover.ask("old", "move")
+        (gap,) = life.app.monitor._call_judge.ledger
+        assert (gap.cause, gap.until_ns) == (Cause.SILENT_TOOL, EVER)
+        for number in range(8):
+            life.pass_to(life.clock.now + 20 * SECOND)
+            await rover.call(f"s{number}", "unlock")
+        life.pass_to(life.clock.now + 140 * SECOND)
+        await life.restart(0)
+        (gap,) = life.app.monitor._call_judge.ledger
+        assert gap.since_ns < gap.until_ns < life.clock.now
+        life.pass_to(life.clock.now + 20 * SECOND)
+        await life.restart(0)
+        assert len(life.app.monitor._call_judge.ledger) == 1
+        skip(life, HOUR_NS)
+        await rover.call("fresh", "unlock")
+        await rover.call("fresh", "lock")
+        fresh = rover.judgement("fresh")
+        assert (fresh["exact"], fresh["harmful"]) == (True, 1)
 
     asyncio.run(run())
 
