@@ -16,7 +16,7 @@ names yet another conversation: the gap is lifted, and `pay` is harmful for cert
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -95,9 +95,8 @@ class Unplaced:
         self._batch = batch
         self._idle_ns = idle_ns
         self._places: dict[tuple[str | None, str, str], _Place] = {}
-        self._of: dict[Call, _Place] = {}
-        self._waiting: deque[tuple[int, Call]] = deque()
-        """Since when each orphan has waited, the longest first."""
+        self._of: OrderedDict[Call, tuple[int, _Place]] = OrderedDict()
+        """Since when each orphan has waited, the longest first, and its place."""
         self._emptied: dict[_Place, None] = {}
         """Places that may have no orphan left."""
         self._reviewed_ns = 0
@@ -105,31 +104,32 @@ class Unplaced:
     def add(self, requester: Requester, call: Call, now: int) -> None:
         """A call is an orphan, and about to be judged as one."""
         start_ns = call.outer.start_ns
-        place = self._of.get(call)
-        if place is None:
-            place = self._of[call] = self._place(requester, call.outer.tool)
-            self._waiting.append((now, call))
-            if len(self._waiting) > CALLS_MAX:
-                self._lose(self._waiting.popleft()[1])
+        known = self._of.get(call)
+        place = known[1] if known is not None else self._place(requester, call.outer.tool)
+        if known is None:
+            if len(self._of) >= CALLS_MAX:
+                self._lose()
+            self._of[call] = now, place
         place.calls[call] = start_ns
         if not place.covers(start_ns):
             self._note(place)
 
     def remove(self, call: Call) -> None:
         """A call is no orphan."""
-        place = self._of.pop(call, None)
-        if place is not None:
+        known = self._of.pop(call, None)
+        if known is not None:
+            place = known[1]
             del place.calls[call]
             if not place.calls:
                 self._emptied[place] = None
 
     def expire(self, now: int) -> None:
         """Time has passed, or a request has: gaps without orphans are lifted, and others narrowed to what is left."""
-        waiting = self._waiting
-        while waiting and (
-            waiting[0][1] not in self._of or waiting[0][0] + self._idle_ns <= now
-        ):
-            self.remove(waiting.popleft()[1])
+        while self._of:
+            call = next(iter(self._of))
+            if self._of[call][0] + self._idle_ns > now:
+                break
+            self.remove(call)
         found = list(self._emptied)
         self._emptied.clear()
         if self._places and not 0 <= now - self._reviewed_ns < REVIEW_NS:
@@ -147,10 +147,10 @@ class Unplaced:
         if wanted is None or gap is None or wanted.since_ns - gap.since_ns > SLACK_NS:
             self._note(place)
 
-    def _lose(self, call: Call) -> None:
-        place = self._of.pop(call, None)
-        if place is not None:
-            place.lose(place.calls.pop(call))
+    def _lose(self) -> None:
+        """There are too many: the oldest is taken for one that finds no conversation."""
+        call, (_, place) = self._of.popitem(last=False)
+        place.lose(place.calls.pop(call))
 
     def _note(self, place: _Place) -> None:
         """Tells the monitor of a place's gap, and takes the former one back."""

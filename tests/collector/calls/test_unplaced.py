@@ -133,6 +133,21 @@ def test_what_never_finds_its_conversation_stays_possible(service: Service, wire
     assert service.gaps() == []
 
 
+def test_calls_that_found_their_conversation_count_no_more(
+    service: Service, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bound is on orphans: one that waits is not given up for others that came and went, nor are these kept."""
+    monkeypatch.setattr(unplaced, "CALLS_MAX", 2)
+    check, its_agent = _turn(wire, "check", 2, "s2")
+    service.send(check)
+    for number in range(4):
+        service.send(*_turn(wire, f"look{number}", 1, f"s{number + 3}"))
+    held = service.pipeline._correlation._sessions.orphans._unplaced
+    assert [call.outer.tool for call in held._of] == ["check"]
+    service.send(its_agent).wait(2 * REVIEW_NS)
+    assert service.gaps() == []
+
+
 def test_gaps_are_bounded(
     service: Service, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
