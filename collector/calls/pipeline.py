@@ -267,13 +267,6 @@ class Pipeline:
         finally:
             self._close()
 
-    def _expire_decided(self, now: int) -> None:
-        self._batch.open(now, quiet=self.quiet, at_once=True)
-        try:
-            self._deciding.expire(now)
-        finally:
-            self._close()
-
     def _prevent(self, entry: DecidedCall) -> None:
         """A call was denied."""
         denied = DeniedCall.of(entry, self.decided.name(entry.number))
@@ -382,8 +375,7 @@ class Pipeline:
     def tick(self, now: int) -> None:
         """Time has passed: frees what was held for spans that do not come."""
         self._traces.expire(now)
-        if len(self.decided):
-            self._expire_decided(now)
+        self._deciding.expire(now)
         self.decision_records.expire(now)
         self._batch.open(now, quiet=self.quiet, at_once=True)
         try:

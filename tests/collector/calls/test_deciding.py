@@ -11,7 +11,7 @@ from collector.calls.decided import Asked, DecidedCalls
 from collector.calls.deciding import Made
 from collector.calls.decision_records import DeniedCall
 from collector.decode.span import Resource
-from monitor.records import SessionKey
+from monitor.records import Proof, SessionKey
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from tests.collector.conftest import BASE, SECOND, Bench, hex_id
@@ -671,6 +671,15 @@ def test_decided_calls_are_forgotten_in_time() -> None:
     decided = client.pipeline.decided
     assert (len(decided), decided.size, decided.held_bytes) == (0, 0, 0)
     assert client.tell(made, "ran", at=701) is None
+
+
+def test_what_was_said_of_a_session_without_calls_is_forgotten_in_time() -> None:
+    """A client said that a session begins, and asked about no call that is remembered still."""
+    client = Client()
+    client.pipeline.decided.begin(SessionKey("", "s1"), Proof.said(ns(1)), ns(1))
+    assert client.pipeline.decided.held_bytes > 0
+    client.tick(700)
+    assert client.pipeline.decided.held_bytes == 0
 
 
 # --- calls that were denied ---------------------------------------------------------------------
