@@ -218,13 +218,21 @@ class Correlation:
                 tree.unsettled.pop(call, None)
 
     def update_failed(self) -> None:
-        """Updates the calls that an error kept from it; each once, so that no error stays for ever."""
+        """Updates the calls that an error kept from it; each once, so that no error stays for ever.
+
+        Raises:
+            Exception: the first error, after all others were updated.
+        """
         failed, self._failed = self._failed, []
-        try:
-            for context, call in failed:
+        first: Exception | None = None
+        for context, call in failed:
+            try:
                 self._update(context, call, context.tree.node(call.outer.span_id), "")
-        finally:
-            self._failed.clear()
+            except Exception as error:  # noqa: BLE001
+                first = first or error
+        self._failed.clear()
+        if first is not None:
+            raise first
 
     def expire_orphans(self, now: int) -> None:
         """Time has passed: spans that have not come are awaited no more."""

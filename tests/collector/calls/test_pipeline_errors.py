@@ -23,6 +23,7 @@ from collector.receive.status import Outcome, Refusal
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, Verdict
 from monitor.spec.read import load_spec
+from monitor.visibility.cause import Cause
 from tests.bench import traffic
 from tests.bench.traffic import ROVER, SECOND, generate
 from tests.collector.conftest import BASE, Wire
@@ -165,6 +166,40 @@ def test_the_other_calls_of_the_request_are_judged_and_delivered() -> None:
     assert service.stats.counts["calls", "executed"] == 3
     (shown,) = [each for each in service.monitor.judgements() if each["spec"]]
     assert shown["calls"] == 3
+
+
+def test_an_error_that_stays_stops_no_other_update() -> None:
+    """Of two known calls that could not be updated, the second is, though the first fails once more."""
+    wire = Wire()
+    calls = [wire.tool("water", id=name, trace=name, parent=f"{name}'s agent") for name in "ab"]
+    agents = [
+        wire.span(
+            "invoke_agent",
+            {"gen_ai.operation.name": "invoke_agent"},
+            id=f"{name}'s agent",
+            trace=name,
+        )
+        for name in "ab"
+    ]
+    service = Service()
+    service.send(calls)
+    amend, failures = service.monitor.amend, iter(range(3))
+
+    def failing(*given: Any) -> Any:
+        if next(failures, None) is not None:
+            raise ZeroDivisionError
+        return amend(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(service.monitor, "amend", failing)
+        with pytest.raises(Unjudged):
+            service.pipeline.consume(agents, NOW, "test")
+    trees = [trace.tree for trace in service.pipeline._traces if trace.tree is not None]
+    told = [
+        node.call.judged for tree in trees for node in tree.calls() if node.call is not None
+    ]
+    doubts = [each.doubts for each in told if each is not None]
+    assert doubts == [(Cause.ORPHAN,), ()]
 
 
 def test_a_span_that_always_fails_stops_no_other() -> None:
