@@ -243,7 +243,9 @@ def history(seed: int, most: int = 12) -> int:
     group = [
         maker.call(SessionKey("", chance.choice(("s0", "new"))), start) for start in (99, 99)
     ]
-    group = [one._replace(end_ns=one.start_ns) for one in group]  # by no clock that is ahead
+    # By no clock that is ahead; a question comes from one client.
+    resource = group[0].attributes
+    group = [one._replace(end_ns=one.start_ns, attributes=resource) for one in group]
     decisions = asked.decide_together(group, tick)
     dropped = asked.sessions + len(group) > asked.limits.sessions_max
     for one in group:
