@@ -233,6 +233,7 @@ def test_a_conversation_that_begins_in_its_trace_has_no_call_elsewhere(wire: Wir
     assert service.doubted() == {"move"}
 
 
+@pytest.mark.plain
 def test_a_request_is_looked_at_whole(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spans above a call that come with it leave no doubt, in whatever order the request has them."""
     spans = [
@@ -266,6 +267,7 @@ def test_parts_of_one_call_are_no_orphans_of_their_own(wire: Wire) -> None:
         assert Service().send(*order).calls() == {"move": ("s1", False)}
 
 
+@pytest.mark.plain
 def test_what_waits_is_bounded(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     """The trace that has waited longest keeps its doubt, and is counted; services are learnt anew."""
     monkeypatch.setattr(orphans, "WAITING_MAX", 2)

@@ -284,6 +284,7 @@ def test_calls_are_remembered_for_a_period_at_least(wire: Any, bench: Any) -> No
     assert not _note(repeats, bench, wire, 4 * PERIOD_NS, 1)
 
 
+@pytest.mark.plain
 def test_what_is_remembered_has_a_bound(
     wire: Any, bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -148,6 +148,7 @@ def test_calls_that_found_their_conversation_count_no_more(
     assert service.gaps() == []
 
 
+@pytest.mark.plain
 def test_gaps_are_bounded(
     service: Service, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
