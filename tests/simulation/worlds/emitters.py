@@ -1,7 +1,8 @@
 """How frameworks write a run: which spans, with which attributes, in which order they are exported.
 
-From shared/reference/dialects.md and what the packages emit. A turn is a trace: the agent's span, below it a span of
-each model request and of each tool call. Parents end last.
+As Pydantic AI, Google's ADK, OpenInference's instrumentation of the OpenAI Agents SDK and the AI SDK for JavaScript
+emit them. A turn is a trace: the agent's span, below it a span of each model request and of each tool call. Parents end
+last.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Fault:
 
     Args:
         name: of the entry.
-        item: of issue 47, or what else it is from.
+        item: its family (`catalogue` lists them), or what tells of it: a page, a public report.
         story: what happens in the world.
         stage: when it acts.
         hides: what it may hide.

@@ -65,7 +65,7 @@ class Outage:
     """One way in which the service takes nothing for a while.
 
     Args:
-        item: of issue 47.
+        item: its family, as in `catalogue`.
         story: what happens.
         begin: makes it happen.
         end: ends it.

@@ -1,4 +1,4 @@
-"""The monitor's own process: when it starts, when it is away. `processes` has what only real processes show."""
+"""The monitor's own process: when it starts, when it is away. `worlds.outages` has what only real processes show."""
 
 from __future__ import annotations
 
