@@ -79,6 +79,7 @@ class ConcurrentCalls:
         asked: the places of those that are asked about.
         flying: the places of those in flight.
         budget: what the searches may take.
+        certain: as `times`, with the orders alone that are possible for certain; None for those of `times`.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class ConcurrentCalls:
         asked: Collection[int],
         flying: Collection[int],
         budget: Budget,
+        certain: Sequence[tuple[int, int]] | None = None,
     ) -> None:
         self._judge = judge
         self._starts = starts
@@ -103,6 +105,8 @@ class ConcurrentCalls:
         self._cheaper: dict[int, _Cheaper] = {}
         """The same, where the budget did not suffice."""
         first, spans = next(iter(starts)), spans_of(times)
+        certain = times if certain is None else certain
+        fewer = spans if certain == times else spans_of(certain)
         kinds, free = [judge.stepper.kinds[token] for token in tokens], list[int]()
         # Several starts are as uncertain as several states: harms of parts do not add up.
         start = first if len(starts) == 1 else ()
@@ -110,11 +114,13 @@ class ConcurrentCalls:
             mine = [place for place in places if place in asked]
             if not mine:
                 continue
-            part = CallChoices(judge.stepper, starts, tokens, spans, places, asked, budget)
+            part = CallChoices(
+                judge.stepper, starts, tokens, spans, places, asked, budget, fewer
+            )
             if part.whole:
                 self._parts.update(dict.fromkeys(mine, part))
             else:
-                cheaper = _Cheaper(judge, starts, tokens, times, places, asked)
+                cheaper = _Cheaper(judge, starts, tokens, times, places, asked, certain)
                 self._cheaper.update(dict.fromkeys(mine, cheaper))
 
     def rises(self, place: int) -> bool | None:
@@ -243,6 +249,7 @@ class _Cheaper:
         times: Sequence[tuple[int, int]],
         places: Sequence[int],
         asked: Collection[int],
+        certain: Sequence[tuple[int, int]],
     ) -> None:
         self._judge = judge
         self._tokens = tokens
@@ -252,7 +259,7 @@ class _Cheaper:
         """Constraints by number, each with the calls that it sees."""
         if len(starts) == 1 and isinstance(self._start, int):
             committed = [place for place in places if place not in asked]
-            spans = spans_of([times[place] for place in committed])
+            spans = spans_of([certain[place] for place in committed])
             mine = [tokens[place] for place in committed]
             found = order(judge.stepper, self._start, mine, spans, strict=False)
             known = min(each.harms for each in found.every)

@@ -110,6 +110,7 @@ def outcomes_amid(
     if costs is None:
         return None
     times = log.possible_times(first, flying, at)
+    certain = log.certain_times(first, flying, at, ()) if log.grouped else None
     places = [place for place in range(first, len(log)) if log.token(place) != CONTROL_TOKEN]
     number, own = {place: each for each, place in enumerate(places)}, len(places)
     found = ConcurrentCalls(
@@ -120,6 +121,7 @@ def outcomes_amid(
         (own,),
         [number[place] for place in flying if place in number],
         Budget(),
+        [*[certain[place - first] for place in places], (at, at + 1)] if certain else None,
     )
     return found.outcomes(own, rises=found.rises(own))
 
@@ -168,9 +170,9 @@ def concurrent_calls(
     places = [place for place in range(first, len(log)) if log.token(place) != CONTROL_TOKEN]
     # Calls of one question are made in parallel, whoever makes them.
     overlapping = {*flying, *asked} if len(asked) > 1 else flying
-    times = log.possible_times(
-        first, [place for place in overlapping if place >= first], log.at(len(log) - 1)
-    )
+    open_ended, last = [place for place in overlapping if place >= first], log.at(len(log) - 1)
+    times = log.possible_times(first, open_ended, last)
+    certain = log.certain_times(first, open_ended, last, asked) if log.grouped else None
     number = {place: each for each, place in enumerate(places)}
     found = ConcurrentCalls(
         judge,
@@ -180,6 +182,7 @@ def concurrent_calls(
         {number[place] for place in asked},
         {number[place] for place in flying if place in number},
         budget,
+        [certain[place - first] for place in places] if certain else None,
     )
     return {place: (found, number[place]) for place in asked}
 

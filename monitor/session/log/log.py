@@ -26,7 +26,7 @@ Source: docs/decisions/0003-log-behind-a-checkpoint.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
@@ -623,11 +623,13 @@ class Log(Rows):
         self._running[self._context(meta)] = end
         self.tail_end = max(self.tail_end, end)
 
-    def group_times(self, first: int, end: int) -> list[tuple[int, int]]:
+    def group_times(
+        self, first: int, end: int, without: Collection[int] = ()
+    ) -> list[tuple[int, int]]:
         """(start, end) of the steps of a group, for the search over their orders.
 
         The start is the step's `at`. A step that overlaps none of its siblings counts as an
-        instant: its end is its start.
+        instant: its end is its start. Steps of `without` overlap none.
         """
         steps = self.unpacked(first, end)
         found: list[tuple[int, int]] = []
@@ -636,6 +638,8 @@ class Log(Rows):
         for number, (at, times, meta, _) in enumerate(steps):
             over = self._end(first + number, at, times)
             found.append((at, over))
+            if first + number in without:
+                continue
             parent = self._context(meta)
             known = runs.get(parent)
             if known is not None and at < known[1]:
@@ -643,7 +647,7 @@ class Log(Rows):
                 over = max(over, known[1])
             runs[parent] = number, over
         if self._answers is not None:
-            self._meet(self._answers, (first, end), found, beside)
+            self._meet(self._answers, (first, end), found, beside, without)
         return [
             each if beside[number] else (each[0], each[0]) for number, each in enumerate(found)
         ]
@@ -660,11 +664,25 @@ class Log(Rows):
             flying: the places of calls in flight, from `first` on.
             last: the time of the last call in the order.
         """
-        found, behind = self.group_times(first, len(self)), last + 1
-        for place in flying:
-            start, end = found[place - first]
-            found[place - first] = start, max(end, behind)
-        return found
+        return _in_flight(self.group_times(first, len(self)), first, flying, last)
+
+    def certain_times(
+        self, first: int, flying: Sequence[int], last: int, asked: Collection[int]
+    ) -> list[tuple[int, int]]:
+        """The same with the orders alone that are possible whatever calls of other parents, and calls asked about, do.
+
+        A step that runs while a call of another parent starts, or overlaps only calls that are asked about, counts as
+        an instant.
+        """
+        found = self.group_times(first, len(self), asked)
+        parents = [self._context(meta) for _, _, meta, _ in self.unpacked(first, len(self))]
+        other = len(found)
+        for number in range(len(found) - 2, -1, -1):
+            if parents[number] != parents[number + 1]:
+                other = number + 1
+            if other < len(found) and found[other][0] < found[number][1]:
+                found[number] = found[number][0], found[number][0]
+        return _in_flight(found, first, flying, last)
 
     def _meet(
         self,
@@ -672,14 +690,28 @@ class Log(Rows):
         group: tuple[int, int],
         times: list[tuple[int, int]],
         beside: list[bool],
+        without: Collection[int],
     ) -> None:
         """Has the steps of one answer overlap: each ends behind the start of the last one."""
-        for places in answers.members(self.find, group):
+        for members in answers.members(self.find, group):
+            places = [place for place in members if place not in without]
+            if not places:
+                continue
             last = times[max(places) - group[0]][0] + 1
             for place in places:
                 number = place - group[0]
                 start, over = times[number]
                 times[number], beside[number] = (start, max(over, last)), True
+
+
+def _in_flight(
+    times: list[tuple[int, int]], first: int, flying: Sequence[int], last: int
+) -> list[tuple[int, int]]:
+    """The times with calls in flight ended behind all others."""
+    for place in flying:
+        start, end = times[place - first]
+        times[place - first] = start, max(end, last + 1)
+    return times
 
 
 def _join(found: list[tuple[int, int]], first: int, last: int) -> None:

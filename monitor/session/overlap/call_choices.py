@@ -5,7 +5,8 @@ dropped. Until then it may be made, so that an earlier one may count on it. One 
 answers for each choice.
 
 Invariant: a call `rises` if the least number of harms, over all orders of the calls that are made and of any of the
-undecided ones, is higher once the call is made for certain.
+undecided ones, is higher once the call is made for certain. Where `spans` allow more orders than are certain (calls of
+several parents), the number without the call is that of the certain orders (`certain`), so it is never too low.
 
 Example: approval is needed before a payment, and both are asked about, the payment first. It does not rise, as the
 approval may be made. If another rule forbids the approval, that one is dropped, and the payment rises.
@@ -33,6 +34,7 @@ class CallChoices:
         places: of the calls that are meant.
         asked: the places of those that are asked about.
         budget: what the search may take.
+        certain: as `spans`, with the orders alone that are possible for certain; None for those of `spans`.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class CallChoices:
         places: Sequence[int],
         asked: Collection[int],
         budget: Budget,
+        certain: Spans | None = None,
     ) -> None:
         self._stepper = stepper
         self._starts = starts
@@ -51,7 +54,7 @@ class CallChoices:
         self._places = places
         self._budget = budget
         self._kinds = [stepper.kinds[token] for token in tokens]
-        chains = self._chains = chained(places, self._kinds, spans)
+        chains = self._chains = chained(places, self._kinds, spans, swapped=True)
         self._orders = AllOrders(stepper, starts, chains, spans, budget)
         self._where = {
             place: (number, needs)
@@ -62,7 +65,13 @@ class CallChoices:
         self._committed = [
             sum([place not in asked for place in chain.places]) for chain in chains
         ]
-        self._is_amid = any(spans.ahead[place] for place in asked if place in self._where)
+        fewer = self._fewer = spans if certain is None else certain
+        self._certain: CallChoices | None = None
+        """The same calls in certain orders alone, where that makes a difference."""
+        if fewer != spans:
+            self._certain = CallChoices(stepper, starts, tokens, fewer, places, asked, budget)
+        mine = [place for place in asked if place in self._where]
+        self._is_amid = any(spans.ahead[place] or fewer.ahead[place] for place in mine)
         """True if later calls wait for one that is asked about: then all of them are taken to be made."""
         self.reset()
 
@@ -72,17 +81,21 @@ class CallChoices:
         self._dropped: set[int] = set()
         self._least = -1
         """What `least` gives; -1 while it is not known."""
+        if self._certain is not None:
+            self._certain.reset()
 
     @property
     def whole(self) -> bool:
         """False if the budget did not suffice: nothing is known then."""
-        return self._orders.whole
+        return self._orders.whole and (self._certain is None or self._certain.whole)
 
     def __contains__(self, place: int) -> bool:
         return place in self._where
 
     def least(self) -> int:
-        """The fewest harms of the calls that are made, and of any that may be."""
+        """The fewest harms of the calls that are made, and of any that may be; in an order that is certain."""
+        if self._certain is not None and not self._is_amid:
+            return self._certain.least()
         if self._least < 0:
             made = self._most if self._is_amid else self._made
             self._least = self._orders.least(made, self._most)
@@ -99,33 +112,42 @@ class CallChoices:
         made = list(self._made)
         for place in places:
             made[self._where[place][0]] += 1
-        return self._orders.least(made, self._most) == self.least()
+        return self._orders.least(made, self._most) <= self.least()
 
     def _rises_amid(self, place: int) -> bool:
         others = [each for each in self._places if each != place]
-        chains = chained(others, self._kinds, self._spans)
-        without = AllOrders(self._stepper, self._starts, chains, self._spans, self._budget)
+        chains = chained(others, self._kinds, self._fewer, swapped=True)
+        without = AllOrders(self._stepper, self._starts, chains, self._fewer, self._budget)
         count = [len(chain.places) for chain in chains]
-        return without.whole and self.least() > without.least(count, count)
+        least = self._orders.least(self._all, self._all)
+        return without.whole and least > without.least(count, count)
 
     def make(self, place: int) -> None:
         """The call is made."""
         self._made[self._where[place][0]] += 1
         self._least = -1
+        if self._certain is not None:
+            self._certain.make(place)
 
     def drop(self, place: int) -> None:
         """The call is not made."""
-        if not self._is_amid:
-            self._most[self._where[place][0]] -= 1
-            self._dropped.add(place)
-            self._least = -1
+        if self._is_amid:
+            return
+        self._most[self._where[place][0]] -= 1
+        self._dropped.add(place)
+        self._least = -1
+        if self._certain is not None:
+            self._certain.drop(place)
 
     def restore(self, place: int) -> None:
         """A call that was dropped may be made after all."""
-        if not self._is_amid:
-            self._most[self._where[place][0]] += 1
-            self._dropped.discard(place)
-            self._least = -1
+        if self._is_amid:
+            return
+        self._most[self._where[place][0]] += 1
+        self._dropped.discard(place)
+        self._least = -1
+        if self._certain is not None:
+            self._certain.restore(place)
 
     def likeness(self, place: int) -> tuple[int, bool] | None:
         """The same for calls that find their session alike; None where each is apart."""

@@ -10,6 +10,9 @@ Invariant: each possible order of the calls has the same sequence of effects as 
 chains, `Chain.needs` keeps "ended before it started": a call waits until each other chain has come
 as far as it says.
 
+With `swapped`, the calls of a chain that no call waits for have started behind the same calls, so any of them may stand
+for any other: a part of them is made, or they find the same states.
+
 Example: four overlapping `read` and four overlapping `write`, all at one time, have 40,320 orders.
 They make two chains, and the chains have 70 merges.
 
@@ -68,13 +71,16 @@ def spans_of(times: Sequence[tuple[int, int]]) -> Spans:
     return Spans(ended, rank, ahead, [place for _, place in ends])
 
 
-def chained(places: Sequence[int], kinds: Sequence[int], spans: Spans) -> list[Chain]:
+def chained(
+    places: Sequence[int], kinds: Sequence[int], spans: Spans, *, swapped: bool = False
+) -> list[Chain]:
     """Splits calls into as few chains as possible.
 
     Args:
         places: of the calls, in start order.
         kinds: of all calls: a token with the same effect as the call's own.
         spans: of all calls.
+        swapped: calls of a chain that no call waits for can be swapped both ways.
     """
     chains: list[Chain] = []
     come: list[int] = []
@@ -83,7 +89,6 @@ def chained(places: Sequence[int], kinds: Sequence[int], spans: Spans) -> list[C
     for place in places:
         ended, ahead, kind = spans.ended[place], spans.ahead[place], kinds[place]
         needs: list[tuple[int, int]] = []
-        own: Chain | None = None
         for number, chain in enumerate(chains):
             count = come[number]
             # The calls that had ended are the first of their chain. For all later calls they had ended, too.
@@ -92,12 +97,17 @@ def chained(places: Sequence[int], kinds: Sequence[int], spans: Spans) -> list[C
             if count:
                 come[number] = count
                 needs.append((number, count))
-            if own is None and chain.token == kind and spans.ahead[chain.places[-1]] >= ahead:
-                own = chain
-        if own is None:
-            own = Chain(kind, [], [])
-            chains.append(own)
+        mine = tuple(needs)
+        for chain in chains:
+            last = spans.ahead[chain.places[-1]]
+            if chain.token != kind or last < ahead:
+                continue
+            if last or not swapped or chain.needs[-1] == mine:
+                break
+        else:
+            chain = Chain(kind, [], [])
+            chains.append(chain)
             come.append(0)
-        own.places.append(place)
-        own.needs.append(tuple(needs))
+        chain.places.append(place)
+        chain.needs.append(mine)
     return chains
