@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -15,10 +15,6 @@ __all__ = ["JUDGING", "LAYOUT", "judging"]
 
 _CHANGES: Final[Mapping[str, tuple[Change, ...]]] = {}
 """What has changed in kept classes of this package since snapshots of format 3, as `CHANGES` has it for the library's."""
-
-
-def _nothing() -> Iterator[object]:
-    return iter(())
 
 
 LAYOUT: Final = Layout(
@@ -39,9 +35,10 @@ LAYOUT: Final = Layout(
     caches={
         # By identity, which is another one in the next process.
         "monitor.session.table.Table": {"_near": list},
-        "monitor.session.spec_binding.SpecBinder": {"_cache": dict},
+        "monitor.session.spec_binding.SpecBinder": {"_cache": dict, "_cached_bytes": int},
+        "monitor.judging.judge_calls.CallJudge": {"_sights": dict},
         # Those are told at their next call, or when their verdicts become final.
-        "monitor.engine.Monitor": {"_stale": _nothing},
+        "monitor.engine.Monitor": {"_stale": list},
         "collector.calls.session_ids.SessionIds": {
             "_owners": dict,
             "_last": object,
@@ -55,6 +52,7 @@ LAYOUT: Final = Layout(
     own={
         "collector.calls.duplicates.DuplicateFilter": ("_bound", "_period_ns", "_taken_max"),
         "collector.calls.decided.DecidedCalls": ("_bytes_max", "_entries_max", "confirm_ns"),
+        "collector.calls.model_requests.ModelRequests": ("by_answer",),
         "collector.calls.trace_store.Traces": (
             "_bytes_max",
             "_period_bytes_max",
@@ -69,7 +67,7 @@ LAYOUT: Final = Layout(
         ),
         "collector.sinks.pager.Pager": ("_rules",),
         "collector.sinks.quota.Quota": ("_most",),
-        "monitor.aggregate.totals.Totals": ("_hold_ns", "_pairs_max"),
+        "monitor.aggregate.totals.Totals": ("_agents_max", "_hold_ns", "_pairs_max"),
         "monitor.session.table.Table": ("bytes_max", "sessions_max", "tombstones_max"),
     },
     changes={**CHANGES, **_CHANGES},

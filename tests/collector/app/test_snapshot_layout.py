@@ -19,6 +19,7 @@ from collector.config.settings import (
     Webhook,
 )
 from monitor.limits import SECOND
+from monitor.session.spec_binding import SpecBinder
 
 PLAIN = (int, float, str, bytes, bool, type(None), tuple, frozenset)
 RANDOM = "seed"
@@ -41,7 +42,8 @@ CHANGED: dict[str, dict[str, Any]] = {
             max=777, max_bytes=7_777_777, max_argument_bytes=777_777, max_span_bytes=7_777_777
         )
     },
-    "pairs": {"metrics_pairs_max": 77},
+    "pairs": {"metrics_pairs_max": 77, "metrics_agents_max": 7},
+    "answers": {"sessions": Sessions(group_by_answer=False)},
     "decide": {"decide": Decide(confirm_seconds=7.0)},
     "log": {"log_level": "debug"},
     "stop": {"drain_seconds": 1.0, "last_scrape_seconds": 20.0},
@@ -61,19 +63,24 @@ def settings(folder: Path, **changes: Any) -> Settings:
     return Settings(**given)
 
 
-def fields(folder: Path, **changes: Any) -> dict[tuple[str, str, str], object]:
-    """The plain values in the parts of a service that has just been made: path, class and field of each."""
+def parts(folder: Path, **changes: Any) -> dict[str, object]:
+    """The parts of a service that has just been made, by path."""
     app = App(settings(folder, **changes), (), clock=lambda: SECOND, steady=lambda: SECOND)
     assert app._state is not None
+    app._state.journal.release()
+    return app._state.snapshots._known
+
+
+def fields(folder: Path, **changes: Any) -> dict[tuple[str, str, str], object]:
+    """The plain values in its parts: path, class and field of each."""
     found: dict[tuple[str, str, str], object] = {}
-    for path, each in app._state.snapshots._known.items():
+    for path, each in parts(folder, **changes).items():
         cls = type(each)
         if LAYOUT.is_record(cls):
             for name in LAYOUT.kept(cls, each):
                 value = getattr(each, name, None)
                 if isinstance(value, PLAIN) and name != RANDOM:
                     found[path, f"{cls.__module__}.{cls.__qualname__}", name] = value
-    app._state.journal.release()
     return found
 
 
@@ -106,3 +113,14 @@ def test_settings_that_judge_nothing_keep_the_snapshot(what: str, tmp_path: Path
 def test_settings_that_judge_do_not(changed: dict[str, Any], tmp_path: Path) -> None:
     """With another window, another source of session ids or another history, a snapshot says what else."""
     assert judging(settings(tmp_path)) != judging(settings(tmp_path, **changed))
+
+
+def test_what_the_layout_names_is_there(tmp_path: Path) -> None:
+    """Each field that is not taken from a snapshot is one of its class: a misspelt one would be taken."""
+    named = {name: [*fields] for name, fields in LAYOUT.own.items()}
+    for name, caches in LAYOUT.caches.items():
+        named.setdefault(name, []).extend(caches)
+    for each in (*parts(tmp_path).values(), SpecBinder(())):
+        for field in named.pop(f"{type(each).__module__}.{type(each).__qualname__}", ()):
+            assert hasattr(each, field), field
+    assert not named
