@@ -325,8 +325,7 @@ class Monitor:
         session = self._table.touch(call.session)
         if session is None:
             session = self._wake(call.session, now) or self._open(call, now)
-        if session.ledger_version != self._call_judge.ledger.version:
-            self._news += self._call_judge.look_again(session)
+        self._news += self._call_judge.follow(session)
         session.see(call, now)
         if call.gaps or call.doubts or call.start_ns < self.started_ns:
             self._join(session, call)
@@ -377,10 +376,6 @@ class Monitor:
 
     def _revive(self, key: SessionKey, now: int) -> Session | None:
         """The same, and no other session has to go for it yet."""
-        kept = self._table.kept(key)
-        if kept is not None and kept.ended == "operator":
-            self._table.hand_over(kept)
-            return None
         session = self._table.wake(key)
         if session is not None:
             session.touched_ns = max(now, session.touched_ns)
@@ -542,7 +537,7 @@ class Monitor:
             if len(calls) > 1 or beside:
                 rehearsal.observe_all((*beside, *calls), now, proof)
             else:
-                rehearsal.observe(call, now, named, proof, doubted=doubted)
+                rehearsal.take(call, now)
             return rehearsal.decide(calls, now)
         finally:
             rehearsal.restore()
@@ -914,7 +909,7 @@ class Monitor:
         for key in now:
             session = self._table.live(key)
             if session is not None and session.ledger_version != version:
-                self._news += self._call_judge.look_again(session)
+                self._news += self._call_judge.follow(session)
                 self._reconsider(session, session.touched_ns)
 
     # --- what outlives the process -----------------------------------------------------------
@@ -1042,8 +1037,7 @@ class Monitor:
         if session is None or not session.queued:
             return
         session.queued = False
-        if session.ledger_version != self._call_judge.ledger.version:
-            self._news += self._call_judge.look_again(session)
+        self._news += self._call_judge.follow(session)
         if session.owed is not None:
             self._news += self._call_judge.pay(
                 session, before + self.limits.window_ns, last=True
@@ -1119,8 +1113,7 @@ class Monitor:
         return [event for session in live for event in self._finish(session, "input_end", now)]
 
     def _finish(self, session: Session, ended: Ended, now: int) -> list[SessionFinished]:
-        if session.ledger_version != self._call_judge.ledger.version:
-            self._news += self._call_judge.look_again(session)
+        self._news += self._call_judge.follow(session)
         if session.owed is not None:
             self._news += self._call_judge.pay(session, now, last=True)
         session.ended = ended

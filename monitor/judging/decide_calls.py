@@ -262,8 +262,7 @@ class Rehearsal:
     ) -> None:
         """Takes what a call says of its session, as `Monitor.observe` does, in the same steps."""
         session, call_judge = self._session, self._call_judge
-        if session.ledger_version != call_judge.ledger.version:
-            call_judge.look_again(session)
+        call_judge.follow(session)
         session.see(call, now)
         if call.gaps:
             call_judge.doubt(session, Cause.SAMPLED)
@@ -289,17 +288,8 @@ class Rehearsal:
                 call_judge.open(session, judge, part)
         return session
 
-    def observe(
-        self,
-        call: ToolCall,
-        now: int,
-        named: Named | None,
-        proof: Proof | None,
-        *,
-        doubted: bool,
-    ) -> None:
-        """Judges a call as `Monitor.observe` does, in the same steps."""
-        self.learn(call, now, named, proof, doubted=doubted)
+    def take(self, call: ToolCall, now: int) -> None:
+        """Judges a call that was learnt, as `Monitor.observe` does."""
         self._call_judge.take(self._session, call, now)
 
     def observe_all(self, calls: Sequence[ToolCall], now: int, proof: Proof | None) -> None:

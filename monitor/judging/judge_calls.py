@@ -149,7 +149,7 @@ class CallJudge:
             self.unbound,
             self.ledger,
         )
-        twin._held = self._held
+        twin._held, twin._sights = self._held, self._sights
         twin.clocks.ahead_max_ns = self.clocks.ahead_max_ns
         return twin
 
@@ -205,9 +205,10 @@ class CallJudge:
         if session.bound_on is attributes and not renamed:
             return []
         first, binder = session.binder is None, session.binder or self.binder
-        before = session.binding
+        before, gaps = session.binding, session.gaps
+        is_new = renamed or not session.is_bound_on(attributes)
         session.bind_on(attributes, agent)
-        if len(self.ledger):  # gaps of this service or agent may reach it from now on
+        if is_new:  # gaps of this service or agent may reach it from now on
             self._reach(session)
         try:
             verdicts = self._bind(
@@ -216,7 +217,7 @@ class CallJudge:
         except Exception:
             session.binding = before  # the next span of these attributes binds again
             raise
-        return verdicts + self.look_again(session) if session.gaps else verdicts
+        return verdicts if session.gaps == gaps else verdicts + self.look_again(session)
 
     def _bind(
         self,
@@ -458,6 +459,15 @@ class CallJudge:
         session.set_times_anew()
         return verdicts
 
+    def follow(self, session: Session) -> list[Verdict]:
+        """Takes up what the ledger has learnt since the session looked last; revises its verdicts."""
+        if session.ledger_version == self.ledger.version:
+            return []
+        known = session.gaps
+        self._reach(session)
+        # Its own causes reach as far as our start, which moves with the clock.
+        return self.look_again(session) if session.gaps != known or session.causes else []
+
     def look_again(self, session: Session) -> list[Verdict]:
         """Has the session's judgements allow for what is known to be missing by now; revises its verdicts."""
         if session.ledger_version != self.ledger.version:
@@ -473,6 +483,8 @@ class CallJudge:
         """Sets which gaps of the ledger reach a session. Those that are over go on reaching it."""
         ledger = self.ledger
         session.ledger_version = ledger.version
+        if not (len(ledger) or session.gaps):
+            return
         known = [each for each in session.gaps if ledger.stands(each)]
         found = ledger.reaching(
             session.key.namespace,
@@ -480,10 +492,7 @@ class CallJudge:
             frozenset((session.agent,)),
             session.opened_ns,
         )
-        if found or known:
-            session.gaps = tuple(dict.fromkeys((*known, *found)))
-        elif session.gaps:
-            session.gaps = ()
+        session.gaps = tuple(dict.fromkeys((*known, *found)))
 
     def _sight(self, session: Session, judge: Judge) -> Sight:
         """What a judgement of the session is to allow for."""

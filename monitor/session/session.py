@@ -436,7 +436,7 @@ class Session:
                 self._count_source(source, count)
         self.named_as(other)
         for attributes in other.attributes:
-            if all(attributes is not each for each in self.attributes):
+            if not self.is_bound_on(attributes):
                 self._others = (*self._others, attributes)[:ATTRIBUTES_MAX]
         self.note_source(other.session_from)
         self.judged += other.judged
@@ -567,6 +567,15 @@ class Session:
     def attributes(self) -> tuple[Mapping[str, Any], ...]:
         """All attributes that specs were bound on, the latest first."""
         return self._others if self.bound_on is None else (self.bound_on, *self._others)
+
+    def is_bound_on(self, attributes: Mapping[str, Any]) -> bool:
+        """True if specs were bound on these very attributes, now or earlier."""
+        if self.bound_on is attributes:
+            return True
+        for each in self._others:  # noqa: SIM110 - `any` makes a generator
+            if each is attributes:
+                return True
+        return False
 
     @property
     def services(self) -> list[str]:

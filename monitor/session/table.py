@@ -279,11 +279,18 @@ class Table:
             self._active.weigh(session, session.size())
 
     def wake(self, key: SessionKey) -> Session | None:
-        """Makes an ended session live again, with its state; None if it is forgotten."""
+        """Makes an ended session live again, with its state; None if it is forgotten.
+
+        One that an operator has ended is forgotten now: what goes on under its id is another session.
+        """
         session = self._ended.remove(key) or self._remembered.remove(key)
-        if session is not None:
-            session.ended = None
-            self.add(session)
+        if session is None:
+            return None
+        if session.ended == "operator":
+            self.drop_marks([session.mark()])
+            return None
+        session.ended = None
+        self.add(session)
         return session
 
     def rename(self, old: SessionKey, new: SessionKey) -> None:
