@@ -8,7 +8,7 @@ Invariant: a judge holds no session, so a cache never changes a verdict.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from monitor.automaton.dfa import UNDEFINED, Automaton, Machine
@@ -310,8 +310,10 @@ class Judge:
             found = self._possible[token] = self.stepper.chances(self.anywhere, token).right
         return found
 
-    def missing(self, tools: Iterable[str | None]) -> tuple[int, ...]:
+    def missing(self, tools: Collection[str | None]) -> tuple[int, ...]:
         """The symbols of calls that may be missing; "" and None stand for any tool."""
+        if "" in tools or None in tools:
+            return self.every
         found = {symbol for tool in tools for symbol in self._tool_symbols.get(tool or "", ())}
         return self.every if len(found) == self.plain else tuple(sorted(found))
 

@@ -369,7 +369,8 @@ class Judgement:
 
     def copy(self) -> Judgement:
         """The same judgement, to be changed apart from now on. It is in no sums and in no sample."""
-        twin = Judgement(self.judge, self.part, self.sight)
+        twin = Judgement(self.judge, self.part)
+        twin.sight = self.sight
         twin._doubts, twin._is_stale = self._doubts, self._is_stale
         twin.suspicious, twin._swapped = self.suspicious, self._swapped
         twin.counted, twin.late = self.counted, self.late
@@ -531,11 +532,15 @@ class Judgement:
             self._step_again(0)
         return (self.head,) if self._rival is None else (self.head, self._rival)
 
-    def origins(self) -> tuple[Run, ...]:
-        """The runs before the log, one for each reading, as copies; the plain one first."""
-        return tuple(self._origin(wide=each.wide) for each in self.replays())
+    def widest_origin(self) -> Run:
+        """The run before the log in the reading that allows for everything, as a copy."""
+        return self._origin(wide=self._is_doubtful())
 
-    def replays(self) -> tuple[Replay, ...]:
+    def widest_replay(self) -> Replay:
+        """What steps the log in that reading."""
+        return self.replay_log(wide=self._is_doubtful())
+
+    def _replays(self) -> tuple[Replay, ...]:
         """What steps the log in each reading, the plain one first."""
         plain = self.replay_log(wide=False)
         return (plain, self.replay_log(wide=True)) if self._is_doubtful() else (plain,)
@@ -571,7 +576,7 @@ class Judgement:
         self.suspicious = self._swapped or self._suspected > 0
 
     def _step_again(self, changed: int) -> list[Change]:
-        replays = self.replays()
+        replays = self._replays()
         if self._is_stale or len(replays) != (1 if self._rival is None else 2):
             self._resume_points, changed = None, 0
         self._is_stale = False
@@ -685,7 +690,7 @@ class Judgement:
             # A group now reaches across this point.
             changed = point.place
         stretches = replay.stretches(0)
-        return self.origins(), stretches
+        return tuple(self._origin(wide=each.wide) for each in replays), stretches
 
     def _walk(
         self, runs: Sequence[Run], stretches: list[Stretch], replays: Sequence[Replay]
@@ -903,7 +908,7 @@ class Judgement:
 
     def fold_first(self, count: int) -> None:
         """Moves the first `count` steps into the checkpoint."""
-        base, replays = self.base, self.replays()
+        base, replays = self.base, self._replays()
         if base is None:
             base = Checkpoint(self._origin(wide=False), self.judge)
         if len(replays) > 1:

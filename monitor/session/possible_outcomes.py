@@ -24,6 +24,7 @@ from monitor.automaton.position import Outcome, Position
 from monitor.session.concurrent_calls import ConcurrentCalls, Outcomes, outcomes_at
 from monitor.session.judge import CONTROL_TOKEN, Judge
 from monitor.session.judgement import Judgement
+from monitor.session.log.log import Log
 from monitor.session.overlap.all_orders import Budget
 from monitor.session.overlap.chain_merges import ENDS_MAX
 from monitor.session.replay import Replay, Stretch
@@ -102,8 +103,8 @@ def outcomes_amid(
     """
     if token == CONTROL_TOKEN:
         return RIGHT
-    judge, log, replay = judgement.judge, judgement.log, judgement.replays()[-1]
-    first = _begin(replay, flying[0]) if log.grouped else flying[0]
+    judge, log, replay = judgement.judge, judgement.log, judgement.widest_replay()
+    first = _begin(log, flying[0])
     if between(replay.windows, log.at(first), at):
         return None
     costs = positions_before(judgement, first)
@@ -158,13 +159,13 @@ def concurrent_calls(
     Returns:
         By place, the calls that it is among, and its number there.
     """
-    judge, log, replay = judgement.judge, judgement.log, judgement.replays()[-1]
+    judge, log, replay = judgement.judge, judgement.log, judgement.widest_replay()
     flying = log.in_flight()
-    first = _begin(replay, min([*asked, *flying]))
+    first = _begin(log, min([*asked, *flying]))
     costs = positions_before(judgement, first)
     if costs is None:
         return _one_by_one(replay, asked, _reached(judgement), budget)
-    amid = _amid(replay, costs, first)
+    amid = _amid(replay, costs, first, len(log))
     if amid is not None:
         return _one_by_one(replay, asked, amid, budget)
     places = [place for place in range(first, len(log)) if log.token(place) != CONTROL_TOKEN]
@@ -201,30 +202,27 @@ def _one_by_one(
     }
 
 
-def _amid(replay: Replay, costs: Costs, first: int) -> Position | None:
-    """Where each call from a place on may come, if calls may be missing among them; None if none may be."""
+def _amid(replay: Replay, costs: Costs, first: int, end: int) -> Position | None:
+    """Where each of some calls may come, if calls may be missing among them; None if none may be."""
     log, judge = replay.log, replay.judge
-    tools = between(replay.windows, log.at(first), log.at(len(log) - 1))
+    tools = between(replay.windows, log.at(first), log.at(end - 1))
     if not tools:
         return None
-    missing = judge.missing(tools) if None not in tools else judge.every
-    tokens = {replay.token(place) for place in range(first, len(log))} - {CONTROL_TOKEN}
-    return judge.anywhere if None in tools else judge.reached(costs, {*tokens, *missing})
+    if None in tools:
+        return judge.anywhere
+    tokens = {replay.token(place) for place in range(first, end)} - {CONTROL_TOKEN}
+    return judge.reached(costs, {*tokens, *judge.missing(tools)})
 
 
-def _begin(replay: Replay, place: int) -> int:
+def _begin(log: Log, place: int) -> int:
     """The first step of the group that a step is in; the step itself if it is in none."""
-    for stretch in replay.stretches(0):
-        if stretch.first > place:
-            break
-        if stretch.together and stretch.end > place:
-            return stretch.first
-    return place
+    groups = log.groups(end=place + 1) if log.grouped else ()
+    return next((first for first, end in groups if first <= place < end), place)
 
 
 def _reached(judgement: Judgement) -> Position:
     """Every state that the calls of the log can lead to, in any order and number."""
-    replay, origin = judgement.replays()[-1], judgement.origins()[-1]
+    replay, origin = judgement.widest_replay(), judgement.widest_origin()
     if replay.windows:
         return judgement.judge.anywhere
     tokens = {replay.token(place) for place in range(len(replay.log))} - {CONTROL_TOKEN}
@@ -237,7 +235,7 @@ def positions_before(judgement: Judgement, place: int) -> Costs | None:
     Behind the last step, `place` is the length of the log. None if there are too many orders of overlapping calls for
     all of them to be tried.
     """
-    costs, replay = _origin(judgement), judgement.replays()[-1]
+    costs, replay = _origin(judgement), judgement.widest_replay()
     if costs is None:
         return None
     last = replay.begin_ns
@@ -256,7 +254,7 @@ def positions_before(judgement: Judgement, place: int) -> Costs | None:
 
 def _origin(judgement: Judgement) -> Costs | None:
     """The positions before the log, in the reading that allows for everything."""
-    run = judgement.origins()[-1]
+    run = judgement.widest_origin()
     if not run.whole:
         return None
     if run.ways is None:
@@ -272,7 +270,6 @@ def _through(replay: Replay, stretch: Stretch, costs: Costs, last: int) -> Costs
     `last` is the time of the step before it.
     """
     log, judge = replay.log, replay.judge
-    places = [p for p in range(stretch.first, stretch.end) if log.token(p) != CONTROL_TOKEN]
     if not stretch.together:
         for place in range(stretch.first, stretch.end):
             costs, last = _passed(replay, costs, last, log.at(place)), log.at(place)
@@ -280,13 +277,11 @@ def _through(replay: Replay, stretch: Stretch, costs: Costs, last: int) -> Costs
                 costs = _stepped(judge, costs, replay.token(place))
         return costs
     costs = _passed(replay, costs, last, log.at(stretch.first))
-    tools = between(replay.windows, log.at(stretch.first), log.at(stretch.end - 1))
+    amid = _amid(replay, costs, stretch.first, stretch.end)
+    if amid is not None:
+        return {amid: 0}
+    places = [p for p in range(stretch.first, stretch.end) if log.token(p) != CONTROL_TOKEN]
     tokens = tuple([replay.token(place) for place in places])
-    if tools:
-        missing = judge.missing(tools) if None not in tools else ()
-        return {
-            judge.anywhere if None in tools else judge.reached(costs, {*tokens, *missing}): 0
-        }
     times = log.group_times(stretch.first, stretch.end)
     mine = tuple([times[place - stretch.first] for place in places])
     after: Costs = {}

@@ -139,16 +139,8 @@ class Replay:
             return None
         if None in tools:
             return self.judge.anywhere
-        readings = self.judge.stepper.readings
-        own = {
-            symbol
-            for place in range(first, end)
-            if (token := self.token(place)) != CONTROL_TOKEN
-            for symbol in readings(token)
-        }
-        symbols = tuple(sorted(own.union(self.judge.missing(tools))))
-        stepper = self.judge.stepper
-        return stepper.loose(stepper.reach(run.position, symbols))
+        tokens = {self.token(place) for place in range(first, end)} - {CONTROL_TOKEN}
+        return self.judge.reached([run.position], {*tokens, *self.judge.missing(tools)})
 
     def walk(self, run: Run, end: int | None = None) -> list[Step]:
         """Steps the log in the order taken, up to before `end` or to its end."""
