@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
+from collector.calls.answers import Answer
 from collector.calls.piece import SERVER, Piece, outward
 from collector.calls.same_call import differ, is_lone, is_unnamed
 from collector.dialects.wrappers import Wrapped
@@ -62,6 +63,7 @@ class Call:
         "doubled",
         "doubts",
         "given_up",
+        "guessed",
         "judged",
         "lifted",
         "outer",
@@ -96,6 +98,8 @@ class Call:
         """The model's span that asks for it, where that is known."""
         self.together = False
         """True if that span asks for other calls, too."""
+        self.guessed = b""
+        """The answer that asks for it and others, as it seems where no id tells: see `answers`."""
         self.chained = b""
         """The span of the call above it, where the two may have been asked for together: see `same_call.are_chained`."""
         self.beside: bytes | None = None
@@ -239,12 +243,18 @@ class Call:
         """Names the model's answer that asks for it and others; b"" where that is not known."""
         if self.asked_by:
             return self.asked_by if self.together else b""
-        return self.chained
+        return self.guessed or self.chained
 
     def ask(self, span_id: bytes, *, several: bool) -> None:
         """Notes the model's span that asks for it, and whether it asks for others; the least span id counts."""
         if not self.asked_by or span_id < self.asked_by:
             self.asked_by, self.together, self._made = span_id, several, None
+
+    def guess(self, answer: Answer | None) -> None:
+        """Notes the answer that asks for it, where no id tells; None if there is none."""
+        span_id = answer.span_id if answer is not None and answer.several else b""
+        if span_id != self.guessed:
+            self.guessed, self._made = span_id, None
 
     def chain(self, span_id: bytes) -> None:
         """Notes the span of the call above it, or its own, by which both are known as one answer's."""

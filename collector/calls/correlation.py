@@ -269,6 +269,8 @@ class Correlation:
                 self._move(context, call, outer, call.judged)
             return
         context.tree.above(call, outer)
+        if not call.asked_by:
+            _guess(context.tree, call)
         if outer is not None and outer.above is not None and outer.above.call is not None:
             self._chain(context, call, outer, outer.above.call)
         key, source = self._sessions.key(context, call)
@@ -354,6 +356,18 @@ class Correlation:
                     continue
                 outer = node if call.is_one else context.tree.node(call.outer.span_id)
                 self._update(context, call, outer, "")
+
+    def overtook(self, context: Context, start_ns: int) -> None:
+        """A model's span has come that may ask for calls without ids which came before: those that began after it."""
+        tree = context.tree
+        for node in tree.calls():
+            call = node.call
+            if call is None or call.asked_by or call.outer.start_ns < start_ns:
+                continue
+            known = call.guessed
+            _guess(tree, call)
+            if call.guessed != known:
+                self._update(context, call, tree.node(call.outer.span_id), "")
 
     def _chain(self, context: Context, call: Call, outer: Node, above: Call) -> None:
         """The span of a call is below that of another one, which may not have made it."""
@@ -600,3 +614,13 @@ class Correlation:
                 self._retract(call)
                 call.withdrawn = True
                 self._requests.back(other, context.now)
+
+
+def _guess(tree: Tree, call: Call) -> None:
+    """Finds the answer that asks for a call without an id of it."""
+    outer = call.outer
+    if outer.start_ns > tree.latest_ns:
+        tree.latest_ns = outer.start_ns
+    if tree.answers is not None:
+        found = tree.answers.before(outer.tool, call.call_id, outer.start_ns, outer.parent)
+        call.guess(found)

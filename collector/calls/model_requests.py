@@ -26,6 +26,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple
 
+from collector.calls.answers import Answer, Answers
 from collector.calls.call import Call
 from collector.calls.duplicates import DuplicateFilter
 from collector.calls.piece import Piece
@@ -174,6 +175,8 @@ class ModelRequests:
         self.by_answer = by_answer
         self.answered: list[Alike] = []
         """Calls of which it is known now which answer asks for them; who updates them empties the list."""
+        self.overtaken = False
+        """True if calls came before an answer that may ask for them; who looks at them again sets it to False."""
 
     def _agent(self, requester: Requester) -> _Agent:
         last = self._last
@@ -383,6 +386,7 @@ class ModelRequests:
         if tree is None or not found:
             return
         several = len(found) > 1
+        self._keep_answer(tree, span, found, several=several)
         node = tree.node(span.span_id) if several else None
         if node is not None:
             node.asks = True
@@ -391,6 +395,20 @@ class ModelRequests:
                 like = tree.answer(each.call_id, each.tool, span.span_id, several=several)
                 if like is not None and like.first is not None:
                     self.answered.append(like)
+
+    def _keep_answer(
+        self, tree: Tree, span: Span, found: list[Requested], *, several: bool
+    ) -> None:
+        """Notes an answer for calls that have no ids of theirs."""
+        if tree.answers is None:
+            tree.answers = Answers()
+        tools = tuple(dict.fromkeys([each.tool for each in found]))
+        unnamed = tuple([each.tool for each in found if not each.call_id])
+        tree.answers.add(
+            Answer(span.start_ns, span.span_id, span.parent_span_id, tools, unnamed, several)
+        )
+        if tree.latest_ns >= span.start_ns:
+            self.overtaken = True
 
     def _confirmed(
         self, requester: Requester, known: _Agent, span: Span, outputs: Outputs

@@ -60,6 +60,9 @@ class RequestedCalls:
         if self._requests.answered:
             answered, self._requests.answered = self._requests.answered, []
             self._correlation.answered(context, answered)
+        if self._requests.overtaken:
+            self._requests.overtaken = False
+            self._correlation.overtook(context, span.start_ns)
         if trace.answered_ns < NEVER:
             self._sessions.doubt(trace)
         self._sessions.beginnings.note_request(trace, span, outputs, context.now)

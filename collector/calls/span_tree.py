@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
+from collector.calls.answers import Answers
 from collector.calls.session_claim import Claim, SpanClaim
 from monitor.weights import arguments_bytes
 
@@ -179,12 +180,14 @@ class Tree:
 
     __slots__ = (
         "alike",
+        "answers",
         "asked",
         "by_id",
         "claim",
         "early",
         "held",
         "last",
+        "latest_ns",
         "lone",
         "looped",
         "missing",
@@ -219,6 +222,10 @@ class Tree:
         """Calls with call ids: the newest of the chain."""
         self.by_id: dict[tuple[str, str], Alike] | None = None
         """The index of the chain by call id and tool, once it is longer than `FEW`."""
+        self.answers: Answers | None = None
+        """The answers that ask for calls, where the calls may have no ids of theirs."""
+        self.latest_ns = -1
+        """The latest start of a call of which no answer is known by its id."""
         self.early: dict[str, int] | None = None
         """Tool -> executions whose request has not arrived."""
         self.plain: dict[bytes, SpanClaim] | None = None

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from collector.calls.answers import TOOLS_MAX, Answer, Answers
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from tests.collector.conftest import BASE, SECOND
@@ -117,6 +118,82 @@ def test_calls_of_other_answers_keep_their_times(wire: Any, bench: Any, chats: A
 def test_answers_can_be_left_out(wire: Any, bench: Any) -> None:
     """`sessions.group_by_answer: false` takes the times alone."""
     assert _harms(bench([_spec(TASK)], by_answer=False).send(*_run(wire))) == {"shop": 1}
+
+
+# --- calls without ids ----------------------------------------------------------------------------
+
+
+def _without_ids(wire: Any, *tools: str, **more: Any) -> list[Any]:
+    """Calls one after the other, a second each, from 4 s on."""
+    return [
+        _tool(wire, tool, 4 + 2 * n, "", id=f"{tool}{n}", **more)
+        for n, tool in enumerate(tools)
+    ]
+
+
+@pytest.mark.parametrize("call_ids", [("c1", "c2"), ("", "")])
+def test_calls_without_ids_are_those_of_the_answer_before(
+    wire: Any, bench: Any, call_ids: tuple[str, str]
+) -> None:
+    """The model's requests have ids, or not; in whatever order the spans arrive. A strict policy takes their times."""
+    asked = zip(call_ids, ("pay", "check"), strict=True)
+    spans = [
+        _tool(wire, "look_up", 1, ""),
+        _chat(wire, *asked),
+        *_without_ids(wire, "pay", "check"),
+    ]
+    for order in permutations(spans):
+        found = bench([_spec(TASK), _spec(STRICT)]).send(*order, _root(wire))
+        assert _harms(found) == {"shop": 0, "rules": 1}
+        assert [each.answer for each in found.judged()] == [b"", *_answers(wire)]
+
+
+def test_requests_without_ids_are_met_by_calls_with_ids(wire: Any, bench: Any) -> None:
+    """Some clients give the model's requests ids of their own."""
+    spans = _run(wire)
+    spans[1] = _chat(wire, ("", "pay"), ("", "check"))
+    for order in (spans, spans[::-1]):
+        assert _harms(bench([_spec(TASK)]).send(*order, _root(wire))) == {"shop": 0}
+
+
+def test_the_latest_answer_that_names_a_tool_asked_for_its_call(wire: Any, bench: Any) -> None:
+    """`pay` was asked for again, alone: it comes before the `check` of a third answer."""
+    spans = [
+        _chat(wire, ("c1", "pay"), ("c2", "look_up")),
+        _chat(wire, ("c3", "pay"), id="chat2", start=3, end=3.5),
+        _chat(wire, ("c4", "check"), id="chat3", start=5, end=5.5),
+        *_without_ids(wire, "pay", "check"),
+    ]
+    for order in permutations(spans):
+        found = bench([_spec(STRICT.replace("kind", "concurrent: any_order\nkind"))])
+        found.send(*order, _root(wire))
+        assert _harms(found) == {"rules": 1}
+        assert {each.answer for each in found.judged()} == {b""}
+
+
+def test_an_answer_beside_a_call_goes_before_a_later_one_elsewhere(
+    wire: Any, bench: Any
+) -> None:
+    """An agent that works beside asks for the same tool meanwhile: it has a span of its own."""
+    spans = [
+        _tool(wire, "look_up", 1, ""),
+        _chat(wire, ("c1", "pay"), ("c2", "check")),
+        _chat(wire, ("c3", "pay"), id="other", parent="beside", start=3.1, end=3.2),
+        *_without_ids(wire, "pay", "check"),
+    ]
+    for order in permutations(spans):
+        assert _harms(bench([_spec(TASK)]).send(*order, _root(wire))) == {"shop": 0}
+
+
+def test_answers_of_long_traces_are_forgotten_by_halves() -> None:
+    """What is kept of a trace has a bound, and the latest answers are found."""
+    answers = Answers()
+    for number in range(2 * TOOLS_MAX):
+        answers.add(Answer(number, b"%08d" % number, b"", ("pay",), (), several=True))
+    found = answers.before("pay", "", 2 * TOOLS_MAX, b"")
+    assert found is not None
+    assert found.start_ns == 2 * TOOLS_MAX - 1
+    assert answers.before("pay", "", TOOLS_MAX // 2, b"") is None
 
 
 # --- chains --------------------------------------------------------------------------------------

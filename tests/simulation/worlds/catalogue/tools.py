@@ -15,7 +15,7 @@ def _fail_some(world: World, random: Random) -> None:
             call.failed = True
 
 
-@fault("B7", Stage.SPANS, Hides.ORDER, models=True, holds=False, shown_by=648_518)
+@fault("B7", Stage.SPANS, Hides.ORDER, models=True, holds=False, shown_by=648_662)
 def client_tool(world: World, random: Random) -> None:
     """One tool leaves no spans (a browser or a person runs it); the model's next request holds its results."""
     _without_spans(world, random)
@@ -104,8 +104,6 @@ def answer_one_by_one(world: World, random: Random) -> None:
     Hides.NOTHING,
     models=True,
     dialects=("openinference",),
-    holds=False,
-    shown_by=430_721,
 )
 def answer_one_by_one_without_ids(world: World, random: Random) -> None:
     """The same; tools' spans have no ids of calls: their names and arguments are those of the answer."""

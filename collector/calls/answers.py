@@ -1,0 +1,82 @@
+"""Which answer of a model asked for a call that has no id of it.
+
+Idea: models give the calls they ask for ids, but spans of tools need not have them. Such a call was asked for by the
+latest answer before it that names its tool. Answers beside the call, below the same span, come before those elsewhere in
+the trace: agents that work side by side have spans of their own.
+
+Invariant: what `before` finds depends on the answers alone, whatever the order of their arrival, up to `TOOLS_MAX`.
+
+A call with an id may only be a request's without one. Some models' requests have none.
+
+Example: an answer asks for `check` and `pay`. The framework runs `pay`, then `check`, and their spans have no ids. Both
+were asked for by that answer, so their order is open. The next answer asks for `pay` alone: the next `pay` is its own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import Final, NamedTuple
+
+from mypy_extensions import mypyc_attr
+
+__all__ = ["TOOLS_MAX", "Answer", "Answers"]
+
+TOOLS_MAX: Final = 1_024
+"""Tools that are named by the answers of one trace, each by each answer. At the bound, the older half of the answers is forgotten."""
+
+LOOK_BACK: Final = 32
+"""Answers before a call that are looked at."""
+
+
+class Answer(NamedTuple):
+    """A model's answer that asks for calls."""
+
+    start_ns: int
+    """Of the model's span. Streaming clients run a call before that ends."""
+    span_id: bytes
+    parent: bytes
+    tools: tuple[str, ...]
+    """Those it asks for, each once."""
+    unnamed: tuple[str, ...]
+    """Those of its requests that have no ids: calls with ids may be theirs."""
+    several: bool
+    """True if it asks for several calls."""
+
+
+@mypyc_attr(acyclic=True)
+class Answers:
+    """The answers of one trace's models, in the order of their starts."""
+
+    __slots__ = ("_answers", "_size")
+
+    def __init__(self) -> None:
+        self._answers: list[Answer] = []
+        self._size = 0
+        """Tools that they name."""
+
+    def add(self, answer: Answer) -> None:
+        """Notes an answer; one that is known, once."""
+        place = bisect_left(self._answers, answer)
+        if place < len(self._answers) and self._answers[place] == answer:
+            return
+        self._answers.insert(place, answer)
+        self._size += len(answer.tools)
+        if self._size > TOOLS_MAX:
+            del self._answers[: (len(self._answers) + 1) // 2]
+            self._size = sum([len(each.tools) for each in self._answers])
+
+    def before(self, tool: str, call_id: str, start_ns: int, parent: bytes) -> Answer | None:
+        """The answer that asked for a call of a tool, which began at `start_ns` below the span `parent`."""
+        answers, found = self._answers, None
+        end = bisect_right(answers, start_ns, key=_start)
+        for place in range(end - 1, max(end - LOOK_BACK, 0) - 1, -1):
+            answer = answers[place]
+            if tool in (answer.unnamed if call_id else answer.tools):
+                if answer.parent == parent:
+                    return answer
+                found = found or answer
+        return found
+
+
+def _start(answer: Answer) -> int:
+    return answer.start_ns
