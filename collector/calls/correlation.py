@@ -425,8 +425,8 @@ class Correlation:
     def moved(self, now: int) -> None:
         """Traces went to sessions, in which equal calls may be."""
         moved, self._sessions.moved = self._sessions.moved, []
-        for trace in moved:
-            for node in trace.tree.calls() if trace.tree is not None else ():
+        for trace, nodes in moved:
+            for node in nodes:
                 call = node.call
                 known = call.judged if call is not None else None
                 if call is None or known is None or known.span_id != node.span_id:

@@ -42,6 +42,7 @@ from collector.dialects.outputs import (
     answered_ids,
     executed_within,
     goes_on,
+    may_answer,
     requested,
 )
 from monitor.alphabet.spelling import folded
@@ -269,6 +270,9 @@ class ModelRequests:
         self, requester: Requester, known: _Agent, span: Span, outputs: Outputs
     ) -> list[RequestPiece]:
         """The held requests whose results a model was given, while no span told of their calls."""
+        held = [each.piece.call_id for each in known.held]
+        if not may_answer(span, outputs, held):
+            return []
         ids = answered_ids(span, outputs)
         ready = [
             each
@@ -611,7 +615,7 @@ def _is_told(asked: RequestPiece, tools: set[str]) -> bool:
             ):
                 return True
     name = folded(piece.tool)
-    return any(name in folded(each) or folded(each) in name for each in tools if folded(each))
+    return any(each and (name in each or each in name) for each in map(folded, tools))
 
 
 def _size(asked: RequestPiece) -> int:

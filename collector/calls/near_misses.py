@@ -38,8 +38,12 @@ class NearMisses:
         self._monitor = monitor
         self._known: dict[str, tuple[str, ...]] = {}
         """Tools that are no near miss -> their arguments that specs compare as numbers."""
+        self._variants: dict[str, tuple[str, str]] = {}
+        """Tools that may be near misses -> the folded name of a spec's tools, and the reason."""
+        self._named: set[str] = set()
+        """Tools of all specs."""
         self._spelt: dict[str, set[str]] = {}
-        """Folded name -> tools of all specs."""
+        """Their folded names -> those with that name."""
         self._numbers: dict[str, tuple[str, ...]] = {}
         self._detailed: set[str] = set()
         """Tools of which a spec names arguments."""
@@ -47,7 +51,7 @@ class NearMisses:
 
     def is_named(self, tool: str) -> bool:
         """True if a spec names the tool."""
-        return tool in self._spelt.get(folded(tool), ())
+        return tool in self._named
 
     def has_arguments(self, tool: str) -> bool:
         """True if a spec names arguments of the tool."""
@@ -56,11 +60,14 @@ class NearMisses:
     def specs_changed(self) -> None:
         """The monitor has other specs."""
         self._known.clear()
+        self._variants.clear()
+        self._named.clear()
         self._spelt.clear()
         self._detailed.clear()
         numbers: dict[str, set[str]] = {}
         for judge in self._monitor.binder.judges.values():
             for tool, patterns in _symbols(judge):
+                self._named.add(tool)
                 self._spelt.setdefault(folded(tool), set()).add(tool)
                 if patterns:
                     self._detailed.add(tool)
@@ -83,20 +90,25 @@ class NearMisses:
 
     def _variant(self, call: ToolCall) -> str:
         tool = call.tool
-        name, reason = folded(tool), "name_variant"
-        if name not in self._spelt:
-            name, reason = self._behind(tool) or (name, reason)
-        spelt = self._spelt.get(name) if name else None
-        if spelt is None or spelt == {tool}:
-            if not name and not tool.strip():
-                return "unnamed_tool"
-            if len(self._known) >= TOOLS_MAX:
-                self._known.clear()
-            self._known[tool] = self._numbers.get(tool, ())
-            return ""
+        near = self._variants.get(tool)
+        if near is None:
+            name, reason = folded(tool), "name_variant"
+            if name not in self._spelt:
+                name, reason = self._behind(tool) or (name, reason)
+            if not name or name not in self._spelt or self._spelt[name] == {tool}:
+                if not name and not tool.strip():
+                    return "unnamed_tool"
+                if len(self._known) >= TOOLS_MAX:
+                    self._known.clear()
+                self._known[tool] = self._numbers.get(tool, ())
+                return ""
+            if len(self._variants) >= TOOLS_MAX:
+                self._variants.clear()
+            near = self._variants[tool] = name, reason
+        name, reason = near
         for judge in self._bound(call):
             tools = judge.spec.alphabet.tools
-            if tool not in tools and any(folded(each) == name for each in tools):
+            if tool not in tools and not self._spelt[name].isdisjoint(tools):
                 return reason
         return ""
 

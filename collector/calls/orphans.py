@@ -107,10 +107,12 @@ class Orphans:
     def _is_orphan(self, context: Context, call: Call, node: Node | None) -> bool:
         tree = context.tree
         rung, own = _rung(context.trace, tree, call), self._ids.own_rung(call)
-        if node is not None and rung != DECIDED_RUNG and not own == rung == 0:
+        if node is not None and rung != DECIDED_RUNG:
             if rung < own:
                 self._note_named(self._naming(context.trace, call), rung)
-            if not _is_there(tree, node):
+            if rung and not _is_there(
+                tree, node
+            ):  # nothing names a conversation better than rung 0
                 return self._await(context, call, self._naming(context.trace, call), rung)
             if rung == UNNAMED_RUNG and tree.parts is None:
                 return self._is_unnamed(context, call, self._naming(context.trace, call))
@@ -191,6 +193,8 @@ class Orphans:
         Returns:
             Traces with calls that are to be looked at again.
         """
+        if not self._changed and not (self._waiting and self._waiting[0][0] + WAIT_NS <= now):
+            return []
         expired: list[tuple[Trace, Naming]] = []
         while self._waiting and self._waiting[0][0] + WAIT_NS <= now:
             _, trace, naming = self._waiting.popleft()

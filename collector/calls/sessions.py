@@ -76,7 +76,7 @@ class Sessions:
         self._monitor = monitor
         self.beginnings = Beginnings(batch, monitor)
         self.orphans = Orphans(ids, monitor, coverage, batch)
-        self.moved: list[Trace] = []
+        self.moved: list[tuple[Trace, list[Node]]] = []
         """Traces whose calls went to another session; who looks for equal calls there empties the list."""
 
     # --- whose session --------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class Sessions:
         if not self._batch.monitor.rekey(before, trace.key, trace.session_from, now):
             self._stats.count("sessions_split")
             return
-        self.moved.append(trace)
+        self.moved.append((trace, nodes))
         if len(decided):
             self._confirmation.moved(before, trace)
         for node in nodes:

@@ -6,7 +6,7 @@ Each input repeats the whole history, so inputs are never a source of requests: 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 import msgspec
@@ -26,6 +26,7 @@ __all__ = [
     "answered_ids",
     "executed_within",
     "goes_on",
+    "may_answer",
     "outputs_of",
     "requested",
 ]
@@ -150,6 +151,12 @@ _ANSWER_TYPES: Final = frozenset(
     {"tool_call_response", "function_call_output", "tool_result", "tool-result"}
 )
 """The same, as keys and types of messages and their parts."""
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.:-]+")
+"""An id that JSON writes as it is."""
+_ESCAPED: Final = re.compile(r"\\u00[2-7]")
+"""A text that has some of these letters otherwise nevertheless."""
+_SOUGHT: Final = 16
+"""Ids that are looked for in a text; where there are more, it is read."""
 _IDS: Final = ("id", "tool_call_id", "toolCallId", "call_id", "tool_use_id", "toolUseId")
 """Keys of a result that name its request."""
 _ABOUT_TOOLS: Final = frozenset(
@@ -294,6 +301,17 @@ def answered_ids(span: Span, outputs: Outputs) -> set[str]:
         else:
             _collect(parsed(value) if type(value) is str else value, found, _DEPTH)
     return found
+
+
+def may_answer(span: Span, outputs: Outputs, ids: Sequence[str]) -> bool:
+    """False if `answered_ids` finds none of these ids, as the texts have none: most of a long history is not read."""
+    if len(ids) > _SOUGHT or not all(map(_PLAIN.fullmatch, ids)):
+        return True
+    for at in outputs.inputs if outputs.listed is None else (*outputs.inputs, outputs.listed):
+        value = span.attribute(at)
+        if type(value) is not str or _ESCAPED.search(value) or any(id_ in value for id_ in ids):
+            return True
+    return False
 
 
 def _collect(value: Any, found: set[str], depth: int) -> None:

@@ -277,7 +277,7 @@ class Export:
         except Refusal as refusal:
             self.note_refusal(refusal, signal, sender, body)
             raise
-        self._note_arrival(body)
+        self._note_arrival(signal, body)
         return answer
 
     def ingest_now(
@@ -303,7 +303,7 @@ class Export:
             raise
         if self._forward is not None:
             self._forward.send(request)
-        self._note_arrival(body)
+        self._note_arrival(signal, body)
         return answer
 
     def note_refusal(
@@ -313,8 +313,8 @@ class Export:
         if self._refusals is not None and signal == "traces":
             self._refusals.refused(refusal, sender, self._clock(), body)
 
-    def _note_arrival(self, body: bytes) -> None:
-        if self._refusals:
+    def _note_arrival(self, signal: Signal, body: bytes) -> None:
+        if self._refusals and signal == "traces":
             self._refusals.arrived(body)
 
     def judge_later(self, stats: Stats) -> None:

@@ -7,11 +7,14 @@ from itertools import permutations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from collector.dialects.outputs import answered_ids, may_answer, outputs_of
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from monitor.visibility.cause import Cause
-from tests.collector.conftest import BASE, SECOND
+from tests.collector.conftest import BASE, SECOND, Wire
 
 TASK = """
 id: shop
@@ -119,6 +122,31 @@ def test_while_a_tool_may_be_silent_its_calls_may_be_missing(wire: Any, bench: A
     (judged,) = found.monitor.judgements()
     assert judged["harmful"] == 0
     assert [step["tool"] for step in judged["steps"] if step.get("possible")] == ["pay"]
+
+
+_ID = st.text('ab-é\\"/', min_size=1, max_size=3)
+_RESULT = st.builds(
+    lambda id_, key, more: {"type": "tool_call_response", key: id_, **more},
+    _ID,
+    st.sampled_from(["id", "tool_call_id", "other"]),
+    st.dictionaries(_ID, _ID, max_size=2),
+)
+
+
+@given(st.lists(_ID, max_size=3), st.lists(_RESULT, max_size=3), st.booleans(), st.booleans())
+def test_a_history_that_is_not_read_has_no_result(
+    ids: list[str], results: list[dict[str, str]], ascii_only: bool, odd: bool
+) -> None:
+    """Where the texts have none of the ids, reading them finds none, however they are written."""
+    text = json.dumps([{"parts": results}], ensure_ascii=ascii_only)
+    if odd:
+        text = text.replace("a", "\\u0061")
+    wire = Wire()
+    span = wire.span("chat", {"gen_ai.operation.name": "chat", "gen_ai.input.messages": text})
+    outputs = outputs_of({key: at for at, key in enumerate(span.shape)})
+    assert outputs is not None
+    if not may_answer(span, outputs, ids):
+        assert answered_ids(span, outputs).isdisjoint(ids)
 
 
 def test_a_span_of_the_tool_ends_the_doubt(wire: Any, bench: Any) -> None:

@@ -36,6 +36,7 @@ from collector.dialects.values.members import (
     TOKENS_MAX,
     cut,
     is_deep,
+    is_single,
     partly,
 )
 from collector.dialects.values.partial_json import callback
@@ -465,3 +466,39 @@ def test_what_a_model_asks_for_is_known_but_for_what_cannot_be_read(
         asked, wire.span("chat m", answer, id="m2", start=2)
     )
     assert [each["harmful"] for each in found.monitor.judgements()] == [1]
+
+
+_TEXTS = st.text('a":\\ ,{}', max_size=6).map(json.dumps)
+_NESTED = st.recursive(
+    _TEXTS | st.just("1"),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda each: f"[{','.join(each)}]")
+        | st.lists(
+            st.tuples(
+                st.sampled_from(['"a"', '"b"', r'"\":"']),
+                st.sampled_from([":", " :", ": "]),
+                inner,
+            ),
+            max_size=3,
+        ).map(lambda each: "{" + ", ".join("".join(part) for part in each) + "}")
+    ),
+    max_leaves=8,
+)
+
+
+@given(_NESTED)
+def test_what_is_taken_for_single_has_no_member_twice(text: str) -> None:
+    """Whatever quotes and colons stand in its texts and names."""
+    known = json.loads(text)
+    if isinstance(known, dict) and is_single(text, known):
+        twice: list[bool] = []
+        json.loads(
+            text, object_pairs_hook=lambda each: twice.append(len(dict(each)) < len(each))
+        )
+        assert not any(twice)
+
+
+def test_an_escaped_quote_and_a_colon_in_a_text_need_no_closer_look() -> None:
+    """Texts of people have both."""
+    text = json.dumps({"a": 'said: "no"'})
+    assert is_single(text, json.loads(text))
