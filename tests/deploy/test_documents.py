@@ -12,6 +12,7 @@ import pytest
 from collector.cli.main import main
 from monitor.visibility.cause import FACTS, Effect
 from monitor.visibility.words import unless_words
+from tests.live.test_frameworks import ADK_CONTENT
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("docs", "dfa_specs", "deploy", "examples", "grafana", "tests")
@@ -222,6 +223,16 @@ def test_set_up_lines_are_those_that_are_run() -> None:
             if line.startswith("from ") or ".instrument(" in line
         ]
         assert [line for line in wanted if line not in run] == [], block
+
+
+def test_the_line_for_googles_adk_is_the_one_that_is_run() -> None:
+    """What docs/frameworks.md exports is what `make test-live` sets, in one line."""
+    text = (ROOT / "docs" / "frameworks.md").read_text()
+    block = text.partition("### Google ADK")[2].split("```")[1]
+    (line,) = block.removeprefix("sh").strip().splitlines()
+    command, *variables = line.split()
+    assert command == "export"
+    assert dict(each.split("=") for each in variables) == ADK_CONTENT
 
 
 def test_settings_that_pages_name_exist() -> None:

@@ -209,14 +209,13 @@ def test_a_service_that_forgets_proves_nothing_any_more(wire: Wire) -> None:
     assert [each["joined"] for each in service.told()] == [True, False]
 
 
-def _adk(wire: Wire) -> list[Span]:
+def _adk(wire: Wire, *, contents: bool = True) -> list[Span]:
     """Google's ADK 2 with contents: the id is on the spans of models and agents, which follow the tool's."""
     of: dict[str, Any] = {"scope": "gcp.vertex.agent", "resource": ROVER}
     named = {"gen_ai.conversation.id": "c1"}
-    told = {
-        "gen_ai.operation.name": "generate_content",
-        "gen_ai.input.messages": json.dumps([USER]),
-    }
+    told = {"gen_ai.operation.name": "generate_content", "gen_ai.usage.input_tokens": 10}
+    if contents:
+        told["gen_ai.input.messages"] = json.dumps([USER])
     agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "rover"}
     flow = {"gen_ai.operation.name": "invoke_workflow"}
     return [
@@ -224,6 +223,26 @@ def _adk(wire: Wire) -> list[Span]:
         wire.span("generate_content m", told | named, parent="agent", start=1, **of),
         wire.span("invoke_agent rover", agent | named, id="agent", parent="w", end=9, **of),
         wire.span("invoke_workflow", flow | named, id="w", end=9, **of),
+    ]
+
+
+def _adk_1(wire: Wire) -> list[Span]:
+    """Google's ADK 1: contents are on a span of its own, around that of the model, which has none."""
+    of: dict[str, Any] = {"scope": "gcp.vertex.agent", "resource": ROVER}
+    named = {"gen_ai.conversation.id": "c1"}
+    asked = {"contents": [{"role": "user", "parts": [{"text": "water field 3"}]}]}
+    told = {
+        "gen_ai.request.model": "m",
+        "gcp.vertex.agent.session_id": "c1",
+        "gcp.vertex.agent.llm_request": json.dumps(asked),
+    }
+    model = {"gen_ai.operation.name": "generate_content", "gen_ai.usage.input_tokens": 10}
+    agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "rover"}
+    return [
+        _call(wire, "move", 2, scope="gcp.vertex.agent"),
+        wire.span("generate_content m", model | named, parent="call", start=1.2, **of),
+        wire.span("call_llm", told, id="call", parent="agent", start=1, end=3, **of),
+        wire.span("invoke_agent rover", agent | named, id="agent", end=9, **of),
     ]
 
 
@@ -269,7 +288,7 @@ def _vercel_7(wire: Wire) -> list[Span]:
     ]
 
 
-@pytest.mark.parametrize("framework", [_adk, _strands, _vercel, _vercel_7])
+@pytest.mark.parametrize("framework", [_adk, _adk_1, _strands, _vercel, _vercel_7])
 def test_a_new_users_first_violation_is_certain_once_its_run_has_ended(
     wire: Wire, framework: Any
 ) -> None:
@@ -281,6 +300,14 @@ def test_a_new_users_first_violation_is_certain_once_its_run_has_ended(
         found = service.one()
         assert (found["harmful"], found["exact"], found["joined"]) == (1, True, False)
         assert service.paged == ["move"]
+
+
+def test_google_adk_without_contents_proves_nothing(wire: Wire) -> None:
+    """A skipped step is possible harm then, in any order of the spans."""
+    for order in permutations(_adk(wire, contents=False)):
+        found = Service().send(*order).one()
+        (step,) = found["steps"]
+        assert (found["harmful"], step["possible"]) == (0, True)
 
 
 def test_a_tool_that_is_a_root_proves_no_new_session(wire: Wire) -> None:
