@@ -62,6 +62,7 @@ class Call:
         "decided",
         "doubled",
         "doubts",
+        "echo",
         "given_up",
         "guessed",
         "judged",
@@ -104,6 +105,8 @@ class Call:
         """The span of the call above it, where the two may have been asked for together: see `same_call.are_chained`."""
         self.beside: bytes | None = None
         """The parent it is placed under: that of the call above it, where one answer asked for both."""
+        self.echo = False
+        """True if it may be the call of another trace, told once more: see `echoes`."""
         self.shared = False
         """True once equal calls of its session are known, which may make it doubtful."""
         self.agent = ""
@@ -273,6 +276,11 @@ class Call:
             return self.beside
         return self.outer.parent if self.lifted is None else self.lifted
 
+    def echoes(self, *, echo: bool) -> None:
+        """Sets whether it may be another trace's call."""
+        if echo is not self.echo:
+            self.echo, self._made = echo, None
+
     def doubt(self, doubts: tuple[Cause, ...]) -> None:
         """Sets why it may be no call of its own."""
         self.doubts, self._made = doubts, None
@@ -379,7 +387,11 @@ class Call:
         if around is not None:
             arguments = around.arguments if arguments is None else arguments
             call_id = call_id or around.call_id
-        doubts = (Cause.ORPHAN, *self.doubts) if orphan else self.doubts
+        doubts = self.doubts
+        if self.echo and Cause.TOLD_TWICE not in doubts:
+            doubts = (Cause.TOLD_TWICE, *doubts)
+        if orphan:
+            doubts = (Cause.ORPHAN, *doubts)
         if disputed:
             doubts = (*doubts, Cause.CONTRADICTED)
         call = ToolCall(

@@ -20,11 +20,13 @@ from collector.calls.call import Call
 from collector.calls.confirmation import Confirmation
 from collector.calls.context import Context
 from collector.calls.coverage import Coverage
+from collector.calls.echoes import Echoes
 from collector.calls.in_process_mcp import McpEcho
 from collector.calls.merge import CallMerge
 from collector.calls.model_requests import ModelRequests
 from collector.calls.near_misses import NearMisses
 from collector.calls.piece import SERVER, Piece
+from collector.calls.records import Requester
 from collector.calls.repeats import Repeats, Review
 from collector.calls.same_call import are_chained, is_told_again
 from collector.calls.seen_agents import Inventory
@@ -87,6 +89,7 @@ class Correlation:
         self._near_misses = NearMisses(monitor)
         requests.is_named = self._near_misses.is_named
         self.repeats = Repeats(traces)
+        self._echoes = Echoes(traces)
         self._reviews: list[Review] = []
         """Calls whose doubts have changed, and that are not updated yet."""
         self._failed: list[tuple[Context, Call]] = []
@@ -281,6 +284,8 @@ class Correlation:
         if call.doubled or call.refused:
             return
         orphan = self._sessions.orphans.is_orphan(context, call, outer)
+        if call.echo or (orphan and context.tree.lone):
+            call.echoes(echo=orphan and self._is_echo(context, call))
         new = call.tool_call(
             trace.trace_id, key, source, attributes, gaps=trace.sampled, orphan=orphan
         )
@@ -302,8 +307,21 @@ class Correlation:
                 if old is not None:
                     self._failed.append((context, call))
                 raise
+            if self._echoes.awaits:
+                self._reviews += self._echoes.concerned(
+                    self._requester(context.trace, call), context.trace, call
+                )
         if self._reviews:
             self._update_doubtful(context.now)
+
+    def _requester(self, trace: Trace, call: Call) -> Requester:
+        return self._ids.requester(trace.namespace, call.outer.attributes)
+
+    def _is_echo(self, context: Context, call: Call) -> bool:
+        trace = context.trace
+        return context.tree.lone and self._echoes.is_echo(
+            self._requester(trace, call), trace, call
+        )
 
     def _tell(self, context: Context, call: Call, new: ToolCall, switch: str) -> None:
         """Tells the monitor what is new of a call: `new` is not what it knows."""
@@ -481,6 +499,7 @@ class Correlation:
             self._coverage.count_call(near, call)
         for cause in new.doubts:
             self._coverage.count(cause)  # in its session the monitor does
+        self._echoes.note(self._requester(trace, call), trace, call)
         if new.evidence is not Evidence.REQUESTED:
             self._withdraw(context, new, judged=False)
 

@@ -211,7 +211,7 @@ def _below_own_worker(world: World, span: Span, random: Random) -> None:
     world.spans.append(worker)
 
 
-@fault("rig#1360", Stage.SPANS, Hides.ORDER, holds=False, shown_by=95_819)
+@fault("rig#1360", Stage.SPANS, Hides.ORDER)
 def told_in_two_traces(world: World, random: Random) -> None:
     """A tool has a span of its own, beside the framework's: without context, so that it is a root, and has no ids."""
     world.complete = False
