@@ -9,10 +9,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from guard.lenient_json import NESTED_MAX
+
 __all__ = ["Call", "Question", "Shared", "current_span"]
 
 BODY_BYTES_MAX: Final = 256 << 10
-"""Of a request; the service's own default. Arguments that need more are sent as unknown."""
+"""Of a request; the service's own default. Values that need more are sent as unknown, the longest first."""
 
 ROUND_BYTES: Final = 64
 """Of a request, around its calls."""
@@ -26,9 +28,6 @@ ID_BYTES: Final = 12
 ARGUMENTS_MAX: Final = 1_024
 """Names of arguments; likewise."""
 
-NESTED_MAX: Final = 100
-"""Levels of arguments; likewise."""
-
 _BRACKET: Final = re.compile(r"[\[\]{}]")
 _IN_QUOTES: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
@@ -38,7 +37,7 @@ class Call(NamedTuple):
 
     tool: str
     arguments: Mapping[str, Any] | None = None
-    """None where they are not known, which is not the same as none: `{}`."""
+    """None where they are not known, which is not the same as none: `{}`. A value that JSON does not have is unknown."""
     call_id: str = ""
     """The model's id of the call."""
     span_id: str = ""
@@ -76,8 +75,8 @@ class Question(NamedTuple):
     def body(self, *, arguments: bool = True) -> bytes:
         """The request.
 
-        What the service would refuse to read is left out, call by call: arguments are unknown then. What an
-        agent says never keeps a call from being asked for, nor the arguments of another call from being known.
+        What the service would refuse to read is left out, value by value: it is unknown then. What an agent says
+        never keeps a call from being asked for, nor its other arguments from being known.
 
         Args:
             arguments: False leaves those of all calls out.
@@ -91,24 +90,37 @@ class Question(NamedTuple):
         return b"{%s,%s}" % (shared, asked)
 
     def _calls(self, room: int, *, arguments: bool) -> list[bytes]:
-        """The calls; the longest ones without arguments, until there is room for all."""
-        calls = [_object(each, arguments=arguments) for each in self.calls]
-        while sum(map(len, calls)) + len(calls) > room:
+        """The calls; if there is no room for all, without their longest values."""
+        if not arguments:
+            return [_object(each, b"") for each in self.calls]
+        calls = [_object(each, _told(each.arguments)) for each in self.calls]
+        if _fit(calls, room):
+            return calls
+        written, most = [_written(each.arguments) for each in self.calls], room
+        while not _fit(calls, room) and most:
+            most //= 2
+            calls = [
+                _object(each, _in_part(values, most))
+                for each, values in zip(self.calls, written, strict=True)
+            ]
+        while not _fit(calls, room):  # of names alone
             place = max(range(len(calls)), key=lambda each: len(calls[each]))
-            shorter = _object(self.calls[place], arguments=False)
+            shorter = _object(self.calls[place], b"")
             if shorter == calls[place]:
                 break
             calls[place] = shorter
         return calls
 
 
-def _object(call: Call, *, arguments: bool) -> bytes:
-    """A call as JSON."""
+def _fit(calls: Sequence[bytes], room: int) -> bool:
+    return sum(map(len, calls)) + len(calls) <= room
+
+
+def _object(call: Call, told: bytes) -> bytes:
+    """A call as JSON, with the members that tell its arguments."""
     fields = {**call._asdict(), "call_id": _short(call.call_id)}
-    given = fields.pop("arguments")
-    found = _arguments(given) if arguments else b""
-    named = [b'"arguments":%s' % found] if found else []
-    return b"{%s}" % b",".join([_members(fields), *named])
+    del fields["arguments"]
+    return b"{%s}" % b",".join([each for each in (_members(fields), told) if each])
 
 
 def _members(fields: Mapping[str, Any]) -> bytes:
@@ -124,25 +136,61 @@ def _short(text: str) -> str:
     return text if len(text) <= NAME_MAX else ""
 
 
-def _arguments(arguments: Mapping[str, Any] | None) -> bytes:
-    """Arguments as JSON; b"" where they are unknown, or the service would not read them."""
+def _told(arguments: Mapping[str, Any] | None) -> bytes:
+    """The members that tell arguments; b"" where these are unknown, or the service would not read them."""
     if not isinstance(arguments, dict) or len(arguments) > ARGUMENTS_MAX:
         return b""
+    whole = _json(arguments, NESTED_MAX)
+    if whole:
+        return b'"arguments":%s' % whole
+    return _in_part(_written(arguments), BODY_BYTES_MAX)
+
+
+_Written = dict[bytes, bytes]
+"""Arguments by their names, both as JSON; b"" for a value that cannot be written."""
+
+
+def _written(arguments: Mapping[str, Any] | None) -> _Written | None:
+    """None where not all names are texts, or there are too many."""
+    if not isinstance(arguments, dict) or len(arguments) > ARGUMENTS_MAX:
+        return None
+    if not all(isinstance(name, str) for name in arguments):
+        return None
+    return {_name(name): _json(arguments[name], NESTED_MAX - 1) for name in arguments}
+
+
+def _name(name: str) -> bytes:
+    """As JSON. Half a surrogate pair is no text: a name with one is none that a spec knows."""
+    return json.dumps(name, ensure_ascii=False).encode(errors="replace")
+
+
+def _in_part(written: _Written | None, most: int) -> bytes:
+    """The members that tell arguments, of which those are unread that cannot be written, or are longer than `most`."""
+    if written is None:
+        return b""
+    known = {name: value for name, value in written.items() if 0 < len(value) <= most}
+    members = b",".join([b"%s:%s" % each for each in known.items()])
+    unread = b",".join([name for name in written if name not in known])
+    return b'"arguments":{%s},"unread":[%s]' % (members, unread)
+
+
+def _json(value: Any, levels: int) -> bytes:
+    """A value as JSON; b"" for one that JSON does not have, or that nests more deeply."""
     try:
-        text = json.dumps(arguments, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-        return b"" if _is_deep(text) else text.encode()
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        return b"" if _is_deep(text, levels) else text.encode()
     except Exception:  # noqa: BLE001 - what an agent's objects do is no reason not to ask
         return b""
 
 
-def _is_deep(text: str) -> bool:
-    """True if a JSON text nests more deeply than the service reads."""
-    if text.count("[") + text.count("{") <= NESTED_MAX:
+def _is_deep(text: str, levels: int) -> bool:
+    """True if a JSON text nests more deeply."""
+    if text.count("[") + text.count("{") <= levels:
         return False
     level = 0
     for bracket in _BRACKET.findall(_IN_QUOTES.sub("", text)):
         level += 1 if bracket in "[{" else -1
-        if level > NESTED_MAX:
+        if level > levels:
             return True
     return False
 

@@ -40,6 +40,7 @@ from collector.calls.same_call import agree
 from collector.calls.session_ids import SERVICE
 from collector.calls.trace import Trace
 from monitor.decision import Decision
+from monitor.partial import Partial
 from monitor.records import FROM_DECISION, Evidence, Proof, SessionKey, ToolCall
 from monitor.tenants import Holdings, Shared
 from monitor.weights import arguments_bytes, text_bytes
@@ -437,7 +438,7 @@ class DecidedCalls:
         if not _is_of_one_sender(made, told):
             return None
         is_inside = told.start_ns <= made.start_ns <= told.end_ns
-        unsure = made.arguments is None and piece.freed is None
+        unsure = not _is_known(made.arguments, piece)
         if entry.state is State.SKIPPED and (unsure or not call.has_told or not is_inside):
             return None  # it is another call, which was made after this one was not
         if entry.state is State.DENIED and told.end_ns < made.start_ns:
@@ -576,6 +577,13 @@ def _is_of_one_sender(made: ToolCall, told: ToolCall) -> bool:
     if one is not None and other is not None and one != other:
         return False
     return not (made.agent and told.agent) or made.agent == told.agent
+
+
+def _is_known(arguments: Mapping[str, Any] | None, piece: Piece) -> bool:
+    """True if all arguments of a call that was asked about are known."""
+    if arguments is not None:
+        return type(arguments) is not Partial
+    return piece.freed is not None and piece.freed.whole
 
 
 def _distance(decided_ns: int, told: ToolCall) -> int:

@@ -17,7 +17,8 @@ from msgspec import UNSET, Raw, UnsetType
 
 from collector.calls.decided import OUTCOMES, Asked, Outcome
 from collector.dialects.read import NAME_MAX
-from collector.dialects.values.arguments import parsed
+from collector.dialects.values.arguments import UNREADABLE, mapping
+from monitor.partial import Partial, all_but
 
 __all__ = ["CALLS_MAX", "BadRequest", "Question", "read_outcome", "read_question"]
 
@@ -72,6 +73,7 @@ class Question(msgspec.Struct, frozen=True):
 class _Call(msgspec.Struct, forbid_unknown_fields=True):
     tool: str
     arguments: Raw = NO_ARGUMENTS
+    unread: list[str] = []
     call_id: str = ""
     span_id: str = ""
     parent_span_id: str = ""
@@ -83,6 +85,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     service: str = ""
     tool: str | UnsetType = UNSET
     arguments: Raw = NO_ARGUMENTS
+    unread: list[str] = []
     call_id: str = ""
     trace_id: str = ""
     span_id: str = ""
@@ -122,15 +125,17 @@ def read_question(body: bytes) -> Question:
         if found.tool is UNSET:
             raise BadRequest("expected a tool, or calls", "tool")
         one = _Call(
-            found.tool, found.arguments, found.call_id, found.span_id, found.parent_span_id
+            *(found.tool, found.arguments, found.unread, found.call_id),
+            *(found.span_id, found.parent_span_id),
         )
         calls = [_asked(found, one, trace_id, 0, "")]
         return Question(calls, found.commit, False, found.new_session, attributes)
     for name in ("tool", "call_id", "span_id"):
         if getattr(found, name) not in (UNSET, ""):
             raise BadRequest("expected it in each of the calls, not beside them", name)
-    if bytes(found.arguments):
-        raise BadRequest("expected them in each of the calls, not beside them", "arguments")
+    for name in ("arguments", "unread"):
+        if getattr(found, name) not in (NO_ARGUMENTS, []):
+            raise BadRequest("expected them in each of the calls, not beside them", name)
     if not 1 <= len(found.calls) <= CALLS_MAX:
         raise BadRequest(f"expected 1 to {CALLS_MAX} calls, found {len(found.calls)}", "calls")
     calls = [
@@ -202,7 +207,7 @@ def _asked(found: _Body, call: _Call, trace_id: bytes, place: int, where: str) -
         found.session,
         found.agent,
         call.tool,
-        _arguments(call.arguments, f"{where}arguments"),
+        _arguments(call, where),
         call.call_id,
         trace_id,
         span_id,
@@ -212,21 +217,27 @@ def _asked(found: _Body, call: _Call, trace_id: bytes, place: int, where: str) -
     )
 
 
-def _arguments(raw: Raw, where: str) -> dict[str, Any] | None:
-    """The arguments; None where they are not known."""
-    text = bytes(raw)
+def _arguments(call: _Call, where: str) -> dict[str, Any] | None:
+    """The arguments, of which some may be unread; None where they are not known."""
+    text = bytes(call.arguments)
     if text in (b"", b"null"):
-        return None
-    found = parsed(text)
-    if type(found) is dict:
-        if len(found) > ARGUMENTS_MAX:
+        if call.unread:
             raise BadRequest(
-                f"expected at most {ARGUMENTS_MAX} arguments, found {len(found)}", where
+                "expected the arguments that are known beside them", f"{where}unread"
             )
-        return found
-    if text.startswith(b"{"):
-        raise BadRequest("the arguments nest too deeply", where)
-    raise BadRequest("expected an object, or null where they are not known", where)
+        return None
+    found = mapping(text.decode()) if text.startswith(b"{") else UNREADABLE
+    if not isinstance(found, dict):
+        raise BadRequest(
+            "expected an object, or null where they are not known", f"{where}arguments"
+        )
+    count = len(found) + len(call.unread)
+    if count > ARGUMENTS_MAX:
+        raise BadRequest(
+            f"expected at most {ARGUMENTS_MAX} arguments, found {count}", f"{where}arguments"
+        )
+    known = found.unread if isinstance(found, Partial) else frozenset[str]()
+    return all_but(found, {*known, *call.unread})
 
 
 def _id(text: str, digits: int, where: str) -> bytes:

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from guard.base import BaseGuard
 from guard.decision import Decision, Outcome
-from guard.lenient_json import has_unread
 
 __all__ = ["ASKED", "OUTCOMES", "STARTED", "denial", "is_new", "question"]
 
@@ -39,9 +38,7 @@ def question(guard: BaseGuard, event: Mapping[str, Any]) -> dict[str, Any]:
     arguments = event.get("tool_input")
     return {
         "tool": _text(event, "tool_name"),
-        "arguments": None
-        if not isinstance(arguments, Mapping) or has_unread(arguments)
-        else arguments,
+        "arguments": arguments if isinstance(arguments, Mapping) else None,
         "call_id": _text(event, "tool_use_id"),
         "session": "" if guard.session else _text(event, "session_id"),
         "agent": "" if guard.agent else _text(event, "agent_type"),

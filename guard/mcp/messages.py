@@ -194,8 +194,8 @@ def _call(message: Mapping[str, Any]) -> ToolCall | None:
         return None
     parent = meta.get("traceparent") if isinstance(meta, dict) else None
     trace_id, span_id = traceparent(parent if isinstance(parent, str) else "")
-    known = isinstance(arguments, dict) and not has_unread(arguments)
-    call = Call(name, arguments if known else None, parent_span_id=span_id)
+    known = arguments if isinstance(arguments, dict) else None
+    call = Call(name, known, parent_span_id=span_id)
     id_ = message.get("id", _ABSENT)
     return ToolCall(id_, "" if id_ is _ABSENT else key_of(id_), call, trace_id)
 

@@ -45,8 +45,10 @@ alphabet:
   water: {tool: water}
   open_valve: {tool: open_valve}
   drain: {tool: drain}
+  flood: {tool: pump, arguments: {liters: {min: 1000}}}
 constraints:
   - at_most: [drain, 1]
+  - forbid: flood
   - forbid: wipe
   - precedence: [open_valve, water]
 """
@@ -71,6 +73,11 @@ IDS = [
     f'"id":{"9" * 5000},',
     '"id":1,"id":2,',
 ]
+
+
+def flood(odd: str) -> str:
+    """Arguments that are denied for one value; another one is odd, before or behind it."""
+    return f'{{"liters":5000,"n":{odd}}}' if len(odd) % 2 else f'{{"n":{odd},"liters":5000}}'
 
 
 def call(tool: str, arguments: str = "{}", id_: str = '"id":1,') -> str:
@@ -122,7 +129,7 @@ def runs(body: bytes) -> set[str]:
         text = body.decode(encoding, errors="replace")
         text = _ESCAPED.sub(lambda each: chr(int(each[1], 16)), text)
         found |= set(_NAME.findall(text))
-    return found & {*TOOLS, "look"}
+    return found & {*TOOLS, "pump", "look"}
 
 
 STDIO = """
@@ -212,6 +219,7 @@ def test_over_standard_input(farm: Service, tmp_path: Path, setting: str) -> Non
     """No line that a server could read as a denied call reaches it; good calls do."""
     notes = tmp_path / "notes"
     texts = [each for tool in TOOLS for each in messages(tool) if b"\n" not in each]
+    texts += [call("pump", flood(odd)).encode() for odd in ODD if "\n" not in odd]
     lines = [
         each + b"\n" for each in [*texts, *texts[:3], call("look").encode()]
     ]  # denials are repeated
@@ -252,6 +260,9 @@ def test_over_http(farm: Service) -> None:
                 trace = "0af7651916cd43dd8448eb211c80319c"  # a sub-agent, which has a trace and no session
                 parent = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
                 request(found[1], "POST", "/mcp", plain, parent)
+            for odd in ODD:
+                body = call("pump", flood(odd)).encode()
+                request(found[1], "POST", "/mcp", body, {"mcp-session-id": "s1"})
             request(found[1], "POST", "/mcp", call("look").encode(), {"mcp-session-id": "s1"})
             process.send_signal(signal.SIGTERM)
             assert process.wait(20) == 0
@@ -289,6 +300,9 @@ def test_by_hooks(farm: Service, runtime: Path) -> None:
             for text in [*texts, *texts[:3]]:
                 answer = through(path, text)
                 assert b'"permissionDecision": "deny"' in answer, text[:200]
+        for odd in ODD:
+            answer = through(path, event("pump", flood(odd)))
+            assert b'"permissionDecision": "deny"' in answer, odd[:200]
         assert through(path, event("look")) == b""
         helper.terminate()
     for text in (event("wipe", f'{{"n":{DEEP[-1]}}}'), event("water", f'{{"n":{"9" * 5000}}}')):
@@ -340,6 +354,12 @@ def test_by_a_guard_in_the_agent(farm: Service) -> None:
                 assert [each.decision for each in found] == ["deny", "allow", "deny", "deny"], (
                     odd
                 )
+        for odd, given in odd_values().items():
+            if isinstance(given, dict) and odd not in (
+                "keys",
+                "many",
+            ):  # their names are not known
+                assert guard.check("pump", {**given, "liters": 5_000}).decision == "deny", odd
         assert guard.counts().get("unjudged", 0) == 0
     monitor = Monitor(specs(SPEC), Limits(history_complete=True))
     local = LocalGuard(monitor, session="s1", service="farm")

@@ -144,17 +144,14 @@ def test_an_event_that_cannot_be_read_is_the_settings(
 def test_what_a_model_writes_keeps_no_call_from_being_asked_for(
     double: Double, hook: Hook, odd: str
 ) -> None:
-    """Arguments that Python's reader refuses are unknown; session, tool and id are read."""
-    text = event("water").replace('"field": 3', f'"field": {odd}')
+    """A value that Python's reader refuses is unknown; session, tool, id and the other arguments are read."""
+    text = event("water").replace('"field": 3', f'"field": {odd}, "liters": 4')
     done = hook(text)
 
     assert (done.returncode, done.stderr) == (2, DENIED + "\n")
     asked = double.asked()
-    assert (asked["session"], asked["call_id"], "arguments" in asked) == (
-        "5f0c",
-        "toolu_1",
-        False,
-    )
+    assert (asked["session"], asked["call_id"]) == ("5f0c", "toolu_1")
+    assert (asked["arguments"], asked["unread"]) == ({"liters": 4}, ["field"])
 
 
 def test_the_first_calls_of_a_new_session_are_said_to_be_that(

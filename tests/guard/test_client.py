@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from guard import Call, Decision, Guard
+from guard.lenient_json import UNREAD
 from tests.end_to_end.loopback import free_port
 from tests.guard.conftest import Make
 from tests.guard.double import DENIED, Double, running
@@ -104,32 +106,49 @@ def test_unknown_arguments_are_not_sent(double: Double, make: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    "odd",
     [
-        {"at": object()},
-        {"x": float("nan")},
-        {"text": "\ud800"},
-        {"text": "x" * 2_000_000},
-        {"n": 10**5000},
+        *(object(), float("nan"), "\ud800", "x" * 2_000_000, 10**5000, {"deep": [UNREAD]}),
+        functools.reduce(lambda inner, _: [inner], range(100), 1),
     ],
-    ids=["no JSON", "NaN", "half a pair", "too long", "too many digits"],
+    ids=["no JSON", "NaN", "half a pair", "too long", "too many digits", "unread", "too deep"],
 )
-def test_arguments_that_cannot_be_sent_are_unknown(
-    double: Double, make: Make, arguments: dict[str, Any]
+def test_a_value_that_cannot_be_sent_is_unknown(double: Double, make: Make, odd: Any) -> None:
+    """The call is asked for, with its other arguments."""
+    assert make().check("water", {"odd": odd, "field": 3}).decision == "deny"
+    asked = double.asked()
+    assert (asked["arguments"], asked["unread"]) == ({"field": 3}, ["odd"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{(1, 2): 3}, {str(n): n for n in range(1_025)}, {"n" * 300_000: 1}],
+    ids=["no text", "too many", "too long"],
+)
+def test_names_that_cannot_be_sent_make_all_arguments_unknown(
+    double: Double, make: Make, arguments: dict[Any, Any]
 ) -> None:
-    """The call is still asked for, by its tool alone."""
+    """Nobody knows which argument it is: the call is asked for by its tool alone."""
     assert make().check("water", arguments).decision == "deny"
-    assert "arguments" not in double.asked()
+    assert not {"arguments", "unread"} & set(double.asked())
 
 
-def test_long_arguments_take_no_others_with_them(double: Double, make: Make) -> None:
-    """Of parallel calls that are too long together, the longest go without arguments, as few as will do."""
-    long, longer = {"x": "é" * 70_000}, {"x": "é" * 90_000}
+def test_half_a_pair_in_a_name_takes_no_other_argument_with_it(
+    double: Double, make: Make
+) -> None:
+    """A name with one is no spec's: its argument has another name then."""
+    make().check("water", {"\ud800": 1, "field": 3})
+    assert double.asked()["arguments"] == {"?": 1, "field": 3}
+
+
+def test_long_values_take_no_others_with_them(double: Double, make: Make) -> None:
+    """Of parallel calls that are too long together, the longest values are unknown, about as few as will do."""
+    long, longer = {"x": "é" * 40_000, "y": 1}, {"x": "é" * 130_000, "y": 1}
     calls = [Call("scan", longer), Call("log", long), Call("water", {"field": 3})]
     assert [each.decision for each in make().check_all(calls)] == ["allow", "allow", "deny"]
 
-    asked = [each.get("arguments") for each in double.asked()["calls"]]
-    assert asked == [None, long, {"field": 3}]
+    asked = [(each["arguments"], each.get("unread", [])) for each in double.asked()["calls"]]
+    assert asked == [({"y": 1}, ["x"]), (long, []), ({"field": 3}, [])]
 
 
 def test_arguments_that_the_service_cannot_read_are_unknown(double: Double, make: Make) -> None:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from guard.decision import Decision
+from guard.lenient_json import UNREAD
 from guard.mcp import messages
 from guard.question import Question, Shared
 
@@ -100,15 +101,16 @@ DEEP = "[" * 1500 + "]" * 1500
     ],
 )
 def test_odd_arguments_are_unknown(odd: str) -> None:
-    """What Python's reader refuses keeps neither the tool nor the id from being read."""
+    """What Python's reader refuses keeps neither the tool nor the id from being read, nor the other arguments."""
     text = (
-        f'{{"jsonrpc":"2.0","params":{{"arguments":{{"n":{odd}}},"name":"water"}},"id":7,'
+        f'{{"jsonrpc":"2.0","params":{{"arguments":{{"n":{odd},"field":3}},"name":"water"}},"id":7,'
         '"method":"tools/call"}'
     )
     [call] = messages.read_incoming(text.encode()).calls
 
     assert (call.id, call.call.tool) == (7, "water")
-    assert Question(SHARED, [call.call], batch=False).body().count(b"arguments") == 0
+    asked = json.loads(Question(SHARED, [call.call], batch=False).body())
+    assert (asked["arguments"], asked["unread"]) == ({"field": 3}, ["n"])
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_bytes_that_are_no_utf_8_are_unknown_arguments() -> None:
     text = json.dumps(CALL).encode().replace(b"3", b'"\xff\xfe"')
     [call] = messages.read_incoming(text).calls
 
-    assert (call.call.tool, call.call.arguments) == ("water", None)
+    assert (call.call.tool, call.call.arguments) == ("water", {"field": UNREAD})
 
 
 def test_several_messages_in_one_line_are_read() -> None:

@@ -17,6 +17,7 @@ from collector.decide.request import (
     read_question,
 )
 from collector.dialects.values.arguments import mapping
+from monitor.partial import Partial
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
@@ -153,6 +154,17 @@ FAULTS: list[tuple[Any, str, str]] = [
         "service",
         "differs from attributes.service.name",
     ),
+    ({"session": "s", "tool": "t", "unread": ["a"]}, "unread", "that are known beside them"),
+    (
+        {"session": "s", "calls": [{"tool": "t"}], "unread": ["a"]},
+        "unread",
+        "in each of the calls",
+    ),
+    (
+        {"session": "s", "tool": "t", "arguments": {}, "unread": [str(n) for n in range(1025)]},
+        "arguments",
+        "at most 1024 arguments",
+    ),
 ]
 
 
@@ -163,6 +175,24 @@ def test_a_fault_says_where_it_is(body: Any, where: str, error: str) -> None:
 
     assert found == where
     assert error in said
+
+
+@pytest.mark.parametrize(
+    ("told", "unread"),
+    [
+        (b'{"a": 1}, "unread": ["b"]', {"b"}),
+        (b'{"a": 1, "b": [], "b": 2}, "unread": ["c"]', {"b", "c"}),
+        (b'{"a": 1, "b": ' + b"[" * 200 + b"]" * 200 + b"}", {"b"}),
+    ],
+    ids=["told", "twice", "deep"],
+)
+def test_some_arguments_may_be_unread(told: bytes, unread: set[str]) -> None:
+    """A value that its client could not write, that nests too deeply, or that has several takes no other with it."""
+    found = read_question(b'{"session": "s", "tool": "t", "arguments": %s}' % told)
+    arguments = found.calls[0].arguments
+
+    assert isinstance(arguments, Partial)
+    assert (arguments["a"], arguments.unread) == (1, unread)
 
 
 @pytest.mark.parametrize(
