@@ -107,14 +107,23 @@ class CallChoices:
 
     def fits(self, places: Sequence[int]) -> bool:
         """True if the least number of harms does not rise with all of these calls; False if it is not known."""
-        if self._is_amid:
+        if self._is_amid or not all(self._may_be_right(place) for place in places):
             return False
         made = list(self._made)
         for place in places:
             made[self._where[place][0]] += 1
         return self._orders.least(made, self._most) <= self.least()
 
+    def _may_be_right(self, place: int) -> bool:
+        """False if every order has it harmful: with more orders than are certain, their least number may hide that."""
+        if self._certain is None:
+            return True
+        token, found = self._kinds[place], self.before(place)
+        return any(self._stepper.chances(position, token).right for position, _ in found)
+
     def _rises_amid(self, place: int) -> bool:
+        if not self._may_be_right(place):
+            return True
         others = [each for each in self._places if each != place]
         chains = chained(others, self._kinds, self._fewer, swapped=True)
         without = AllOrders(self._stepper, self._starts, chains, self._fewer, self._budget)
