@@ -394,7 +394,7 @@ class App:
                 self._forwarding,
                 settings,
                 memory,
-                {"monitor": self.monitor, "pipeline": pipeline, "alerts": self._alerts.kept()},
+                {"monitor": self.monitor, "pipeline": pipeline, **self._alerts.kept()},
             )
             more.append(state.snapshots)
         self._metrics_app: MetricsApp | None = None

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from collector.state.writer import FULL as DISK_FULL
-from monitor.object_graph import Block, UnkeptError
+from monitor.plain_records.blocks import Block
+from monitor.plain_records.kinds import UnkeptError
 
 __all__ = ["FAILED", "FULL", "NICE", "REFUSED", "UNKEPT", "begun", "while_child_of"]
 

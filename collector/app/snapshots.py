@@ -28,7 +28,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from collector import __version__
-from collector.app.snapshot_layout import LAYOUT, judging
+from collector.app.snapshot_layout import KINDS, judging
 from collector.app.snapshot_process import (
     FAILED,
     FULL,
@@ -56,7 +56,10 @@ from collector.telemetry.logs import log
 from monitor.aggregate.totals import BADNESS
 from monitor.engine import Monitor
 from monitor.limits import SECOND
-from monitor.object_graph import Block, UnkeptError, fixtures, read, write
+from monitor.plain_records.blocks import Block
+from monitor.plain_records.kinds import UnkeptError, named
+from monitor.plain_records.read import read
+from monitor.plain_records.write import write
 
 __all__ = ["Restored", "Snapshots", "State", "Waiting"]
 
@@ -111,7 +114,7 @@ class Snapshots:
         memory: MemoryGuard | None,
         clock: Callable[[], int],
     ) -> None:
-        self.versions = SpecVersions(monitor, LAYOUT, clock)
+        self.versions = SpecVersions(monitor, KINDS, clock)
         self.results = {"ok": 0, "failed": 0, "skipped": 0}
         self.bytes = 0
         self.taken_ns = 0
@@ -127,12 +130,7 @@ class Snapshots:
         self._state = state
         self._memory = memory
         self._clock = clock
-        changing = set(map(id, fixtures({"binder": monitor.binder}, LAYOUT).values()))
-        self._known = {
-            path: each
-            for path, each in fixtures({**parts, "badness": BADNESS}, LAYOUT).items()
-            if id(each) not in changing
-        }
+        self._known = named({**parts, **BADNESS}, KINDS)
         """What does not change while the process lives; what goes with the specs in use does."""
         self._child = 0
         self._begun = self._ended = time.monotonic()
@@ -248,7 +246,7 @@ class Snapshots:
             self._child = 0
 
     def _blocks(self, state: State) -> Iterator[Block]:
-        return write(self._known | self.versions.fixtures(), LAYOUT, state)
+        return write(self._known | self.versions.named(), KINDS, tuple(state))
 
     def _about(self) -> About:
         journal = self._journal
@@ -329,7 +327,7 @@ class Snapshots:
             for _ in found.check():
                 await breathe()
             known = self._known | self.versions.restore(found.about.versions)
-            steps = read(found.blocks, known, LAYOUT)
+            steps = read(found.blocks, known, KINDS)
             state = await _through(steps, breathe)
         except (UnusableError, UnkeptError, OSError) as problem:
             log.warning("snapshot_not_used", file=path.name, reason=str(problem))

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from collector.state.records import Specs
 from collector.state.snapshot import UnusableError, Version
 from monitor.engine import Monitor
-from monitor.object_graph import Layout, fixtures
+from monitor.plain_records.kinds import Kinds, named
 from monitor.session.judge import Judge
 from monitor.session.spec_binding import SpecBinder, document_of
 from monitor.spec.acceptance import day_of
@@ -43,15 +43,15 @@ class SpecVersions:
 
     Args:
         monitor: has the ones in use.
-        layout: of snapshots.
+        kinds: of snapshots.
         clock: Unix nanoseconds.
     """
 
-    def __init__(self, monitor: Monitor, layout: Layout, clock: Callable[[], int]) -> None:
+    def __init__(self, monitor: Monitor, kinds: Kinds, clock: Callable[[], int]) -> None:
         self.digest = b""
         """Of the specs in use."""
         self._monitor = monitor
-        self._layout = layout
+        self._kinds = kinds
         self._clock = clock
         self._texts: dict[str, bytes] = {}
         """By file, as they are used now."""
@@ -103,13 +103,12 @@ class SpecVersions:
             for name, (judge, text, day) in self._known.items()
         ]
 
-    def fixtures(self) -> dict[str, object]:
-        """What belongs to them, by path."""
-        roots = {name: each.judge for name, each in self._known.items()}
-        return fixtures(roots, self._layout)
+    def named(self) -> dict[str, object]:
+        """Their judges, and what belongs to them, by name."""
+        return named({name: each.judge for name, each in self._known.items()}, self._kinds)
 
     def restore(self, versions: Sequence[Version]) -> dict[str, object]:
-        """What belonged to the versions of an earlier process, by the paths of then.
+        """What belonged to the versions of an earlier process, by the names of then.
 
         Those that are in use now are the judges in use; the others are compiled again.
 
@@ -126,7 +125,7 @@ class SpecVersions:
                 self._add(judge, version.text, day)
             roots[version.name] = judge
         self._seen = None
-        return fixtures(roots, self._layout)
+        return named(roots, self._kinds)
 
 
 def _document(spec: Spec) -> str:

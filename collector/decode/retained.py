@@ -49,6 +49,12 @@ class Retained(dict[str, Any]):
 
     def __init__(self, found: Mapping[str, Any]) -> None:
         super().__init__(found)
+        self._bytes = 0
+        self.weigh()
+
+    def weigh(self) -> None:
+        """Counts what they take now."""
+        _LIVE.bytes -= self._bytes
         self._bytes = arguments_bytes(self)
         _LIVE.bytes += self._bytes
 

@@ -28,7 +28,7 @@ from typing import BinaryIO, Final, NamedTuple
 import msgspec
 from xxhash import xxh3_64_intdigest as checksum_of
 
-from monitor.object_graph import Block, Kind
+from monitor.plain_records.blocks import Block, BlockKind
 
 __all__ = [
     "About",
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 MAGIC: Final = b"OFFRSNAP"
-VERSION: Final = 3
+VERSION: Final = 4
 PATTERN: Final = "snapshot-*"
 _PART: Final = ".part"
 _FILE_MODE: Final = 0o600
@@ -194,7 +194,7 @@ class Snapshot:
                 self._blocks = list(_blocks(file, path.stat().st_size))
         except OSError as problem:
             raise UnusableError(problem.strerror or str(problem)) from None
-        if not self._blocks or self._blocks[-1].kind != Kind.INDEX:
+        if not self._blocks or self._blocks[-1].kind != BlockKind.INDEX:
             raise UnusableError("its end is missing")
 
     def check(self) -> Iterator[None]:
@@ -213,7 +213,7 @@ class Snapshot:
         except OSError as problem:
             raise UnusableError(problem.strerror or str(problem)) from None
 
-    def blocks(self, kind: Kind) -> Iterator[bytes]:
+    def blocks(self, kind: BlockKind) -> Iterator[bytes]:
         """The payloads of one kind.
 
         Raises:

@@ -404,8 +404,12 @@ def _crit(share: Share) -> tuple[int]:
     return (-share.prefix_crit,)
 
 
-BADNESS: Final = (_harm, _crit, by_risk)
-"""By which shares are ordered."""
+BADNESS: Final = {
+    "worst by harm": _harm,
+    "worst by prefix crit": _crit,
+    "worst by risk": by_risk,
+}
+"""By which shares are ordered, by the name that plain records have for it."""
 
 
 def _is_clean(share: Share) -> bool:

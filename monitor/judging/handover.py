@@ -21,7 +21,7 @@ from monitor.judging.accounting import Accounting
 from monitor.judging.deadline_timer import DeadlineTimer
 from monitor.judging.due_queue import DueQueue
 from monitor.judging.judge_calls import CallJudge
-from monitor.object_graph import UnkeptError
+from monitor.plain_records.kinds import UnkeptError
 from monitor.records import SessionKey
 from monitor.session.session import Session
 from monitor.session.session_codec import Parting, SessionCodec

@@ -1,14 +1,13 @@
 """Sessions as bytes, and back in another process: what one shard of a fleet hands over to another.
 
-Idea: a session with all that it refers to is written as a graph of objects (`monitor.object_graph`). What belongs to a
-process is left out, or named: its sums and neighbours are left out, judges and what follows from specs are fixtures, and
-numbers that processes give in the order of arrival (of tools in steps, of unknown tools under a reference) are translated.
+Idea: a session with all that it refers to is written as plain records (`monitor.plain_records`), of the kinds that snapshots have, too. What
+belongs to a process is left out, or named: its sums and neighbours are left out, judges are named by their specs, and numbers that processes give in the order of arrival (of tools in steps, of unknown tools under a reference) are translated.
 
 Invariants:
 
 - `to_bytes` changes nothing.
-- Bytes are read only where each class has the fields that were written, or `CHANGES` says what has changed since, and
-  under the same specs. Else a class or a judge may mean something else.
+- Bytes are read only where each kind has the version that was written, or its changes say what became of it, and under the
+  same specs. Else a record or a judge may mean something else.
 
 Example: in one process, `scan` is tool 7. In the other, 7 is `move` and `scan` is 3. The bytes say that 7 is `scan`, so the
 steps that are read have 3.
@@ -16,68 +15,55 @@ steps that are read have 3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from monitor.aggregate.totals import NO_SHARE
-from monitor.object_graph import (
-    Change,
-    Kind,
-    Layout,
-    UnkeptError,
-    finished,
-    fixtures,
-    read,
-    write,
-)
+from monitor.plain_records.blocks import BlockKind
+from monitor.plain_records.kinds import Kind, Kinds, UnkeptError, kept, named
+from monitor.plain_records.read import finished, read
+from monitor.plain_records.write import write
 from monitor.session.judge import Judge
+from monitor.session.judgement import Judgement
 from monitor.session.session import Session
+from monitor.session.session_kinds import SESSION_KINDS
 from monitor.session.spec_binding import SpecBinder, document_of
 from monitor.session.tool_names import Names
 
-__all__ = ["CHANGES", "FORMAT", "STILL", "Parting", "SessionCodec"]
+__all__ = ["FORMAT", "Parting", "SessionCodec"]
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _CHECKSUM_BYTES: Final = 8
 
-STILL: Final = (
-    "monitor.spec.",
-    "monitor.alphabet.",
-    "monitor.automaton.",
-    "monitor.limits.",
-    "monitor.scores.running.Goldens",
-)
-"""What follows from specs and settings: both processes have it."""
-CHANGES: Final[Mapping[str, tuple[Change, ...]]] = {}
-"""What has changed in kept classes of the library since bytes of format 1 and snapshots of format 3: one entry a class, one
-`Change` a version. Without one, bytes that were written before are refused by name; a snapshot is not used then, and the
-journal is judged again."""
-_FOUND: Final = Layout(("monitor",), ("monitor.",), STILL, {}, {})
-"""Judges are looked into, for what sessions refer to."""
-_LAYOUT: Final = _FOUND._replace(
-    still=(
-        *STILL,
-        "monitor.aggregate.",
-        "monitor.reference.comparison.Comparison",
-        "monitor.session.judge.Judge",
-        "monitor.session.spec_binding.SpecBinder",
-    ),
-    caches={
-        "monitor.session.session.Session": dict.fromkeys(
-            ("older", "newer", "chain"), lambda: None
-        ),
-        "monitor.session.judgement.Judgement": {
-            "pair": lambda: None,
-            "share": lambda: NO_SHARE,
-            "behind": int,
-            "is_behind": bool,
-            "sampled": bool,
-        },
+_ALL: Final = Kinds(SESSION_KINDS)
+_OF_A_PROCESS: Final[Mapping[type, Mapping[str, Callable[[], Any]]]] = {
+    Session: dict.fromkeys(("older", "newer", "chain"), lambda: None),
+    Judgement: {
+        "pair": lambda: None,
+        "share": lambda: NO_SHARE,
+        "behind": int,
+        "is_behind": bool,
+        "sampled": bool,
     },
-    changes=CHANGES,
+}
+"""Fields that belong to a process, and what a session has there when it comes."""
+
+
+def _leaving(cls: type) -> Kind:
+    """The kind of a class, without the fields that belong to a process."""
+    kind, made = _ALL.by_class[cls], _OF_A_PROCESS[cls]
+    return kind._replace(
+        fields=tuple(each for each in kind.fields if each not in made), made=made
+    )
+
+
+_KINDS: Final = _ALL.replaced(
+    *map(_leaving, _OF_A_PROCESS),
+    kept("judge", Judge, parts="goldens", only_parts=True),
+    kept("specs", SpecBinder, only_parts=True),
 )
 
 
@@ -92,7 +78,7 @@ class _Packed(msgspec.Struct, array_like=True):
 
 
 class _Graph(NamedTuple):
-    """What the blocks hold. Names of tools may be no text that MessagePack knows, so they are here."""
+    """What the blocks hold."""
 
     parting: list[Parting]
     tools: dict[int, str]
@@ -125,10 +111,8 @@ class SessionCodec:
         self.binder = binder
         self._program = program
         self._names = names
-        found = fixtures({"binder": binder, "unbound": unbound}, _FOUND)
-        self._known = {
-            path: each for path, each in found.items() if not _LAYOUT.is_record(type(each))
-        }
+        judges = {f"judge of {name}": judge for name, judge in binder.judges.items()}
+        self._known = named({"specs": binder, "judge of none": unbound, **judges}, _KINDS)
         self._specs = _digest(binder)
 
     def to_bytes(self, parting: Sequence[Parting]) -> bytes:
@@ -147,7 +131,8 @@ class SessionCodec:
             {number: self._names.text(number) for number in tools if number},
             _unknown(sessions),
         )
-        blocks = [(int(kind), payload) for kind, payload in write(self._known, _LAYOUT, graph)]
+        root = ([tuple(each) for each in graph.parting], graph.tools, graph.unknown)
+        blocks = [(int(kind), payload) for kind, payload in write(self._known, _KINDS, root)]
         packed = _Packed(FORMAT, self._program, self._specs, blocks)
         data = msgspec.msgpack.encode(packed)
         return _checksum(data) + data
@@ -159,7 +144,7 @@ class SessionCodec:
             data: of a process that is trusted.
 
         Raises:
-            UnkeptError: they are damaged, of a version of the program whose classes are others, or were under other specs.
+            UnkeptError: they are damaged, of a version of the program whose kinds are others, or were under other specs.
         """
         if data[:_CHECKSUM_BYTES] != _checksum(data[_CHECKSUM_BYTES:]):
             raise UnkeptError("they are damaged")
@@ -184,11 +169,11 @@ class SessionCodec:
         return graph.parting
 
     def _read(self, blocks: list[tuple[int, bytes]]) -> _Graph:
-        def of_kind(kind: Kind) -> Iterable[bytes]:
+        def of_kind(kind: BlockKind) -> Iterable[bytes]:
             return (payload for each, payload in blocks if each == kind)
 
-        found: _Graph = finished(read(of_kind, self._known, _LAYOUT))
-        return found
+        parting, tools, unknown = finished(read(of_kind, self._known, _KINDS))
+        return _Graph([Parting(*each) for each in parting], tools, unknown)
 
     def _renumber(self, session: Session, graph: _Graph) -> None:
         namespace = session.key.namespace

@@ -108,7 +108,7 @@ def test_after_a_long_pause_no_harm_is_false(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_its_snapshot_is_used_or_refused_by_name(name: str, tmp_path: Path) -> None:
-    """One of format 3 or later is used. Of an earlier one the log says its format, and nothing of it is used."""
+    """One of format 4 or later is used. Of an earlier one the log says its format, and nothing of it is used."""
     snapshots = list((FOLDERS / name).glob("snapshot-*"))
 
     async def run() -> tuple[list[str], bool]:
@@ -122,10 +122,10 @@ def test_its_snapshot_is_used_or_refused_by_name(name: str, tmp_path: Path) -> N
 
     reasons, is_used = asyncio.run(run())
     formats = [int.from_bytes(path.read_bytes()[8:10], "little") for path in snapshots]
-    old = [each for each in formats if each < 3]
+    old = [each for each in formats if each < 4]
     assert len(reasons) == len(old)
     assert all(
         f"of format {each}, of an earlier version" in reason
         for each, reason in zip(old, reasons, strict=True)
     )
-    assert is_used == any(each >= 3 for each in formats)
+    assert is_used == any(each >= 4 for each in formats)

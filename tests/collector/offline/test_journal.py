@@ -13,7 +13,7 @@ from collector.state.journal import Journal, Rules
 from collector.state.records import Kind as RecordKind
 from collector.state.segment import new_header
 from collector.state.snapshot import About, save
-from monitor.object_graph import Block, Kind
+from monitor.plain_records.blocks import Block, BlockKind
 from tests.collector.app.test_service import body
 from tests.collector.state.life import START, Clock
 from tests.upgrades.make import FOLDERS
@@ -130,7 +130,7 @@ def test_snapshots_are_listed_and_verified(
 ) -> None:
     """A snapshot has its time and its sessions; a damaged one is told, with exit code 1."""
     about = About("1.0", 1 << 33, b"", START, b"", [], {}, 1_200)
-    path = save(folder, about, [Block(Kind.INDEX, b"all of it")])
+    path = save(folder, about, [Block(BlockKind.INDEX, b"all of it")])
     assert main(["journal", "inspect", str(folder)]) == 0
     told = capsys.readouterr().out
     size = path.stat().st_size

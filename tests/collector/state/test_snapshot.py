@@ -21,7 +21,7 @@ from collector.state.snapshot import (
     save,
     snapshots,
 )
-from monitor.object_graph import Block, Kind
+from monitor.plain_records.blocks import Block, BlockKind
 
 ABOUT = About(
     program="1.0",
@@ -36,10 +36,10 @@ ABOUT = About(
 )
 LATER = msgspec.structs.replace(ABOUT, place=2 << 33)
 BLOCKS = (
-    Block(Kind.LINKED, b"first"),
-    Block(Kind.FLAT, b"numbers"),
-    Block(Kind.LINKED, b""),
-    Block(Kind.INDEX, b"end"),
+    Block(BlockKind.RECORDS, b"first"),
+    Block(BlockKind.WORDS, b"numbers"),
+    Block(BlockKind.RECORDS, b""),
+    Block(BlockKind.INDEX, b"end"),
 )
 
 
@@ -54,9 +54,9 @@ def test_it_holds_what_was_written(tmp_path: Path) -> None:
     path = save(tmp_path, ABOUT, BLOCKS)
     found = checked(path)
     assert found.about == ABOUT
-    assert list(found.blocks(Kind.LINKED)) == [b"first", b""]
-    assert list(found.blocks(Kind.FLAT)) == [b"numbers"]
-    assert list(found.blocks(Kind.INDEX)) == [b"end"]
+    assert list(found.blocks(BlockKind.RECORDS)) == [b"first", b""]
+    assert list(found.blocks(BlockKind.WORDS)) == [b"numbers"]
+    assert list(found.blocks(BlockKind.INDEX)) == [b"end"]
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -116,7 +116,7 @@ def test_no_damaged_file_is_used(whole: Path, data: st.DataObject) -> None:
         pass
     else:
         # The spare bytes of a block's head are all that no checksum covers.
-        assert [*found.blocks(Kind.LINKED), *found.blocks(Kind.FLAT)] == [
+        assert [*found.blocks(BlockKind.RECORDS), *found.blocks(BlockKind.WORDS)] == [
             b"first",
             b"",
             b"numbers",
@@ -129,10 +129,10 @@ def test_no_damaged_file_is_used(whole: Path, data: st.DataObject) -> None:
         (0, b"X", "it is no snapshot"),
         (
             8,
-            b"\x02",
-            "it is of format 2, of an earlier version of the program; this one reads 3",
+            b"\x03",
+            "it is of format 3, of an earlier version of the program; this one reads 4",
         ),
-        (8, b"\x04", "it is of format 4, of a newer version of the program; this one reads 3"),
+        (8, b"\x05", "it is of format 5, of a newer version of the program; this one reads 4"),
         (30, b"\xff", "its head is damaged"),
     ],
 )

@@ -19,7 +19,7 @@ from collector.state.snapshot import newest, save
 from collector.state.snapshot import snapshots as files
 from collector.telemetry.logs import captured
 from monitor.limits import SECOND
-from monitor.object_graph import Block, Kind
+from monitor.plain_records.blocks import Block, BlockKind
 from monitor.spec.read import load_specs
 from tests.collector.state.life import Life
 from tests.collector.state.test_restart import HOUR_NS, ROVER, Rover, skip, spec_of
@@ -121,7 +121,11 @@ def _cut(path: Path, life: Life) -> None:
 
 def _nonsense(path: Path, life: Life) -> None:
     about = snapshots_of(life)._about()
-    save(path.parent, about, [Block(Kind.LINKED, b"nonsense"), Block(Kind.INDEX, b"end")])
+    save(
+        path.parent,
+        about,
+        [Block(BlockKind.RECORDS, b"nonsense"), Block(BlockKind.INDEX, b"end")],
+    )
 
 
 def _set(path: Path, life: Life) -> None:
@@ -133,14 +137,14 @@ def _set(path: Path, life: Life) -> None:
 def _leave_behind(path: Path, life: Life) -> None:
     about = snapshots_of(life)._about()
     about.place = 999 << 40
-    save(path.parent, about, [Block(Kind.INDEX, b"end")])
+    save(path.parent, about, [Block(BlockKind.INDEX, b"end")])
 
 
 def _renumber(path: Path, life: Life) -> None:
     """As where another journal has come to the same number."""
     about = snapshots_of(life)._about()
     about.salt = bytes(20)
-    save(path.parent, about, [Block(Kind.INDEX, b"end")])
+    save(path.parent, about, [Block(BlockKind.INDEX, b"end")])
 
 
 @pytest.mark.parametrize(
@@ -148,7 +152,7 @@ def _renumber(path: Path, life: Life) -> None:
     [
         (_damage, "damaged"),
         (_cut, "its end is missing"),
-        (_nonsense, "UnpicklingError"),
+        (_nonsense, "DecodeError"),
         (_set, "another value of sessions.idle_seconds"),
         (_leave_behind, "does not go on behind it"),
         (_renumber, "does not go on behind it"),

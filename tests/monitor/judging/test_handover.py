@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from monitor import Limits, Monitor, SessionKey, ToolCall, Verdict
 from monitor.limits import SECOND
-from monitor.object_graph import Change, UnkeptError
+from monitor.plain_records.kinds import Change, UnkeptError
 from monitor.session import session_codec
 from tests.monitor.judging.test_reference_alarms import ATTRIBUTES as REFERRED
 from tests.monitor.judging.test_reference_alarms import USUALLY
@@ -266,13 +266,14 @@ def test_only_tools_of_the_sessions_that_move_take_numbers() -> None:
 
 
 def test_what_cannot_be_taken_over_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other classes, other specs, a session that is known, anything else: refused, and nothing changes."""
+    """Other records, other specs, a session that is known, anything else: refused, and nothing changes."""
     first, second, other = shard(1), shard(2), shard(0, ROVER)
     first.observe(call(1, "unlock", session=key(1)), NOW)
     data = first.handover("1").hand_over([key(1), SessionKey("", "nobody")])
     with monkeypatch.context() as patch:
-        later = {"monitor.session.session.Session": (Change(refused="it was another thing"),)}
-        patch.setattr(session_codec, "_LAYOUT", session_codec._LAYOUT._replace(changes=later))
+        session = session_codec._KINDS.by_name["session"]
+        later = session._replace(changes=(Change(refused="it was another thing"),))
+        patch.setattr(session_codec, "_KINDS", session_codec._KINDS.replaced(later))
         with pytest.raises(
             UnkeptError, match=r"version 1 of the program.*it was another thing"
         ):
@@ -289,7 +290,7 @@ def test_what_cannot_be_taken_over_says_why(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_another_version_takes_over_what_fits() -> None:
-    """While a fleet is upgraded, sessions go between versions whose classes are the same."""
+    """While a fleet is upgraded, sessions go between versions whose records are the same."""
     first, second = shard(1), shard(2)
     first.observe(call(1, "unlock", session=key(1)), NOW)
     true = shown(first, key(1))

@@ -1,0 +1,1 @@
+"""The kinds of plain records in snapshots, by the part of the service that they are of."""

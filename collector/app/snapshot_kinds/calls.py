@@ -1,0 +1,253 @@
+"""What spans have become is in plain records: traces, calls, session ids, decided calls, agents."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from collector.calls.agent_changes import AgentChange, ArgumentsRun
+from collector.calls.beginnings import Beginnings
+from collector.calls.call import Call
+from collector.calls.confirmation import Confirmation
+from collector.calls.correlation import Correlation
+from collector.calls.decided import (
+    Asked,
+    DecidedCall,
+    DecidedCalls,
+    Met,
+    State,
+)
+from collector.calls.decided import (
+    Beginning as ToldBeginning,
+)
+from collector.calls.deciding import Deciding
+from collector.calls.decision_records import DecisionRecords, DeniedCall
+from collector.calls.duplicates import DuplicateFilter, _Generation, _Part
+from collector.calls.freed import Freed
+from collector.calls.in_process_mcp import McpEcho, _AgentCall
+from collector.calls.in_process_mcp import _Agent as _McpAgent
+from collector.calls.merge import CallMerge
+from collector.calls.model_requests import (
+    JudgedRequest,
+    ModelRequests,
+    RequestPiece,
+)
+from collector.calls.model_requests import (
+    _Agent as _RequestingAgent,
+)
+from collector.calls.near_misses import NearMisses
+from collector.calls.orphans import Naming, Orphans
+from collector.calls.piece import Piece
+from collector.calls.pipeline import Pipeline
+from collector.calls.records import Requester
+from collector.calls.repeats import Repeats, Review, _Calls, _Seen
+from collector.calls.seen_agents import AgentRecord, Inventory
+from collector.calls.session_claim import Claim, SpanClaim
+from collector.calls.session_ids import SessionIds
+from collector.calls.sessions import Sessions
+from collector.calls.settled_trace import Settled
+from collector.calls.span_tree import Alike, Node, Parts, Tree
+from collector.calls.trace import Beginning, OpenRequest, Trace
+from collector.calls.trace_store import Traces
+from collector.calls.unplaced import Unplaced, _Place
+from collector.decode.retained import Retained
+from collector.decode.span import Resource
+from collector.dialects.values.arguments import Bare
+from collector.dialects.wrappers import Wrapped
+from collector.telemetry.counters import Histogram, Tally
+from monitor.plain_records.kinds import kept
+
+__all__ = ["CALL_KINDS"]
+
+CALL_KINDS: Final = (
+    kept(
+        "pipeline",
+        Pipeline,
+        left="_batch _counted _coverage _deliver _denied _derived _errors _failed_spans "
+        "_foreign _plans _rejects _remembered _resource_keys _stats _touched monitor "
+        "quiet",
+        parts="inventory _traces _duplicates _session_ids decided decision_records "
+        "_confirmation _sessions _requests _correlation _deciding _requested_calls",
+    ),
+    kept(
+        "session ids",
+        SessionIds,
+        "_owners_bytes _claims _remembered",
+        left="_last _namespace_keys _owners _requesters _rungs _session_keys",
+    ),
+    kept("requester", Requester, "namespace service"),
+    kept("claim of a session", Claim, "as_written key name rung"),
+    kept("claim of a span", SpanClaim, "claim span_id start_ns"),
+    kept(
+        "sessions of calls",
+        Sessions,
+        "moved",
+        left="_batch _confirmation _coverage _ids _inventory _monitor _stats span_keys",
+        parts="beginnings orphans",
+    ),
+    kept("beginnings", Beginnings, "_forgetful", left="_batch _monitor"),
+    kept(
+        "orphans",
+        Orphans,
+        "_services _waiting _changed",
+        left="_coverage _ids _monitor",
+        parts="_unplaced",
+    ),
+    kept("naming", Naming, "rung traces whole"),
+    kept(
+        "unplaced calls",
+        Unplaced,
+        "_places _of _waiting _emptied _reviewed_ns",
+        left="_batch _idle_ns",
+    ),
+    kept("place of unplaced calls", _Place, "calls gap lost namespace service tool"),
+    kept("duplicate filter", DuplicateFilter, "_parts", left="_bound _period_ns _taken_max"),
+    kept("part of a duplicate filter", _Part, "old since young"),
+    kept("generation of span ids", _Generation, "count few many taken"),
+    kept(
+        "traces",
+        Traces,
+        "_taken _trees_bytes held _given_up _recent _older _names _near _gone _young "
+        "_old _leaving _leaving_count _epoch _since _spans _broken",
+        left="_bytes_max _period_bytes_max _period_ns _soon_ns _spans_max _traces_max",
+        parts="_recent_held _older_held",
+    ),
+    kept(
+        "trace",
+        Trace,
+        "_extras _joined _key answered_ns beginning called_ns changed doubted epoch "
+        "first first_by first_ns foreign has_agent has_tools learnt learnt_early "
+        "learnt_named missed named namespace noted open pinned requester sampled "
+        "session_from spans split touched trace_id tree",
+    ),
+    kept("beginning of a trace", Beginning, "earlier_ns fresh_ns proof root_ns"),
+    kept("open request", OpenRequest, "count newer older since tool trace"),
+    kept(
+        "settled trace",
+        Settled,
+        "_beginning _key _learnt _learnt_named _named _packed _requester _session_from",
+    ),
+    kept(
+        "span tree",
+        Tree,
+        "alike asked by_id claim early held last lone looped missing nodes parts places "
+        "plain released shared size taken unsettled wrapped",
+    ),
+    kept(
+        "span",
+        Node,
+        "above agent asks call claim entry failed place span_id start_ns stops waiting",
+    ),
+    kept("alike spans", Alike, "answer asked call_id first number older others several tool"),
+    kept("parts of a tree", Parts, "hints loose loosened"),
+    kept(
+        "call",
+        Call,
+        "_inner _made _pieces agent asked_by beside chained decided doubled doubts "
+        "given_up judged lifted outer refused shared together withdrawn",
+    ),
+    kept(
+        "piece of a call",
+        Piece,
+        "agent apart arguments around attributes bare call_id control cut disputed "
+        "end_ns error evidence freed parent request_id result says_ok scope session "
+        "session_from source span_id start_ns tool version why",
+    ),
+    kept("digests of arguments", Freed, "bare digest many values whole"),
+    kept("value without a name", Bare, "value"),
+    kept("wrapped call", Wrapped, "tool arguments call_id"),
+    kept(
+        "correlation",
+        Correlation,
+        "_reviews executed",
+        left="_batch _confirmation _coverage _decided _failed _ids _inventory _monitor "
+        "_requests _sessions _stats",
+        parts="_call_merge _mcp_echo _near_misses repeats",
+    ),
+    kept("merge of calls", CallMerge, "again", left="_retract _stats"),
+    kept("echo of mcp", McpEcho, "_agents"),
+    kept("agent of mcp", _McpAgent, "own served"),
+    kept("agent's call of mcp", _AgentCall, "tool start_ns end_ns"),
+    kept("near misses", NearMisses, "_known _spelt _numbers _detailed", left="_monitor"),
+    kept("repeats", Repeats, "_calls", left="_traces", parts="_held"),
+    kept("calls that may repeat", _Calls, "old old_count since young young_count"),
+    kept("call that may repeat", _Seen, "start_ns end_ns span_id error given place call"),
+    kept("review of a repeat", Review, "trace tree node call"),
+    kept(
+        "model requests",
+        ModelRequests,
+        "_agents _last _oldest _newest _count _due _lost oversized gaps answered",
+        left="by_answer is_named mode",
+        parts="_asked _bytes",
+    ),
+    kept(
+        "agent that requests",
+        _RequestingAgent,
+        "answered bytes gaps has_tools held is_silent judged tools",
+    ),
+    kept("piece of a request", RequestPiece, "trace piece"),
+    kept("judged request", JudgedRequest, "trace call"),
+    kept("confirmation", Confirmation, "_made_anyway", left="_batch _stats records table"),
+    kept(
+        "deciding",
+        Deciding,
+        "_last_ns",
+        left="_batch _confirmation _ids _monitor _prevented _sessions _stats _table _traces",
+    ),
+    kept(
+        "decided calls",
+        DecidedCalls,
+        "seed last_number size overflowed _by_number _by_tenant _open _beside _by_trace "
+        "_by_session",
+        left="_bytes_max _entries_max confirm_ns",
+        parts="_counts _bytes beginnings",
+    ),
+    kept(
+        "decided call",
+        DecidedCall,
+        "asked call decision expires_ns is_denied known met number own_bytes piece "
+        "sender size state tenant",
+    ),
+    kept(
+        "asked call",
+        Asked,
+        "session agent tool arguments call_id trace_id span_id parent_span_id "
+        "question_id place",
+    ),
+    kept("state of a decided call", State),
+    kept("told beginning", ToldBeginning, "proof expires_ns"),
+    kept("met call", Met, "call told trace state is_weak"),
+    kept("decision records", DecisionRecords, parts="_sessions"),
+    kept(
+        "denied call",
+        DeniedCall,
+        "number decision_id session agent at_ns tool call_id trace_id found span_id hidden",
+    ),
+    kept(
+        "inventory",
+        Inventory,
+        "_agents _last _attributes _namespace new _changed",
+        left="_agents_max",
+        parts="_counts",
+    ),
+    kept(
+        "seen agent",
+        AgentRecord,
+        "_dialect _run _runs _scope _session_from _switch agent agents arguments "
+        "attributes bytes calls changes control_tools dialects due first_ns "
+        "is_introduced last_ns namespace scopes service switches tenant tools unlogged",
+    ),
+    kept(
+        "run of arguments",
+        ArgumentsRun,
+        "_missing _missing_most agent calls dialect is_due is_stopped known since_ns "
+        "started tool",
+    ),
+    kept(
+        "change of an agent", AgentChange, "kind agent tool at_ns scope dialect earlier calls"
+    ),
+    kept("resource", Resource, "attributes"),
+    kept("attributes", Retained, blank=partial(Retained, {}), filled=Retained.weigh),
+    kept("tally", Tally, "_counts _first _labels _more _second _third"),
+    kept("histogram of seconds", Histogram, "_above _place _up_to buckets counts sum_seconds"),
+)

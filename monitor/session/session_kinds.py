@@ -1,0 +1,132 @@
+"""What a session and all that belongs to it are in plain records."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from monitor.partial import Partial
+from monitor.plain_records.kinds import kept
+from monitor.records import (
+    Evidence,
+    Named,
+    Obstacle,
+    Proof,
+    Reason,
+    SessionKey,
+    ToolCall,
+    Verdict,
+)
+from monitor.records import (
+    Kind as CallKind,
+)
+from monitor.reference.comparison import ComparisonState, Departure, Divergence
+from monitor.scores.running import HarmTally, PathRows
+from monitor.session.checkpoint import Checkpoint, Scored
+from monitor.session.compensation import Compensation, Compensations
+from monitor.session.episodes import Episode, EpisodesTally
+from monitor.session.judgement import Judgement
+from monitor.session.log.answers import Answers
+from monitor.session.log.log import Log
+from monitor.session.log.rows import Moved, Texts
+from monitor.session.resume_points import ResumePoint, ResumePoints
+from monitor.session.run import Lineage, Run
+from monitor.session.session import Chain, Outside, Session
+from monitor.session.session_verdicts import Declared, SessionVerdicts
+from monitor.session.timing import Mark, Missed, Timing, _Running
+from monitor.visibility.cause import Cause, Effect
+from monitor.visibility.gap import Gap
+from monitor.visibility.sight import Sight, Window
+
+__all__ = ["SESSION_KINDS"]
+
+SESSION_KINDS: Final = (
+    kept(
+        "session",
+        Session,
+        "_index _mark _named_by _named_ns _others _outside _source _sources agent "
+        "answer binder bound_as bound_late bound_on causes chain ended foreign fresh "
+        "gaps held judged judgements judges key last_ns late ledger_version newer "
+        "not_judged older opened_ns owed proof queued seen session_from spans "
+        "started_ns touched_ns weight",
+    ),
+    kept("sessions of a name", Chain, "name newest oldest"),
+    kept("calls outside", Outside, "_ends _kept _starts"),
+    kept(
+        "judgement",
+        Judgement,
+        "_doubts _held_back _is_stale _resume_points _rival _suspected _swapped base "
+        "behind counted declared ending head is_behind judge late log pair part sampled "
+        "session_verdicts share sight suspicious",
+    ),
+    kept(
+        "log",
+        Log,
+        "_contexts _far _ids _lag _moved _rows _texts _answers _newest _running "
+        "by_answer grouped tail_end",
+    ),
+    kept("texts of a step", Texts, "call_id arguments hashed note"),
+    kept("moved step", Moved, "start own"),
+    kept("answers", Answers, "by_span"),
+    kept("run", Run, "exact lineage position progressed tally tracing watched ways whole"),
+    kept("lineage", Lineage, "before first places"),
+    kept(
+        "checkpoint",
+        Checkpoint,
+        "compensations condensed episodes exact rows tally trail at count last others "
+        "run started timing wide",
+    ),
+    kept("scores of a way", Scored, "compensations condensed episodes exact rows tally trail"),
+    kept("compensations", Compensations, "_open _undo count listed"),
+    kept("compensation", Compensation, "do undo symbol undone_by"),
+    kept(
+        "episode",
+        Episode,
+        "calls substantive harmful harm_rate prefix_crit pc pc_ktc pc_hlr efficiency",
+    ),
+    kept(
+        "tally of episodes",
+        EpisodesTally,
+        "_lost beta calls harmful_steps substantive current finished",
+    ),
+    kept("tally of harm", HarmTally, "_lost beta calls harmful_steps substantive"),
+    kept("paths compared", PathRows, "_inversions _matched _minus _plus goldens length"),
+    kept(
+        "reference compared", ComparisonState, "called calls departures first flags node wrote"
+    ),
+    kept("resume points", ResumePoints, "_last_group _resume_points"),
+    kept("resume point", ResumePoint, "place runs running"),
+    kept("timing", Timing, "_idle_ns _judge _last _receipt_ns _running _trapped missed"),
+    kept("timed step", Mark, "step at_ns receipt_ns tool token trace_id span_id"),
+    kept("missed limit", Missed, "kind obstacle rule mark due_ns limit_ns"),
+    kept("running limit", _Running, "mark over"),
+    kept("verdicts on a session", SessionVerdicts, "_shifts declared next_ns trapped"),
+    kept("declared verdict", Declared, "missed fired_ns final"),
+    kept("session key", SessionKey, "namespace id"),
+    kept(
+        "tool call",
+        ToolCall,
+        "agent answer arguments attributes call_id control doubts end_ns error evidence "
+        "gaps parent_span_id session session_from source span_id start_ns tool trace_id",
+    ),
+    kept("name of a session", Named, "agent span_id start_ns"),
+    kept("proof of a beginning", Proof, "holds start_ns trace_id"),
+    kept(
+        "verdict",
+        Verdict,
+        "session agent spec spec_version mode kind reason severity step tool symbol "
+        "skipped allowed state_before state final revised_from trace_id span_id "
+        "constraint certain_call possible was_possible unless_before_ns unless detail",
+    ),
+    kept("kind of a call", CallKind),
+    kept("reason of harm", Reason),
+    kept("obstacle", Obstacle),
+    kept("evidence", Evidence),
+    kept("departure", Departure),
+    kept("divergence", Divergence, "step kind write node"),
+    kept("gap", Gap, "cause since_ns until_ns tool namespace service agent received_ns"),
+    kept("sight", Sight, "sure maybe since_ns until_ns received_ns told causes"),
+    kept("window of a gap", Window, "since_ns until_ns tool received_ns"),
+    kept("cause", Cause),
+    kept("effect", Effect),
+    kept("partial arguments", Partial, "unread"),
+)

@@ -1,0 +1,132 @@
+"""The kinds of plain records in snapshots: nothing of the state is forgotten, and each field has somebody who decided on it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from collector.app.service import App
+from collector.app.snapshot_layout import KINDS
+from collector.config.settings import Alerts, Receiver, Settings, State, Webhook
+from monitor.limits import SECOND
+from monitor.plain_records.kinds import Form, Kind
+from monitor.scores.consistency import Rolling
+
+ROOT: Final = Path(__file__).parents[3]
+OURS: Final = ("monitor.", "collector.")
+DECLARED: Final = {
+    each.name: each for each in KINDS.all if each.cls.__module__.startswith(OURS)
+}
+RECORDS: Final = [name for name, each in DECLARED.items() if each.form is Form.RECORD]
+TUPLES: Final = [name for name, each in DECLARED.items() if each.form is Form.VALUE]
+NOT_WRITTEN: Final = {
+    "Goldens": "belongs to a judge, and is named by it",
+    "_Holder": "a protocol of judgements",
+    "_Judgement": "a protocol of judgements",
+}
+"""Classes in the annotations of fields that need no kind, and why."""
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> dict[type, object]:
+    """An object of each class whose fields are in a dictionary."""
+    app = App(
+        Settings(
+            receiver=Receiver(grpc="off", http="off"),
+            metrics="off",
+            admin="off",
+            alerts=Alerts(webhook=Webhook(url="http://127.0.0.1:9")),
+            state=State(dir=tmp_path_factory.mktemp("state")),
+        ),
+        (),
+        clock=lambda: SECOND,
+        steady=lambda: SECOND,
+    )
+    assert app._state is not None
+    known = [*app._state.snapshots._known.values(), app.monitor.binder, Rolling(0)]
+    app._state.journal.release()
+    return {type(each): each for each in known}
+
+
+def fields_of(cls: type, an_object: object) -> set[str]:
+    """All fields: slots, those that a compiled class has in their place, and those of a dictionary."""
+    found = set(getattr(an_object, "__dict__", ()))
+    for each in cls.__mro__:
+        slots = each.__dict__.get("__mypyc_attrs__", each.__dict__.get("__slots__", ()))
+        found |= {slots} if isinstance(slots, str) else set(slots)
+    return found - {"__dict__", "__weakref__"}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_each_field_is_kept_or_left_on_purpose(name: str, parts: dict[type, object]) -> None:
+    """A field of a kept class is written, or made anew, or left as it is, or leads to a part: each is in the table, once."""
+    kind = DECLARED[name]
+    said = [*kind.fields, *kind.made, *kind.left, *kind.parts]
+    if kind.only_parts:
+        assert set(said) <= fields_of(kind.cls, parts.get(kind.cls))
+    else:
+        assert sorted(said) == sorted(fields_of(kind.cls, parts.get(kind.cls)))
+
+
+@pytest.mark.parametrize("name", TUPLES)
+def test_each_name_of_a_tuple_is_kept(name: str) -> None:
+    """A tuple with names is written whole."""
+    kind = DECLARED[name]
+    assert kind.fields == getattr(kind.cls, "_fields", None)
+
+
+# --- what fields refer to -------------------------------------------------------------------------
+
+
+def classes_in(kind: Kind) -> Iterator[tuple[str, str]]:
+    """Names in the annotations of a kind's fields, with the module in which they stand."""
+    for cls in kind.cls.__mro__:
+        if not cls.__module__.startswith(OURS):
+            continue
+        path = ROOT / Path(*cls.__module__.split(".")).with_suffix(".py")
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
+                for field, annotation in annotations_in(node):
+                    if field in kind.fields:
+                        for name in re.findall(r"\w+", ast.unparse(annotation)):
+                            yield cls.__module__, name
+
+
+def annotations_in(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
+    """Fields and what their annotations say: their own, or those of the parameters that they are set to."""
+    given: dict[str, ast.expr] = {}
+    for each in ast.walk(node):
+        if isinstance(each, ast.arg) and each.annotation is not None:
+            given.setdefault(each.arg, each.annotation)
+        elif isinstance(each, ast.AnnAssign):
+            yield ast.unparse(each.target).removeprefix("self."), each.annotation
+    for each in ast.walk(node):
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Name):
+            for target in each.targets:
+                if each.value.id in given:
+                    yield ast.unparse(target).removeprefix("self."), given[each.value.id]
+
+
+def meant(module: str, name: str) -> Iterator[type]:
+    """Our classes that a name stands for, by itself or within an alias."""
+    found: Any = getattr(import_module(module), name, None)
+    if isinstance(found, type):
+        if found.__module__.startswith(OURS):
+            yield found
+    elif hasattr(found, "__args__"):
+        for there, cls in re.findall(r"((?:monitor|collector)[\w.]*)\.(\w+)", repr(found)):
+            yield from meant(there, cls)
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_what_a_kept_field_may_refer_to_is_kept(name: str) -> None:
+    """Every class in the annotation of a written field has a kind: no rare state keeps a snapshot from being taken."""
+    for module, word in classes_in(DECLARED[name]):
+        for cls in meant(module, word):
+            assert cls in KINDS.by_class or cls.__name__ in NOT_WRITTEN, (module, word)
