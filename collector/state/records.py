@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Kind(IntEnum):
-    """What a record is. Numbers are on disk, and never change."""
+    """What a record is. Numbers are on disk, and never change. Another one makes another format of the file (`segment.FORMATS`)."""
 
     OPENED = 1
     """A process began to write."""

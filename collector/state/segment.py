@@ -8,8 +8,8 @@ mark of each record of the file, and its next 8 are the seed of each record's ch
 record's head and its payload. The header stands twice, since without its salt no record can be read. Its own checksum
 is the same in all versions, so that each version can name the others.
 
-Format 1 differs in the checksum: 4 bytes, CRC-32, little-endian, whose seed are 4 bytes. Files of all formats in `FORMATS`
-are read, and new ones are of the last.
+Format 1 differs in the checksum: 4 bytes, CRC-32, little-endian, whose seed are 4 bytes. Format 2 has no records of kind 18. Files of
+all formats in `FORMATS` are read, and new ones are of the last.
 
 Idea: a record counts only if its checksum does. Behind one that does not, the reader searches the file's mark, byte
 by byte, until a record counts again. A sender does not know the mark, so no payload can pass for a record.
@@ -17,7 +17,7 @@ by byte, until a record counts again. A sender does not know the mark, so no pay
 Invariants:
 
 - Reading raises nothing, whatever the bytes are: what cannot be read is `Damage`, with its place.
-- A file of a newer format is not read at all, nor changed.
+- A file of a newer format is not read at all, nor changed. A new kind of record makes a new format, so that no program passes one over.
 
 Example: a process is killed in the middle of a write. The last record of its file is torn: the reader gives all
 records before it, then `Damage` with `torn` True.
@@ -135,11 +135,14 @@ class Format(NamedTuple):
     """Bytes of a record's head."""
     head_of: Callable[[Header, bytes, bytes], bytes]
     """Gives the head of a record from its part without the checksum and its payload."""
+    last_kind: int
+    """The last kind of its records."""
 
 
 FORMATS: Final = {
-    1: Format(_BARE.size + _OLD_CHECKSUM_BYTES, _head_of_1),
-    2: Format(HEAD_BYTES, _head_of_2),
+    1: Format(_BARE.size + _OLD_CHECKSUM_BYTES, _head_of_1, 17),
+    2: Format(HEAD_BYTES, _head_of_2, 17),
+    3: Format(HEAD_BYTES, _head_of_2, 18),
 }
 """The formats that are read."""
 VERSION: Final = max(FORMATS)

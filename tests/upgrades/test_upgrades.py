@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from collector.app.service import App
+from collector.net.watched_files import UnusableError
+from collector.state import segment
+from collector.state.records import Kind
 from collector.telemetry.logs import captured
 from monitor.limits import SECOND
 from monitor.spec.compiler.compile import compile_text
@@ -129,3 +132,45 @@ def test_its_snapshot_is_used_or_refused_by_name(name: str, tmp_path: Path) -> N
         for each, reason in zip(old, reasons, strict=True)
     )
     assert is_used == any(each >= 4 for each in formats)
+
+
+# --- the way back --------------------------------------------------------------------------------
+
+
+def format_of(path: Path) -> int:
+    return int.from_bytes(path.read_bytes()[8:10], "little")
+
+
+def test_a_new_kind_of_record_is_a_new_format() -> None:
+    """Each format says which kinds of records it has; the one that is written has all that this program knows."""
+    last = [each.last_kind for each in segment.FORMATS.values()]
+    assert last == sorted(last)
+    assert segment.FORMATS[segment.VERSION].last_kind == max(Kind)
+
+
+@pytest.mark.skipif(not segment.__file__.endswith(".py"), reason="compiled constants stay")
+@pytest.mark.parametrize("known", [(1,), (1, 2)])
+def test_an_older_program_refuses_a_newer_folder_by_name(
+    known: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that knows earlier formats alone says which file is of which format and what to do, and changes nothing."""
+
+    async def run() -> None:
+        spec, _ = compile_text(SPEC, "specs/shop.yaml")
+        assert spec is not None
+        life = Life(tmp_path / "state", [spec])
+        await life.start()
+        await send(life, "new", "look_up")
+        assert life.app._state is not None
+        life.app._state.journal.keep_operated(life.clock.now, "end", "new", "")
+        life.kill()
+        before = {path.name: path.read_bytes() for path in (tmp_path / "state").iterdir()}
+        assert {format_of(path) for path in (tmp_path / "state").glob("journal-*")} == {3}
+        monkeypatch.setattr(segment, "VERSION", max(known))
+        monkeypatch.setattr(segment, "FORMATS", {n: segment.FORMATS[n] for n in known})
+        why = r"journal-0000000001\.log: .*of format 3.*newer version of offrails"
+        with pytest.raises(UnusableError, match=why):
+            Life(tmp_path / "state", [spec]).begin()
+        assert {p.name: p.read_bytes() for p in (tmp_path / "state").iterdir()} == before
+
+    asyncio.run(run())

@@ -98,7 +98,7 @@ def test_a_newer_format_is_told_and_not_read() -> None:
     (damage,) = read(data)
     assert isinstance(damage, Damage)
     assert (damage.newer, damage.torn, damage.bytes) == (True, False, len(data))
-    assert damage.why == "it is of format 3, and this program reads 1 and 2"
+    assert damage.why == "it is of format 4, and this program reads 1 and 2 and 3"
 
 
 def test_format_1_is_read() -> None:
