@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final
 
 from collector.calls.agent_changes import AgentChange, ArgumentsRun
+from collector.calls.answers import Answer, Answers
 from collector.calls.beginnings import Beginnings
 from collector.calls.call import Call
 from collector.calls.confirmation import Confirmation
@@ -97,7 +98,7 @@ CALL_KINDS: Final = (
     kept(
         "unplaced calls",
         Unplaced,
-        "_places _of _waiting _emptied _reviewed_ns",
+        "_places _of _emptied _reviewed_ns",
         left="_batch _idle_ns",
     ),
     kept("place of unplaced calls", _Place, "calls gap lost namespace service tool"),
@@ -130,7 +131,7 @@ CALL_KINDS: Final = (
     kept(
         "span tree",
         Tree,
-        "alike asked by_id claim early held last lone looped missing nodes parts places "
+        "alike answers asked by_id claim early held last latest_ns lone looped missing nodes parts places "
         "plain released shared size taken unsettled wrapped",
     ),
     kept(
@@ -139,12 +140,14 @@ CALL_KINDS: Final = (
         "above agent asks call claim entry failed place span_id start_ns stops waiting",
     ),
     kept("alike spans", Alike, "answer asked call_id first number older others several tool"),
+    kept("answers of models", Answers, "_answers _size"),
+    kept("answer of a model", Answer, "start_ns span_id parent tools unnamed several"),
     kept("parts of a tree", Parts, "hints loose loosened"),
     kept(
         "call",
         Call,
         "_inner _made _pieces agent asked_by beside chained decided doubled doubts "
-        "given_up judged lifted outer refused shared together withdrawn",
+        "given_up guessed judged lifted outer refused shared together withdrawn",
     ),
     kept(
         "piece of a call",
@@ -176,7 +179,7 @@ CALL_KINDS: Final = (
     kept(
         "model requests",
         ModelRequests,
-        "_agents _last _oldest _newest _count _due _lost oversized gaps answered",
+        "_agents _last _oldest _newest _count _due _lost oversized gaps answered overtaken",
         left="by_answer is_named mode",
         parts="_asked _bytes",
     ),

@@ -62,14 +62,19 @@ MONITOR_KINDS: Final = (
         left="_bytes_max",
         parts="_held",
     ),
-    kept("specs", SpecBinder, "_by_agent judges _asked", made={"_cache": dict, "_cached_bytes": int}),
+    kept(
+        "specs",
+        SpecBinder,
+        "_by_agent judges _asked",
+        made={"_cache": dict, "_cached_bytes": int},
+    ),
     kept("bound specs", Bound, "attributes judges more"),
     kept("judge", Judge, "skewed left_out numbers", parts="goldens", only_parts=True),
     kept(
         "call judge",
         CallJudge,
         "binder folded_young out_of_order _skewed_before _left_out_before _started_ns "
-        "_sights _held _holders _held_under shown_bytes held_given_up errors",
+        "_held _holders _held_under shown_bytes held_given_up errors",
         left="_accounting _limits _names _show _sights",
         parts="ledger clocks unbound _held_bytes",
     ),
