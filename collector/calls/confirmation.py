@@ -14,7 +14,8 @@ Otherwise the call was made anyway. It is judged; if it is harmful, the decision
 a call is not judged: the call was asked for, and is known not to have been made.
 
 A span that is a decided call's own for certain (its id, or the model's id of the call) takes the place of one that was
-found by its arguments alone: what followed from that one is undone. So the order of arrival makes no difference.
+found by its arguments alone: what followed from that one is undone, and it looks for another decided call. So the order
+of arrival makes no difference.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ class Confirmation:
         self._stats = stats
         self._made_anyway: list[tuple[DecidedCall, ToolCall]] = []
         """Calls of this request that were denied before."""
+        self._gave_way: list[Met] = []
+        """Calls that turned out to be others than the decided ones they met, and have not looked for theirs yet."""
 
     def first(self, call: Call, new: ToolCall, trace: Trace) -> bool:
         """The monitor does not know a call yet, and may have it from a decision.
@@ -63,6 +66,11 @@ class Confirmation:
         Returns:
             True if nothing is left to do: the monitor has it by now (`call.judged`), or is not to have it.
         """
+        is_done = self._first(call, new, trace)
+        self._look_again()
+        return is_done
+
+    def _first(self, call: Call, new: ToolCall, trace: Trace) -> bool:
         found = self._meet(call, new)
         if found is None:
             return False
@@ -96,6 +104,7 @@ class Confirmation:
         assert met is not None
         entry.state, other = met.state, met.call
         other.decided = False
+        self._gave_way.append(met)
         if met.state not in UNMADE:
             return
         self.records.restore(entry.call.session, entry.number)
@@ -107,8 +116,18 @@ class Confirmation:
                 other, met.told, None if trace.split else trace.named, doubted=trace.doubted
             )
 
+    def _look_again(self) -> None:
+        """Calls that gave way may be other decided ones."""
+        while self._gave_way:
+            met = self._gave_way.pop()
+            self._again(met.call, met.trace)
+
     def again(self, call: Call, trace: Trace) -> None:
         """More is known of a call that the monitor has: it may be one that was decided."""
+        self._again(call, trace)
+        self._look_again()
+
+    def _again(self, call: Call, trace: Trace) -> None:
         known = call.judged
         if known is None or call.decided:
             return
@@ -152,6 +171,7 @@ class Confirmation:
                 self._replace(entry.call, new, trace)
                 call.judged = new
                 self._confirm(entry, call, new, trace, is_strong=is_strong)
+        self._look_again()
 
     def moved(self, before: SessionKey, trace: Trace) -> None:
         """The session of a trace turned out to be another one."""

@@ -965,6 +965,24 @@ def test_a_call_that_is_certain_goes_before_one_that_looks_alike(
     assert (kept.is_overruled, kept.hidden) == (False, (own.span_id,))
 
 
+@pytest.mark.parametrize("own_first", [True, False])
+def test_a_call_that_gives_way_meets_the_decided_call_that_is_left(
+    wire: Any, own_first: bool
+) -> None:
+    """Two calls were asked about and are made, so there are two steps, whichever span meets which decision first."""
+    client = Client()
+    (first,) = client.ask("look", at=1, session="", trace="trace")
+    client.tell(first, "ran", at=1.2)
+    client.ask("look", at=1.3, trace="trace", span="own")
+    own = wire.tool("look", id="own", arguments={}, start=1.5, end=1.6, attributes=NAMED)
+    other = wire.tool("look", id="other", arguments={}, start=1.4, end=1.6, attributes=NAMED)
+    for span in (own, other) if own_first else (other, own):
+        client.bench.send(span, now=2)
+
+    steps = [each["span_id"] for each in client.bench.steps()]
+    assert steps == [other.span_id.hex(), own.span_id.hex()]
+
+
 def test_an_overruled_step_stays_so_when_its_span_comes(wire: Any) -> None:
     """An outcome settled the call before its span came: the mark is on the span's step."""
     client = Client(enforce="block")
