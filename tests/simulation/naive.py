@@ -199,19 +199,20 @@ _Group = list[tuple[_Call, int]]
 def _groups(tokens: Sequence[tuple[_Call, int]], *, by_answer: bool) -> list[_Group]:
     """Groups of calls that are judged together, in order.
 
-    Siblings that hang together by overlap are, and those that one answer may have asked for, and so are the calls that
+    Siblings that hang together by overlap are (calls without a parent are siblings in all traces), and those that one answer may have asked for, and so are the calls that
     stand between them. One of these that overlaps none of its own siblings stands where it started: it ends there.
     """
     asked = _asked(tokens) if by_answer else []
     runs: list[list[int]] = []
     open_: dict[tuple[bytes, bytes], list[int]] = {}
     for place, (call, _) in enumerate(tokens):
-        run = open_.get((call.trace, call.parent), [])
+        siblings = (call.trace if call.parent else b"", call.parent)
+        run = open_.get(siblings, [])
         if run and call.start < max(tokens[before][0].end for before in run):
             run.append(place)
         else:
-            open_[call.trace, call.parent] = [place]
-            runs.append(open_[call.trace, call.parent])
+            open_[siblings] = [place]
+            runs.append(open_[siblings])
     beside = {place for run in runs + asked for place in run if len(run) > 1}
     until = {place: tokens[run[-1]][0].start + 1 for run in asked for place in run}
     groups: list[_Group] = []

@@ -51,6 +51,7 @@ from monitor.session.log.rows import (
     briefed,
     may_name,
     pack_row,
+    parent_of,
     unpacked,
 )
 
@@ -93,7 +94,7 @@ class Log(Rows):
         self._newest = 0
         """The latest receipt of a step."""
         self._running: dict[bytes, int] | None = None
-        """By context: the latest end of its steps that still run at the start of the last step. None
+        """By parent: the latest end of its steps that still run at the start of the last step. None
         if all steps that still run are siblings of the last one."""
         self.grouped = False
         """False if no siblings overlap. An insertion sets it until `groups` has searched the whole log."""
@@ -190,10 +191,10 @@ class Log(Rows):
             return False
         if at == tail_end:
             return True
-        context = call.trace_id + (call.parent_span_id or NO_PARENT)
+        parent = parent_of(call.trace_id + (call.parent_span_id or NO_PARENT))
         if self._running is None:
-            return self._context(meta) != context
-        return at >= self._running.get(context, 0)
+            return self._parent(meta) != parent
+        return at >= self._running.get(parent, 0)
 
     def insert(self, call: ToolCall, tool: int, token: int, at: int, receipt: int) -> Placed:
         """Adds a call at its place, with mark 0.
@@ -506,7 +507,7 @@ class Log(Rows):
             steps: the steps from `first` on, if they are unpacked already.
             end: returns only groups that begin before this place, each of them whole. Without it,
                 the search also updates `tail_end` and `_running`, and from place 0 on `grouped`.
-            running: by context, until when steps before `first` run (`running_at`). A group with
+            running: by parent, until when steps before `first` run (`running_at`). A group with
                 such a step begins before `first`.
         """
         if self._answers is None:
@@ -535,7 +536,7 @@ class Log(Rows):
     ) -> list[tuple[int, int]]:
         """`groups` of overlapping siblings alone.
 
-        Siblings have the same context (trace and parent). A step joins a group if it starts while
+        Siblings have the same parent, or none (`rows.parent_of`). A step joins a group if it starts while
         an earlier sibling of the group still runs; touching times are a sequence. Steps of other
         parents that stand between the steps of a group are judged with it. Groups that interleave
         become one group. A step that overlaps no sibling is in no group.
@@ -558,7 +559,7 @@ class Log(Rows):
                 until = max(until, over)
             else:
                 if runs is None:
-                    runs = {self._context(last): (own, until)}
+                    runs = {self._parent(last): (own, until)}
                 self._beside(found, runs, place, at, over, meta)
                 until = max(until, over)
                 if end is not None and place >= end and not _reaches(found, runs, end, at):
@@ -584,7 +585,7 @@ class Log(Rows):
         meta: int,
     ) -> None:
         """Takes a step that starts while steps of other parents run: it may overlap siblings, too."""
-        parent = self._context(meta)
+        parent = self._parent(meta)
         known = runs.get(parent)
         if known is not None and at < known[1]:
             _join(found, known[0], place)
@@ -595,7 +596,7 @@ class Log(Rows):
     def running_at(
         self, place: int, first: int = 0, running: Mapping[bytes, int] | None = None
     ) -> dict[bytes, int] | None:
-        """By context: the latest end of the steps that still run when the step at `place` starts.
+        """By parent: the latest end of the steps that still run when the step at `place` starts.
 
         `running` is the same for `first`, an earlier place from which the search goes on.
         """
@@ -604,7 +605,7 @@ class Log(Rows):
         for number, (at, times, meta, _) in enumerate(self.unpacked(first, place), first):
             over = self._end(number, at, times)
             if over > start:
-                parent = self._context(meta)
+                parent = self._parent(meta)
                 found[parent] = max(over, found.get(parent, 0))
         return {parent: over for parent, over in found.items() if over > start} or None
 
@@ -612,15 +613,15 @@ class Log(Rows):
         """True if a sibling of a new step still runs at its start, given that some step does."""
         if self._running is None:
             return self._siblings(meta, last)
-        return at < self._running.get(self._context(meta), 0)
+        return at < self._running.get(self._parent(meta), 0)
 
     def _run_on(self, meta: int, last: int, at: int, end: int) -> None:
         """Takes note of a step that was appended while steps of other parents run."""
         known = self._running
         if known is None:
-            known = {self._context(last): self.tail_end}
+            known = {self._parent(last): self.tail_end}
         self._running = {parent: over for parent, over in known.items() if over > at}
-        self._running[self._context(meta)] = end
+        self._running[self._parent(meta)] = end
         self.tail_end = max(self.tail_end, end)
 
     def group_times(
@@ -640,7 +641,7 @@ class Log(Rows):
             found.append((at, over))
             if first + number in without:
                 continue
-            parent = self._context(meta)
+            parent = self._parent(meta)
             known = runs.get(parent)
             if known is not None and at < known[1]:
                 beside[known[0]] = beside[number] = True

@@ -57,6 +57,7 @@ __all__ = [
     "may_name",
     "origin_of",
     "pack_row",
+    "parent_of",
     "unpacked",
 ]
 
@@ -180,6 +181,14 @@ def may_name(contexts: bytes, span_id: bytes) -> bool:
             return True
         end += CONTEXT_BYTES
     return False
+
+
+def parent_of(context: bytes) -> bytes:
+    """What the context of a step has in common with those of its siblings.
+
+    Steps without a parent are siblings, in whatever traces: nothing tells what runs before what of them.
+    """
+    return NO_PARENT if context.endswith(NO_PARENT) else context
 
 
 def origin_of(call: ToolCall, receipt: int) -> Exemplar | None:
@@ -411,11 +420,15 @@ class Rows:
         place = (meta & CONTEXT) * CONTEXT_BYTES
         return self._contexts[place : place + CONTEXT_BYTES]
 
+    def _parent(self, meta: int) -> bytes:
+        """What a step has in common with its siblings: see `parent_of`."""
+        return parent_of(self._context(meta))
+
     def _siblings(self, meta: int, other: int) -> bool:
-        """True if two steps have the same context."""
+        """True if two steps have the same parent, or neither has one."""
         if not (meta ^ other) & CONTEXT:
             return True
-        return self._context(meta) == self._context(other)
+        return self._parent(meta) == self._parent(other)
 
     def _compact(self) -> None:
         """Drops the contexts that no step uses any more."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from monitor.records import Evidence, SessionKey, ToolCall
 from monitor.session.log.log import Log
-from monitor.session.log.rows import Texts, origin_of
+from monitor.session.log.rows import NO_PARENT, Texts, origin_of
 from monitor.session.tool_names import Names
 
 TRACE, OTHER = b"t" * 16, b"u" * 16
@@ -422,6 +422,20 @@ def test_siblings_overlap_by_time_and_parent() -> None:
     assert log.groups() == [(1, 4), (4, 6)]
     assert log.groups(4) == [(4, 6)]
     assert log.tail_end == 60
+
+
+def test_calls_without_a_parent_are_siblings_in_all_traces() -> None:
+    """A call whose context was lost is a root: its trace says nothing of what it runs beside."""
+    log = Log()
+    for number, (start, end) in enumerate([(0, 10), (5, 20), (20, 30)], 1):
+        made = call(number, start, end, trace_id=bytes(15) + bytes([number]))
+        assert log.append(made, 7, 0, start, RECEIPT) is (number != 2)
+        if number == 2:
+            add(log, made)
+    add(log, call(4, 25, 40, parent_span_id=span(9)))
+
+    assert log.groups() == [(0, 2)]
+    assert log.running_at(1) == {NO_PARENT: 10}
 
 
 @given(
