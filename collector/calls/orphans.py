@@ -3,14 +3,15 @@
 Idea: the id of a conversation may be on a span above a call, and such a span ends after the call, so it arrives later. A
 call is an orphan while no span names its conversation (on the best rung that its service is known to use), and
 
-- a span above it has not arrived, or
+- a span above it has not arrived, which may name another one (spans beside the call may name a turn), or
 - its trace is this call alone, without a span of an agent or a model: a tool that ran in a thread or a worker, to which the
   context of its agent was not handed on. Nobody knows its conversation.
 
 Which spans name conversations is learnt of each service (`Naming`). Once a trace of it was there up to its root and
-nothing named its conversation, the spans above its calls are no longer awaited; nor once one has waited for `WAIT_NS`,
-since spans get lost. But where a span named a conversation that the call's own spans did not, they are awaited for as
-long as it takes. Nor is a call an orphan whose conversation provably begins in its trace: nothing came before.
+nothing named its conversation, the spans above its calls are no longer awaited; nor where spans beside the calls name it,
+and those above named no other one. So it is once a trace has waited for `WAIT_NS`, since spans get lost. But where a
+span named a conversation on a better rung than the call's own spans did, or one above named another than those beside
+it, they are awaited for as long as it takes. Nor is a call an orphan whose conversation provably begins in its trace: nothing came before.
 
 Invariant: whether a call is an orphan follows from the spans that arrived, in whatever order. So when a trace or its
 service shows more, the calls that this may concern (`Tree.unsettled`) are looked at again.
@@ -32,7 +33,7 @@ from collector.calls.context import Context
 from collector.calls.coverage import Coverage
 from collector.calls.records import Requester
 from collector.calls.session_ids import DECIDED_RUNG, RESOURCE_RUNG, UNNAMED_RUNG, SessionIds
-from collector.calls.span_tree import DEPTH_MAX, Node, Tree
+from collector.calls.span_tree import DEPTH_MAX, Node, Parts, Tree
 from collector.calls.trace import Trace
 from collector.calls.unplaced import Unplaced
 from monitor.engine import Monitor
@@ -53,9 +54,13 @@ WAIT_NS: Final = 60 * 1_000_000_000
 class Naming:
     """How a service names its conversations."""
 
-    __slots__ = ("rung", "traces", "whole")
+    __slots__ = ("agreed", "apart", "rung", "traces", "whole")
 
     def __init__(self) -> None:
+        self.agreed = False
+        """True once spans beside a call had named its conversation, and those above it, all there, no other one."""
+        self.apart = False
+        """True once a span above a call had named another conversation than those beside it, on one rung."""
         self.rung = UNNAMED_RUNG
         """The best rung on which a span named a conversation that the spans of the call itself did not."""
         self.whole = False
@@ -107,23 +112,34 @@ class Orphans:
     def _is_orphan(self, context: Context, call: Call, node: Node | None) -> bool:
         tree = context.tree
         rung, own = _rung(context.trace, tree, call), self._ids.own_rung(call)
-        if node is not None and rung != DECIDED_RUNG:
+        if node is not None and rung != DECIDED_RUNG and not own == rung == 0:
+            is_there = _is_there(tree, node)
+            beside = rung < min(own, RESOURCE_RUNG)
             if rung < own:
-                self._note_named(self._naming(context.trace, call), rung)
-            if rung and not _is_there(
-                tree, node
-            ):  # nothing names a conversation better than rung 0
-                return self._await(context, call, self._naming(context.trace, call), rung)
+                naming = self._naming(context.trace, call)
+                self._note_named(naming, rung)
+                if is_there and beside:
+                    self._note_beside(tree, node, naming)
+            if not is_there:
+                beside = beside and not _is_named_above(context.trace, tree, node, rung)
+                naming = self._naming(context.trace, call)
+                return self._await(context, call, naming, rung, beside=beside)
             if rung == UNNAMED_RUNG and tree.parts is None:
                 return self._is_unnamed(context, call, self._naming(context.trace, call))
         return tree.unsettled is not None and _settle(tree, call)
 
-    def _await(self, context: Context, call: Call, naming: Naming, rung: int) -> bool:
-        """A span above the call is missing: True if it may name another conversation."""
+    def _await(
+        self, context: Context, call: Call, naming: Naming, rung: int, *, beside: bool
+    ) -> bool:
+        """A span above the call is missing: True if it may name another conversation.
+
+        `beside`: neither the call's own spans nor those above it name the one that it is filed under.
+        """
         self._wait(context, call, naming, missing=True)
-        if naming.rung < rung:
+        if naming.rung < rung or (beside and naming.apart):
             return True
-        return rung == UNNAMED_RUNG and not naming.whole and not _is_new(context.trace)
+        awaited = not naming.agreed if beside else rung == UNNAMED_RUNG and not naming.whole
+        return awaited and not _is_new(context.trace)
 
     def _is_unnamed(self, context: Context, call: Call, naming: Naming) -> bool:
         """All spans above the call are there, and none names its conversation: True if nobody ever will."""
@@ -137,8 +153,16 @@ class Orphans:
 
     def note_claim(self, trace: Trace, call: Call) -> None:
         """A span has named the conversation of a trace that a call is in."""
-        if trace.first is not None and trace.first.rung < self._ids.own_rung(call):
-            self._note_named(self._naming(trace, call), trace.first.rung)
+        first, tree, own = trace.first, trace.tree, self._ids.own_rung(call)
+        if first is None or first.rung >= own:
+            return
+        naming = self._naming(trace, call)
+        self._note_named(naming, first.rung)
+        if tree is None or first.rung >= RESOURCE_RUNG:
+            return
+        node = tree.node(call.outer.span_id)
+        if node is not None and _is_there(tree, node):
+            self._note_beside(tree, node, naming)
 
     def _note_named(self, naming: Naming, rung: int) -> None:
         if rung < min(naming.rung, RESOURCE_RUNG):
@@ -148,6 +172,20 @@ class Orphans:
     def _note_whole(self, naming: Naming) -> None:
         if not naming.whole:
             naming.whole = True
+            self._changed[naming] = None
+
+    def _note_beside(self, tree: Tree, node: Node, naming: Naming) -> None:
+        """Spans beside a call name a conversation, and all spans above it are there: do these name another one?"""
+        if tree.parts is not None and _is_apart(tree, tree.parts, node):
+            if not naming.apart:
+                naming.apart = True
+                self._changed[naming] = None
+        else:
+            self._note_agreed(naming)
+
+    def _note_agreed(self, naming: Naming) -> None:
+        if not naming.agreed:
+            naming.agreed = True
             self._changed[naming] = None
 
     def _naming(self, trace: Trace, call: Call) -> Naming:
@@ -198,13 +236,20 @@ class Orphans:
         expired: list[tuple[Trace, Naming]] = []
         while self._waiting and self._waiting[0][0] + WAIT_NS <= now:
             _, trace, naming = self._waiting.popleft()
-            if naming.rung == UNNAMED_RUNG and _is_missed(trace):
-                self._note_whole(naming)
+            if _is_missed(trace):
+                self._note_waited(naming)
             expired.append((trace, naming))
         found = self.take_news()
         for trace, naming in expired:
             naming.traces.pop(trace, None)
         return found
+
+    def _note_waited(self, naming: Naming) -> None:
+        """Spans above calls of a service have not come for long: they are taken for ones that name nothing new."""
+        if naming.rung == UNNAMED_RUNG:
+            self._note_whole(naming)
+        else:
+            self._note_agreed(naming)
 
     def review(self, now: int) -> None:
         """Time has passed, and calls are updated: narrows what may be missing elsewhere to what is left."""
@@ -235,6 +280,34 @@ def _is_there(tree: Tree, node: Node) -> bool:
             return False
         above = above.above if tree.looped is None else tree.up(above)
     return True
+
+
+def _is_named_above(trace: Trace, tree: Tree, node: Node, rung: int) -> bool:
+    """True if the trace's root, or a span above with none missing between, names the conversation of a rung.
+
+    A call that a model asks for may have the model's span as its own.
+    """
+    first = tree.node(trace.first_by)
+    if first is not None and first.place and tree.up(first) is None:
+        return True
+    for above in (node, *tree.ancestors(node)):
+        claim = above.claim
+        if claim is not None and claim.rung <= rung:
+            return True
+    return False
+
+
+def _is_apart(tree: Tree, parts: Parts, node: Node) -> bool:
+    """True if a span above a call names a conversation, and another one is named beside the call on the same rung."""
+    for above in tree.ancestors(node):
+        claim, hint = above.claim, parts.hints.get(above.span_id)
+        if claim is not None:
+            return (
+                hint is not None
+                and hint.claim.rung == claim.rung
+                and hint.claim.key != claim.key
+            )
+    return False
 
 
 def _is_alone(tree: Tree, call: Call) -> bool:

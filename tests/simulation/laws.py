@@ -458,9 +458,13 @@ def _equal_naive(requests: Sequence[Request], live: State) -> None:
 
 
 def _has_orphans(requests: Sequence[Request]) -> bool:
-    """True if a span above a call was lost whose trace names no conversation."""
+    """True if a span above a call was lost, and no root of its trace names the conversation: one beside it may name a part."""
     spans = {span.span_id: span for request in requests for span in request.spans}
-    named = {each.trace_id for each in spans.values() if "gen_ai.conversation.id" in each.shape}
+    named = {
+        each.trace_id
+        for each in spans.values()
+        if "gen_ai.conversation.id" in each.shape and not each.parent_span_id
+    }
     return any(
         "gen_ai.tool.name" in span.shape
         and span.trace_id not in named

@@ -182,7 +182,7 @@ class World:
         made.spans += [*helper.spans, self._greeting(helper, start_ns)]
 
     def _greeting(self, made: Session, start_ns: int) -> Span:
-        """A span at the start of a turn that names agent and session."""
+        """A root span at the start of a turn that names agent and session: what is below the turn's own may name a part."""
         first = made.spans[0]
         return wire.agent(
             first.resource,
@@ -190,7 +190,7 @@ class World:
             conversation=made.name,
             trace_id=first.trace_id,
             span_id=self._id(8),
-            parent=first.parent_span_id,
+            parent=b"",
             start_ns=start_ns,
             end_ns=start_ns + 1,
         )

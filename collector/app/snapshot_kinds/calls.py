@@ -94,7 +94,7 @@ CALL_KINDS: Final = (
         left="_coverage _ids _monitor",
         parts="_unplaced",
     ),
-    kept("naming", Naming, "rung traces whole"),
+    kept("naming", Naming, "agreed apart rung traces whole"),
     kept(
         "unplaced calls",
         Unplaced,
@@ -190,7 +190,12 @@ CALL_KINDS: Final = (
     ),
     kept("piece of a request", RequestPiece, "trace piece"),
     kept("judged request", JudgedRequest, "trace call"),
-    kept("confirmation", Confirmation, "_made_anyway", left="_batch _stats records table"),
+    kept(
+        "confirmation",
+        Confirmation,
+        "_made_anyway",
+        left="_batch _gave_way _stats records table",
+    ),
     kept(
         "deciding",
         Deciding,

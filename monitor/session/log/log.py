@@ -676,7 +676,7 @@ class Log(Rows):
         an instant.
         """
         found = self.group_times(first, len(self), asked)
-        parents = [self._context(meta) for _, _, meta, _ in self.unpacked(first, len(self))]
+        parents = [self._parent(meta) for _, _, meta, _ in self.unpacked(first, len(self))]
         other = len(found)
         for number in range(len(found) - 2, -1, -1):
             if parents[number] != parents[number + 1]:

@@ -87,11 +87,13 @@ def test_a_call_is_doubted_until_the_spans_above_it_are_there(wire: Wire) -> Non
 
 
 def test_a_span_beside_a_call_names_its_conversation(wire: Wire) -> None:
-    """The model's span has the id, and ends before the agent's."""
+    """The model's span has the id, and ends before the agent's, which may name another one until it is there."""
     chat = {"gen_ai.operation.name": "chat", CONVERSATION: "s1"}
     service = Service().send(wire.tool("move", parent="a", start=2))
     assert service.doubted() == {"move"}
     service.send(wire.span("chat", chat, parent="a", start=1))
+    assert service.calls() == {"move": ("s1", True)}
+    service.send(_agent(wire, "a", start=0, end=9))
     assert service.calls() == {"move": ("s1", False)}
 
 
@@ -144,6 +146,39 @@ def test_a_better_name_that_comes_from_above_is_waited_for(wire: Wire) -> None:
     service = Service().send(*turn("move"), turn("scan")[0])
     assert service.calls() == {"move": ("c-move", False), "scan": ("user-1", True)}
     assert service.send(turn("scan")[1]).calls()["scan"] == ("c-scan", False)
+
+
+def _chat(wire: Wire, trace: str, conversation: str) -> Span:
+    """A model's span beside the tools of a turn."""
+    attributes = {"gen_ai.operation.name": "chat", CONVERSATION: conversation}
+    return wire.span("chat", attributes, parent=trace, trace=trace, start=1)
+
+
+def test_a_name_beside_a_call_may_be_that_of_a_turn(wire: Wire) -> None:
+    """VS Code's models name the request, its agent the conversation: what is above names it, for as long as it takes."""
+    turns = {name: [_chat(wire, name, f"r-{name}"), *_turn(wire, name, "s1")] for name in "abc"}
+    service = Service().send(*turns["a"][:-1])
+    assert service.calls() == {"a": ("r-a", True)}
+    assert service.send(turns["a"][-1]).calls() == {"a": ("s1", False)}
+    service.send(*turns["b"][:-1])
+    service.pipeline.tick(NOW + 2 * WAIT_NS)
+    assert service.calls()["b"] == ("r-b", True)
+    service.send(turns["b"][-1], *turns["c"])
+    assert service.calls() == dict.fromkeys("abc", ("s1", False))
+
+
+def test_a_name_beside_a_call_is_believed_once_it_was_borne_out(wire: Wire) -> None:
+    """A turn was seen whole in which the spans above named no other conversation; or one was waited for in vain."""
+    for above in ("s1", ""):
+        service = Service().send(_chat(wire, "one", "s1"), *_turn(wire, "one", above))
+        service.send(_chat(wire, "two", "s2"), _turn(wire, "two")[0])
+        assert service.calls() == {"one": ("s1", False), "two": ("s2", False)}
+    service = Service().send(_chat(wire, "one", "s1"), _turn(wire, "one")[0])
+    assert service.doubted() == {"one"}
+    service.pipeline.tick(NOW + WAIT_NS)
+    assert service.doubted() == set()
+    service.send(_chat(wire, "two", "s2"), _turn(wire, "two")[0])
+    assert service.doubted() == set()
 
 
 def test_what_never_comes_is_awaited_for_a_minute(wire: Wire) -> None:
@@ -288,7 +323,7 @@ def test_what_waits_is_bounded(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> N
 TURNS = st.tuples(
     st.sampled_from(["", "s1", "s2"]),
     st.sampled_from(["whole", "without its root", "a lone tool"]),
-    st.sampled_from(["", "session.id"]),
+    st.sampled_from(["", "session.id", CONVERSATION]),
 )
 
 

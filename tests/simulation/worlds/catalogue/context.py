@@ -41,7 +41,7 @@ def a_trace_a_call(world: World, random: Random) -> None:
         world.spans.append(job)
 
 
-@fault("B1", Stage.SPANS, Hides.UNTOLD, holds=False, shown_by=523_377)
+@fault("B1", Stage.SPANS, Hides.UNTOLD)
 def context_lost_with_ids(world: World, random: Random) -> None:
     """Tools lose the trace context, and carry the conversation's id; that calls are siblings is hidden."""
     for span in world.tool_spans():
@@ -208,7 +208,7 @@ def later_turns_without_id(world: World, random: Random) -> None:
                 without_id(span)
 
 
-@fault("vscode#325207", Stage.SPANS, Hides.ORDER, models=True, holds=False, shown_by=866_284)
+@fault("vscode#325207", Stage.SPANS, Hides.ORDER, models=True)
 def turn_id_under_the_same_name(world: World, random: Random) -> None:
     """Models' spans have the id of the turn where the agent's span has the conversation's; tools' spans have none."""
     world.complete = False
