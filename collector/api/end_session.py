@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from collector.api.access import access_of
 from collector.api.query_string import check_names, parameters
 from collector.api.session_query import Follow, follow_nothing
-from collector.net.asgi import Receive, Scope, Send, send_json
+from collector.net.asgi import Receive, Scope, Send, is_refused, send_json
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
@@ -53,12 +53,7 @@ class EndEndpoint:
             path.startswith(_BEFORE) and path.endswith(_BEHIND) and name and b"/" not in name
         ):
             await self._inner(scope, receive, send)
-        elif scope["method"] != "POST":
-            await send_json(send, 405, {"error": "use POST"}, (b"allow", b"POST"))
-        elif any(name == b"origin" for name, _ in scope["headers"]):
-            # As for a reload: the loopback is open to every page in somebody's browser.
-            await send_json(send, 403, {"error": "not from a web page"})
-        else:
+        elif not await is_refused(scope, send):
             await self._end_named(scope, name, send)
 
     async def _end_named(self, scope: Scope, name: bytes, send: Send) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from collector.api.access import access_of
 from collector.api.query_string import check_names, parameters
 from collector.config.spec_reload import PATH, Reloader
-from collector.net.asgi import Receive, Scope, Send, send_json
+from collector.net.asgi import Receive, Scope, Send, is_refused, send_json
 
 __all__ = ["ReloadEndpoint"]
 
@@ -30,11 +30,8 @@ class ReloadEndpoint:
         path: bytes = scope.get("raw_path") or scope["path"].encode()
         if path != PATH:
             await self._inner(scope, receive, send)
-        elif scope["method"] != "POST":
-            await send_json(send, 405, {"error": "use POST"}, (b"allow", b"POST"))
-        elif any(name == b"origin" for name, _ in scope["headers"]):
-            # A web page in somebody's browser: it may reach the loopback, but it is not the operator.
-            await send_json(send, 403, {"error": "not from a web page"})
+        elif await is_refused(scope, send):
+            return
         elif access_of(scope).namespaces is not None:
             problem = "this needs the role operator of all namespaces: specs judge all of them"
             await send_json(send, 403, {"error": problem, "role": "operator"})

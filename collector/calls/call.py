@@ -127,7 +127,7 @@ class Call:
     @property
     def has_told(self) -> bool:
         """True if something is known of its arguments, or was before they were freed."""
-        return any(piece.is_given or piece.freed is not None for piece in self.pieces.values())
+        return any(piece.is_told for piece in self.pieces.values())
 
     @property
     def is_returned(self) -> bool:

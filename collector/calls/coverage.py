@@ -63,7 +63,7 @@ COVERAGE: Final = (
 - `no_dialect`: spans of a web server, a database, or a framework that is not known.
 - `no_spec`: calls of ended sessions that no spec matched.
 - `orphan`: calls with this doubt.
-- `repeated_within`: executions within a call of the same tool, one after the other: judged as parts of it.
+- `repeated_within`: executions within a call of the same tool, one after the other, beyond the first: parts of it.
 - `span_missing`: spans that calls name as ancestors, and that never came.
 """
 

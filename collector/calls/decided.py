@@ -66,7 +66,7 @@ WEAK: Final = 2
 
 SECOND: Final = 1_000_000_000
 CONFIRM_NS: Final = 60 * SECOND
-"""Time after which a decided call is taken back that nothing has confirmed."""
+"""Time after which a decided call counts no more, if nothing has confirmed it."""
 
 REMEMBER_NS: Final = 600 * SECOND
 """Time for which a decided call is remembered after that: as long as ids of spans are (`duplicates`)."""

@@ -8,7 +8,8 @@ Invariant: asking changes no session. A call enters its session when a span tell
 was made.
 
 Example: `pay` is asked about while `approve` is missing. The spec says `enforce: block`: the answer is deny, the call
-is remembered as prevented, and no session has it. Under `advise` it goes ahead, and is judged as harmful at once.
+is remembered as prevented, and no session has it. Under `advise` it goes ahead, and is judged as harmful once a span, or
+its client, tells that it was made.
 """
 
 from __future__ import annotations
@@ -273,10 +274,10 @@ class Deciding:
         *,
         commit: bool,
     ) -> Made:
-        answer, would_deny = decision.enforced, decision.would_deny
-        session = call.session.id
-        matched = bool(decision.specs) or self._monitor.matches(call)
+        answer = decision.enforced
         if not commit:
+            matched = bool(decision.specs) or self._monitor.matches(call)
+            session, would_deny = call.session.id, decision.would_deny
             return Made(0, decision, answer, would_deny, False, session, call.tool, matched)
         is_denied = answer is Answer.DENY
         self._table.last_number += 1
@@ -296,16 +297,7 @@ class Deciding:
             self._stats.count("decisions_unconfirmed")
         if is_denied:
             self._prevented(entry)
-        return Made(
-            entry.number,
-            decision,
-            answer,
-            would_deny,
-            not is_denied,
-            session,
-            call.tool,
-            matched,
-        )
+        return self._again(entry)
 
     def _observe(self, call: ToolCall, trace: Trace | None, proof: Proof | None) -> None:
         batch = self._batch
@@ -317,7 +309,7 @@ class Deciding:
             raise failed[0].error
 
     def _again(self, entry: DecidedCall) -> Made:
-        """The decision on a call that its client asks about once more."""
+        """The decision on a call of the table, also where its client asks about it once more."""
         call, decision = entry.call, entry.decision
         return Made(
             entry.number,

@@ -165,8 +165,7 @@ class CallMerge:
             or (other.given_up and not one.given_up and not one.has_arguments)
         ):
             keep, gone = other, one
-        if gone.judged is not None:
-            self._retract(gone)
+        self._retract(gone)
         parts = tree.parts
         if parts is not None and one.session != other.session:
             tree.loosen(parts)  # one names the session of the other, and of all calls below it

@@ -155,11 +155,10 @@ class Unplaced:
     def _note(self, place: _Place) -> None:
         """Tells the monitor of a place's gap, and takes the former one back."""
         former, place.gap = place.gap, place.wanted()
-        monitor = self._batch.monitor
         if place.gap is not None:
-            monitor.note_gap(place.gap)
+            self._batch.note_gap(place.gap)
         if former is not None and former != place.gap:
-            monitor.lift_gap(former)
+            self._batch.lift_gap(former)
 
     def _place(self, requester: Requester, tool: str) -> _Place:
         namespace, service = requester

@@ -15,7 +15,7 @@ from collector.dialects.names import NO_AGENT
 from collector.dialects.plan import AgentAt, At, Fields, Plan, ResultAt
 from collector.dialects.values import partial_json
 from collector.dialects.values.arguments import UNREADABLE, Bare, Carried, parsed
-from collector.dialects.values.results import may_fail, of_protocol
+from collector.dialects.values.results import FAILING, may_fail, of_protocol
 from collector.dialects.values.rivals import united
 from collector.dialects.wrappers import Wrapped
 from monitor.partial import Partial
@@ -302,7 +302,7 @@ def _answered(span: Span, fields: Fields) -> tuple[bool, bool]:
 def _may_fail(span: Span, at: int) -> bool:
     """False if a result does not say `isError`: it is searched undecoded."""
     if _lacks_at is not None:
-        return not _lacks_at(span.values, at, "rror")
+        return not _lacks_at(span.values, at, FAILING)
     return may_fail(span.values[at])
 
 

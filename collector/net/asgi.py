@@ -14,6 +14,7 @@ __all__ = [
     "Send",
     "begin_stream",
     "end_stream",
+    "is_refused",
     "send_json",
     "send_part",
     "send_status",
@@ -47,6 +48,20 @@ async def send_json(send: Send, status: int, value: Any, *headers: tuple[bytes, 
     """Sends a value as JSON."""
     body = as_json(value)
     await send_status(send, status, body, b"application/json", *headers)
+
+
+async def is_refused(scope: Scope, send: Send) -> bool:
+    """Refuses a request that may not change anything: it is no POST, or comes from a web page.
+
+    The loopback is open to every page in somebody's browser, which is not the operator.
+    """
+    if scope["method"] != "POST":
+        await send_json(send, 405, {"error": "use POST"}, (b"allow", b"POST"))
+        return True
+    if any(name == b"origin" for name, _ in scope["headers"]):
+        await send_json(send, 403, {"error": "not from a web page"})
+        return True
+    return False
 
 
 async def send_stream(send: Send, content_type: bytes, parts: AsyncIterator[bytes]) -> None:

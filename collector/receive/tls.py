@@ -137,9 +137,11 @@ class Certificates:
 
     def _context(self) -> ssl.SSLContext:
         files = {"cert": self._cert, "key": self._key, "client_ca": self._client_ca}
-        for name, file in files.items():
-            if file is not None:  # our errors name the file; those of ssl do not
-                read_file(file, f"{self._setting}.{name}")
+        read = {  # our errors name the file; those of ssl do not
+            name: read_file(file, f"{self._setting}.{name}")
+            for name, file in files.items()
+            if file is not None
+        }
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(self._protocols)
@@ -156,7 +158,7 @@ class Certificates:
             reason = getattr(error, "reason", None) or str(error)
             given = ", ".join(str(file) for file in files.values() if file is not None)
             raise UnusableError(self._setting, given, reason) from error
-        self._validity = validity_of(read_file(self._cert, f"{self._setting}.cert"))
+        self._validity = validity_of(read["cert"])
         return context
 
 

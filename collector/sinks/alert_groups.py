@@ -12,7 +12,8 @@ The life of a group:
 
 - One message for one harm must not be one message for all that follows. So a group that gets worse is told anew, to
   those who are told of news alone, too: when it has a reason or a tool that it has not been told with, and when it has
-  10, 100, 1,000 times the calls that it was first told with; at most once a minute. Another severity is another group.
+  10, 100, 1,000 times the calls that it was first told with; at most once a minute, or once in `repeat_ns` if that is
+  shorter. Another severity is another group.
 
 - A page that ends because its session ended leaves the group firing for `resolve` from the last harm: the
   next session of the agent does not raise it anew.

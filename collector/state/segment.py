@@ -123,8 +123,14 @@ def _head_of_1(header: Header, bare: bytes, payload: bytes) -> bytes:
 
 
 def _head_of_2(header: Header, bare: bytes, payload: bytes) -> bytes:
-    found = xxh3_64(bare, header.seed)
-    found.update(payload)
+    return _sealed(bare, header.seed, (payload,))
+
+
+def _sealed(bare: bytes, seed: int, parts: tuple[bytes, ...]) -> bytes:
+    """The part of a head without its checksum, and that of it and the payload."""
+    found = xxh3_64(bare, seed)
+    for part in parts:
+        found.update(part)
     return bare + found.digest()
 
 
@@ -190,11 +196,7 @@ def head_of(
         length: of the payload.
         parts: which make the payload.
     """
-    bare = _BARE.pack(mark, length, kind, at_ns)
-    found = xxh3_64(bare, seed)
-    for part in parts:
-        found.update(part)
-    return bare + found.digest()
+    return _sealed(_BARE.pack(mark, length, kind, at_ns), seed, parts)
 
 
 def read_header(data: bytes) -> Header | Damage:

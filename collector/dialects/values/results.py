@@ -20,6 +20,7 @@ from collector.dialects.values import partial_json
 from collector.dialects.values.arguments import parsed
 
 __all__ = [
+    "FAILING",
     "HANDED_THROUGH",
     "RESULT_MAX",
     "Says",
@@ -69,8 +70,9 @@ HANDED_THROUGH: Final = (
 )
 """Where dialects write what a tool returned."""
 
-_FAILING: Final = b"rror"
+FAILING: Final = "rror"
 """The end of `isError` and of `is_error`, by which a result is searched before it is decoded."""
+_FAILING: Final = FAILING.encode()
 _SAID: Final = ("isError", "is_error")
 """The protocol's member, as written on the wire and in Python."""
 _CONTENT: Final = frozenset({"audio", "image", "resource", "resource_link", "text"})
