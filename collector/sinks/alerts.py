@@ -39,7 +39,7 @@ TICK_SECONDS = 0.05
 KEPT_FOR = 4
 """An Alertmanager that gets no alert again for so many repeats takes it as over."""
 
-MANAGER_BACKOFF = Backoff(most_seconds=1.0)
+MANAGER_BACKOFF = Backoff(most_seconds=0.25)
 """After an outage of Alertmanager a direct alert is there before Prometheus comes, which sends each minute: a rule's alert
 that fires for longer than its `group_wait` (deploy/alertmanager) waits no more."""
 

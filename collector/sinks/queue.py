@@ -225,9 +225,10 @@ class Queue:
                     await self._sink.send([entry.message for entry in entries])
             except DeliveryError as problem:
                 self._log_failure(str(problem))
-                old = loop.time() - entries[0].at >= self._backoff.give_up_seconds
-                if not problem.again or old:
-                    self._settle(entries, "failed")
+                before = loop.time() - self._backoff.give_up_seconds
+                gone = [each for each in entries if each.at <= before or not problem.again]
+                if gone:
+                    self._settle(gone, "failed")
                     return
             except Exception as error:  # noqa: BLE001
                 # A fault of ours must not end the task: what follows may well arrive.

@@ -316,6 +316,43 @@ def test_a_refusal_for_good_is_not_tried_again() -> None:
     run(main)
 
 
+def test_what_is_given_up_takes_nothing_young_along() -> None:
+    """Of several messages that wait, only those whose time is up are given up; the others are tried on without a pause."""
+
+    async def main() -> None:
+        receiver = _Away()
+        queue = Queue(receiver, 10, Backoff(0.01, 0.02, give_up_seconds=0.3))
+        queue.start()
+        queue.put("old")
+        await until(lambda: receiver.tries > 5)
+        queue.put("young")
+        await until(lambda: queue.results["failed"] == 1)
+        assert receiver.taken == []
+        receiver.is_back = True
+        await until(lambda: queue.results["ok"] == 1)
+        assert receiver.taken == ["young"]
+        await queue.stop(1)
+
+    run(main)
+
+
+class _Away:
+    """A receiver of all messages at once that is away at first."""
+
+    name = "away"
+
+    def __init__(self) -> None:
+        self.is_back = False
+        self.tries = 0
+        self.taken: list[Any] = []
+
+    async def send(self, messages: Sequence[Any]) -> None:
+        self.tries += 1
+        if not self.is_back:
+            raise DeliveryError("away")
+        self.taken += messages
+
+
 def test_a_fault_of_a_sink_is_not_the_end() -> None:
     """A message that cannot be rendered is dropped, and the next one is delivered."""
 
