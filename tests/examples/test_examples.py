@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from collector.calls.pipeline import Pipeline
 from collector.cli.main import main
+from collector.decode.json import otlp_json
+from collector.telemetry.counters import Stats
+from monitor import Limits, Monitor, Verdict
+from monitor.spec.read import load_specs
 from tests.console import blocks, shows, steps
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +32,10 @@ HARMFUL = {
     ("forbidden-1", "support_rules", 3, "delete_customer", "forbidden"),
 }
 """Session, spec, place of the call, tool and reason of each harmful call of the bad runs."""
+
+UNPROVEN = {"openai_agents": {("order-1", "support_rules", "refund")}}
+"""What is possible harm right after a start, as a stand-in for a model of this SDK leaves no span with its request. Its own
+models do: tests/collector/calls/test_beginnings.py has captures of them."""
 
 
 def recording(agent: str, runs: str) -> str:
@@ -71,6 +82,34 @@ def test_bad_runs_have_one_harmful_call_each(
     }
     assert found == HARMFUL
     assert all(each["exact"] and each["accepting"] for each in judged)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_new_users_first_violation_is_certain_within_a_minute(agent: str) -> None:
+    """On default settings, just after the monitor's start, with one span a request, as an exporter may send them."""
+    with gzip.open(recording(agent, "bad")) as file:
+        spans = [span for line in file for span in otlp_json.decode(line).spans]
+    monitor = Monitor(
+        load_specs([Path(SPECS)]).specs,
+        Limits(),
+        started_ns=min(each.start_ns for each in spans),
+    )
+    ends = {span.span_id: span.end_ns for span in spans}
+    told: dict[tuple[str, str, str], int] = {}
+    """Harm that is certain -> how long after its call's end it was told, in nanoseconds."""
+
+    def take(verdicts: Sequence[Verdict]) -> None:
+        for each in verdicts:
+            if each.kind == "harmful":
+                told[each.session.id, each.spec, each.tool] = now - ends[each.span_id]
+
+    pipeline = Pipeline(monitor, Stats(), take)
+    for span in sorted(spans, key=lambda each: each.end_ns):
+        now = span.end_ns
+        pipeline.consume([span], now, "test")
+    wanted = {(session, spec, tool) for session, spec, _, tool, _ in HARMFUL}
+    assert set(told) == wanted - UNPROVEN.get(agent, set())
+    assert max(told.values()) < 60 * 10**9
 
 
 def test_the_page_says_what_happens(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from collector.calls.repeats import CALLS_MAX, LIKE_MAX, PERIOD_NS, Repeats
+from collector.calls.same_call import digest_of
 from collector.calls.trace_store import Traces
 from monitor.visibility.cause import Cause
 
@@ -339,6 +340,15 @@ def test_what_is_remembered_means_the_same_in_the_next_process() -> None:
     )
     assert len(first) > 64
     assert first == second
+
+
+def test_the_order_of_arguments_tells_no_calls_apart() -> None:
+    """A model may write the members of its arguments in another order; their values and nesting count."""
+    given = {"to": "a", "more": {"x": 1, "y": [1, 2]}}
+    turned = {"more": {"y": [1, 2], "x": 1}, "to": "a"}
+    assert digest_of(given) == digest_of(turned)
+    assert digest_of(given) != digest_of({"to": "a", "more": {"x": 1, "y": [2, 1]}})
+    assert digest_of({"a": 2**70}) != digest_of({"a": "\ud800"})
 
 
 @pytest.mark.parametrize("failed", [False, True])
