@@ -892,13 +892,14 @@ class Monitor:
         """Takes `note_gap` back: the calls have come after all, or were never made."""
         self._call_judge.ledger.lift(gap)
 
-    def missed(self, since: int, until: int) -> None:
+    def missed(self, since: int, until: int, cause: Cause = Cause.OUTAGE) -> None:
         """Nothing was received between two times, in Unix nanoseconds: calls of that time may be missing.
 
-        What was on its way at `since` is missing, too: calls that began up to a window before.
+        What was on its way at `since` is missing, too: calls that began up to a window before. A verdict that was
+        provisional then waited for these, so it may change; one that was final does not.
         """
         began = max(0, since - self.limits.window_ns)
-        self.note_gap(Gap(Cause.OUTAGE, began, until, received_ns=since))
+        self.note_gap(Gap(cause, began, max(since, until), received_ns=began))
 
     def _look_again(self) -> None:
         """Has some of the sessions look at the ledger, after it has changed."""

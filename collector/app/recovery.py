@@ -56,7 +56,6 @@ from monitor.engine import Monitor
 from monitor.limits import SECOND
 from monitor.spec.spec import Spec
 from monitor.visibility.cause import Cause
-from monitor.visibility.gap import Gap
 
 __all__ = ["Receive", "Recovery", "Replayed", "compiled"]
 
@@ -298,14 +297,12 @@ class Recovery:
 
         Args:
             where: a label of `Journal.gaps`.
-            since_ns: calls that began up to a window before may have been on their way, Unix nanoseconds.
+            since_ns: as `Monitor.missed` has it.
             until_ns: likewise.
         """
         self._journal.gaps[where] += 1
         cause = Cause.OUTAGE if where == "down" else Cause.LOST
-        begun_ns = max(0, since_ns - self._monitor.limits.window_ns)
-        end_ns = max(since_ns, until_ns)
-        self._monitor.note_gap(Gap(cause, begun_ns, end_ns, received_ns=since_ns))
+        self._monitor.missed(since_ns, until_ns, cause)
 
     async def _breathe(self) -> None:
         """Lets others have their turn, now and then."""

@@ -58,7 +58,7 @@ from collector.receive.refusals import Refusals
 from collector.receive.status import Outcome, Refusal
 from collector.sinks.alerts import Alerts, links_of
 from collector.sinks.log import LogSink
-from collector.telemetry.clock import ClockWatch, now_ns, steady_ns
+from collector.telemetry.clock import ClockWatch, Standstill, now_ns, steady_ns
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction, rules
@@ -361,7 +361,7 @@ class App:
             )
         self._steady = steady
         self._stepped_ns = 0
-        """When `step` was last called, by the steady clock; 0 before."""
+        """When the time was last looked at, by the steady clock; 0 before."""
         self._readiness = Readiness(settings.ready, self._health, stats, self._alerts.queues)
         self._servers = dict(self._receivers)
         """All listeners, by name."""
@@ -656,17 +656,23 @@ class App:
     # --- time ----------------------------------------------------------------------------------
 
     async def _tick(self) -> None:
+        standstill = Standstill(self._steady)
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            self.step()
+            self._watch_time()
+            if standstill.is_over():
+                self._go_on()
 
     def step(self) -> None:
         """Time has passed: final verdicts and ends of sessions depend on it, so it must go on."""
-        now = self._clock()
-        for step in (
-            self._look_at_clock,
-            self._look_at_pauses,
-            self._leave_mark,
+        self._watch_time()
+        self._go_on()
+
+    def _watch_time(self) -> None:
+        self._take_steps(self._look_at_clock, self._look_at_pauses, self._leave_mark)
+
+    def _go_on(self) -> None:
+        self._take_steps(
             self._note_time,
             self._pipeline.tick,
             self._decisions.tick,
@@ -676,7 +682,11 @@ class App:
             self._look_at_readiness,
             self._look_at_snapshots,
             self._certificates.tick,
-        ):
+        )
+
+    def _take_steps(self, *steps: Callable[[int], None]) -> None:
+        now = self._clock()
+        for step in steps:
             try:
                 step(now)
             except Exception as error:  # noqa: BLE001

@@ -77,7 +77,7 @@ class Refusals:
             max(0, since),
             (now // SECOND_NS + 1) * SECOND_NS,
             namespace=sender or None,
-            received_ns=now // SECOND_NS * SECOND_NS,
+            received_ns=max(0, since),
         )
         digest = None if body is None else _digest(body)
         if digest is not None and digest in self._awaited:

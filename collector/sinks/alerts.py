@@ -24,6 +24,7 @@ from collector.sinks.otlp_logs import OtlpLogs, of_alarm, of_session, of_verdict
 from collector.sinks.pager import Pager, Rules
 from collector.sinks.queue import Backoff, Queue
 from collector.sinks.webhook import Webhook
+from collector.telemetry.clock import Standstill
 from collector.telemetry.counters import Histogram, Reading
 from collector.telemetry.logs import log
 from collector.telemetry.tracing import Tracer
@@ -315,9 +316,11 @@ class Alerts:
             self._ticker = asyncio.create_task(self._tick())
 
     async def _tick(self) -> None:
+        standstill = Standstill()
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            self.step()
+            if standstill.is_over():
+                self.step()
 
     def step(self) -> None:
         """What is due by now, which a journal is told before."""

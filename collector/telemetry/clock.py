@@ -6,10 +6,16 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["JUMP_NS", "ClockWatch", "ReplayClock", "now_ns", "steady_ns"]
+__all__ = ["JUMP_NS", "ClockWatch", "ReplayClock", "Standstill", "now_ns", "steady_ns"]
 
 JUMP_NS: Final = 5_000_000_000
 """Less is what services that keep clocks right do all the time."""
+
+STOOD_NS: Final = 500_000_000
+"""A ticker that comes later than this did not run meanwhile, nor did anything else of the process."""
+
+REST_MAX_NS: Final = 5_000_000_000
+"""So long at most time does not go on after a standstill."""
 
 
 def now_ns() -> int:
@@ -41,6 +47,34 @@ class ClockWatch:
         ahead = self._wall() - self._steady()
         by, self._ahead = ahead - self._ahead, ahead
         return by if abs(by) >= JUMP_NS else 0
+
+
+class Standstill:
+    """Notices that the process stood still (stopped, suspended, out of processor time), and has time wait for as long again.
+
+    What was sent meanwhile is in the sockets. It came before what time brings (final verdicts, pages), so it is read first.
+
+    Args:
+        steady: nanoseconds of a clock that is never set.
+    """
+
+    def __init__(self, steady: Callable[[], int] = steady_ns) -> None:
+        self._steady = steady
+        self._ticked_ns = 0
+        self._rests_until_ns = 0
+
+    def is_over(self) -> bool:
+        """False while time is not to go on. A ticker asks each time; between two rests it goes on at least once."""
+        now, before = self._steady(), self._ticked_ns
+        self._ticked_ns = now
+        if self._rests_until_ns:
+            if now < self._rests_until_ns:
+                return False
+            self._rests_until_ns = 0
+        elif before and now - before >= STOOD_NS:
+            self._rests_until_ns = now + min(now - before, REST_MAX_NS)
+            return False
+        return True
 
 
 class ReplayClock:

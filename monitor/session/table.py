@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from heapq import merge
+from itertools import chain
 from typing import Final
 
 from monitor.limits import SESSION_BYTES_MAX as BYTES_MAX
@@ -420,8 +421,9 @@ class Table:
 
     def shift(self, by: int) -> None:
         """Shifts all times after a jump of the clock, so that no session gets older or younger."""
-        for session in self.latest():
+        ended = (self._ended.sessions.values(), self._remembered.sessions.values())
+        for session in chain(self.latest(), *ended):
             session.touched_ns += by
-        for ended in (self._ended, self._remembered):
-            for session in ended.sessions.values():
-                session.touched_ns += by
+            session.opened_ns += by
+            if session.gaps:
+                session.gaps = tuple(gap.shifted(by) for gap in session.gaps)

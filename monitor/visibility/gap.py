@@ -32,4 +32,15 @@ class Gap(NamedTuple):
     agent: str = ""
     """The agent of that service; "" for all."""
     received_ns: int = 0
-    """Calls that were received up to then are judged as they were: the gap came behind them. To the millisecond."""
+    """Calls that were received up to then are judged as they were: their verdicts were final. To the millisecond."""
+
+    def shifted(self, by: int) -> Gap:
+        """The same gap by a clock that was set by so many nanoseconds."""
+        since_ns = self.since_ns + by if self.since_ns else 0
+        until_ns = self.until_ns + by if self.until_ns != EVER else EVER
+        received_ns = self.received_ns + by if self.received_ns else 0
+        return self._replace(
+            since_ns=max(since_ns, 0),
+            until_ns=max(until_ns, 0),
+            received_ns=max(received_ns, 0),
+        )

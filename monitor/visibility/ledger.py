@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from monitor.visibility.cause import Cause
-from monitor.visibility.gap import EVER, Gap
+from monitor.visibility.gap import Gap
 
 __all__ = ["GAPS_MAX", "Ledger"]
 
@@ -88,7 +88,8 @@ class Ledger:
 
     def shift(self, by: int) -> None:
         """Adapts to a jump of the clock of receipts, in nanoseconds."""
-        self._gaps = {_shifted(gap, by): None for gap in self._gaps}
+        self._gaps = {gap.shifted(by): None for gap in self._gaps}
+        self._forgotten_ns += by
         self.version += 1
 
     def reaching(
@@ -137,15 +138,4 @@ def _both(one: Gap, other: Gap) -> Gap:
         one.service if one.service == other.service else "",
         one.agent if one.agent == other.agent else "",
         min(one.received_ns, other.received_ns),
-    )
-
-
-def _shifted(gap: Gap, by: int) -> Gap:
-    since_ns = gap.since_ns + by if gap.since_ns else 0
-    until_ns = gap.until_ns + by if gap.until_ns != EVER else EVER
-    received_ns = gap.received_ns + by if gap.received_ns else 0
-    return gap._replace(
-        since_ns=max(since_ns, 0),
-        until_ns=max(until_ns, 0),
-        received_ns=max(received_ns, 0),
     )

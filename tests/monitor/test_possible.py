@@ -10,7 +10,7 @@ import pytest
 from monitor import Limits, Monitor, ToolCall
 from monitor.decision import Answer
 from monitor.limits import SECOND
-from monitor.records import Kind, Proof, Reason, Verdict
+from monitor.records import Kind, Proof, Reason, SessionKey, Verdict
 from monitor.session.fold_log import FOLD_LUMP
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
@@ -292,3 +292,38 @@ def test_a_long_session_keeps_what_was_reported() -> None:
 
     assert sum(each.possible for each in verdicts) >= FOLD_LUMP
     assert not any(each.was_possible for each in verdicts)
+
+
+@pytest.mark.parametrize("by", [-86_400 * SECOND, 86_400 * SECOND])
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_gap_reaches_a_session_also_after_the_clock_was_set(by: int, is_over: bool) -> None:
+    """The session was there when something was missed, by the clock of then as by the new one."""
+    monitor = Monitor(specs(TASK), Limits(history_complete=True), started_ns=START)
+    told(monitor, "a")
+    monitor.missed(START + 2 * SECOND, START + 4 * SECOND)
+    monitor.tick(START + 5 * SECOND)
+    if is_over:
+        monitor._call_judge.ledger.forget(START + 7_200 * SECOND)
+    now = START + 7_200 * SECOND + by
+    monitor.clock_moved(by, now)
+    monitor.missed(now, now + SECOND)
+    monitor.observe(call(7_200, "b"), now)
+
+    session = monitor._table.live(SessionKey("", "s"))
+    assert session is not None
+    assert [gap.until_ns for gap in session.gaps] == [START + 4 * SECOND + by, now + SECOND]
+
+
+def test_a_verdict_that_was_provisional_when_a_gap_began_waits_for_what_was_on_its_way() -> None:
+    """A parallel call may have begun before it; it is possible harm by then. One that was final stays harmful."""
+    for since, is_certain in ((3, False), (30, True)):
+        monitor = Monitor(specs(POLICY), Limits(history_complete=True), started_ns=START)
+        (before,) = monitor.observe(call(1, "pay"), START + 2 * SECOND)
+        assert before.kind is Kind.HARMFUL
+        monitor.tick(START + since * SECOND)
+        monitor.missed(START + since * SECOND, START + (since + 5) * SECOND)
+        monitor.tick(START + (since + 5) * SECOND)
+        (found,) = monitor.judgements()
+
+        assert found["harmful"] == is_certain
+        assert found["steps"][0].get("possible", False) is not is_certain

@@ -42,7 +42,13 @@ def test_a_gap_is_lifted_once_the_same_bytes_are_taken() -> None:
     noted.refuse(b"spans")
 
     assert noted.gaps == [
-        Gap(Cause.REFUSED, NOW - 10 * SECOND, NOW + SECOND, namespace="shop", received_ns=NOW)
+        Gap(
+            Cause.REFUSED,
+            NOW - 10 * SECOND,
+            NOW + SECOND,
+            namespace="shop",
+            received_ns=NOW - 10 * SECOND,
+        )
     ]
     noted.refusals.arrived(b"others")
     assert noted.gaps

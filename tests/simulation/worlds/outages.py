@@ -126,7 +126,7 @@ OUTAGES = {
     "disk_full_and_retried": Outage(
         "B5", "the disk is full: spans are refused, and come again", _fill_disk, _free_disk, retries=True
     ),
-    "frozen": Outage("B5", "the process is stopped for a second (SIGSTOP)", _freeze, _thaw, holds=False),
+    "frozen": Outage("B5", "the process is stopped for a second (SIGSTOP)", _freeze, _thaw),
 }  # fmt: skip
 
 
