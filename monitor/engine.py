@@ -17,6 +17,7 @@ from monitor.judging.deadline_timer import DeadlineTimer
 from monitor.judging.decide_calls import CallDecider, Rehearsal, overlapping
 from monitor.judging.due_queue import DueQueue
 from monitor.judging.judge_calls import CallJudge
+from monitor.judging.mistimed_calls import mistimed
 from monitor.judging.rejudge import is_under_earlier, rejudge
 from monitor.limits import SECOND, Limits
 from monitor.records import Named, Proof, Raised, SessionKey, ToolCall, Verdict
@@ -326,10 +327,24 @@ class Monitor:
         if session is None:
             session = self._wake(call.session, now) or self._open(call, now)
         self._news += self._call_judge.follow(session)
+        end_ns = call.end_ns
+        if (
+            end_ns < session.last_ns
+            or end_ns < call.start_ns
+            or abs(end_ns - now) > self.limits.window_ns
+        ):
+            self._look_at_times(session, call, now)
         session.see(call, now)
         if call.gaps or call.doubts or call.start_ns < self.started_ns:
             self._join(session, call)
         return session
+
+    def _look_at_times(self, session: Session, call: ToolCall, now: int) -> None:
+        """The times of a call may be wrong: then its place among the others is not certain."""
+        gap = mistimed(session, call, now, self.limits.window_ns)
+        if gap is not None:
+            self._call_judge.clocks.corrections += 1
+            self._news += self._call_judge.miss(session, gap)
 
     def _name(self, session: Session, call: ToolCall, named: Named | None) -> None:
         """The session's agent is the one that its earliest span names.
@@ -681,6 +696,8 @@ class Monitor:
             call = self._corrected(call, now)
         if clocks.is_ahead(old, now):
             old = clocks.corrected(old, now)
+        if old.evidence is not call.evidence:
+            self._look_at_times(session, call, now)
         session.see_again(old, call)
         self._name(session, call, named)
         self._join(session, call, old.doubts)

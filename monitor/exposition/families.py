@@ -231,7 +231,7 @@ TABLE: Mapping[str, Described] = {
     "spans_skewed": Described(
         "counter",
         (),
-        "Calls that by their clocks began before the call they are a part of, or ended over 60 seconds after they were received: hosts' clocks differ.",
+        "Calls that by their clocks began before the call they are a part of, or ended over 60 seconds after they were received, or whose times are missing or contradict the order in which they were received: hosts' clocks differ, or were set.",
     ),
     "shown_arguments_given_up": Described(
         "counter",

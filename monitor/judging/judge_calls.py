@@ -42,7 +42,7 @@ from monitor.session.step_marks import Change
 from monitor.session.tool_names import Names
 from monitor.spec.spec import Spec
 from monitor.tenants import Holdings
-from monitor.visibility.cause import FACTS, Cause, Effect, effect_of
+from monitor.visibility.cause import FACTS, OF_ONE_SESSION, Cause, Effect, effect_of
 from monitor.visibility.gap import EVER, Gap
 from monitor.visibility.ledger import Ledger
 from monitor.visibility.sight import CLEAR, Sight, sight_of
@@ -435,6 +435,14 @@ class CallJudge:
             session.drop_cause(cause)
         return self.look_again(session)
 
+    def miss(self, session: Session, gap: Gap) -> list[Verdict]:
+        """Takes a gap of one session alone (`OF_ONE_SESSION`), and revises its verdicts."""
+        if gap in session.gaps:
+            return []
+        self.ledger.counts[gap.cause] += 1
+        session.note_gap(gap)
+        return self.look_again(session)
+
     def prove(self, session: Session, proof: Proof | None) -> list[Verdict]:
         """Takes what a trace shows of the beginning of a session, and revises its verdicts.
 
@@ -463,7 +471,7 @@ class CallJudge:
         """Takes up what the ledger has learnt since the session looked last; revises its verdicts."""
         if session.ledger_version == self.ledger.version:
             return []
-        known = session.gaps
+        known = session.gaps if session.ledger_version >= 0 else None
         self._reach(session)
         # Its own causes reach as far as our start, which moves with the clock.
         return self.look_again(session) if session.gaps != known or session.causes else []
@@ -483,9 +491,17 @@ class CallJudge:
         """Sets which gaps of the ledger reach a session. Those that are over go on reaching it."""
         ledger = self.ledger
         session.ledger_version = ledger.version
+<<<<<<< HEAD
         if not (len(ledger) or session.gaps):
             return
         known = [each for each in session.gaps if ledger.stands(each)]
+=======
+        known = [
+            each
+            for each in session.gaps
+            if each.cause in OF_ONE_SESSION or ledger.stands(each)
+        ]
+>>>>>>> ed16ded (A call whose times are missing, or contradict the order of receipts, has no certain place)
         found = ledger.reaching(
             session.key.namespace,
             frozenset(session.services),

@@ -40,6 +40,9 @@ LOOKED_THROUGH_MAX: Final = 4
 """Up to this many judgements are searched one by one; more are found by a dictionary."""
 
 
+OWN_GAPS_MAX: Final = 16
+"""Gaps of one cause that a session has for itself."""
+
 OUTSIDE_MAX: Final = 8
 """Limit of the first starts, and of the last ends, that are kept per call for calls in no log."""
 
@@ -197,7 +200,7 @@ class Session:
         self.causes: tuple[Cause, ...] = ()
         """Why calls may be missing in this session alone."""
         self.gaps: tuple[Gap, ...] = ()
-        """The gaps of the ledger that reach it."""
+        """The gaps of the ledger that reach it, and its own ones."""
         self.ledger_version = -1
         """Of the ledger, when the gaps were set."""
         self.opened_ns = now
@@ -464,6 +467,15 @@ class Session:
             return False
         self.causes = (*self.causes, cause)
         return True
+
+    def note_gap(self, gap: Gap) -> None:
+        """Notes a gap of this session alone. Of too many of one cause, the first two become one."""
+        alike = [each for each in self.gaps if each.cause is gap.cause]
+        gaps = self.gaps
+        if len(alike) >= OWN_GAPS_MAX:
+            first, second = alike[:2]
+            gaps = (*(each for each in gaps if each not in (first, second)), first.and_(second))
+        self.gaps = (*gaps, gap)
 
     def drop_cause(self, cause: Cause) -> None:
         """Takes `note_cause` back."""

@@ -427,3 +427,4 @@ class Table:
             session.opened_ns += by
             if session.gaps:
                 session.gaps = tuple(gap.shifted(by) for gap in session.gaps)
+                session.ledger_version = -1  # what its judgements allow for follows

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum, StrEnum
 from typing import Final, NamedTuple
 
-__all__ = ["FACTS", "Cause", "Effect", "Fact", "effect_of"]
+__all__ = ["FACTS", "OF_ONE_SESSION", "Cause", "Effect", "Fact", "effect_of"]
 
 
 class Effect(IntEnum):
@@ -66,6 +66,8 @@ class Cause(StrEnum):
     """Calls of a tool leave no spans, beside tools that do."""
     UNPLACED = "unplaced"
     """Calls that are orphans: each may belong to any conversation of its service."""
+    MISTIMED = "mistimed"
+    """A call has no times that can be right, or they contradict the order in which calls were received."""
 
     ORPHAN = "orphan"
     """The spans above the call have not arrived: one of them may name another conversation."""
@@ -107,6 +109,7 @@ FACTS: Final[Mapping[Cause, Fact]] = {
     Cause.LOST: Fact(Effect.MISSING, False, True, False, ""),
     Cause.SILENT_TOOL: Fact(Effect.MISSING, False, True, False, "a span of the tool"),
     Cause.UNPLACED: Fact(Effect.MISSING, False, True, False, "the spans above those calls"),
+    Cause.MISTIMED: Fact(Effect.SCATTERED, False, True, False, ""),
     Cause.ORPHAN: Fact(Effect.ELSEWHERE, False, True, False, "the spans above the call"),
     Cause.TOLD_TWICE: Fact(
         Effect.REPEATED, False, True, False, "a span that tells the two apart"
@@ -115,6 +118,9 @@ FACTS: Final[Mapping[Cause, Fact]] = {
     Cause.ROUND_TRIP: Fact(Effect.REPEATED, False, True, False, ""),
     Cause.CONTRADICTED: Fact(Effect.OUTCOME, False, True, False, "a final status"),
 }
+
+OF_ONE_SESSION: Final = frozenset({Cause.MISTIMED})
+"""Causes of gaps that are noted for one session: it keeps them, and no ledger has them."""
 
 
 def effect_of(doubts: Iterable[Cause]) -> Effect:

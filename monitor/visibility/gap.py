@@ -44,3 +44,16 @@ class Gap(NamedTuple):
             until_ns=max(until_ns, 0),
             received_ns=max(received_ns, 0),
         )
+
+    def and_(self, other: Gap) -> Gap:
+        """A gap that reaches whatever either of two does."""
+        return Gap(
+            self.cause,
+            min(self.since_ns, other.since_ns),
+            max(self.until_ns, other.until_ns),
+            self.tool if self.tool == other.tool else "",
+            self.namespace if self.namespace == other.namespace else None,
+            self.service if self.service == other.service else "",
+            self.agent if self.agent == other.agent else "",
+            min(self.received_ns, other.received_ns),
+        )

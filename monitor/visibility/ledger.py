@@ -123,19 +123,5 @@ class Ledger:
         most = max(kinds.values(), key=len)
         first, second = most[:2] if len(most) > 1 else list(self._gaps)[:2]
         del self._gaps[first], self._gaps[second]
-        self._gaps[_both(first, second)] = None
+        self._gaps[first.and_(second)] = None
         self.merged += 1
-
-
-def _both(one: Gap, other: Gap) -> Gap:
-    """A gap that reaches whatever either of two does."""
-    return Gap(
-        one.cause,
-        min(one.since_ns, other.since_ns),
-        max(one.until_ns, other.until_ns),
-        one.tool if one.tool == other.tool else "",
-        one.namespace if one.namespace == other.namespace else None,
-        one.service if one.service == other.service else "",
-        one.agent if one.agent == other.agent else "",
-        min(one.received_ns, other.received_ns),
-    )

@@ -18,6 +18,7 @@ _WORDS: Final[Mapping[str, str]] = {
     Cause.LOST: "calls are missing whose spans were lost",
     Cause.SILENT_TOOL: "a tool was called that leaves no spans",
     Cause.UNPLACED: "it lacks a call whose conversation is not known",
+    Cause.MISTIMED: "calls were made in another order than their times say",
     DOUBTED_CALLS: "one of its calls is not what it seems",
 }
 

@@ -31,6 +31,7 @@ const UNLESS = {
   lost: () => 'calls are missing whose spans were lost',
   silent_tool: () => 'a tool was called that leaves no spans',
   unplaced: () => 'it lacks a call whose conversation is not known',
+  mistimed: () => 'calls were made in another order than their times say',
   doubted_calls: () => 'one of its calls is not what it seems',
 };
 

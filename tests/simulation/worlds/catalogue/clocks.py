@@ -51,7 +51,7 @@ def clock_set_forward(world: World, random: Random) -> None:
     _move(world, random.choice(_OFFSETS), since=_a_moment(world, random))
 
 
-@fault("B6", Stage.ARRIVAL, Hides.ORDER, holds=False, shown_by=910_375)
+@fault("B6", Stage.ARRIVAL, Hides.ORDER)
 def clock_set_back(world: World, random: Random) -> None:
     """The sender's clock, which was ahead or right, is set back in mid-session by more than the window."""
     by = random.choice([15, 30, 59, 61, 70, 300, 3600])
@@ -68,7 +68,7 @@ def millisecond_clock(world: World, random: Random) -> None:
         span.start, span.end = int(span.start * 1000) / 1000, int(span.end * 1000) / 1000
 
 
-@fault("uncertainty.md: clocks", Stage.ARRIVAL, Hides.ORDER, holds=False, shown_by=580_411)
+@fault("uncertainty.md: clocks", Stage.ARRIVAL, Hides.ORDER)
 def no_times(world: World, random: Random) -> None:
     """Some tool spans come without times."""
     for span in world.tool_spans():

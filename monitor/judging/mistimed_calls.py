@@ -1,0 +1,50 @@
+"""Notices calls whose times cannot be right, or contradict the order in which calls were received.
+
+Idea: a sender exports its spans about in the order in which they end. So a call that comes much later than one of its session
+that ended after it was late by far, or its sender's clock was set back between the two. Nothing tells which: the call
+is placed by its start, and may as well have come after all that was known when it was received. Between these two moments
+nothing follows from one call to the next (`Cause.MISTIMED`).
+
+A call without times was made at some time before it was received.
+
+Example: a call ended at 100.0 s and was received at 100.1 s. The next one is received at 105.0 s and says that it ended at
+74.9 s. Either its span took 30 s, or the clock was set back by 30 s.
+"""
+
+from __future__ import annotations
+
+from monitor.records import Evidence, ToolCall
+from monitor.session.session import Session
+from monitor.visibility.cause import Cause
+from monitor.visibility.gap import Gap
+
+__all__ = ["mistimed"]
+
+
+def mistimed(session: Session, call: ToolCall, now: int, window_ns: int) -> Gap | None:
+    """The time span in which a call may have been made, if its times leave that open; None for nearly all.
+
+    Args:
+        session: as it was before the call.
+        call: with its times by our clock.
+        now: the time of its receipt, Unix nanoseconds.
+        window_ns: spans that are late by less are no news.
+    """
+    end_ns = call.end_ns
+    is_executed = call.evidence is Evidence.EXECUTED
+    if not call.start_ns or (is_executed and end_ns < call.start_ns):
+        return Gap(Cause.MISTIMED, max(1, now - window_ns), now + 1)
+    if not is_executed:
+        return None  # a request, or a call that runs, is no span that has ended
+    last_ns = session.last_ns
+    if end_ns >= last_ns:
+        # Spans of one request come in no order: the clock may have been set in either direction between the two.
+        together = session.seen > 0 and now == session.touched_ns
+        if together and end_ns - max(now, last_ns) > window_ns:
+            return Gap(Cause.MISTIMED, max(1, now - window_ns), end_ns + 1)
+        return None
+    # How much further the clock was ahead when the other call was received, at least.
+    behind_ns = (last_ns - session.touched_ns) - (end_ns - now)
+    if behind_ns <= window_ns:
+        return None
+    return Gap(Cause.MISTIMED, call.start_ns, max(now, last_ns) + 1)
