@@ -491,17 +491,11 @@ class CallJudge:
         """Sets which gaps of the ledger reach a session. Those that are over go on reaching it."""
         ledger = self.ledger
         session.ledger_version = ledger.version
-<<<<<<< HEAD
         if not (len(ledger) or session.gaps):
             return
-        known = [each for each in session.gaps if ledger.stands(each)]
-=======
         known = [
-            each
-            for each in session.gaps
-            if each.cause in OF_ONE_SESSION or ledger.stands(each)
+            each for each in session.gaps if each.cause in OF_ONE_SESSION or ledger.stands(each)
         ]
->>>>>>> ed16ded (A call whose times are missing, or contradict the order of receipts, has no certain place)
         found = ledger.reaching(
             session.key.namespace,
             frozenset(session.services),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from heapq import merge
-from itertools import chain
 from typing import Final
 
 from monitor.limits import SESSION_BYTES_MAX as BYTES_MAX
@@ -422,7 +422,7 @@ class Table:
     def shift(self, by: int) -> None:
         """Shifts all times after a jump of the clock, so that no session gets older or younger."""
         ended = (self._ended.sessions.values(), self._remembered.sessions.values())
-        for session in chain(self.latest(), *ended):
+        for session in itertools.chain(self.latest(), *ended):
             session.touched_ns += by
             session.opened_ns += by
             if session.gaps:

@@ -314,7 +314,9 @@ def test_a_gap_reaches_a_session_also_after_the_clock_was_set(by: int, is_over: 
     assert [gap.until_ns for gap in session.gaps] == [START + 4 * SECOND + by, now + SECOND]
 
 
-def test_a_verdict_that_was_provisional_when_a_gap_began_waits_for_what_was_on_its_way() -> None:
+def test_a_verdict_that_was_provisional_when_a_gap_began_waits_for_what_was_on_its_way() -> (
+    None
+):
     """A parallel call may have begun before it; it is possible harm by then. One that was final stays harmful."""
     for since, is_certain in ((3, False), (30, True)):
         monitor = Monitor(specs(POLICY), Limits(history_complete=True), started_ns=START)

@@ -27,7 +27,9 @@ def test_time_goes_on_while_ticks_come() -> None:
 
 def test_time_rests_after_a_standstill_for_as_long_as_that_was() -> None:
     """What was sent meanwhile is read first."""
-    assert passes([TICK, 4 * TICK, TICK, TICK, TICK, TICK]) == [True, True] + [False] * 4 + [True]
+    assert passes([TICK, 4 * TICK, TICK, TICK, TICK, TICK]) == [True, True] + [False] * 4 + [
+        True
+    ]
 
 
 def test_a_rest_is_bounded() -> None:

@@ -32,9 +32,9 @@ class Bench:
         """A call that ended at a second, and was received at one."""
         self._serial += 1
         end_ns = START + int(at * SECOND)
-        made = call(
-            self._serial, tool, start_ns=end_ns - SECOND // 10, end_ns=end_ns
-        )._replace(**changes)
+        made = call(self._serial, tool, start_ns=end_ns - SECOND // 10, end_ns=end_ns)._replace(
+            **changes
+        )
         self.monitor.observe(made, START + int(received * SECOND))
 
     @property
