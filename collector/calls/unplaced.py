@@ -2,12 +2,13 @@
 
 Idea: an orphan (`orphans`) is filed under its trace. Other conversations of its service may lack it, at its time. So the
 monitor is told that calls of the tool may be missing there (`Gap`), and is told otherwise once the orphan's conversation is
-known. One gap stands for all orphans of a service and a tool, and its span is rounded, since each change of it has every
-session look again.
+known. One gap stands for the orphans of a service and a tool that begin in the same `SLOT_NS`, since each change has every
+session look again. So a span above that is lost leaves a gap of seconds, whatever other orphans come and go later: sessions
+that are proven to begin after it are not concerned.
 
 Invariants: a gap covers the starts of the orphans it stands for, from before they are judged. It is lifted once none is
-left, and narrowed at most every `REVIEW_NS`. An orphan whose conversation is never known counts for as long as a session
-of its time may go on without a call.
+left, at most every `REVIEW_NS`. Gaps of one tool do not overlap; where they are too many, the two oldest become one. An
+orphan whose conversation is never known counts for as long as a session of its time may go on without a call.
 
 Example: `look_up` arrives, whose agent's span is missing: calls of `look_up` may be missing in all conversations of the
 service from its start on. So `pay` without `look_up` is possible harm in another one. The agent's span arrives, and
@@ -32,32 +33,54 @@ __all__ = ["Unplaced"]
 SECOND: Final = 1_000_000_000
 
 REVIEW_NS: Final = 2 * SECOND
-SLACK_NS: Final = 10 * SECOND
-"""So far beyond the latest orphan a gap reaches, so that it need not grow with each one."""
+SLOT_NS: Final = 10 * SECOND
+"""Orphans that begin within it are one gap, which need not grow with each one."""
+
+SLOTS_MAX: Final = 8
+"""Gaps for one tool of one service; beyond it, the two oldest are one."""
 
 CALLS_MAX: Final = 8_192
 """Orphans that may still find their conversations; beyond it, the oldest is taken for one that does not."""
 
 TOOLS_MAX: Final = 512
 SERVICES_MAX: Final = 128
-"""Gaps for one tool of one service each; beyond it, for all tools of a service; beyond that, for all services."""
+"""Gaps for one tool of one service each, in all; beyond it each has one, and further tools share one for their service;
+beyond that, one is for all services."""
+
+_Key = tuple[str | None, str, str]
+"""Namespace, service, tool."""
 
 
 @mypyc_attr(acyclic=True)
 class _Place:
-    """Orphans that one gap stands for."""
+    """Orphans that one gap stands for: those of one tool of one service that begin in a time span."""
 
-    __slots__ = ("calls", "gap", "lost", "namespace", "service", "tool")
+    __slots__ = ("begin_ns", "calls", "end_ns", "gap", "lost", "namespace", "service", "tool")
 
-    def __init__(self, namespace: str | None, service: str, tool: str) -> None:
-        self.namespace = namespace
-        self.service = service
-        self.tool = tool
+    def __init__(self, key: _Key, start_ns: int) -> None:
+        self.namespace, self.service, self.tool = key
+        self.begin_ns = start_ns - start_ns % SLOT_NS
+        self.end_ns = self.begin_ns + SLOT_NS
         self.calls: dict[Call, int] = {}
         """Orphans -> their starts."""
         self.lost: tuple[int, int] | None = None
         """First and last start of those beyond the bound."""
         self.gap: Gap | None = None
+
+    @property
+    def key(self) -> _Key:
+        return self.namespace, self.service, self.tool
+
+    def has(self, start_ns: int) -> bool:
+        """True if an orphan that begins then is one of these."""
+        return self.begin_ns <= start_ns < self.end_ns
+
+    def join(self, later: _Place) -> None:
+        """Stands for the orphans of another place, too."""
+        self.end_ns = later.end_ns
+        self.calls |= later.calls
+        for start_ns in later.lost or ():
+            self.lose(start_ns)
 
     def covers(self, start_ns: int) -> bool:
         """True if the gap that the monitor knows reaches a call's start."""
@@ -76,7 +99,7 @@ class _Place:
         return Gap(
             Cause.UNPLACED,
             min(starts),
-            max(starts) + SLACK_NS,
+            self.end_ns,
             self.tool,
             self.namespace,
             self.service,
@@ -94,7 +117,10 @@ class Unplaced:
     def __init__(self, batch: Batch, idle_ns: int) -> None:
         self._batch = batch
         self._idle_ns = idle_ns
-        self._places: dict[tuple[str | None, str, str], _Place] = {}
+        self._places: dict[_Key, list[_Place]] = {}
+        """Those of one tool of one service, in the order of their times."""
+        self._count = 0
+        """Places in all."""
         self._of: OrderedDict[Call, tuple[int, _Place]] = OrderedDict()
         """Since when each orphan has waited, the longest first, and its place."""
         self._emptied: dict[_Place, None] = {}
@@ -105,10 +131,13 @@ class Unplaced:
         """A call is an orphan, and about to be judged as one."""
         start_ns = call.outer.start_ns
         known = self._of.get(call)
-        place = known[1] if known is not None else self._place(requester, call.outer.tool)
-        if known is None:
+        if known is not None and known[1].has(start_ns):
+            place = known[1]
+        else:
+            self.remove(call)
             if len(self._of) >= CALLS_MAX:
                 self._lose()
+            place = self._place(requester, call.outer.tool, start_ns)
             self._of[call] = now, place
         place.calls[call] = start_ns
         if not place.covers(start_ns):
@@ -134,18 +163,27 @@ class Unplaced:
         self._emptied.clear()
         if self._places and not 0 <= now - self._reviewed_ns < REVIEW_NS:
             self._reviewed_ns = now
-            found = list(self._places.values())
+            found = [place for places in self._places.values() for place in places]
         for place in found:
             self._review(place, now)
             if place.gap is None:
-                self._places.pop((place.namespace, place.service, place.tool), None)
+                self._drop(place)
 
     def _review(self, place: _Place, now: int) -> None:
         if place.lost is not None and place.lost[1] + self._idle_ns < now:
             place.lost = None
         wanted, gap = place.wanted(), place.gap
-        if wanted is None or gap is None or wanted.since_ns - gap.since_ns > SLACK_NS:
+        if wanted is None or gap is None or wanted.since_ns - gap.since_ns > SLOT_NS:
             self._note(place)
+
+    def _drop(self, place: _Place) -> None:
+        """A place has no orphan left."""
+        places = self._places.get(place.key, [])
+        if place in places:
+            places.remove(place)
+            self._count -= 1
+            if not places:
+                del self._places[place.key]
 
     def _lose(self) -> None:
         """There are too many: the oldest is taken for one that finds no conversation."""
@@ -160,15 +198,44 @@ class Unplaced:
         if former is not None and former != place.gap:
             self._batch.lift_gap(former)
 
-    def _place(self, requester: Requester, tool: str) -> _Place:
-        namespace, service = requester
-        places = self._places
-        key: tuple[str | None, str, str] = (namespace, service, tool)
-        if key not in places and len(places) >= TOOLS_MAX:
-            key = (namespace, service, "")
-            if key not in places and len(places) >= TOOLS_MAX + SERVICES_MAX:
-                key = (None, "", "")
-        found = places.get(key)
-        if found is None:
-            found = places[key] = _Place(*key)
+    def _place(self, requester: Requester, tool: str, start_ns: int) -> _Place:
+        """The place of an orphan; it is made if needed."""
+        key = self._key(requester, tool)
+        places = self._places.setdefault(key, [])
+        for place in reversed(places):
+            if place.has(start_ns):
+                return place
+        found = _Place(key, start_ns)
+        places.append(found)
+        places.sort(key=_begin)
+        self._count += 1
+        while len(places) > 1 and (len(places) > SLOTS_MAX or self._count > TOOLS_MAX):
+            first, second = places[0], places.pop(1)
+            self._join(first, second)
+            found = first if found is second else found
         return found
+
+    def _key(self, requester: Requester, tool: str) -> _Key:
+        namespace, service = requester
+        key: _Key = (namespace, service, tool)
+        if key not in self._places and self._count >= TOOLS_MAX:
+            key = (namespace, service, "")
+            if key not in self._places and self._count >= TOOLS_MAX + SERVICES_MAX:
+                key = (None, "", "")
+        return key
+
+    def _join(self, first: _Place, second: _Place) -> None:
+        """Makes one place of two."""
+        self._count -= 1
+        for call in second.calls:
+            self._of[call] = self._of[call][0], first
+        first.join(second)
+        if self._emptied.pop(second, None) is not None:
+            self._emptied[first] = None
+        self._note(first)
+        if second.gap is not None:
+            self._batch.monitor.lift_gap(second.gap)
+
+
+def _begin(place: _Place) -> int:
+    return place.begin_ns

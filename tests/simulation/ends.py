@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -35,14 +34,6 @@ class State(NamedTuple):
         return self._replace(
             objects=objects, events=[each._replace(step=0) for each in self.events]
         )
-
-    def without_agents(self) -> State:
-        """The same but for the agents of what became final, which are those of that time."""
-        counters: dict[tuple[str, ...], Any] = {}
-        for (_, *spec), counted in self.counters.items():
-            counters[tuple(spec)] = counters.get(tuple(spec), Counter()) + counted
-        events = [each._replace(agent="") for each in self.events]
-        return self._replace(events=events, counters=counters)
 
     def objects_alone(self) -> State:
         """Judgements as they are in the end."""

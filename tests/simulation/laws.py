@@ -194,11 +194,11 @@ def asked(seed: int) -> int:
     )
     asks = [each.earlier(skew) for each in asks]
     compared: Callable[[State], State]
-    if road.lost or any(each.outcome is None for each in asks if each.is_phantom):
-        # What nobody confirms is taken back after the window: final counters may have counted on it.
+    unconfirmed = any(each.outcome is None for each in asks if each.is_phantom)
+    if road.lost or unconfirmed or _named_late(requests, asks):
+        # What nobody confirms is taken back after the window: final counters may have counted on it. And a call that
+        # is final before the agent's span came was judged without its name, and beside calls that may be elsewhere.
         compared = State.objects_alone
-    elif _named_late(requests, asks):
-        compared = _without_times_and_agents
     else:
         compared = State.without_times
     end = max([START, *(each.now for each in requests), *(each.told_ns for each in asks)])
@@ -216,10 +216,6 @@ def _named_late(requests: Sequence[Request], asks: Sequence[Question]) -> bool:
     ]
     first = min((each.now for each in asks), default=0)
     return bool(asks) and max(named, default=0) - first > WINDOW_NS
-
-
-def _without_times_and_agents(state: State) -> State:
-    return state.without_times().without_agents()
 
 
 def _asked_run(

@@ -98,10 +98,14 @@ CALL_KINDS: Final = (
     kept(
         "unplaced calls",
         Unplaced,
-        "_places _of _emptied _reviewed_ns",
+        "_places _of _emptied _reviewed_ns _count",
         left="_batch _idle_ns",
     ),
-    kept("place of unplaced calls", _Place, "calls gap lost namespace service tool"),
+    kept(
+        "place of unplaced calls",
+        _Place,
+        "begin_ns calls end_ns gap lost namespace service tool",
+    ),
     kept("duplicate filter", DuplicateFilter, "_parts", left="_bound _period_ns _taken_max"),
     kept("part of a duplicate filter", _Part, "old since young"),
     kept("generation of span ids", _Generation, "count few many taken"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -9,10 +11,11 @@ import pytest
 from collector.calls import unplaced
 from collector.calls.orphans import WAIT_NS
 from collector.calls.pipeline import Pipeline
-from collector.calls.unplaced import REVIEW_NS
+from collector.calls.unplaced import REVIEW_NS, SLOT_NS, SLOTS_MAX
 from collector.decode.span import Span
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, Verdict, load_spec
+from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 from tests.collector.conftest import BASE, SECOND, Wire
 
@@ -130,6 +133,53 @@ def test_what_never_finds_its_conversation_stays_possible(service: Service, wire
     assert (gap.tool, gap.since_ns, gap.service) == ("look_up", BASE + SECOND, "svc")
 
     service.wait(service.monitor.limits.idle_ns)
+    assert service.gaps() == []
+
+
+def _new_conversation(wire: Wire, start: float) -> list[Span]:
+    """A first turn without `check`: the model's request shows that nothing came before."""
+    messages = [{"role": "user", "parts": [{"type": "text", "content": "hi"}]}]
+    chat = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(messages)}
+    at: Any = {"trace": "new", "parent": "new"}
+    named = {"gen_ai.operation.name": "invoke_agent", CONVERSATION: "new"}
+    return [
+        wire.span("chat", chat, start=start, scope="pydantic-ai", **at),
+        wire.tool("look_up", id="l", start=start + 1, end=start + 2, **at),
+        wire.tool("pay", id="p", start=start + 3, end=start + 4, **at),
+        wire.span("run", named, id="new", trace="new", start=start - 0.5, end=start + 5),
+    ]
+
+
+def test_a_lost_span_leaves_a_gap_of_seconds(service: Service, wire: Wire) -> None:
+    """Whatever other calls wait later: a conversation that is known to begin then is judged for certain."""
+    service.send(*_turn(wire, "pay", 0.5, "named"), _turn(wire, "check", 1, "lost")[0])
+    for number in range(6):
+        at: Any = {"trace": f"t{number}", "parent": f"t{number}"}
+        named = {"gen_ai.operation.name": "invoke_agent", CONVERSATION: f"c{number}"}
+        start = 12 + 12 * number
+        service.send(wire.tool("check", id=f"k{number}", start=start, **at)).wait(12 * SECOND)
+        service.send(wire.span("run", named, id=at["parent"], trace=at["trace"], start=start))
+    service.wait(REVIEW_NS).send(*_new_conversation(wire, 100))
+    assert service.harms("new") == [("pay", "certain")]
+    (gap,) = service.gaps()
+    assert (gap.since_ns, gap.until_ns) == (BASE + SECOND, BASE - BASE % SLOT_NS + SLOT_NS)
+
+
+def test_many_lost_spans_of_a_tool_are_few_gaps(service: Service, wire: Wire) -> None:
+    """The oldest become one: what begins after them is not concerned, and all that they covered stays in doubt."""
+    service.send(*_turn(wire, "pay", 0.5, "named"))
+    starts = [1 + 20 * number for number in range(2 * SLOTS_MAX)]
+    for start in reversed(starts):
+        at: Any = {"trace": f"t{start}", "parent": f"t{start}"}
+        service.send(wire.tool("check", id=f"k{start}", start=start, **at))
+    found = [gap for gap in service.gaps() if gap.cause is Cause.UNPLACED]
+    gaps = sorted(found, key=lambda gap: gap.since_ns)
+    assert len(gaps) == SLOTS_MAX
+    for start in starts:
+        assert any(gap.since_ns <= BASE + start * SECOND < gap.until_ns for gap in gaps)
+    assert all(one.until_ns <= other.since_ns for one, other in pairwise(gaps))
+    assert gaps[-1].since_ns == BASE + starts[-1] * SECOND
+    service.wait(service.monitor.limits.idle_ns + 2 * REVIEW_NS)
     assert service.gaps() == []
 
 

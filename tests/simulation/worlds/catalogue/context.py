@@ -46,6 +46,11 @@ def context_lost_with_ids(world: World, random: Random) -> None:
     """Tools lose the trace context, and carry the conversation's id; that calls are siblings is hidden."""
     for span in world.tool_spans():
         span.trace, span.parent = random.getrandbits(128), 0
+    # Another entry may leave tools without ids: that every session is seen whole is not promised then.
+    named = all(
+        any(key in ID_KEYS for key, _ in span.attributes) for span in world.tool_spans()
+    )
+    world.complete = world.complete and named
 
 
 @fault("B2", Stage.EMISSION, Hides.NOTHING, models=True)
