@@ -175,7 +175,12 @@ CALL_KINDS: Final = (
     kept("echo of mcp", McpEcho, "_agents"),
     kept("agent of mcp", _McpAgent, "own served"),
     kept("agent's call of mcp", _AgentCall, "tool start_ns end_ns"),
-    kept("near misses", NearMisses, "_known _spelt _numbers _detailed", left="_monitor"),
+    kept(
+        "near misses",
+        NearMisses,
+        "_known _variants _named _spelt _numbers _detailed",
+        left="_monitor",
+    ),
     kept("repeats", Repeats, "_calls", left="_traces", parts="_held"),
     kept("calls that may repeat", _Calls, "old old_count since young young_count"),
     kept("call that may repeat", _Seen, "start_ns end_ns span_id error given place call"),
