@@ -7,7 +7,7 @@ session look again. So a span above that is lost leaves a gap of seconds, whatev
 that are proven to begin after it are not concerned.
 
 Invariants: a gap covers the starts of the orphans it stands for, from before they are judged. It is lifted once none is
-left, at most every `REVIEW_NS`. Gaps of one tool do not overlap; where they are too many, the two oldest become one. An
+left, and from its end on narrowed to those that are left, at most every `REVIEW_NS`. Gaps of one tool do not overlap; where they are too many, the two oldest become one. An
 orphan whose conversation is never known counts for as long as a session of its time may go on without a call.
 
 Example: `look_up` arrives, whose agent's span is missing: calls of `look_up` may be missing in all conversations of the
@@ -173,7 +173,7 @@ class Unplaced:
         if place.lost is not None and place.lost[1] + self._idle_ns < now:
             place.lost = None
         wanted, gap = place.wanted(), place.gap
-        if wanted is None or gap is None or wanted.since_ns - gap.since_ns > SLOT_NS:
+        if wanted is None or gap is None or (wanted != gap and now >= place.end_ns):
             self._note(place)
 
     def _drop(self, place: _Place) -> None:
