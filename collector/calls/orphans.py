@@ -311,9 +311,12 @@ def _is_apart(tree: Tree, parts: Parts, node: Node) -> bool:
 
 
 def _is_alone(tree: Tree, call: Call) -> bool:
-    """True if the tree has no other call."""
+    """True if the tree has no other call, but for what may be the same one, told again."""
     for node in tree.nodes.values():
-        if node.call is not None and node.call is not call:
+        other = node.call
+        if other is None or other is call:
+            continue
+        if other.outer.tool != call.outer.tool or call.against(other):
             return False
     return True
 

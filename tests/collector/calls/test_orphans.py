@@ -232,6 +232,20 @@ def test_a_tool_without_its_agents_context_belongs_to_nobody_knows_what(
     }  # not learnt by it
 
 
+@pytest.mark.parametrize("call_id", ["", "c1"])
+def test_a_call_that_is_told_again_is_no_other_call(wire: Wire, call_id: str) -> None:
+    """The same ids with a later start: it may be the same call, so that nobody knows of a conversation either."""
+    early = wire.tool("pay", start=1, end=2, call_id=call_id, arguments={"n": 1})
+    again = wire.tool("pay", id="pay", start=3, end=4, call_id=call_id, arguments={"n": 1})
+    early = early.but(span_id=again.span_id)
+    for spans in ((early, again), (again, early)):
+        service = Service().send(*spans)
+        trees = [trace.tree for trace in service.pipeline._traces if trace.tree is not None]
+        calls = [node.call for tree in trees for node in tree.calls() if node.call is not None]
+        found = [each.judged.doubts for each in calls if each.judged is not None]
+        assert sorted(found) == [ORPHAN, (Cause.ORPHAN, Cause.REPLAYED)]
+
+
 @pytest.mark.parametrize("what", ["a call", "a model", "an agent", "a conversation"])
 def test_a_trace_that_is_more_than_one_call_is_a_whole(wire: Wire, what: str) -> None:
     """Another call, an agent's or a model's span, or an id ends the doubt, in any order."""
