@@ -24,6 +24,7 @@ from collector.calls.decided import (
 from collector.calls.deciding import Deciding
 from collector.calls.decision_records import DecisionRecords, DeniedCall
 from collector.calls.duplicates import DuplicateFilter, _Generation, _Part
+from collector.calls.echoes import Echoes, _Row, _Service
 from collector.calls.freed import Freed
 from collector.calls.in_process_mcp import McpEcho, _AgentCall
 from collector.calls.in_process_mcp import _Agent as _McpAgent
@@ -151,7 +152,7 @@ CALL_KINDS: Final = (
         "call",
         Call,
         "_inner _made _pieces agent asked_by beside chained decided doubled doubts "
-        "given_up guessed judged lifted outer refused shared together withdrawn",
+        "echo given_up guessed judged lifted outer refused shared together withdrawn",
     ),
     kept(
         "piece of a call",
@@ -169,17 +170,19 @@ CALL_KINDS: Final = (
         "_reviews executed",
         left="_batch _confirmation _coverage _decided _failed _ids _inventory _monitor "
         "_requests _sessions _stats",
-        parts="_call_merge _mcp_echo _near_misses repeats",
+        parts="_call_merge _echoes _mcp_echo _near_misses repeats",
     ),
     kept("merge of calls", CallMerge, "again", left="_retract _stats"),
+    kept("echoes", Echoes, "_services awaits", left="_last _traces"),
+    kept("calls of a service", _Service, "alone calls"),
+    kept("call of a service", _Row, "tool start_ns end_ns trace_id span_id"),
     kept("echo of mcp", McpEcho, "_agents"),
     kept("agent of mcp", _McpAgent, "own served"),
     kept("agent's call of mcp", _AgentCall, "tool start_ns end_ns"),
     kept(
         "near misses",
         NearMisses,
-        "_known _variants _named _spelt _numbers _detailed",
-        left="_monitor",
+        left="_detailed _known _monitor _named _numbers _spelt _variants",
     ),
     kept("repeats", Repeats, "_calls", left="_traces", parts="_held"),
     kept("calls that may repeat", _Calls, "old old_count since young young_count"),
