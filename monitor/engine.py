@@ -375,6 +375,8 @@ class Monitor:
         if self._table.was_known(call.session):
             session.note_cause(Cause.FORGOTTEN)
             self.resumed += 1
+        # Gaps of its service and agent are looked for when these are known: once its specs are bound.
+        session.ledger_version = self._call_judge.ledger.version
         self._table.add(session)
         self._evict(session, now)
         mention = self._quiet.pop(call.session) if len(self._quiet) else None
@@ -700,7 +702,8 @@ class Monitor:
             self._look_at_times(session, call, now)
         session.see_again(old, call)
         self._name(session, call, named)
-        self._join(session, call, old.doubts)
+        if call.gaps or call.doubts or call.start_ns < self.started_ns:
+            self._join(session, call, old.doubts)
         verdicts = self._call_judge.amend(session, old, call, now)
         verdicts += self._call_judge.prove(session, None)
         verdicts += self._call_judge.rebind(session, now)

@@ -280,7 +280,9 @@ class CallJudge:
 
     def rebind(self, session: Session, now: int) -> list[Verdict]:
         """Binds again after the session's agent name may have changed."""
-        return [] if session.bound_on is None else self.bind(session, session.bound_on, now)
+        if session.bound_on is None or session.bound_as == session.known_agent:
+            return []
+        return self.bind(session, session.bound_on, now)
 
     def _unbind(self, session: Session, wanted: Collection[Judge]) -> list[Verdict]:
         """Removes specs that were bound for an agent name that is no longer the session's.
@@ -448,6 +450,8 @@ class CallJudge:
 
         Without a proof, the known one is checked again: the session's first call may be another one by now.
         """
+        if proof is None and session.proof is None:
+            return []
         known, dated = session.fresh, bool(session.gaps) and session.is_dated_by(proof)
         session.fresh = session.take_proof(proof)
         return self.look_again(session) if dated or session.fresh is not known else []
@@ -497,12 +501,9 @@ class CallJudge:
             each for each in session.gaps if each.cause in OF_ONE_SESSION or ledger.stands(each)
         ]
         found = ledger.reaching(
-            session.key.namespace,
-            frozenset(session.services),
-            frozenset((session.agent,)),
-            session.opened_ns,
+            session.key.namespace, session.is_of, session.agent, session.opened_ns
         )
-        session.gaps = tuple(dict.fromkeys((*known, *found)))
+        session.gaps = tuple(known if found == known else dict.fromkeys((*known, *found)))
 
     def _sight(self, session: Session, judge: Judge) -> Sight:
         """What a judgement of the session is to allow for."""
@@ -690,12 +691,15 @@ class CallJudge:
         return changes
 
     def _tool(self, judge: Judge, call: ToolCall, token: int) -> int:
-        """The number of the call's tool, cached for tokens that are symbols."""
-        if token >= judge.plain or judge.comparison is not None:
+        """The number of the call's tool, cached for tokens of symbols."""
+        symbol = judge.plain_of(token)
+        if symbol >= judge.plain or judge.comparison is not None:
             return self._names.number(call.tool, call.session.namespace)
-        found = judge.numbers[token]
+        found = judge.numbers[symbol]
         if found < 0:
-            found = judge.numbers[token] = self._names.number(call.tool, call.session.namespace)
+            found = judge.numbers[symbol] = self._names.number(
+                call.tool, call.session.namespace
+            )
         return found
 
     def token(self, judge: Judge, call: ToolCall) -> int | None:
@@ -780,7 +784,8 @@ class CallJudge:
         session.take_in(old)
         if not self._is_in_log(session, judges, call):
             session.set_aside(call)
-        session.set_times(old)
+        if old.start_ns != call.start_ns or old.end_ns != call.end_ns:
+            session.set_times(old)
         return verdicts
 
     def _amend(
@@ -793,9 +798,8 @@ class CallJudge:
         if found is not None:
             judgement, place = found
             if token is not None and judgement.part == part:
-                receipt = now if old.evidence is Evidence.DECIDED else None
                 gone = self._gone(session, judgement, place, old, call)
-                verdicts = self._read_anew(session, judgement, place, call, token, now, receipt)
+                verdicts = self._read_anew(session, judgement, place, old, call, token, now)
                 if not gone:
                     return verdicts
                 return [*gone, *self._told_anew(session, judgement, call, verdicts)]
@@ -851,15 +855,17 @@ class CallJudge:
         session: Session,
         judgement: Judgement,
         place: int,
+        old: ToolCall,
         call: ToolCall,
         token: int,
         now: int,
-        receipt: int | None,
     ) -> list[Verdict]:
         late, judge = judgement.late, judgement.judge
-        tool = self._names.number(call.tool, call.session.namespace)
+        tool, at = self._tool(judge, call, token), self.at(judge, call, now)
+        if _is_worded_alike(old, call) and judgement.ends_doubt(place, call, tool, token, at):
+            return []
+        receipt = now if old.evidence is Evidence.DECIDED else None
         self._accounting.alarms.amended(session, judgement, place, token)
-        at = self.at(judge, call, now)
         changes = judgement.amend(place, call, tool, token, at, receipt)
         self._keep(judgement, call)
         if judge.plain_of(token) == judge.mismatch:
@@ -980,6 +986,15 @@ class CallJudge:
                     self._observe(session, now)
         target.bound_as = agent
         return verdicts
+
+
+def _is_worded_alike(old: ToolCall, call: ToolCall) -> bool:
+    """True if two readings of a call, neither of them a mere decision, have the same texts."""
+    return (
+        old.evidence is call.evidence is not Evidence.DECIDED
+        and old.call_id == call.call_id
+        and old.arguments == call.arguments
+    )
 
 
 def _receipt(session: Session, call: ToolCall) -> int:

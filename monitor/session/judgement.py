@@ -419,8 +419,6 @@ class Judgement:
         `receipt` is that of the step from now on; None: it stays as it was.
         """
         log = self.log
-        if receipt is None and self._ends_doubt(place, call, tool, token, at):
-            return []
         mark = log.mark(place)
         if receipt is None:
             receipt = log.receipt(place)
@@ -433,8 +431,10 @@ class Judgement:
         self.judge.skewed += placed.moved
         return self._replay(min(place, placed.first))
 
-    def _ends_doubt(self, place: int, call: ToolCall, tool: int, token: int, at: int) -> bool:
+    def ends_doubt(self, place: int, call: ToolCall, tool: int, token: int, at: int) -> bool:
         """Ends the doubt of a step, if nothing else of it changes and the plain reading counts anyhow.
+
+        Returns False, and changes nothing, if the step needs `amend`.
 
         The wide reading has at least as many harmful calls as before, and no more than the plain one: so that one
         goes on to count. The wide one is stepped again when it is looked at.

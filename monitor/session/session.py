@@ -307,12 +307,15 @@ class Session:
 
     def see_again(self, old: ToolCall, call: ToolCall) -> None:
         """Takes note of a fuller reading of a call."""
-        self.started_ns = min(self.started_ns, call.start_ns)
-        self.last_ns = max(self.last_ns, call.end_ns)
+        if call.start_ns < self.started_ns:
+            self.started_ns = call.start_ns
+        if call.end_ns > self.last_ns:
+            self.last_ns = call.end_ns
         if call.source != old.source:
             self._count_source(old.source, -1)
             self._count_source(call.source, 1)
-        self.note_source(call.session_from)
+        if call.session_from != self.session_from:
+            self.note_source(call.session_from)
 
     def unsee(self, call: ToolCall) -> None:
         """Forgets a span that turned out not to be a call."""
@@ -586,6 +589,13 @@ class Session:
             return True
         for each in self._others:  # noqa: SIM110 - `any` makes a generator
             if each is attributes:
+                return True
+        return False
+
+    def is_of(self, service: str) -> bool:
+        """True if some of its calls came from a service of this name."""
+        for each in self.attributes:  # noqa: SIM110 - `any` makes a generator
+            if each.get("service.name") == service:
                 return True
         return False
 

@@ -125,4 +125,9 @@ OF_ONE_SESSION: Final = frozenset({Cause.MISTIMED})
 
 def effect_of(doubts: Iterable[Cause]) -> Effect:
     """What the doubts of one call let it be, together: the greatest effect among them."""
-    return max((FACTS[each].effect for each in doubts), default=Effect.NONE)
+    found = Effect.NONE
+    for each in doubts:
+        effect = FACTS[each].effect
+        if effect > found:
+            found = effect
+    return found

@@ -10,7 +10,7 @@ has ended.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from monitor.visibility.cause import Cause
@@ -93,26 +93,24 @@ class Ledger:
         self.version += 1
 
     def reaching(
-        self, namespace: str, services: frozenset[str], agents: frozenset[str], opened_ns: int
+        self, namespace: str, is_of: Callable[[str], bool], agent: str, opened_ns: int
     ) -> list[Gap]:
         """The gaps that reach a session.
 
         Args:
             namespace: its tenant.
-            services: of its senders, as far as they are known.
-            agents: names that its agent has had.
+            is_of: True for the services of its senders, as far as they are known.
+            agent: its agent's name.
             opened_ns: when its first call was received, Unix nanoseconds.
         """
-        if not self._gaps:
-            return []
-        tenant, since_ns = f"{namespace}/", opened_ns - self._linger_ns
+        since_ns = opened_ns - self._linger_ns
         return [
             gap
             for gap in self._gaps
             if gap.until_ns >= since_ns
-            and (gap.namespace is None or tenant.startswith(f"{gap.namespace}/"))
-            and (not gap.service or gap.service in services)
-            and (not gap.agent or gap.agent in agents)
+            and (not gap.agent or gap.agent == agent)
+            and (gap.namespace is None or _is_within(namespace, gap.namespace))
+            and (not gap.service or is_of(gap.service))
         ]
 
     def _merge(self) -> None:
@@ -125,3 +123,7 @@ class Ledger:
         del self._gaps[first], self._gaps[second]
         self._gaps[first.and_(second)] = None
         self.merged += 1
+
+
+def _is_within(namespace: str, outer: str) -> bool:
+    return namespace == outer or namespace.startswith(f"{outer}/")

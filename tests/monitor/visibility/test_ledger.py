@@ -17,7 +17,7 @@ def reaching(
     service: str = "shop",
     agent: str = "a",
 ) -> list[Gap]:
-    return ledger.reaching(namespace, frozenset((service,)), frozenset((agent,)), opened)
+    return ledger.reaching(namespace, service.__eq__, agent, opened)
 
 
 def test_a_gap_reaches_the_sessions_that_agree_with_all_that_it_names() -> None:
