@@ -585,20 +585,18 @@ class Judgement:
         if self.sight is not CLEAR:
             for run, replay in zip(runs, replays, strict=True):
                 replay.trail(run)
-        if len(runs) == 1:
-            self.head, self._rival = runs[0], None
-            if self._swapped:
-                self._swapped = False
-                return changes_of(self.log, self.walk())
-            return changes_of(self.log, news[0])
-        plain, wide = runs
-        swapped = plain.tally.harmful_steps > wide.tally.harmful_steps
-        self.head, self._rival = (wide, plain) if swapped else (plain, wide)
-        if swapped == self._swapped:
-            return changes_of(self.log, news[swapped])
-        # The other reading counts from now on, for all steps of the log.
-        self._swapped = swapped
-        return changes_of(self.log, self.walk())
+        before, self._swapped = self._swapped, False
+        self.head, self._rival = runs[0], None
+        if len(runs) > 1:
+            plain, wide = runs
+            self._swapped = plain.tally.harmful_steps > wide.tally.harmful_steps
+            self.head, self._rival = (wide, plain) if self._swapped else (plain, wide)
+        steps = news[self._swapped]
+        if self._swapped is not before and not (stretches and stretches[0].first == 0):
+            steps = (
+                self.walk()
+            )  # the other reading counts from now on, for all steps of the log
+        return changes_of(self.log, steps)
 
     # --- what is possible ------------------------------------------------------------------------
 
@@ -609,9 +607,11 @@ class Judgement:
         """
         if not self._swapped or not self.sight.told:
             return []
-        harmful = {step.place for step in self.walk() if step.code >= HARMFUL}
+        mark = self.log.mark
         return [
-            step for step in self._plain() if step.code >= HARMFUL and step.place not in harmful
+            step
+            for step in self._plain()
+            if step.code >= HARMFUL and mark(step.place) & CODE < HARMFUL
         ]
 
     def _plain(self) -> list[Step]:
