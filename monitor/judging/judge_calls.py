@@ -216,6 +216,7 @@ class CallJudge:
             )
         except Exception:
             session.binding = before  # the next span of these attributes binds again
+            session.ledger_version = -1
             raise
         return verdicts if session.gaps == gaps else verdicts + self.look_again(session)
 
