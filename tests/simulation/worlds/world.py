@@ -102,7 +102,15 @@ def build(plan: Plan) -> World:
     world.spans = emitter.spans
     _act(world, plan, [each for each in faults if each.stage > Stage.EMISSION])
     world.hides = max((each.hides for each in faults), default=Hides.NOTHING)
+    world.complete = world.complete and _are_named(world)
     return world
+
+
+def _are_named(world: World) -> bool:
+    """Whether each call's trace names its session: else nobody promises that every session is seen whole."""
+    keys = {"gen_ai.conversation.id", *(dialect.id_key for dialect in DIALECTS.values())}
+    named = {s.trace for s in world.spans if any(key in keys for key, _ in s.attributes)}
+    return all(span.trace in named for span in world.tool_spans())
 
 
 def _true_world(random: Random) -> World:
