@@ -719,7 +719,10 @@ class Monitor:
         session = self._table.find(call.session)
         if session is None:
             return []
-        verdicts = self._call_judge.retract(session, call, session.touched_ns)
+        verdicts = []
+        if session.ended is None:  # what the call stood for may be missing from now on
+            verdicts += self._call_judge.follow(session)
+        verdicts += self._call_judge.retract(session, call, session.touched_ns)
         if session.ended is None:
             verdicts += self._call_judge.prove(session, None)
         self._reconsider(session, session.touched_ns)

@@ -622,17 +622,24 @@ class Correlation:
         """A tool span shows that its agent's tools have spans: requests that were judged were doubles."""
         requester = self._ids.requester(context.trace.namespace, new.attributes)
         back = self._requests.executed(
-            requester, context.trace, new.tool, new.source, judged=judged
+            requester,
+            context.trace,
+            new.tool,
+            new.source,
+            judged=judged,
+            call_id=new.call_id,
         )
-        if self._requests.gaps:
+        doubles = [
+            each
+            for each in back
+            if each.call.judged is not None and each.call.judged.evidence is Evidence.REQUESTED
+        ]
+        self._requests.back(doubles, context.now)
+        if self._requests.gaps:  # before the calls go that they stand for
             self.tell_gaps()
-        for other in back:
-            call = other.call
-            known = call.judged
-            if known is not None and known.evidence is Evidence.REQUESTED:
-                self._retract(call)
-                call.withdrawn = True
-                self._requests.back(other, context.now)
+        for each in doubles:
+            self._retract(each.call)
+            each.call.withdrawn = True
 
 
 def _guess(tree: Tree, call: Call) -> None:

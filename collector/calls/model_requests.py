@@ -22,7 +22,7 @@ Beside that, requests without an execution are counted after `OPEN_NS` (`request
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple
 
@@ -32,8 +32,9 @@ from collector.calls.duplicates import DuplicateFilter
 from collector.calls.piece import Piece
 from collector.calls.records import Requester
 from collector.calls.same_call import digest_of
-from collector.calls.span_tree import Alike, Tree
+from collector.calls.span_tree import Alike, Tree, Watched
 from collector.calls.trace import OpenRequest, Trace
+from collector.calls.unseen import Change, Unseen, is_unseen, note_id, watch
 from collector.decode.span import Span
 from collector.dialects.outputs import (
     OVERSIZED,
@@ -169,7 +170,8 @@ class ModelRequests:
         """Requests over a bound that are not counted yet: who counts them sets it to 0."""
         self.is_named: Callable[[str], bool] = _is_any
         """True for a tool that a spec names."""
-        self.gaps: list[tuple[Gap, bool]] = []
+        self._unseen = Unseen()
+        self.gaps: list[Change] = []
         """Gaps that are new, and those that have ended (False); who tells the monitor empties the list."""
         self._bytes = Holdings(AGENTS_MAX)
         """Bytes of what is held, by tenant."""
@@ -213,6 +215,8 @@ class ModelRequests:
         known = self._agent(requester)
         if trace.has_tools:
             known.has_tools = True
+        if trace.tree is not None and span.start_ns > trace.tree.heard_ns:
+            trace.tree.heard_ns = span.start_ns
         if known.has_tools and self.mode != "always":
             # Tool spans tell of the calls: most requests are only noted, to see whether they are executed.
             ready = self._answered(requester, known, span, outputs) if known.held else []
@@ -224,14 +228,19 @@ class ModelRequests:
             held: list[RequestPiece] = []
             for index, request in enumerate(found):
                 silent = some and self._may_be_silent(known, request)
-                if (
-                    self._is_news(requester, trace, span, request, index, now, judged=silent)
-                    and silent
+                if not self._is_news(
+                    requester, trace, span, request, index, now, judged=silent
                 ):
+                    continue
+                if silent:
                     piece = _piece(span, request, index, len(found), agent)
                     held.append(RequestPiece(trace, piece))
+                else:
+                    self._watch(trace, request.call_id, request.tool, span.start_ns)
             if self.by_answer:
                 self._note_answer(trace, span, found)
+            if trace.tree is not None and trace.tree.watched is not None:
+                self._look_for_unseen(requester, trace, trace.tree, span, outputs)
             if held:
                 self._hold(requester, known, held)
             return ready
@@ -286,6 +295,32 @@ class ModelRequests:
             self._weigh(requester, known, sum(map(_size, known.held)))
             self._mind_gaps(requester, known)
         return ready
+
+    def _watch(self, trace: Trace, call_id: str, tool: str, start_ns: int) -> None:
+        """Watches a request for a tool that leaves spans: this call may leave none."""
+        if call_id and trace.tree is not None and self.is_named(tool):
+            watch(trace.tree, Watched(call_id, tool, start_ns))
+
+    def _look_for_unseen(
+        self, requester: Requester, trace: Trace, tree: Tree, span: Span, outputs: Outputs
+    ) -> None:
+        """Calls may be missing whose results a model was given, and of which no span has told."""
+        waiting = [
+            each
+            for each in tree.watched or ()
+            if is_unseen(tree, each, is_open=_open_of(trace, each.tool) is not None)
+        ]
+        tree.watched = waiting or None
+        earlier = [each.call_id for each in waiting if each.start_ns < span.start_ns]
+        if not earlier or not may_answer(span, outputs, earlier):
+            return
+        ids = answered_ids(span, outputs).intersection(earlier)
+        tree.watched = [each for each in waiting if each.call_id not in ids] or None
+        for call_id, tool, start_ns in waiting:
+            if call_id in ids:
+                # Without ids, the span that came may be a later request's, and an earlier one has none.
+                since_ns = min(start_ns, trace.called_ns) if tree.nameless else start_ns
+                self.gaps += self._unseen.miss(requester, trace, tool, since_ns, span.start_ns)
 
     def _mind_gaps(self, requester: Requester, known: _Agent) -> None:
         """While requests for a tool are held beside tools with spans, calls of that tool may be missing."""
@@ -438,12 +473,35 @@ class ModelRequests:
         if known is not None:
             self._one_less(known)
 
-    def back(self, judged: JudgedRequest, now: int) -> None:
-        """Notes that a judged request was retracted: it waits for its execution again."""
-        self._await(judged.trace, judged.call.outer.tool, now)
+    def back(self, judged: Sequence[JudgedRequest], now: int) -> None:
+        """Notes that judged requests are retracted: they wait for their executions again."""
+        for each in judged:
+            self._await(each.trace, each.call.outer.tool, now)
+        for each in judged:
+            self._miss_again(each.trace, each.call.outer)
+
+    def _miss_again(self, trace: Trace, outer: Piece) -> None:
+        """A judged request is retracted, since its tool leaves spans; its own has not come."""
+        requester, tree, tool = trace.requester, trace.tree, outer.tool
+        if requester is None or tree is None or _open_of(trace, tool) is None:
+            return
+        if tool not in self._agent(requester).tools or not self.is_named(tool):
+            return
+        self._watch(trace, outer.call_id, tool, outer.start_ns)
+        if tree.heard_ns > outer.start_ns:  # as a model was asked again, the call was made
+            self.gaps += self._unseen.miss(
+                requester, trace, tool, outer.start_ns, tree.heard_ns
+            )
 
     def executed(
-        self, requester: Requester, trace: Trace, tool: str, source: str, *, judged: bool
+        self,
+        requester: Requester,
+        trace: Trace,
+        tool: str,
+        source: str,
+        *,
+        judged: bool,
+        call_id: str = "",
     ) -> list[JudgedRequest]:
         """Notes a tool's span, of the dialect `source`; `judged` if its request was judged.
 
@@ -456,6 +514,10 @@ class ModelRequests:
                 self._one_less(known)
             elif trace.tree is not None:
                 _note_early(trace.tree, tool)
+        if trace.tree is not None:
+            note_id(trace.tree, call_id, tool)
+        if _open_of(trace, tool) is None:
+            self.gaps += self._unseen.came(trace, tool)
         back = self._is_loud(requester, trace, tool, source)
         other = trace.requester
         if other is None or other is requester or other == requester:
@@ -477,6 +539,9 @@ class ModelRequests:
         first = not known.has_tools and not protocol
         known.has_tools = known.has_tools or first
         kept = [each for each in known.held if each.piece.tool != tool]
+        for trace_, piece in known.held:
+            if piece.tool == tool:
+                self._watch(trace_, piece.call_id, tool, piece.start_ns)
         back: list[JudgedRequest] = []
         if self.mode == "auto":
             back = [each for each in known.judged if self._is_double(known, each, tool, first)]

@@ -18,7 +18,7 @@ Example: span b (parent a) arrives. The tree has b and a; a has not arrived, and
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collector.calls.call import Call
     from collector.dialects.wrappers import Wrapped
 
-__all__ = ["DEPTH_MAX", "FEW", "TREE_MAX", "Alike", "Node", "Parts", "Tree"]
+__all__ = ["DEPTH_MAX", "FEW", "TREE_MAX", "Alike", "Node", "Parts", "Tree", "Watched"]
 
 TREE_MAX: Final = 4_096
 """Spans in one tree. At the bound the older half is forgotten."""
@@ -159,6 +159,15 @@ class Alike:
         self.others = nodes[1:] or None
 
 
+class Watched(NamedTuple):
+    """A model's request for a call of a tool that leaves spans."""
+
+    call_id: str
+    tool: str
+    start_ns: int
+    """Of the model's span."""
+
+
 @mypyc_attr(acyclic=True)
 class Parts:
     """What a tree keeps once its trace is split: two sessions were claimed in it."""
@@ -185,12 +194,15 @@ class Tree:
         "by_id",
         "claim",
         "early",
+        "heard_ns",
         "held",
         "last",
         "latest_ns",
         "lone",
         "looped",
+        "matched",
         "missing",
+        "nameless",
         "nodes",
         "parts",
         "places",
@@ -200,6 +212,7 @@ class Tree:
         "size",
         "taken",
         "unsettled",
+        "watched",
         "wrapped",
     )
 
@@ -226,6 +239,10 @@ class Tree:
         """The answers that ask for calls, where the calls may have no ids of theirs."""
         self.latest_ns = -1
         """The latest start of a call of which no answer is known by its id."""
+        self.heard_ns = -1
+        """The start of the latest request to a model."""
+        self.watched: list[Watched] | None = None
+        """Requests of models that no span may tell of (`unseen`)."""
         self.early: dict[str, int] | None = None
         """Tool -> executions whose request has not arrived."""
         self.plain: dict[bytes, SpanClaim] | None = None
@@ -246,6 +263,10 @@ class Tree:
         """Approximate bytes of its spans and calls, without the arguments."""
         self.shared = False
         """True if its calls are referred to from outside, and may outlive it."""
+        self.matched: set[str] | None = None
+        """Tools whose spans have the ids of the models' requests."""
+        self.nameless = False
+        """True once a call was executed that has no id."""
         self.lone = False
         """True if an unsettled call is the only one."""
 
@@ -356,7 +377,7 @@ class Tree:
 
     def like(self, call_id: str, tool: str) -> Alike:
         """The spans of calls with this call id and tool; an empty set is made if needed."""
-        found = self._known(call_id, tool)
+        found = self.known(call_id, tool)
         if found is None:
             found = self.alike = Alike(call_id, tool, self.alike)
             if self.by_id is not None:
@@ -368,7 +389,7 @@ class Tree:
     def ask(self, call_id: str, tool: str) -> bool | None:
         """Notes that a model asks for a call: False for the first time, None if there is no room to note it."""
         if self.asked >= ASKED_MAX or self.asked >= ASKED_A_SPAN * self.size:
-            known = self._known(call_id, tool)
+            known = self.known(call_id, tool)
             return True if known is not None and known.asked else None
         like = self.like(call_id, tool)
         if like.asked:
@@ -379,13 +400,14 @@ class Tree:
 
     def answer(self, call_id: str, tool: str, span_id: bytes, *, several: bool) -> Alike | None:
         """Notes which model's span asks for a call; None if that is known, or there is no room to note it."""
-        found = self._known(call_id, tool)
+        found = self.known(call_id, tool)
         if found is None or b"" != found.answer <= span_id:
             return None
         found.answer, found.several = span_id, several
         return found
 
-    def _known(self, call_id: str, tool: str) -> Alike | None:
+    def known(self, call_id: str, tool: str) -> Alike | None:
+        """The spans of calls with this call id and tool, if there are any, or a request for one."""
         if self.by_id is not None:
             return self.by_id.get((call_id, tool))
         alike = self.alike

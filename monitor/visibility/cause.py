@@ -63,7 +63,7 @@ class Cause(StrEnum):
     LOST = "lost"
     """We acknowledged spans and lost them."""
     SILENT_TOOL = "silent_tool"
-    """Calls of a tool leave no spans, beside tools that do."""
+    """Calls of a tool leave no spans, beside tools that do; or one call left none, and a model was given its result."""
     UNPLACED = "unplaced"
     """Calls that are orphans: each may belong to any conversation of its service."""
     MISTIMED = "mistimed"

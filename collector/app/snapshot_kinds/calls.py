@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import NoneType
 from typing import Final
 
 from collector.calls.agent_changes import AgentChange, ArgumentsRun
@@ -48,16 +49,18 @@ from collector.calls.session_claim import Claim, SpanClaim
 from collector.calls.session_ids import SessionIds
 from collector.calls.sessions import Sessions
 from collector.calls.settled_trace import Settled
-from collector.calls.span_tree import Alike, Node, Parts, Tree
+from collector.calls.span_tree import Alike, Node, Parts, Tree, Watched
 from collector.calls.trace import Beginning, OpenRequest, Trace
 from collector.calls.trace_store import Traces
 from collector.calls.unplaced import Unplaced, _Place
+from collector.calls.unseen import Unseen
+from collector.calls.unseen import _Key as _UnseenPlace
 from collector.decode.retained import Retained
 from collector.decode.span import Resource
 from collector.dialects.values.arguments import Bare
 from collector.dialects.wrappers import Wrapped
 from collector.telemetry.counters import Histogram, Tally
-from monitor.plain_records.kinds import kept
+from monitor.plain_records.kinds import Change, kept
 
 __all__ = ["CALL_KINDS"]
 
@@ -136,8 +139,18 @@ CALL_KINDS: Final = (
     kept(
         "span tree",
         Tree,
-        "alike answers asked by_id claim early held last latest_ns lone looped missing nodes parts places "
-        "plain released shared size taken unsettled wrapped",
+        "alike answers asked by_id claim early heard_ns held last latest_ns lone looped matched missing "
+        "nameless nodes parts places plain released shared size taken unsettled watched wrapped",
+        changes=(
+            Change(
+                added={
+                    "heard_ns": int,
+                    "matched": NoneType,
+                    "nameless": bool,
+                    "watched": NoneType,
+                }
+            ),
+        ),
     ),
     kept(
         "span",
@@ -193,8 +206,11 @@ CALL_KINDS: Final = (
         ModelRequests,
         "_agents _last _oldest _newest _count _due _lost oversized gaps answered overtaken",
         left="by_answer is_named mode",
-        parts="_asked _bytes",
+        parts="_asked _bytes _unseen",
     ),
+    kept("unseen calls", Unseen, "_gaps"),
+    kept("place of unseen calls", _UnseenPlace, "namespace trace_id tool"),
+    kept("watched request", Watched, "call_id tool start_ns"),
     kept(
         "agent that requests",
         _RequestingAgent,

@@ -10,6 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.calls.records import Requester
+from collector.calls.span_tree import Tree, Watched
+from collector.calls.trace import Trace
+from collector.calls.unseen import GAPS_MAX, WATCHED_MAX, Unseen, watch
 from collector.dialects.outputs import answered_ids, may_answer, outputs_of
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
@@ -233,3 +237,95 @@ def test_what_a_provider_executed_is_told_by_its_answer(wire: Any, bench: Any) -
     )
     assert found.tools() == ["look_up", "check", "pay"]
     assert _gaps(found) == []
+
+
+# --- calls without spans, of tools that leave spans --------------------------------------------------
+
+
+def _seen_elsewhere(wire: Any) -> list[Any]:
+    """Another conversation, in which all tools leave spans."""
+    more = {"trace": "other", "parent": ""}
+    return [
+        wire.tool(
+            tool, id=f"other {tool}", start=0.1 + n / 10, call_id=f"o{n}",
+            attributes={"gen_ai.conversation.id": "other"}, **more,
+        )
+        for n, tool in enumerate(("look_up", "check", "pay"))
+    ]  # fmt: skip
+
+
+def _parallel(wire: Any, *, ids: bool = True) -> list[Any]:
+    """`look_up` and `check` are asked for at once, and `check` leaves no span."""
+    named = [LOOK, CHECK, PAY]
+    return [
+        _model(wire, 1, [LOOK, CHECK]),
+        _tool(wire, "look_up", "c1" if ids else "", 2),
+        _model(wire, 3, [PAY], [LOOK, CHECK], ["c1", "c2"]),
+        _tool(wire, "pay", "c3" if ids else "", 4),
+        _model(wire, 5, [], named, ["c1", "c2", "c3"]),
+    ]
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_a_result_without_a_span_tells_of_a_call_that_is_missing(
+    wire: Any, bench: Any, ids: bool
+) -> None:
+    """Its tool leaves spans, and this call left none: what it would explain is possible harm, until its span comes."""
+    found = bench([_spec()]).send(*_seen_elsewhere(wire), *_parallel(wire, ids=ids), now=10)
+    assert _gaps(found) == [(Cause.SILENT_TOOL, "check")]
+    assert [(step["tool"], bool(step.get("possible"))) for step in _steps(found)] == [
+        ("look_up", False),
+        ("pay", True),
+    ]
+    found.send(_tool(wire, "check", "c2" if ids else "", 2), now=11)
+    assert _gaps(found) == []
+    assert {(step["tool"], step["kind"]) for step in _steps(found)} == {
+        ("look_up", "progress"),
+        ("check", "progress"),
+        ("pay", "progress"),
+    }
+
+
+def _steps(found: Any) -> list[dict[str, Any]]:
+    found.monitor.tick(BASE + 12 * SECOND)
+    return list(found.sessions()["s"])
+
+
+def test_calls_whose_spans_have_come_leave_nothing_missing(wire: Any, bench: Any) -> None:
+    """Also where the spans' ids are others than the models', and where requests arrive before them."""
+    for ids in (("c1", "c2", "c3"), ("", "", ""), ("x1", "x2", "x3")):
+        spans = _parallel(wire)
+        tools = [
+            _tool(wire, tool, call_id, 2 + n)
+            for n, (tool, call_id) in enumerate(
+                zip(("look_up", "check", "pay"), ids, strict=True)
+            )
+        ]
+        usual = [spans[0], tools[0], tools[1], spans[2], tools[2], spans[4]]
+        for order in (usual, [*tools, spans[0], spans[2], spans[4]]):
+            assert _gaps(bench([_spec()]).send(*_seen_elsewhere(wire), *order)) == []
+
+
+def test_a_result_tells_of_a_call_also_if_its_tool_is_seen_first_elsewhere(
+    wire: Any, bench: Any
+) -> None:
+    """While no tool had a span, the request was judged. When one shows that the tool leaves spans, its own may be lost."""
+    run = _parallel(wire)
+    spans = [run[0], run[2], run[3], *_seen_elsewhere(wire)]
+    found = bench([_spec()]).send(*spans, now=10)
+    assert {step["tool"] for step in _steps(found) if step["kind"] == "harmful"} <= {
+        step["tool"] for step in _steps(found) if step.get("possible")
+    }
+    assert (Cause.SILENT_TOOL, "check") in _gaps(found)
+
+
+def test_what_is_watched_is_bounded(wire: Any, bench: Any) -> None:
+    """Requests of one trace, and gaps that can be lifted."""
+    tree, unseen = Tree(), Unseen()
+    for number in range(2 * WATCHED_MAX):
+        watch(tree, Watched(str(number), "pay", number))
+    assert len(tree.watched or ()) == WATCHED_MAX
+    for number in range(2 * GAPS_MAX):
+        trace = Trace("", number.to_bytes(16, "big"))
+        unseen.miss(Requester("", "svc"), trace, "pay", number, number + 1)
+    assert len(unseen._gaps) == GAPS_MAX

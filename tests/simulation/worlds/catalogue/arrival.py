@@ -67,7 +67,7 @@ def lost_without_a_sign(world: World, random: Random) -> None:
             _never_made(world, calls)
 
 
-@fault("B7", Stage.ARRIVAL, Hides.ORDER, models=True, holds=False, shown_by=496_421)
+@fault("B7", Stage.ARRIVAL, Hides.ORDER, models=True, holds=False, shown_by=496_716)
 def lost_and_answered(world: World, random: Random) -> None:
     """A tool's span is lost; the model's next request holds the call's result."""
     world.complete = False

@@ -197,7 +197,7 @@ def calls_within_calls(world: World, random: Random) -> None:
                     world.within[inner.calls[0].number] = outer.calls[0].number
 
 
-@fault("opensre#3939", Stage.SPANS, Hides.ORDER, models=True, holds=False, shown_by=904_671)
+@fault("opensre#3939", Stage.SPANS, Hides.ORDER, models=True, holds=False, shown_by=904_941)
 def parallel_tools_without_spans(world: World, random: Random) -> None:
     """Tools that run in parallel leave no spans, those that run alone do; the model's next request holds all results."""
     gone = {
