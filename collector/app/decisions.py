@@ -31,7 +31,10 @@ SOCKET_MODE: Final = 0o600
 
 def decided_calls(settings: Settings) -> DecidedCalls:
     """The table of decided calls."""
-    return DecidedCalls(int(settings.decide.confirm_seconds * 1e9), new_seed())
+    decide = settings.decide
+    return DecidedCalls(
+        int(decide.confirm_seconds * 1e9), new_seed(), bytes_max=decide.max_call_bytes
+    )
 
 
 def build_decide(

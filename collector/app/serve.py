@@ -87,6 +87,7 @@ async def _serve(fit: Fitted, loaded: Loaded, redaction: Redaction) -> int:
             session_bytes=sessions.max_bytes,
             argument_bytes=sessions.max_argument_bytes,
             span_bytes=sessions.max_span_bytes,
+            decided_bytes=settings.decide.max_call_bytes,
         )
     try:
         app = App(settings, specs, memory=_memory_guard(fit.limit), redaction=redaction)

@@ -308,6 +308,11 @@ class DecidedCalls:
         return self._bytes.total + BEGINNING_BYTES * len(self.beginnings)
 
     @property
+    def bytes_max(self) -> int:
+        """What they take at most, about."""
+        return self._bytes_max
+
+    @property
     def entries_max(self) -> int:
         """Greatest number of them."""
         return self._entries_max

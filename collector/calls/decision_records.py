@@ -21,7 +21,7 @@ CALLS_MAX: Final = 32
 """Denied calls of one session that are remembered: the latest."""
 
 BYTES_MAX: Final = 16 << 20
-"""What they take in all, about."""
+"""What they take in all, about; of a service a quarter of what decided calls may take."""
 
 HIDDEN_MAX: Final = 8
 """Spans of one call that are remembered as hidden."""

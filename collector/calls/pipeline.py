@@ -135,7 +135,7 @@ class Pipeline:
         self.decided = DecidedCalls() if decided is None else decided
         self._resource_keys: tuple[SpecBinder, frozenset[str]] | None = None
         """The binder that they were found for, and the keys."""
-        self.decision_records = DecisionRecords()
+        self.decision_records = DecisionRecords(self.decided.bytes_max // 4)
         self._denied = denied
         self._confirmation = Confirmation(
             self.decided, self.decision_records, self._batch, stats

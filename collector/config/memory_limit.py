@@ -26,6 +26,7 @@ SHARES: Final = {
     ("sessions", "max_bytes"): 1 / 3,
     ("sessions", "max_argument_bytes"): 1 / 8,
     ("sessions", "max_span_bytes"): 1 / 5,
+    ("decide", "max_call_bytes"): 1 / 16,
 }
 """Setting -> its share of what the idle process leaves."""
 

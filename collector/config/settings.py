@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, SecretStr, model_validator
 
+from collector.calls.decided import BYTES_MAX as DECIDED_BYTES_MAX
 from collector.calls.session_ids import NAMESPACE_KEYS
 from collector.calls.trace_store import ARGUMENTS_BYTES_MAX, SPANS_BYTES_MAX
 from collector.config.field_types import (
@@ -372,6 +373,13 @@ class Decide(_Section):
             description="Largest question in bytes. A larger one is refused (413). Reading one of 256 KiB with many small values takes tens of milliseconds, in which nobody else is answered.",
         ),
     ] = 256 * 1024
+    max_call_bytes: Annotated[
+        Whole,
+        Field(
+            ge=1 << 20,
+            description="Approximate bytes of decided calls, which are remembered for 11 minutes. Beyond it, the tenant that holds most loses its oldest; a quarter more is for denied calls that are shown.",
+        ),
+    ] = DECIDED_BYTES_MAX
     tls: Annotated[Tls, Field(description="Certificates.")] = Tls()
     auth: Annotated[
         Auth,

@@ -20,6 +20,7 @@ import pytest
 
 from tests.conformance.target import JSON, Target
 from tests.end_to_end.certificates import authority, have_openssl, issue
+from tests.end_to_end.decide_floods import BAD, FLOODS, GOOD, SPECS, head
 from tests.end_to_end.service import eventually
 from tests.end_to_end.test_connection_floods import beside, connect, sending
 from tests.end_to_end.traffic import Sent, as_json
@@ -36,30 +37,18 @@ HOSTILE: Final = 4
 """Clients at a time."""
 SLOW: Final = 60
 """Connections whose bodies do not come, or come slowly."""
-GOOD, BAD, WRONG = "good-4f9c", "bad-77aa", "nobodys"
-
-SPEC: Final = """
-id: shop
-version: "1"
-enforce: block
-match: {service.name: shop}
-alphabet: {look: {tool: look}, pay: {tool: pay}, approve: {tool: approve}}
-reads: [look]
-initial: start
-accepting: [paid]
-transitions: {start: {approve: approved}, approved: {pay: paid}}
-"""
 
 
 @pytest.fixture
 def service(serve: Serve, tmp_path: Path) -> Service:
     """A service with two tenants, `good` and `bad`."""
-    spec, tokens = tmp_path / "shop.yaml", tmp_path / "tokens"
-    spec.write_text(SPEC)
+    for name, text in SPECS.items():
+        (tmp_path / name).write_text(text)
+    tokens = tmp_path / "tokens"
     tokens.write_text(f"good: {GOOD}\nbad: {BAD}\n")
     return serve(
         "--specs",
-        str(spec),
+        str(tmp_path),
         OFFRAILS_HISTORY="complete",
         OFFRAILS_RECEIVER_AUTH_BEARER_TOKENS_FILE=str(tokens),
     )
@@ -145,45 +134,6 @@ def check(service: Service, agent: Agent) -> None:
 # --- hostile clients ------------------------------------------------------------------------------
 
 
-def question(arguments: bytes, token: str = BAD) -> bytes:
-    """A whole request."""
-    body = b'{"session":"x","service":"shop","tool":"look","arguments":%b}' % arguments
-    return head(len(body), token) + body
-
-
-def parallel(*tools: str, commit: bool) -> bytes:
-    """A whole request that asks about 64 parallel calls of some tools."""
-    calls = [
-        {"tool": tools[place % len(tools)], "arguments": {"n": place}} for place in range(64)
-    ]
-    body = {"session": "x", "service": "shop", "calls": calls, "commit": commit}
-    text = json.dumps(body).encode()
-    return head(len(text), BAD) + text
-
-
-def head(length: int, token: str = BAD) -> bytes:
-    return (
-        b"POST /api/v1/decide HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        b"Authorization: Bearer %b\r\nContent-Length: %d\r\n\r\n" % (token.encode(), length)
-    )
-
-
-MANY: Final = json.dumps({f"name-{number}": [number] for number in range(10_000)}).encode()
-
-FLOODS: Final = {
-    "wrong tokens": (question(b"{}", WRONG), "401"),
-    "empty arguments": (question(b"{}"), "200"),
-    "a giant argument": (question(b'{"text":"%b"}' % (b"x" * 250_000)), "200"),
-    "many arguments": (question(MANY), "400"),
-    "many values": (question(b'{"a":%b}' % json.dumps([[0]] * 40_000).encode()), "200"),
-    "bodies over the limit": (question(b'{"text":"%b"}' % (b"x" * 2_000_000)), "413"),
-    "deep JSON": (question(b"[" * 200_000), "400"),
-    "deep arguments": (question(b'{"a":' * 40_000 + b"1" + b"}" * 40_000), "400"),
-    "parallel calls": (parallel("look", "pay", "approve", commit=False), "200"),
-    "parallel calls that go ahead": (parallel("look", "pay", "approve", commit=True), "200"),
-}
-
-
 @pytest.mark.alone
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", FLOODS)
@@ -263,7 +213,7 @@ def test_only_clients_with_a_certificate_decide(serve: Serve, tmp_path: Path) ->
     server, client = issue(signer, tmp_path, "server"), issue(signer, tmp_path, "client")
     stranger = issue(authority(tmp_path, "other"), tmp_path, "stranger")
     spec = tmp_path / "shop.yaml"
-    spec.write_text(SPEC)
+    spec.write_text(SPECS["shop.yaml"])
     service = serve(
         "--specs",
         str(spec),

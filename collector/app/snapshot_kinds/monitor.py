@@ -171,5 +171,5 @@ MONITOR_KINDS: Final = (
     kept("holdings of tenants", Holdings, "_shares _tenants_max total"),
     kept("share of a tenant", _Share, "amount"),
     kept("shared values", Shared, "_by_tenant _most _values", parts="_counts"),
-    kept("shared bytes", SharedBytes, "_by_tenant _most _values", parts="_held"),
+    kept("shared bytes", SharedBytes, "_by_tenant _values", left="_most", parts="_held"),
 )

@@ -43,7 +43,7 @@ CHANGED: dict[str, dict[str, Any]] = {
     },
     "pairs": {"metrics_pairs_max": 77, "metrics_agents_max": 7},
     "answers": {"sessions": Sessions(group_by_answer=False)},
-    "decide": {"decide": Decide(confirm_seconds=7.0)},
+    "decide": {"decide": Decide(confirm_seconds=7.0, max_call_bytes=7_777_777)},
     "log": {"log_level": "debug"},
     "stop": {"drain_seconds": 1.0, "last_scrape_seconds": 20.0},
     "state": {"state": State(dir=Path("elsewhere"), snapshot_seconds=5.0)},

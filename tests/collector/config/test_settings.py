@@ -183,6 +183,7 @@ def test_every_setting_has_a_variable() -> None:
         "OFFRAILS_DECIDE_LISTEN": "off",
         "OFFRAILS_DECIDE_CONFIRM_SECONDS": "7",
         "OFFRAILS_DECIDE_MAX_REQUEST_BYTES": "2000",
+        "OFFRAILS_DECIDE_MAX_CALL_BYTES": "2000000",
         "OFFRAILS_DECIDE_NAMES": "ours.example",
         "OFFRAILS_DECIDE_TLS_CERT": "cert",
         "OFFRAILS_DECIDE_TLS_KEY": "key",
