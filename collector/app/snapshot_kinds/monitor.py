@@ -18,7 +18,7 @@ from monitor.judging.due_queue import DueQueue
 from monitor.judging.judge_calls import CallJudge
 from monitor.judging.reference_alarms import Alarms, _Call
 from monitor.judging.sender_clocks import SenderClocks
-from monitor.plain_records.kinds import kept
+from monitor.plain_records.kinds import Change, kept
 from monitor.records import Raised
 from monitor.scores.consistency import Call, Consistency, Rolling, _Pair
 from monitor.session.dropped_sessions import Forgotten
@@ -171,5 +171,12 @@ MONITOR_KINDS: Final = (
     kept("holdings of tenants", Holdings, "_shares _tenants_max total"),
     kept("share of a tenant", _Share, "amount"),
     kept("shared values", Shared, "_by_tenant _most _values", parts="_counts"),
-    kept("shared bytes", SharedBytes, "_by_tenant _values", left="_most", parts="_held"),
+    kept(
+        "shared bytes",
+        SharedBytes,
+        "_by_tenant _values",
+        left="_most",
+        parts="_held",
+        changes=(Change(dropped=("_most",)),),
+    ),
 )
