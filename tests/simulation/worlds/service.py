@@ -72,16 +72,16 @@ class _Process:
         self._export.ingest_now("traces", body(request.spans), "json", "http_json")
 
     def tick(self, at: float) -> None:
-        """Time passes, at most a second at once."""
+        """Time passes, at most a second at once; in the order of the service's own ticks."""
         until = max(self._now, unix_ns(at))
         while self._now < until:
             self._now = min(self._now + 1_000_000_000, until)
             if until - self._now > 60_000_000_000:
                 self._now = until - 60_000_000_000
-            self._pager.tick(self._now)
             self._pipeline.tick(self._now)
             self._monitor.tick(self._now)
             self._deliver(self._monitor.news())
+            self._pager.tick(self._now)
 
     def was_down(self, since: float, until: float) -> None:
         """A process with a journal goes on where its predecessor was, and knows when nobody received."""
