@@ -239,8 +239,11 @@ def _open_inference_model(messages: Sequence[Message], reply: Reply) -> tuple[st
         for place, message in enumerate(messages)
         for pair in _flat(f"llm.input_messages.{place}", message)
     ]
+    # What is continued at the model's server would be named among the parameters of the request.
+    parameters = {"model": "mock-1", "temperature": 1.0}
     return "response", [
         ("openinference.span.kind", "LLM"),
+        ("llm.invocation_parameters", json.dumps(parameters)),
         *given,
         *_flat("llm.output_messages.0", said),
     ]

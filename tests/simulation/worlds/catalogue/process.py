@@ -35,8 +35,6 @@ def started_just_before(world: World, random: Random) -> None:
     Stage.PROCESS,
     Hides.NOTHING,
     models=True,
-    holds=False,
-    shown_by=795_345,
 )
 def started_just_before_first_requests(world: World, random: Random) -> None:
     """The same, and all messages of models are on the wire: their first requests prove that sessions are new."""
