@@ -41,6 +41,7 @@ from monitor.engine import Monitor
 from monitor.partial import Partial
 from monitor.records import FROM_TRACE, Evidence, SessionKey, ToolCall
 from monitor.visibility.cause import Cause
+from monitor.visibility.gap import Gap
 
 __all__ = ["Correlation"]
 
@@ -146,7 +147,7 @@ class Correlation:
         tree, node = context.tree, context.node
         self._call_merge.rise(tree, node)
         if self._call_merge.again:
-            self._count_again()
+            self._count_again(context.trace)
         if tree.plain is not None:
             self._believe(context, node)
         call = node.call
@@ -166,7 +167,7 @@ class Correlation:
             if tree.plain is not None:
                 self._believe(context, node)
         if self._call_merge.again:
-            self._count_again()
+            self._count_again(context.trace)
         updated: list[Call] | None = None
         for node in nodes:
             call = node.call
@@ -556,11 +557,24 @@ class Correlation:
         for cause in new.doubts:
             self._coverage.count(cause, -1)
 
-    def _count_again(self) -> None:
-        """Counts executions within a call that are judged as parts of it."""
+    def _count_again(self, trace: Trace) -> None:
+        """Counts executions within a call that are judged as parts of it: they may be calls, which are missing then."""
         again, self._call_merge.again = self._call_merge.again, []
         for call in again:
             self._coverage.count_call("repeated_within", call)
+        for call in dict.fromkeys(again):
+            outer = call.outer
+            namespace, service = self._requester(trace, call)
+            self._batch.note_gap(
+                Gap(
+                    Cause.REPEATED_WITHIN,
+                    outer.start_ns,
+                    outer.end_ns,
+                    outer.tool,
+                    namespace,
+                    service,
+                )
+            )
 
     def _count(self, call: Call, new: ToolCall, sampled: bool, by: int) -> None:
         if new.evidence is Evidence.EXECUTED:

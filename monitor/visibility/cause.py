@@ -64,6 +64,8 @@ class Cause(StrEnum):
     """We acknowledged spans and lost them."""
     SILENT_TOOL = "silent_tool"
     """Calls of a tool leave no spans, beside tools that do; or one call left none, and a model was given its result."""
+    REPEATED_WITHIN = "repeated_within"
+    """Executions of a tool were told within one call of it: parts of the call, or calls."""
     UNPLACED = "unplaced"
     """Calls that are orphans: each may belong to any conversation of its service."""
     MISTIMED = "mistimed"
@@ -108,6 +110,7 @@ FACTS: Final[Mapping[Cause, Fact]] = {
     Cause.REFUSED: Fact(Effect.MISSING, False, True, False, "the same request, sent again"),
     Cause.LOST: Fact(Effect.MISSING, False, True, False, ""),
     Cause.SILENT_TOOL: Fact(Effect.MISSING, False, True, False, "a span of the tool"),
+    Cause.REPEATED_WITHIN: Fact(Effect.MISSING, False, True, False, ""),
     Cause.UNPLACED: Fact(Effect.MISSING, False, True, False, "the spans above those calls"),
     Cause.MISTIMED: Fact(Effect.SCATTERED, False, True, False, ""),
     Cause.ORPHAN: Fact(Effect.ELSEWHERE, False, True, False, "the spans above the call"),

@@ -14,7 +14,9 @@ import pytest
 from collector.calls.repeats import CALLS_MAX, LIKE_MAX, PERIOD_NS, Repeats
 from collector.calls.same_call import digest_of
 from collector.calls.trace_store import Traces
+from monitor.spec.compiler.compile import compile_text
 from monitor.visibility.cause import Cause
+from tests.collector.conftest import BASE, SECOND
 
 PAY = {"amount": 5}
 SURE: tuple[Cause, ...] = ()
@@ -252,6 +254,31 @@ def test_executions_within_a_call_are_counted(wire: Any, bench: Any, inner: str)
         found = bench().send(*order)
         assert found.tools() == ["pay"]
         assert found.covered("repeated_within") == 2
+
+
+def test_executions_within_a_call_may_be_calls(wire: Any, bench: Any) -> None:
+    """What more of them would explain is possible harm, in any order of arrival; what they would not is certain."""
+    spec, findings = compile_text(
+        "id: shop\nmatch: {service.name: svc}\nalphabet: {pay: {tool: pay}, send: {tool: send}, wipe: {tool: wipe}}\n"
+        "golden: [[pay, pay, send, wipe]]",
+        "spec.yaml",
+    )
+    assert spec is not None, findings
+    spans = [
+        wire.tool("pay", id="o", parent="run", start=0, end=4, attributes=IN),
+        wire.tool("pay", id="i1", parent="o", start=1, end=2, attributes=IN),
+        wire.tool("pay", id="i2", parent="o", start=2.5, end=3, attributes=IN),
+        wire.tool("send", id="s", parent="run", start=5, end=6, attributes=IN),
+    ]
+    for order in permutations(spans):
+        found = bench([spec]).send(*order, now=10)
+        found.monitor.tick(BASE + 12 * SECOND)
+        (judged,) = found.monitor.judgements()
+        assert judged["harmful"] == 0
+        assert [step["tool"] for step in judged["steps"] if step.get("possible")] == ["send"]
+        found.send(wire.tool("guess", start=7, parent="run", attributes=IN), now=13)
+        (judged,) = found.monitor.judgements()
+        assert judged["harmful"] == 1
 
 
 def test_attempts_that_failed_are_not_counted(wire: Any, bench: Any) -> None:

@@ -68,7 +68,9 @@ def made_again(world: World, random: Random) -> None:
 
 
 def _may_be_told_again(world: World, again: Span) -> None:
-    """With one call id, nothing on the wire tells a second execution from one that is told twice: neither is certain."""
+    """With one call id, or within an equal call, nothing on the wire tells a second execution from one that is told twice:
+    neither is certain.
+    """
     world.vague |= {call.number for call in again.calls}
 
 
@@ -77,9 +79,12 @@ def _executed_after(world: World, answer: Answer, again: Span) -> None:
     turn.answers.insert(turn.answers.index(answer) + 1, Answer(again.calls))
 
 
-@fault("B13d", Stage.SPANS, Hides.ORDER, holds=False, shown_by=787_416)
+@fault("B13d", Stage.SPANS, Hides.ORDER)
 def repeats_below_one_call(world: World, random: Random) -> None:
-    """A call encloses two to five equal calls, one after the other: all of them are made."""
+    """A call encloses two to five equal calls, one after the other: all of them are made.
+
+    The spans of one call that is tried again are the same: none of those within it is certain by itself.
+    """
     for outer in world.some_tool_spans(random, 1):
         answer = _answer_of(world, outer.calls[0])
         count = random.choice([2, 3, 5])
@@ -89,6 +94,7 @@ def repeats_below_one_call(world: World, random: Random) -> None:
             again = _execution(world, outer, random, start, start + 0.8 * long)
             again.parent, again.sent = outer.id, outer.sent - outer.end + again.end
             _name(again, f"call_{random.getrandbits(32)}")
+            _may_be_told_again(world, again)
             _executed_after(world, answer, again)
 
 
