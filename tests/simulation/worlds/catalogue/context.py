@@ -81,16 +81,17 @@ def id_on_parents_soon(world: World, random: Random) -> None:
             span.end, span.sent = span.end + later, span.sent + later
 
 
-@fault("B2", Stage.ARRIVAL, Hides.ORDER)
+# One of 120 worlds: a later call makes one harm certain, and it is told of an earlier call instead of "this or an earlier one".
+@fault("B2", Stage.ARRIVAL, Hides.ORDER, holds=False, shown_by=184_722)
 def id_never(world: World, random: Random) -> None:
-    """The agent is killed in some turns: the span with the conversation's id is never exported."""
+    """The agent is killed in some turns, not in all: the span with the conversation's id is never exported."""
     world.complete = False
-    ended = {
-        span.trace for span in world.spans if span.role == "root" and random.random() < 0.5
-    }
+    roots = [span.trace for span in world.spans if span.role == "root"]
+    ended = {trace for trace in roots if random.random() < 0.5} or set(roots[:1])
     for span in world.spans:
         if span.role != "root":
             without_id(span)
+    # Where no span at all names a conversation, a trace is one: so the first turn's does.
     world.spans = [span for span in world.spans if span.role != "root" or span.trace in ended]
 
 
