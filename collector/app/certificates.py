@@ -49,7 +49,7 @@ class CertificateWatch:
                 yield name, str(certificates.cert), validity
 
     def tick(self, now: int) -> None:
-        """Logs, once for each listener, that its certificate ends soon, and that it has ended."""
+        """Logs, once for each listener, that its certificate ends soon, that it has ended, and that it is not valid yet."""
         if 0 <= self._next_ns - now <= LOOK_NS:
             return
         self._next_ns = now + LOOK_NS
@@ -57,8 +57,13 @@ class CertificateWatch:
             event = _event(validity, now // SECOND)
             if event and self._logged.get(listener) != (event, validity.ends):
                 self._logged[listener] = event, validity.ends
-                ends = stamp(validity.ends * SECOND)
-                self._log.warning(event, listener=listener, cert=cert, not_after=ends)
+                self._log.warning(
+                    event,
+                    listener=listener,
+                    cert=cert,
+                    not_before=stamp(validity.begins * SECOND),
+                    not_after=stamp(validity.ends * SECOND),
+                )
 
     def readings(self) -> Iterator[Reading]:
         """From when and until when each listener's certificate is valid."""
@@ -71,6 +76,8 @@ class CertificateWatch:
 
 def _event(validity: Validity, now: int) -> str:
     """What the log says of a certificate at a moment, in Unix seconds; "" for nothing."""
+    if now < validity.begins:
+        return "certificate_not_valid_yet"
     left = validity.ends - now
     if left <= 0:
         return "certificate_expired"

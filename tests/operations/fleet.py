@@ -180,6 +180,10 @@ class Agent:
         """
         made = Rover("", next(_numbers), "root", start_ns=now_ns() - 100_000_000)
         named: dict[str, Any] = {"gen_ai.agent.name": self.name}
+        if (
+            len(tools) == 1
+        ):  # a call alone in its trace would be a tool that lost its context: nobody knows its conversation
+            made.span("invoke_agent", {"gen_ai.operation.name": "invoke_agent", **named})
         for tool in tools:
             made.call(tool, arguments, **named)
         return self.send(as_json(made.spans))

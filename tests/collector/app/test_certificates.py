@@ -89,6 +89,16 @@ def test_one_that_has_ended_before_the_start_is_logged_at_once() -> None:
     assert lines.taken[2:] == [("certificate_expired", "grpc")]
 
 
+def test_one_that_is_not_valid_yet_is_logged_once() -> None:
+    """Senders are refused before its time as they are after: one that was put in place too early has a line."""
+    found, lines, _ = watch(grpc=DAY)
+    for minute in range(0, HOUR, 600):
+        found.tick((BEGINS - HOUR + minute) * SECOND)
+    assert lines.taken == [("certificate_not_valid_yet", "grpc")]
+    found.tick((BEGINS + HOUR) * SECOND)
+    assert len(lines.taken) == 1
+
+
 def test_times_are_metrics_of_each_listener() -> None:
     """A sample for each listener with TLS, and none where the times cannot be read."""
     found, _, servers = watch(grpc=DAY, http=2 * DAY, metrics=None)
