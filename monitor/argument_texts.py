@@ -4,8 +4,8 @@ Idea: an evaluation has many thousand calls, and a few have odd texts. What a te
 that may have been others are unknown, with the reason, and no text is an error: the call is then harmful only if it is
 for all arguments.
 
-Read: an object; one that was encoded twice; one inside a Markdown fence. Of an object that has a name twice, this name
-is unread and the others are known. Unknown: an empty text (also as frameworks write what they have not recorded), a text
+Read: an object; one that was encoded twice; one inside a Markdown fence. Of an object that has a name twice, with
+other values, this name is unread and the others are known. Unknown: an empty text (also as frameworks write what they have not recorded), a text
 that was cut, text behind the object, and what is no object.
 
 Example: a text `{"q": 1}` in a fence has the arguments {"q": 1}; `{"q": 1}<|im_end|>` has None, and why.
@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from monitor.partial import all_but
+from monitor.partial import Partial, all_but, told_once
 
 __all__ = ["ReadArguments", "read"]
 
@@ -74,41 +73,26 @@ def _of_text(text: str, encoded_max: int) -> ReadArguments:
     return _known(found)
 
 
-class _Twice(dict[str, Any]):
-    """An object in which names come more than once: readers differ in which one they take."""
-
-    __slots__ = ("names",)
-
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__(pairs)
-        counts = Counter(name for name, _ in pairs)
-        self.names = {name for name, count in counts.items() if count > 1}
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    return found if len(found) == len(pairs) else _Twice(pairs)
-
-
-_decoder: Final = json.JSONDecoder(object_pairs_hook=_object)
+_decoder: Final = json.JSONDecoder(object_pairs_hook=told_once)
 
 
 def _known(found: dict[str, Any]) -> ReadArguments:
-    """The arguments without those that have a name twice, at any depth."""
-    unread = {name for name, value in found.items() if _has_twice(value)}
-    if isinstance(found, _Twice):
-        unread |= found.names
+    """The arguments without those that have a name with several values, at any depth."""
+    unread = {name for name, value in found.items() if _is_partial(value)}
+    if isinstance(found, Partial):
+        unread |= found.unread
     if not unread:
         return ReadArguments(found)
     listed = ", ".join(f"`{name[:_WHY_MAX]}`" for name in sorted(unread)[:_NAMES_MAX])
     return ReadArguments(all_but(found, unread), f"a name comes twice: {listed}")
 
 
-def _has_twice(value: Any) -> bool:
+def _is_partial(value: Any) -> bool:
+    """True if an object in it, at any depth, has a name with several values."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
-        if isinstance(each, _Twice):
+        if isinstance(each, Partial):
             return True
         if isinstance(each, dict):
             waiting.extend(each.values())

@@ -80,7 +80,7 @@ def test_values_that_are_no_arguments_are_unknown(value: Any) -> None:
     [
         '{"a": 1, "q": 0, "q": 2}',
         '{"a": 1, "q": [{"x": 0, "x": 1}]}',
-        '{"q": {"x": 1, "x": 1}, "a": 1}',
+        '{"q": {"x": 1, "x": 2}, "a": 1}',
     ],
 )
 def test_a_name_that_comes_twice_is_unread(text: str) -> None:
@@ -90,6 +90,14 @@ def test_a_name_that_comes_twice_is_unread(text: str) -> None:
     assert dict(arguments) == {"a": 1, "q": UNREAD}
     assert arguments.unread == {"q"}
     assert why == "a name comes twice: `q`"
+
+
+@pytest.mark.parametrize("text", ['{"q": 1, "q": 1}', '{"q": {"x": [1]}, "q": {"x": [1]}}'])
+def test_a_name_that_comes_twice_with_one_value_is_known(text: str) -> None:
+    """Whichever one a reader takes, it is the same; spans are read so, too."""
+    arguments, why = read(text)
+    assert not isinstance(arguments, Partial)
+    assert (arguments, why) == (json.loads(text), "")
 
 
 @given(OBJECTS, st.integers(0, 2), st.booleans())
