@@ -360,7 +360,7 @@ class Monitor:
             self._accounting.relabel(session)
 
     def _join(self, session: Session, call: ToolCall, known: tuple[Cause, ...] = ()) -> None:
-        """The session was joined in the middle, where a call shows it."""
+        """The session was joined in the middle, where a call shows it; the call's own doubts are counted."""
         if call.gaps:
             self._news += self._call_judge.doubt(session, Cause.SAMPLED)
         if call.start_ns < self.started_ns:
@@ -759,7 +759,7 @@ class Monitor:
         return verdicts
 
     def is_young(self, now: int) -> bool:
-        """True while a session that is seen for the first time may have begun before us."""
+        """True while calls of a session that is seen for the first time may be missing: it may have begun in a gap."""
         return self._call_judge.ledger.covers(now)
 
     def beginning(self, key: SessionKey, now: int) -> Proof | None:
@@ -972,14 +972,18 @@ class Monitor:
         numbers: dict[str, int] = {**self.counters()["numbers"], **found.get("numbers", {})}
         for cause, count in found.get("ended", {}).items():
             self.ended[cause] = count
+        known = frozenset(Cause)
         for cause, *fields in found.get("gaps", ()):
+            if cause not in known:
+                continue
             gap = Gap(Cause(cause), *fields)
             if gap.cause not in _LIFTED:
                 self.note_gap(gap)
             elif forgot_ns is not None:
                 self.note_gap(gap._replace(until_ns=min(gap.until_ns, forgot_ns)))
         for cause, count in found.get("doubts", {}).items():
-            self._call_judge.ledger.counts[Cause(cause)] = count
+            if cause in known:
+                self._call_judge.ledger.counts[Cause(cause)] = count
         self.without_spec = numbers["without_spec"]
         self.without_calls = numbers["without_calls"]
         self.timed_verdicts = numbers["timed_verdicts"]

@@ -42,7 +42,7 @@ class Mark(NamedTuple):
     harm_rate: float | None
     """Of the session under the spec, once the request was judged; None where it is not scored."""
     possible: bool
-    """True where the call is harmful unless its session began before the service."""
+    """True where the call is harmful unless something was missed or is in doubt."""
 
     def attributes(self) -> list[tuple[str, str | float | bool]]:
         """Key and value of each attribute."""

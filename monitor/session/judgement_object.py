@@ -163,8 +163,8 @@ def judgement_object(
         judgement: the judgement to show.
         names: of tools.
         arguments: False leaves the arguments of calls out.
-        started_ns: start of the monitor, Unix nanoseconds. In a session that began before, possible
-            harms are no harms.
+        started_ns: start of the monitor, Unix nanoseconds. Where the session may have begun before, possible
+            harms say so.
     """
     judge, run = judgement.judge, judgement.head
     spec, tally = judge.spec, run.tally

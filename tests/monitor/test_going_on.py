@@ -6,6 +6,7 @@ from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.limits import SECOND
 from monitor.records import Kind
 from monitor.tenants import TENANTS_MAX
+from monitor.visibility.cause import Cause
 from monitor.weights import call_bytes
 from tests.monitor.test_engine import NOW, POLICY, ROVER, START, call, monitor, specs
 
@@ -176,3 +177,15 @@ def test_nothing_is_held_when_all_of_many_tenants_have_ended() -> None:
 
     assert judge._call_judge._held_bytes.total == 0
     assert not judge._call_judge._holders
+
+
+def test_causes_of_a_later_version_are_passed_over() -> None:
+    """Its counters are taken as far as they are known here."""
+    judge = monitor(ROVER)
+    counters = judge.counters()
+    counters["doubts"] |= {"outage": 3, "of_tomorrow": 2}
+    counters["gaps"] += [["of_tomorrow", 0, NOW], ["outage", NOW - SECOND, NOW]]
+    judge.set_counters(counters)
+
+    assert judge.doubts[Cause.OUTAGE] == 3
+    assert [gap[0] for gap in judge.counters()["gaps"]] == ["outage"]
