@@ -357,18 +357,13 @@ class Accounting:
         change = Change(place, None, step.code, False, final, step.before, step.after)
         return self.verdict(session, judgement, change)
 
-    def taken_back(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
-        """`withdrawn` of a call that goes on under another id: it counts as no revision."""
-        pair, judgement.pair = judgement.pair, None
-        try:
-            return self.withdrawn(session, judgement, place)
-        finally:
-            judgement.pair = pair
-
-    def withdrawn(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
+    def withdrawn(
+        self, session: Session, judgement: Judgement, place: int, *, counts: bool = True
+    ) -> list[Verdict]:
         """The verdict that withdraws a harmful or possibly harmful step before it is removed.
 
-        It reports the step as a self-loop without effect.
+        It reports the step as a self-loop without effect. With `counts`, it counts as a revision; that of a call which
+        goes on under another id does not.
         """
         for step in judgement.walk():
             if step.place == place and judgement.is_possible(place):
@@ -379,7 +374,7 @@ class Accounting:
                 change = Change(
                     place, step.code, SELF_LOOP, False, final, step.before, step.before
                 )
-                if judgement.pair is not None:
+                if counts and judgement.pair is not None:
                     judgement.pair.revisions[Kind.HARMFUL, Kind.SELF_LOOP] += 1
                 return [self.verdict(session, judgement, change)]
         return []

@@ -242,13 +242,16 @@ class CallJudge:
         verdicts: list[Verdict] = []
         if renamed and session.judges:
             verdicts = self._unbind(session, set(found))
-        verdicts += self._bind_new(session, found, now)
+        verdicts += self.bind_more(session, found, now)
         if not session.judges and session.seen and not session.judgements:
             self._observe(session, now)
         return verdicts
 
-    def _bind_new(self, session: Session, found: tuple[Judge, ...], now: int) -> list[Verdict]:
-        """Binds the specs that the session does not have yet, and judges its calls so far under them."""
+    def bind_more(self, session: Session, found: tuple[Judge, ...], now: int) -> list[Verdict]:
+        """Binds the specs that the session does not have yet, and judges its calls so far under them.
+
+        Calls that are not held are missing for them.
+        """
         new = tuple(judge for judge in found if judge not in session.judges)
         if not new:
             return []
@@ -259,20 +262,6 @@ class CallJudge:
         except Exception:
             session.judges = before  # no held call is judged under the new specs yet
             raise
-
-    def bind_more(self, session: Session, found: tuple[Judge, ...], now: int) -> list[Verdict]:
-        """Binds specs that the session did not have under the specs before; calls that are not held are missing for them."""
-        return self._bind_new(session, found, now)
-
-    def sight(self, session: Session, judge: Judge) -> Sight:
-        """What a judgement of the session is to allow for."""
-        return self._sight(session, judge)
-
-    def report(
-        self, session: Session, judgement: Judgement, changes: Sequence[Change]
-    ) -> list[Verdict]:
-        """Counts changes of a judgement, and words them."""
-        return self._report(session, judgement, changes)
 
     def _observe(self, session: Session, now: int) -> None:
         """Logs the calls of a session without specs under the observer, which judges nothing."""
@@ -464,7 +453,7 @@ class CallJudge:
         if lead is None or not session.judgements:
             return verdicts
         for judgement in session.judgements:
-            verdicts += self._report(session, judgement, judgement.move_back(lead))
+            verdicts += self.report(session, judgement, judgement.move_back(lead))
         for place, held in enumerate(session.held or ()):
             excess = held.end_ns - _receipt(session, held)
             if session.held is not None and is_led(excess, lead):
@@ -487,9 +476,9 @@ class CallJudge:
             self._reach(session)
         verdicts: list[Verdict] = []
         for judgement in session.judgements:
-            sight = self._sight(session, judgement.judge)
+            sight = self.sight(session, judgement.judge)
             if sight != judgement.sight:
-                verdicts += self._report(session, judgement, judgement.see(sight))
+                verdicts += self.report(session, judgement, judgement.see(sight))
         return verdicts
 
     def _reach(self, session: Session) -> None:
@@ -506,7 +495,7 @@ class CallJudge:
         )
         session.gaps = tuple(known if found == known else dict.fromkeys((*known, *found)))
 
-    def _sight(self, session: Session, judge: Judge) -> Sight:
+    def sight(self, session: Session, judge: Judge) -> Sight:
         """What a judgement of the session is to allow for."""
         late = session.late.get(judge, 0) if session.late else 0
         if not (session.gaps or session.causes or late):
@@ -722,7 +711,7 @@ class CallJudge:
 
     def open(self, session: Session, judge: Judge, part: str) -> Judgement:
         """Begins the judgement of a part of a session."""
-        judgement = Judgement(judge, part, self._sight(session, judge))
+        judgement = Judgement(judge, part, self.sight(session, judge))
         session.add(judgement)
         self._accounting.enter(session, judgement)
         self._accounting.sample(session, judgement, session.touched_ns)
@@ -815,7 +804,7 @@ class CallJudge:
         """Takes back what was told of a call under the id of a span that is a part of another one by now."""
         if old.span_id == call.span_id or not judgement.is_alarming(place):
             return []
-        return self._accounting.taken_back(session, judgement, place)
+        return self._accounting.withdrawn(session, judgement, place, counts=False)
 
     def _told_anew(
         self,
@@ -873,7 +862,7 @@ class CallJudge:
             self._annotate(judgement, call)
         if judgement.pair is not None:
             judgement.pair.late += judgement.late - late
-        return self._report(session, judgement, changes)
+        return self.report(session, judgement, changes)
 
     def _came_late(self, session: Session, judge: Judge, old: ToolCall, now: int) -> bool:
         """True if the call's step is folded: its verdict stays, and the call counts as late."""
@@ -916,15 +905,16 @@ class CallJudge:
     def _take_out(self, session: Session, judgement: Judgement, place: int) -> list[Verdict]:
         """Removes a step, and the judgement if it has no calls left and was not counted."""
         self._accounting.alarms.removed(session, judgement, place)
-        verdicts = self._report(session, judgement, judgement.retract(place))
+        verdicts = self.report(session, judgement, judgement.retract(place))
         if not (len(judgement.log) or judgement.folded or judgement.counted):
             session.remove(judgement)
             self._accounting.leave(judgement)
         return verdicts
 
-    def _report(
+    def report(
         self, session: Session, judgement: Judgement, changes: Sequence[Change]
     ) -> list[Verdict]:
+        """Counts changes of a judgement, and words them."""
         self._accounting.count(judgement, changes)
         self._accounting.alarms.compare(session, judgement)
         verdicts = [self._accounting.verdict(session, judgement, each) for each in changes]
@@ -954,7 +944,7 @@ class CallJudge:
                 target.add(judgement)
             else:
                 self._accounting.alarms.absorb(moved, judgement, into)
-                verdicts += self._report(target, into, into.absorb(judgement))
+                verdicts += self.report(target, into, into.absorb(judgement))
                 self._accounting.absorbed(judgement, into)
         held = self.release(moved)
         verdicts += self._judge_held(target, [(call, missing) for call in held], now)
@@ -967,7 +957,7 @@ class CallJudge:
         self._accounting.relabel(target)
         if target.binder is not None:
             wanted = wanted_of(target.attributes, target.known_agent, target.binder)
-            verdicts += self._bind_new(target, wanted, now)
+            verdicts += self.bind_more(target, wanted, now)
         return verdicts
 
     def _agree(self, moved: Session, target: Session, now: int) -> list[Verdict]:

@@ -292,6 +292,10 @@ class Judge:
         """The token of the same call without doubt."""
         return token if token < self.stride or token == CONTROL_TOKEN else token % self.stride
 
+    def is_doubted(self, token: int) -> bool:
+        """True for a token of a call that may not be what it seems."""
+        return self.plain_of(token) != token
+
     def doubted(self, token: int, effect: Effect) -> int:
         """The token of a call that may not be what it seems, for the wide reading."""
         alphabet = self.spec.alphabet

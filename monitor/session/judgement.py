@@ -313,7 +313,7 @@ class Judgement:
         judge, rival = self.judge, self._rival
         if rival is not None and (self._swapped or self._contested(token)):
             return None
-        if at <= self.sight.since_ns or judge.plain_of(token) != token:
+        if at <= self.sight.since_ns or judge.is_doubted(token):
             return None
         if not self.log.takes_last(call, at):
             return None
@@ -402,7 +402,7 @@ class Judgement:
         placed = self.log.insert(call, tool, token, at, now)
         self.log.set_mark(placed.place, UNJUDGED)
         self.judge.skewed += placed.moved
-        self._doubts += self.judge.plain_of(token) != token
+        self._doubts += self.judge.is_doubted(token)
         return self._replay(placed.first)
 
     def amend(
@@ -424,7 +424,7 @@ class Judgement:
             receipt = log.receipt(place)
         if self.base is not None and at < self.base.at:
             at = self._late_again(place)
-        self._doubts += (self.judge.plain_of(token) != token) - self._is_doubted(place)
+        self._doubts += self.judge.is_doubted(token) - self._is_doubted(place)
         log.remove(place)
         placed = log.insert(call, tool, token, at, receipt)
         log.set_mark(placed.place, mark)
@@ -482,8 +482,7 @@ class Judgement:
         return self._replay(min([place, *moved]))
 
     def _is_doubted(self, place: int) -> bool:
-        token = self.log.token(place)
-        return self.judge.plain_of(token) != token
+        return self.judge.is_doubted(self.log.token(place))
 
     def see(self, sight: Sight) -> list[Change]:
         """Sets where calls may be missing, and revises the verdicts. Folded steps keep theirs."""
@@ -649,7 +648,7 @@ class Judgement:
         ]
         for place, step in found.items():
             mark = log.mark(place)
-            if not mark & POSSIBLE or log.row(place).span_id in again:
+            if not mark & POSSIBLE or log.span_id(place) in again:
                 news.append(Suspicion(step, first=not mark & SUSPECTED, withdrawn=False))
                 log.set_mark(place, mark | POSSIBLE | SUSPECTED)
         self._suspected = len(found)

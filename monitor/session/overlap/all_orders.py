@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from monitor.automaton.position import Outcome, Position, Stepper
-from monitor.session.overlap.chains import Chain, Spans
+from monitor.session.overlap.chains import Chain, Spans, advanced, is_ready
 
 __all__ = ["STEPS_MAX", "AllOrders", "Budget"]
 
@@ -144,7 +144,7 @@ class AllOrders:
         moved: list[tuple[_Done, Position, int]] = []
         for number, (token, places, needs) in enumerate(self._chains):
             taken = done[number]
-            if taken == len(places) or not _ready(needs[taken], done):
+            if taken == len(places) or not is_ready(needs[taken], done):
                 continue
             self._budget.left -= 1
             end, outcome = self._stepper.step(position, token)
@@ -153,7 +153,7 @@ class AllOrders:
                     loops |= 1 << number
                 continue
             total = harms + (outcome is Outcome.HARMFUL)
-            moved.append(((*done[:number], taken + 1, *done[number + 1 :]), end, total))
+            moved.append((advanced(done, number), end, total))
         _put(self._nodes, (done, position, loops), harms)
         for then, end, total in moved:
             _put(after, (then, end, loops), total)
@@ -167,13 +167,6 @@ def _put(nodes: dict[_Node, int], node: _Node, harms: int) -> None:
 
 def _awaited(chain: Chain, spans: Spans) -> int:
     return sum(1 for place in chain.places if spans.ahead[place])
-
-
-def _ready(needs: tuple[tuple[int, int], ...], done: _Done) -> bool:
-    for number, least in needs:  # noqa: SIM110 - `all` makes a generator
-        if done[number] < least:
-            return False
-    return True
 
 
 def _exceeds(one: Sequence[int], other: Sequence[int]) -> bool:

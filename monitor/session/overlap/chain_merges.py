@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from monitor.automaton.position import Outcome, Position, Stepper
-from monitor.session.overlap.chains import Chain
+from monitor.session.overlap.chains import Chain, advanced, is_ready
 
 __all__ = ["ENDS_MAX", "FEW", "STEPS_MAX", "Merges", "Node", "best_of", "merge", "ways_to"]
 
@@ -106,7 +106,7 @@ def merge(
         if count > FEW:
             left -= _LAYER_STEPS
             end, _ = stepper.step(plain.position, chains[number].token)
-            plain = layer[_moved(plain.done, number), end]
+            plain = layer[advanced(plain.done, number), end]
             room = max(1, left // width, most // (count * width))
             if len(layer) > room:
                 layer, whole = _best(layer, room, plain, strict=strict), False
@@ -176,10 +176,6 @@ def _finish(
     return Merges([last], False)
 
 
-def _moved(done: tuple[int, ...], number: int) -> tuple[int, ...]:
-    return (*done[:number], done[number] + 1, *done[number + 1 :])
-
-
 def _step(
     stepper: Stepper, node: Node, chains: Sequence[Chain], layer: _Layer, *, strict: bool
 ) -> int:
@@ -187,12 +183,12 @@ def _step(
     done, position, path, steps = node.done, node.position, node.path, 0
     for number, (token, places, needs) in enumerate(chains):
         taken = done[number]
-        if taken == len(places) or (needs[taken] and not _ready(needs[taken], done)):
+        if taken == len(places) or (needs[taken] and not is_ready(needs[taken], done)):
             continue
         steps += 1
         end, outcome = stepper.step(position, token)
         harms = node.harms + 1 if outcome is Outcome.HARMFUL else node.harms
-        after = _moved(done, number)
+        after = advanced(done, number)
         place = places[taken]
         known = layer.get((after, end))
         if known is None:
@@ -205,13 +201,6 @@ def _step(
             known.path = min(known.path, (*path, place))
         known.behind.append((place, node))
     return steps
-
-
-def _ready(needs: tuple[tuple[int, int], ...], done: tuple[int, ...]) -> bool:
-    for number, least in needs:  # noqa: SIM110 - `all` makes a generator
-        if done[number] < least:
-            return False
-    return True
 
 
 def _best(layer: _Layer, room: int, plain: Node, *, strict: bool) -> _Layer:

@@ -26,7 +26,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Chain", "Spans", "chained", "spans_of"]
+__all__ = ["Chain", "Spans", "advanced", "chained", "is_ready", "spans_of"]
 
 
 class Spans(NamedTuple):
@@ -111,3 +111,16 @@ def chained(
         chain.places.append(place)
         chain.needs.append(mine)
     return chains
+
+
+def is_ready(needs: tuple[tuple[int, int], ...], done: tuple[int, ...]) -> bool:
+    """True if the chains have come as far as a call needs (`Chain.needs`); `done`: by chain, the calls taken."""
+    for number, least in needs:  # noqa: SIM110 - `all` makes a generator
+        if done[number] < least:
+            return False
+    return True
+
+
+def advanced(done: tuple[int, ...], number: int) -> tuple[int, ...]:
+    """The same, with one more call of a chain."""
+    return (*done[:number], done[number] + 1, *done[number + 1 :])
