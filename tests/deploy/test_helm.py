@@ -58,6 +58,10 @@ WRONG: dict[str, dict[str, Any]] = {
 }
 
 
+LINKS = {"OFFRAILS_PUBLIC_URL": "http://127.0.0.1:4319"}
+"""What the templates add: it follows from the ingress, unless `env` says it."""
+
+
 def values(mode: str) -> dict[str, Any]:
     """The chart's values in a mode, as Helm merges them."""
     first, second = (
@@ -128,7 +132,8 @@ def test_values_agree_with_the_manifests(mode: str) -> None:
     """Limits, requests and variables are those of deploy/kubernetes."""
     plain, found = manifest(mode), values(mode)
     assert found["resources"] == plain["resources"]
-    assert found["env"] == {each["name"]: each["value"] for each in plain.get("env", ())}
+    env = {each["name"]: each["value"] for each in plain.get("env", ())}
+    assert {**found["env"], **LINKS} == env
 
 
 def test_templates_use_values_that_there_are() -> None:
@@ -285,6 +290,42 @@ def test_the_chart_brings_rules_and_boards(mode: str, tmp_path: Path) -> None:
     assert boards_of(resources) == boards_of(kustomized(mode))
 
 
+TOKENS = {"OFFRAILS_ADMIN_AUTH_BEARER_TOKENS_FILE": "/etc/offrails/tokens/tokens"}
+
+
+@pytest.mark.parametrize(
+    ("own", "place"),
+    [
+        ({}, "http://127.0.0.1:4319"),
+        (
+            {"ingress": {"admin": {"host": "o.example.com"}}, "env": TOKENS},
+            "http://o.example.com",
+        ),
+        (
+            {
+                "ingress": {"admin": {"host": "o.example.com"}},
+                "env": {**TOKENS, "OFFRAILS_PUBLIC_URL": "https://proxy.example.com/monitor"},
+            },
+            "https://proxy.example.com/monitor",
+        ),
+        ({"config": "public_url: https://c.example.com"}, "https://c.example.com"),
+    ],
+    ids=["nothing", "an ingress", "env goes before it", "a settings file"],
+)
+def test_links_lead_to_where_people_reach_the_monitor(
+    own: dict[str, Any], place: str, tmp_path: Path
+) -> None:
+    """Direct alerts and rules link to one place; what is said of it goes before what follows from the ingress."""
+    resources = rendered("gateway", given(tmp_path, **own))
+    [pod] = [each for each in resources if each["kind"] in ("Deployment", "StatefulSet")]
+    [monitor] = pod["spec"]["template"]["spec"]["containers"]
+    env = {each["name"]: each.get("value") for each in monitor["env"]}
+    assert env["OFFRAILS_PUBLIC_URL"] == place
+    rules = yaml.safe_dump(one(resources, "PrometheusRule"))
+    assert place in rules
+    assert (LINKS["OFFRAILS_PUBLIC_URL"] in rules) == (place == LINKS["OFFRAILS_PUBLIC_URL"])
+
+
 def test_the_policy_knows_next_hops_sinks_and_telemetry(tmp_path: Path) -> None:
     """Ports of whatever the settings name are let out, in every form; without any, nothing more is."""
     plain = one(rendered("gateway"), "NetworkPolicy")["spec"]["egress"]
@@ -386,7 +427,7 @@ def test_values_reach_the_pod(tmp_path: Path) -> None:
     made = monitor_of(workload_of(resources))
     assert made["image"] == "registry/offrails:1"
     given = {each["name"]: each["value"] for each in made["env"]}
-    assert given == {**values("gateway")["env"], **own["env"]}
+    assert given == {**values("gateway")["env"], **LINKS, **own["env"]}
     assert {"name": "offrails-tokens", "secret": {"secretName": "offrails-tokens"}} in made[
         "pod"
     ]["volumes"]

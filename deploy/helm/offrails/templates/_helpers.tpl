@@ -124,15 +124,18 @@ capabilities: {drop: [ALL]}
 {{- if not (hasKey $env "OFFRAILS_ADMIN_NAMES") -}}
 {{- $_ := set $env "OFFRAILS_ADMIN_NAMES" . -}}
 {{- end -}}
-{{- $_ := set $env "OFFRAILS_PUBLIC_URL" (include "offrails.publicUrl" $) -}}
 {{- end -}}
+{{- $_ := set $env "OFFRAILS_PUBLIC_URL" (include "offrails.publicUrl" $ | trim) -}}
 {{- toYaml $env -}}
 {{- end -}}
 
-{{- /* Where people reach the session view: its Ingress, or what `env` says. */ -}}
+{{- /* Where people reach the session view: what `env` or `config` says, its Ingress, or a forwarded port. */ -}}
 {{- define "offrails.publicUrl" -}}
 {{- $admin := .Values.ingress.admin -}}
-{{- printf "%s://%s" (ternary "https" "http" (ne $admin.tlsSecret "")) $admin.host -}}
+{{- $config := .Values.config | default "{}" | fromYaml -}}
+{{- $ingress := printf "%s://%s" (ternary "https" "http" (ne $admin.tlsSecret "")) $admin.host -}}
+{{- $usual := ternary $ingress "http://127.0.0.1:4319" (ne $admin.host "") -}}
+{{- get (.Values.env | default dict) "OFFRAILS_PUBLIC_URL" | default $config.public_url | default $usual -}}
 {{- end -}}
 
 {{- /* Ports of what the monitor sends to: next hops, webhooks, telemetry, log events, an Alertmanager of one's own; a list in YAML. */ -}}
