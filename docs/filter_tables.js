@@ -6,7 +6,7 @@ for (const table of document.querySelectorAll("article table")) {
   if (rows.length < LONG) continue;
   const field = Object.assign(document.createElement("input"), {
     type: "search",
-    placeholder: "Filter: langgraph session",
+    placeholder: "Filter",
     ariaLabel: "Filter the rows of the table",
   });
   field.style.cssText = "width: 100%; padding: .5em; margin: .5em 0; font: inherit; border: 1px solid; border-radius: .2em";
