@@ -7,6 +7,8 @@ service at scheduled times (`tests/bench/decide_load.py`) and tell what became o
 spans (`tests/bench/load.py`). The time of an answer counts from when its question was due. Beside it stands the time
 within the service, from its own histogram. Each figure is the median of several rounds, and the least of them in
 brackets: what else runs on the machine is in the former. Each round proves every answer, every outcome and every span.
+
+Last come the longest waits of a good client while others flood the listener (`tests/bench/decide_floods.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Final, NamedTuple
 
 from monitor import Limits, Monitor, SessionKey, ToolCall, load_spec
 from monitor.records import Evidence, Kind
-from tests.bench import bounds
+from tests.bench import bounds, decide_floods
 from tests.bench.bounds import Bound
 from tests.bench.decide_load import AGENTS, Asked
 from tests.bench.latency import buckets, quantile
@@ -254,5 +256,8 @@ def _shown(found: list[float], digits: int) -> str:
 
 if __name__ == "__main__":
     in_process_rows, http_rows = in_process(), over_http()
-    print(table(in_process_rows, http_rows))
-    print(bounds.lines(bounds_of(in_process_rows, http_rows)))
+    print(table(in_process_rows, http_rows), "", sep="\n")
+    waits = decide_floods.floods()
+    print(decide_floods.table(waits))
+    kept = [*bounds_of(in_process_rows, http_rows), *decide_floods.bounds_of(waits)]
+    print(bounds.lines(kept))
