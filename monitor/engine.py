@@ -17,7 +17,7 @@ from monitor.judging.deadline_timer import DeadlineTimer
 from monitor.judging.decide_calls import CallDecider, Rehearsal, overlapping
 from monitor.judging.due_queue import DueQueue
 from monitor.judging.judge_calls import CallJudge
-from monitor.judging.mistimed_calls import mistimed
+from monitor.judging.mistimed_calls import mistimed, without_rounding
 from monitor.judging.rejudge import is_under_earlier, rejudge
 from monitor.limits import SECOND, Limits
 from monitor.records import Named, Proof, Raised, SessionKey, ToolCall, Verdict
@@ -238,6 +238,8 @@ class Monitor:
             Exception: an error of ours. The call is not judged then, and may be observed again.
         """
         clocks = self._call_judge.clocks
+        if call.end_ns < call.start_ns:
+            call = without_rounding(call)
         if clocks.is_ahead(call, now):
             call = self._corrected(call, now)
             clocks.corrections += 1
@@ -694,6 +696,8 @@ class Monitor:
         if session is None:
             return []
         clocks = self._call_judge.clocks
+        if call.end_ns < call.start_ns:
+            call = without_rounding(call)
         if clocks.is_ahead(call, now):
             call = self._corrected(call, now)
         if clocks.is_ahead(old, now):

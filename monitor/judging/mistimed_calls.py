@@ -13,12 +13,17 @@ Example: a call ended at 100.0 s and was received at 100.1 s. The next one is re
 
 from __future__ import annotations
 
+from typing import Final
+
 from monitor.records import Evidence, ToolCall
 from monitor.session.session import Session
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 
-__all__ = ["mistimed"]
+__all__ = ["COARSE_NS", "mistimed", "without_rounding"]
+
+COARSE_NS: Final = 1_000_000
+"""A clock that ends spans may be coarser by so much than the one that begins them: a millisecond."""
 
 
 def mistimed(session: Session, call: ToolCall, now: int, window_ns: int) -> Gap | None:
@@ -48,3 +53,9 @@ def mistimed(session: Session, call: ToolCall, now: int, window_ns: int) -> Gap 
     if behind_ns <= window_ns:
         return None
     return Gap(Cause.MISTIMED, call.start_ns, max(now, last_ns) + 1)
+
+
+def without_rounding(call: ToolCall) -> ToolCall:
+    """The call, of no length if its end was rounded to before its start; its start is right."""
+    early_ns = call.start_ns - call.end_ns
+    return call._replace(end_ns=call.start_ns) if 0 < early_ns <= COARSE_NS else call

@@ -107,3 +107,13 @@ def test_a_request_is_not_late_while_its_tool_runs() -> None:
     bench.observe("b", 1, 30, evidence=Evidence.REQUESTED)
 
     assert bench.monitor.doubts[Cause.MISTIMED] == 0
+
+
+def test_an_end_that_was_rounded_to_before_the_start_puts_no_call_out_of_place() -> None:
+    """A quick call whose end is told in whole milliseconds is where it began, though its request came later."""
+    bench = Bench()
+    bench.observe("b", 1, 3, start_ns=START + SECOND + 900_000, end_ns=START + SECOND)
+    bench.observe("a", 2, 3)
+
+    assert bench.judged == (1, 0)
+    assert bench.monitor.doubts[Cause.MISTIMED] == 0
