@@ -957,6 +957,7 @@ class Monitor:
                 "arguments_given_up": self.arguments_given_up,
                 "sessions_lost": self._table.lost,
                 "tools_overflowed": self._names.overflowed,
+                "gaps_merged": self.gaps_merged,
                 "corrections": self._call_judge.clocks.corrections,
                 **self._call_judge.counters(),
             },
@@ -995,6 +996,7 @@ class Monitor:
         self.arguments_given_up = numbers["arguments_given_up"]
         self._table.lost = numbers["sessions_lost"]
         self._names.overflowed = numbers["tools_overflowed"]
+        self._call_judge.ledger.merged = numbers["gaps_merged"]
         self._call_judge.clocks.corrections = numbers["corrections"]
         self._call_judge.set_counters(numbers)
         set_totals_counters(self.totals, found.get("totals", {}))
@@ -1202,6 +1204,11 @@ class Monitor:
     def doubts(self) -> Mapping[Cause, int]:
         """By cause: gaps in what was seen, and calls that may not be what they seem."""
         return self._call_judge.ledger.counts
+
+    @property
+    def gaps_merged(self) -> int:
+        """Times that two gaps in what was seen became one, because there were too many."""
+        return self._call_judge.ledger.merged
 
     @property
     def skewed(self) -> int:

@@ -258,6 +258,11 @@ TABLE: Mapping[str, Described] = {
         ("cause",),
         "Gaps in what was seen, and calls that may not be what they seem, by cause.",
     ),
+    "gaps_merged": Described(
+        "counter",
+        (),
+        "Times that two gaps in what was seen became one, because there were too many: it reaches more sessions.",
+    ),
     "sessions_read_in_parts": Described(
         "counter",
         (),

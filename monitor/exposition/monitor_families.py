@@ -138,6 +138,8 @@ class Summed(Protocol):
     @property
     def doubts(self) -> Mapping[Cause, int]: ...
     @property
+    def gaps_merged(self) -> int: ...
+    @property
     def folded_young(self) -> int: ...
 
 
@@ -154,6 +156,7 @@ def families_of(monitor: Summed) -> Iterator[Family]:
     yield _labelled("sessions_unremembered", [((), monitor.sessions_lost)])
     yield _labelled("orders_left_out", [((), monitor.orders_left_out)])
     yield _labelled("doubts", [((cause.value,), n) for cause, n in monitor.doubts.items()])
+    yield _labelled("gaps_merged", [((), monitor.gaps_merged)])
     yield _labelled("sessions_read_in_parts", [((), monitor.totals.read_in_parts)])
     yield _labelled("steps_folded_young", [((), monitor.folded_young)])
 

@@ -7,6 +7,8 @@ from monitor.limits import SECOND
 from monitor.records import Kind
 from monitor.tenants import TENANTS_MAX
 from monitor.visibility.cause import Cause
+from monitor.visibility.gap import Gap
+from monitor.visibility.ledger import GAPS_MAX
 from monitor.weights import call_bytes
 from tests.monitor.test_engine import NOW, POLICY, ROVER, START, call, monitor, specs
 
@@ -189,3 +191,13 @@ def test_causes_of_a_later_version_are_passed_over() -> None:
 
     assert judge.doubts[Cause.OUTAGE] == 3
     assert [gap[0] for gap in judge.counters()["gaps"]] == ["outage"]
+
+
+def test_gaps_that_become_one_are_counted() -> None:
+    """More gaps than the bound reach more than they did: the number of times goes on in the next process."""
+    judge, after = monitor(ROVER), monitor(ROVER)
+    for number in range(GAPS_MAX + 3):
+        judge.note_gap(Gap(Cause.OUTAGE, NOW + number, NOW + number + 1))
+    after.set_counters(judge.counters())
+
+    assert judge.gaps_merged == after.gaps_merged == 3
