@@ -31,7 +31,7 @@ NEEDS = ["mypy==2.4.1", "setuptools>=80"]
 TRAINING = "tests/bench/training.py"
 
 COMPILED = {
-    "collector/calls": "agent_changes batch beginnings call confirmation context correlation coverage decided deciding decision_records duplicates freed in_process_mcp merge model_requests near_misses orphans piece pipeline repeats requested_calls same_call seen_agents session_claim session_ids sessions settled_trace span_tree trace trace_store unplaced",
+    "collector/calls": "agent_changes answers batch beginnings call confirmation context correlation coverage decided deciding decision_records duplicates echoes freed in_process_mcp merge model_requests near_misses orphans piece pipeline repeats requested_calls same_call seen_agents session_claim session_ids sessions settled_trace span_tree trace trace_store unplaced unseen",
     "collector/decide": "endpoint",
     "collector/decode": "memo native_readers shapes sizes span",
     "collector/decode/json": "fields otlp_json values",
@@ -48,7 +48,7 @@ COMPILED = {
     "monitor/aggregate": "consistency_sample drift histogram top_k totals",
     "monitor/alphabet": "match pattern",
     "monitor/automaton": "dfa paths position",
-    "monitor/judging": "accounting deadline_timer decide_calls due_queue going_ahead judge_calls reference_alarms sender_clocks",
+    "monitor/judging": "accounting deadline_timer decide_calls due_queue going_ahead judge_calls mistimed_calls reference_alarms sender_clocks",
     "monitor/reference": "comparison",
     "monitor/scores": "consistency refine running",
     "monitor/session": "checkpoint compensation concurrent_calls dropped_sessions episode_scores episodes fold_log judge judgement obstacles possible_outcomes replay resume_points run session session_verdicts spec_binding step_marks table timing tool_names",
