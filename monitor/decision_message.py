@@ -13,6 +13,8 @@ from monitor.records import Reason
 
 __all__ = ["LISTED_MAX", "decision_message"]
 
+_OTHERS: Final = "Calls that the rules do not name are allowed."
+
 LISTED_MAX: Final = 20
 """Tools that a message lists."""
 
@@ -37,13 +39,16 @@ _FAULTS: Final[dict[Reason | None, str]] = {
 """Reason of a harmful call, where no step is skipped -> its words."""
 
 
-def decision_message(tool: str, found: SpecDecision, tools: Mapping[str, str]) -> str:
+def decision_message(
+    tool: str, found: SpecDecision, tools: Mapping[str, str], *, policy: bool = False
+) -> str:
     """The message on one call; "" where nothing is wrong with it.
 
     Args:
         tool: of the call.
         found: what the spec says that decides.
         tools: its symbols and their tools.
+        policy: it judges only the calls that it names.
     """
     if found.answer is Answer.ALLOW:
         return ""
@@ -56,7 +61,7 @@ def decision_message(tool: str, found: SpecDecision, tools: Mapping[str, str]) -
         what = f"{begin}: {_fault(name, found, tools)}"
         if found.until is not None:
             what += ". It may be allowed once a call in flight has failed"
-    return f"{what}. {_allowed(found, tools)}"
+    return f"{what}. {_allowed(found, tools, policy=policy)}"
 
 
 def _fault(tool: str, found: SpecDecision, tools: Mapping[str, str]) -> str:
@@ -67,9 +72,9 @@ def _fault(tool: str, found: SpecDecision, tools: Mapping[str, str]) -> str:
     return _FAULTS.get(found.reason, "{} is not allowed here").format(tool) + named
 
 
-def _allowed(found: SpecDecision, tools: Mapping[str, str]) -> str:
+def _allowed(found: SpecDecision, tools: Mapping[str, str], *, policy: bool) -> str:
     if not found.allowed:
-        return "Nothing is allowed now."
+        return _OTHERS if policy else "Nothing is allowed now."
     names = [_named(each, tools) for each in found.allowed[:LISTED_MAX]]
     rest = len(found.allowed) - len(names)
     return f"Allowed now: {', '.join(names)}{f', and {rest} more' if rest else ''}."

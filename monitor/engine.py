@@ -518,7 +518,7 @@ class Monitor:
             return decision_message(tool, found, {})
         alphabet = judge.spec.alphabet
         tools = dict(zip(alphabet.symbols, alphabet.tools, strict=True))
-        return decision_message(tool, found, tools)
+        return decision_message(tool, found, tools, policy=judge.spec.kind == "policy")
 
     def _rehearse(
         self,

@@ -101,6 +101,18 @@ def test_every_reason_has_words(reason: Reason) -> None:
     assert "{" not in words
 
 
+def test_a_policy_allows_what_it_does_not_name() -> None:
+    """Where nothing that it names is allowed, the model does not read that it may do nothing."""
+    found = said(
+        Answer.DENY, reason=Reason.FORBIDDEN, skipped=(), allowed=(), constraint="forbid pay"
+    )
+    words = decision_message("pay", found, {}, policy=True)
+
+    assert words == (
+        "refused: `pay` is forbidden here (forbid pay). Calls that the rules do not name are allowed."
+    )
+
+
 def test_a_long_list_of_tools_is_cut() -> None:
     """The message stays short."""
     allowed = tuple(f"t{number}" for number in range(30))
