@@ -465,8 +465,7 @@ class Judgement:
 
     def move_back(self, lead: int) -> list[Change]:
         """Moves the steps of a sender whose clock is ahead by `lead` nanoseconds, and revises the verdicts."""
-        first = self.log.move_back(lead)
-        if first is None:
+        if not self.log.move_back(lead):
             return []
         self.log.settle_all()
         self._resume_points = None

@@ -277,9 +277,7 @@ class Session:
         Under several specs the same arguments are held by each, so all of them drop theirs.
         """
         each_least = least // max(1, len(self.judgements))
-        return max(
-            (each.log.drop_arguments(each_least)[0] for each in self.judgements), default=0
-        )
+        return max((each.log.drop_arguments(each_least) for each in self.judgements), default=0)
 
     def mark(self) -> int:
         """What its key is remembered by once its state is dropped (`mark_of`): each file of a journal has it."""
@@ -464,12 +462,10 @@ class Session:
             if cause is not Cause.EARLIER_TURN:
                 self.note_cause(cause)
 
-    def note_cause(self, cause: Cause) -> bool:
-        """Notes why calls may be missing in this session; returns False if it was known."""
-        if cause in self.causes:
-            return False
-        self.causes = (*self.causes, cause)
-        return True
+    def note_cause(self, cause: Cause) -> None:
+        """Notes why calls may be missing in this session."""
+        if cause not in self.causes:
+            self.causes = (*self.causes, cause)
 
     def note_gap(self, gap: Gap) -> None:
         """Notes a gap of this session alone. Of too many of one cause, the first two become one."""

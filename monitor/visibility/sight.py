@@ -56,11 +56,6 @@ class Sight(NamedTuple):
         """The windows of one reading."""
         return self.sure + self.maybe if wide else self.sure
 
-    @property
-    def began_before(self) -> bool:
-        """True if calls before all others are certainly missing."""
-        return any(not each.since_ns for each in self.sure)
-
 
 CLEAR: Final = Sight((), (), -1, 0, -1, True, ())
 """Nothing is missing."""

@@ -391,7 +391,7 @@ class Log(Rows):
         row = pack_row(at, times, span, meta, tool, token)
         self._rows[place * WIDTH : (place + 1) * WIDTH] = row
 
-    def move_back(self, lead: int) -> int | None:
+    def move_back(self, lead: int) -> bool:
         """Moves the steps of a sender whose clock is ahead to where they stand by ours.
 
         They are those that seem to have ended after their receipt, by about as much.
@@ -400,24 +400,23 @@ class Log(Rows):
             lead: how far the clock is ahead, in nanoseconds.
 
         Returns:
-            The first place whose step has changed; None if none has.
+            True if a step has changed.
         """
         ahead = [place for place in range(len(self)) if self._is_led(place, lead)]
         if not ahead:
-            return None
+            return False
         taken = [self._step(place) for place in ahead]
         ends = [self._end_and_receipt(at, times, span) for at, times, span, *_ in taken]
         for place in reversed(ahead):
             del self._rows[place * WIDTH : (place + 1) * WIDTH]
-        first = ahead[0]
         for (at, _, span, meta, tool, token), (end, receipt) in zip(taken, ends, strict=True):
             if meta & MOVED:
                 start, own = self._origin(span, at, meta)
                 self._move(span, meta, start - lead, own - lead)
             times = self._times(at - lead, end - lead, receipt, span)
             row = pack_row(at - lead, times, span, meta, tool, token)
-            first = min(first, self._insert(at - lead, end - lead, span, receipt, row))
-        return first
+            self._insert(at - lead, end - lead, span, receipt, row)
+        return True
 
     def _is_led(self, place: int, lead: int) -> bool:
         at, times, span, _, _, _ = self._step(place)

@@ -312,12 +312,8 @@ class Rows:
             self._texts = {}
         self._texts[span_id] = texts
 
-    def drop_arguments(self, least: int) -> tuple[int, int]:
-        """Drops arguments of the earliest steps, until so many bytes are free.
-
-        Returns:
-            The number of steps, and the approximate bytes; (0, 0) if no step has any.
-        """
+    def drop_arguments(self, least: int) -> int:
+        """Drops arguments of the earliest steps, until about so many bytes are free; returns how many steps'."""
         steps = freed = 0
         for place in range(len(self._rows) // WIDTH if self._texts else 0):
             span = self._step(place)[2]
@@ -329,7 +325,7 @@ class Rows:
             self._keep_without(span, texts._replace(arguments=None))
             if freed >= least:
                 break
-        return steps, freed
+        return steps
 
     def _keep_without(self, span: bytes, texts: Texts) -> None:
         """Keeps what is left of a step's texts."""
