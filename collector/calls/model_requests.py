@@ -22,7 +22,7 @@ Beside that, requests without an execution are counted after `OPEN_NS` (`request
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple
 
@@ -219,6 +219,7 @@ class ModelRequests:
             trace.tree.heard_ns = span.start_ns
         if known.has_tools and self.mode != "always":
             # Tool spans tell of the calls: most requests are only noted, to see whether they are executed.
+            waiting = _open_tools(trace)
             ready = self._answered(requester, known, span, outputs) if known.held else []
             found = requested(span, outputs, names_only=True)
             _note_asked(trace, span, found)
@@ -240,7 +241,7 @@ class ModelRequests:
             if self.by_answer:
                 self._note_answer(trace, span, found)
             if trace.tree is not None and trace.tree.watched is not None:
-                self._look_for_unseen(requester, trace, trace.tree, span, outputs)
+                self._look_for_unseen(requester, trace, trace.tree, span, outputs, waiting)
             if held:
                 self._hold(requester, known, held)
             return ready
@@ -302,13 +303,23 @@ class ModelRequests:
             watch(trace.tree, Watched(call_id, tool, start_ns))
 
     def _look_for_unseen(
-        self, requester: Requester, trace: Trace, tree: Tree, span: Span, outputs: Outputs
+        self,
+        requester: Requester,
+        trace: Trace,
+        tree: Tree,
+        span: Span,
+        outputs: Outputs,
+        opened: Collection[str],
     ) -> None:
-        """Calls may be missing whose results a model was given, and of which no span has told."""
+        """Calls may be missing whose results a model was given, and of which no span has told.
+
+        `opened`: tools of which fewer calls had been executed than asked for, before this span.
+        """
         waiting = [
             each
             for each in tree.watched or ()
-            if is_unseen(tree, each, is_open=_open_of(trace, each.tool) is not None)
+            if each.start_ns >= span.start_ns
+            or is_unseen(tree, each, is_open=each.tool in opened)
         ]
         tree.watched = waiting or None
         earlier = [each.call_id for each in waiting if each.start_ns < span.start_ns]
@@ -695,6 +706,14 @@ def _open_of(trace: Trace, tool: str) -> OpenRequest | None:
     if isinstance(known, OpenRequest):
         return known if known.tool == tool else None
     return known.get(tool)
+
+
+def _open_tools(trace: Trace) -> Collection[str]:
+    """The tools of a trace that more calls were asked for of than executed."""
+    known = trace.open
+    if known is None:
+        return ()
+    return (known.tool,) if isinstance(known, OpenRequest) else tuple(known)
 
 
 def _note_asked(trace: Trace, span: Span, found: list[Requested]) -> None:

@@ -329,3 +329,25 @@ def test_what_is_watched_is_bounded(wire: Any, bench: Any) -> None:
         trace = Trace("", number.to_bytes(16, "big"))
         unseen.miss(Requester("", "svc"), trace, "pay", number, number + 1)
     assert len(unseen._gaps) == GAPS_MAX
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_a_tool_that_is_asked_for_again_and_again_is_missing_nowhere(
+    wire: Any, bench: Any, ids: bool
+) -> None:
+    """Each answer asks for `pay`, and each has its span: the next one's request is no sign that one is missing."""
+    spans, heard = [], list[str]()
+    for number in range(4):
+        call_id, start = f"p{number}", 1.0 + 3 * number
+        spans.append(_model(wire, start, [(call_id, "pay")], [], list(heard)))
+        spans.append(
+            wire.tool(
+                "pay", id=call_id, parent="run", start=start + 1, end=start + 1.5,
+                call_id=call_id if ids else "", attributes=IN,
+            )
+        )  # fmt: skip
+        heard.append(call_id)
+    found = bench([_spec()]).send(*_seen_elsewhere(wire))
+    for span in spans:
+        found.send(span)
+        assert _gaps(found) == []
