@@ -161,8 +161,11 @@ class _Reader:
         return self._broken() if self._open else Text(self._values, is_whole=True)
 
     def _broken(self) -> Text:
-        """What was read; what is open ends here."""
-        while self._open:
+        """What was read: the outermost value ends here, and what is open within it is unread, as nobody knows its rest."""
+        while len(self._open) > 1:
+            self._open.pop()
+            self._open[-1].add(UNREAD)
+        if self._open:
             self._close()
         return Text(self._values, is_whole=False)
 

@@ -154,6 +154,18 @@ def test_what_a_model_writes_keeps_no_call_from_being_asked_for(
     assert (asked["arguments"], asked["unread"]) == ({"liters": 4}, ["field"])
 
 
+@pytest.mark.parametrize("cut", [1, 2, 8])
+def test_arguments_of_an_event_that_was_cut_are_unknown(
+    double: Double, hook: Hook, cut: int
+) -> None:
+    """What was read of them is not all: an argument may be missing."""
+    head = '"tool_name": "water", "hook_event_name": "PreToolUse", "session_id": "s", '
+    done = hook("{" + head + '"tool_input": {"liters": 4, "field": 3'[:-cut])
+
+    assert done.returncode == 2
+    assert "arguments" not in double.asked()
+
+
 def test_the_first_calls_of_a_new_session_are_said_to_be_that(
     double: Double, hook: Hook
 ) -> None:
