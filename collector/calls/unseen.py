@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from collector.calls.records import Requester
 from collector.calls.span_tree import Tree, Watched
 from collector.calls.trace import Trace
+from monitor.records import Evidence
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 
@@ -78,9 +79,15 @@ def is_unseen(tree: Tree, request: Watched, *, is_open: bool) -> bool:
 
 def _has_come(tree: Tree, call_id: str, tool: str) -> bool:
     like = tree.known(call_id, tool)
-    return like is not None and any(
-        node.call is not None and node.call.is_executed for node in like.nodes()
-    )
+    if like is None or like.first is None:
+        return False
+    for node in like.nodes():
+        call = node.call
+        if call is not None and (
+            call.outer.evidence is not Evidence.REQUESTED or call.is_executed
+        ):
+            return True
+    return False
 
 
 class Unseen:
