@@ -13,7 +13,7 @@ import ssl
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from importlib import import_module
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -21,7 +21,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import httpcore
 
 from guard.deadline import Silence
-from guard.forks import renew_after_fork
+from guard.forks import hold_at_fork, renew_after_fork
+from guard.pause import Pause
 from guard.wire import Address, Answer, Failure, headers_of
 
 __all__ = ["Connection", "Loop", "Waiting"]
@@ -99,6 +100,7 @@ class Connection:
         self._lock = threading.Lock()
         self._running: Loop | None = None
         self._loop().warm_up(FIRST_SECONDS)
+        hold_at_fork(self, last=True)
         renew_after_fork(self)
 
     def run(self, work: Work, size: int = 0, waiting: Waiting | None = None) -> None:
@@ -138,6 +140,12 @@ class Connection:
             uds=self._address.socket,
         )
 
+    @property
+    def lock(self) -> AbstractContextManager[None]:
+        """Held while the process forks: the loop stands still."""
+        loop = self._running
+        return nullcontext() if loop is None else loop.pause
+
     def renew(self) -> None:
         """After a fork: the thread is the parent's, and its sockets are, too."""
         self._lock = threading.Lock()
@@ -169,6 +177,7 @@ class Loop:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="offrails-guard", daemon=True)
         self._thread.start()
+        self.pause: Final = Pause(self._loop, self._thread)
 
     def warm_up(self, seconds: float) -> None:
         """Connects, and waits for that so long at most."""

@@ -1,7 +1,9 @@
 """What a forked process must not inherit: a lock that a thread of the parent held, and the parent's threads.
 
 Locks of counters are made anew in the child: what they guard is whole at any moment. A lock around a state that is
-changed in steps, such as a monitor, is taken before the fork, so that the child's copy of the state is whole.
+changed in steps, such as a monitor, is taken before the fork, so that the child's copy of the state is whole. A thread of
+ours that runs what others wrote stands still while the process forks: it may hold locks that nobody knows, such as those of
+modules that are looked for, of TLS, or of names.
 """
 
 from __future__ import annotations
@@ -27,11 +29,12 @@ class HasLock(Protocol):
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """The lock; several may share one."""
+        """The lock; several may share one. It may change from fork to fork."""
 
 
 _renewed: Final[dict[int, weakref.ref[Renewed]]] = {}
 _locked: Final[dict[int, weakref.ref[HasLock]]] = {}
+_last: Final[dict[int, weakref.ref[HasLock]]] = {}
 _taken: Final[dict[int, list[AbstractContextManager[Any]]]] = {}
 """Locks that a fork under way has taken, by the thread that forks."""
 
@@ -41,9 +44,14 @@ def renew_after_fork(thing: Renewed) -> None:
     _remember(_renewed, thing)
 
 
-def hold_at_fork(thing: HasLock) -> None:
-    """Has `thing.lock` held while a process forks, as long as it lives."""
-    _remember(_locked, thing)
+def hold_at_fork(thing: HasLock, *, last: bool = False) -> None:
+    """Has `thing.lock` held while a process forks, as long as it lives.
+
+    Args:
+        thing: has the lock.
+        last: it is taken after those without this mark: whoever holds one of these may wait for it.
+    """
+    _remember(_last if last else _locked, thing)
 
 
 def _remember(where: dict[int, weakref.ref[Any]], thing: Any) -> None:
@@ -58,7 +66,8 @@ def _living(where: dict[int, weakref.ref[Any]]) -> list[Any]:
 
 
 def _before() -> None:
-    locks = {id(each.lock): each.lock for each in _living(_locked)}
+    found = [each.lock for each in (*_living(_locked), *_living(_last))]
+    locks = {id(each): each for each in found}
     taken = _taken[threading.get_ident()] = []
     for lock in locks.values():
         lock.__enter__()

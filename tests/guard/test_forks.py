@@ -11,11 +11,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from guard import LocalGuard
+from guard import Call, LocalGuard
 from guard.held import Held
+from guard.pause import Pause
 from monitor import Limits, Monitor
 from tests.end_to_end.service import ROOT
 from tests.guard.conftest import Make
@@ -30,14 +32,32 @@ PATIENCE = 20
 """Seconds after which a child that hangs is ended."""
 
 
+CHILDREN = 200
+
+
 def in_child(work: Callable[[], bool]) -> bool:
     """Whether the work was right, in a forked process; False where it hangs."""
+    return in_children(work, 1) == 1
+
+
+def in_children(work: Callable[[], bool], count: int) -> int:
+    """In how many of so many forked processes at once the work was right."""
+    children = [_forked(work) for _ in range(count)]
+    ends = [os.waitstatus_to_exitcode(os.waitpid(each, 0)[1]) for each in children]
+    return ends.count(0)
+
+
+def _forked(work: Callable[[], bool]) -> int:
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(PATIENCE)
-        os._exit(0 if work() else 1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        is_right = False
+        try:
+            is_right = work()
+        finally:
+            os._exit(0 if is_right else 1)
+    return child
 
 
 @contextmanager
@@ -73,6 +93,81 @@ def test_a_child_asks_whatever_lock_was_held(double: Double, make: Make, lock: s
         assert in_child(lambda: guard.check("water", {}).decision == "deny")
         assert in_child(lambda: guard.counts() == {})
     assert guard.check("water", {}).decision == "deny"
+
+
+def test_a_fork_waits_for_a_step_of_the_loop(double: Double, make: Make) -> None:
+    """What the guard's thread runs may hold locks that nobody knows: none of them is held in the child."""
+    guard = make()
+    loop = guard._connection._running._loop  # type: ignore[union-attr]
+    lock, begun, wanted = threading.Lock(), threading.Event(), threading.Event()
+
+    def step() -> None:
+        with lock:
+            begun.set()
+            wanted.wait(PATIENCE)
+
+    def wake(*args: Any) -> Any:
+        wanted.set()
+        return type(loop).call_soon_threadsafe(loop, *args)
+
+    loop.call_soon_threadsafe(step)
+    begun.wait()
+    loop.call_soon_threadsafe = wake  # type: ignore[method-assign]
+
+    assert in_child(lambda: lock.acquire(timeout=0))
+    assert guard.check("water", {}).decision == "deny"
+
+
+def test_a_loop_that_is_no_more_keeps_no_fork_waiting(double: Double, make: Make) -> None:
+    """A fork waits for no loop of a guard that is closed, and none of its parent in a child that forks again."""
+
+    def waits(work: Callable[[], bool] = lambda: True) -> bool:
+        with patch.object(Pause, "__enter__") as entered, patch.object(Pause, "__exit__"):
+            assert in_child(work)
+        return entered.called
+
+    guard = make()
+    assert waits(lambda: not waits())
+    guard.close()
+    assert not waits()
+
+
+@pytest.mark.parametrize("kind", ["of a service", "of a monitor"])
+def test_hundreds_of_children_ask_while_threads_ask(
+    double: Double, make: Make, kind: str
+) -> None:
+    """Whatever the threads of a process are at when it forks: each child has its answers, and counts what it asked."""
+    guard = (
+        make() if kind == "of a service" else LocalGuard(Monitor([], Limits()), session="s1")
+    )
+    asked = Held()
+    ended = threading.Event()
+
+    def asks(number: int) -> None:
+        while not ended.is_set():
+            found = guard.check("scan", {"field": number})
+            asked.put(str(number), found.decision_id)
+            guard.outcome(asked.take(str(number)), "ran")
+            guard.counts()
+
+    def work() -> bool:
+        first = guard.check("scan", {})
+        guard.outcome(first.decision_id, "ran")
+        asked.put("c1", first.decision_id)
+        more = guard.check_all([Call("scan", {}), Call("scan", {})])
+        return not any(each.unavailable for each in (first, *more))
+
+    threads = [threading.Thread(target=asks, args=(each,)) for each in range(3)]
+    for each in threads:
+        each.start()
+    try:
+        found = [in_children(work, 8) for _ in range(CHILDREN // 8)]
+    finally:
+        ended.set()
+        for each in threads:
+            each.join()
+    assert sum(found) == CHILDREN
+    assert not {"deadline", "connection", "internal", "outcomes_lost"} & set(guard.counts())
 
 
 def test_a_child_remembers_calls_on_their_way() -> None:
