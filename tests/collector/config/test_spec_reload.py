@@ -91,7 +91,8 @@ class Shop:
         self.reloader.loaded(len(self.monitor.binder.judges))
 
     def kinds(self, session: str, *tools: str) -> list[tuple[str, str]]:
-        verdicts = (self.monitor.observe(call(session, tool), 1) for tool in tools)
+        calls = (call(session, tool) for tool in tools)  # each is received as it ends
+        verdicts = (self.monitor.observe(each, each.end_ns) for each in calls)
         return [(v.spec_version, v.kind.value) for found in verdicts for v in found]
 
 
