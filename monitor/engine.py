@@ -343,10 +343,10 @@ class Monitor:
 
     def _look_at_times(self, session: Session, call: ToolCall, now: int) -> None:
         """The times of a call may be wrong: then its place among the others is not certain."""
-        gap = mistimed(session, call, now, self.limits.window_ns)
-        if gap is not None:
+        gaps = mistimed(session, call, now, self.limits.window_ns)
+        if gaps:
             self._call_judge.clocks.corrections += 1
-            self._news += self._call_judge.miss(session, gap)
+            self._news += self._call_judge.miss(session, gaps)
 
     def _name(self, session: Session, call: ToolCall, named: Named | None) -> None:
         """The session's agent is the one that its earliest span names.
@@ -704,7 +704,7 @@ class Monitor:
             old = clocks.corrected(old, now)
         if old.evidence is not call.evidence:
             self._look_at_times(session, call, now)
-        session.see_again(old, call)
+        session.see_again(old, call, now)
         self._name(session, call, named)
         if call.gaps or call.doubts or call.start_ns < self.started_ns:
             self._join(session, call, old.doubts)

@@ -427,12 +427,14 @@ class CallJudge:
             session.drop_cause(cause)
         return self.look_again(session)
 
-    def miss(self, session: Session, gap: Gap) -> list[Verdict]:
-        """Takes a gap of one session alone (`OF_ONE_SESSION`), and revises its verdicts."""
-        if gap in session.gaps:
+    def miss(self, session: Session, gaps: tuple[Gap, ...]) -> list[Verdict]:
+        """Takes gaps of one session alone (`OF_ONE_SESSION`) that one call shows, and revises its verdicts."""
+        new = [gap for gap in gaps if gap not in session.gaps]
+        if not new:
             return []
-        self.ledger.counts[gap.cause] += 1
-        session.note_gap(gap)
+        self.ledger.counts[new[0].cause] += 1
+        for gap in new:
+            session.note_gap(gap)
         return self.look_again(session)
 
     def prove(self, session: Session, proof: Proof | None) -> list[Verdict]:

@@ -26,8 +26,8 @@ COARSE_NS: Final = 1_000_000
 """A clock that ends spans may be coarser by so much than the one that begins them: a millisecond."""
 
 
-def mistimed(session: Session, call: ToolCall, now: int, window_ns: int) -> Gap | None:
-    """The time span in which a call may have been made, if its times leave that open; None for nearly all.
+def mistimed(session: Session, call: ToolCall, now: int, window_ns: int) -> tuple[Gap, ...]:
+    """The time spans in which a call may have been made, if its times leave that open; none for nearly all.
 
     Args:
         session: as it was before the call.
@@ -38,21 +38,38 @@ def mistimed(session: Session, call: ToolCall, now: int, window_ns: int) -> Gap 
     end_ns = call.end_ns
     is_executed = call.evidence is Evidence.EXECUTED
     if not call.start_ns or (is_executed and end_ns < call.start_ns):
-        return Gap(Cause.MISTIMED, max(1, now - window_ns), now + 1)
-    if not is_executed:
-        return None  # a request, or a call that runs, is no span that has ended
-    last_ns = session.last_ns
-    if end_ns >= last_ns:
-        # Spans of one request come in no order: the clock may have been set in either direction between the two.
-        together = session.seen > 0 and now == session.touched_ns
-        if together and end_ns - max(now, last_ns) > window_ns:
-            return Gap(Cause.MISTIMED, max(1, now - window_ns), end_ns + 1)
-        return None
-    # How much further the clock was ahead when the other call was received, at least.
-    behind_ns = (last_ns - session.touched_ns) - (end_ns - now)
-    if behind_ns <= window_ns:
-        return None
-    return Gap(Cause.MISTIMED, call.start_ns, max(now, last_ns) + 1)
+        return (Gap(Cause.MISTIMED, max(1, now - window_ns), now + 1),)
+    if not is_executed or not session.seen:
+        return ()  # a request, or a call that runs, is no span that has ended
+    if not session.heard_ns:
+        return _set_back(session, call)
+    heard_ns, last_ns = session.heard_by(now)
+    if end_ns < last_ns:
+        # How much further the clock was ahead when the other call was received, at least.
+        behind_ns = (last_ns - heard_ns) - (end_ns - now)
+        if behind_ns > window_ns:
+            return (Gap(Cause.MISTIMED, call.start_ns, max(now, last_ns) + 1),)
+    if now != session.heard_ns:
+        return ()
+    # Calls of one moment come in no order. If one is ahead, the clock may have been set in either direction between the two.
+    first_ns, second_ns = sorted((end_ns, session.heard_last_ns))
+    if second_ns - max(now, first_ns) > window_ns:
+        return (Gap(Cause.MISTIMED, max(1, now - window_ns), second_ns + 1),)
+    return ()
+
+
+def _set_back(session: Session, call: ToolCall) -> tuple[Gap, ...]:
+    """The first call since our clock was set back: its sender's may have been set with it.
+
+    Calls with times before all others are then one part, which came after the others, or before them. Within it, the
+    order is certain: so are limits that begin and end there.
+    """
+    until_ns = session.last_ns + 1
+    if call.start_ns >= session.last_ns:
+        return ()
+    if call.end_ns >= session.started_ns:
+        return (Gap(Cause.MISTIMED, call.start_ns, until_ns),)
+    return Gap(Cause.MISTIMED, 0, 0), Gap(Cause.MISTIMED, session.started_ns, until_ns)
 
 
 def without_rounding(call: ToolCall) -> ToolCall:

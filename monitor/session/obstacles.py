@@ -81,9 +81,9 @@ def _known(
 ) -> tuple[list[Missed], list[Missed]]:
     """The limits that are certainly missed by now, and those that still run."""
     timing = find_obstacles(judgement)
-    blind_ns = judgement.sight.until_ns
-    waiting = certain(timing.waiting(), blind_ns)
-    known = list(certain(timing.missed, blind_ns))
+    windows = judgement.sight.windows(wide=True)
+    waiting = certain(timing.waiting(), windows)
+    known = list(certain(timing.missed, windows))
     for each in waiting:
         never = explicit and each.obstacle is Obstacle.DEADLINE
         if session_verdicts.is_over(each, now) or (over and never):

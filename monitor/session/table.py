@@ -14,6 +14,7 @@ from monitor.session.dropped_sessions import Forgotten, mark_of
 from monitor.session.session import Chain, Session
 from monitor.session.shown_arguments import ShownArguments
 from monitor.tenants import Holdings
+from monitor.visibility.cause import OF_ONE_SESSION
 
 __all__ = ["Table"]
 
@@ -424,7 +425,11 @@ class Table:
         ended = (self._ended.sessions.values(), self._remembered.sessions.values())
         for session in itertools.chain(self.latest(), *ended):
             session.touched_ns += by
+            session.shift_receipts(by)
             session.opened_ns += by
             if session.gaps:
-                session.gaps = tuple(gap.shifted(by) for gap in session.gaps)
+                session.gaps = tuple(
+                    gap if gap.cause in OF_ONE_SESSION else gap.shifted(by)
+                    for gap in session.gaps
+                )
                 session.ledger_version = -1  # what its judgements allow for follows

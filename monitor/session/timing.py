@@ -22,6 +22,7 @@ from monitor.session.explanation import explain_missed
 from monitor.session.judge import CONTROL_TOKEN, PROGRESS, SELF_LOOP, Judge
 from monitor.session.log.rows import Row
 from monitor.spec.spec import Spec
+from monitor.visibility.sight import Window
 
 __all__ = ["MISSED_MAX", "Mark", "Missed", "Taken", "Timing", "certain"]
 
@@ -248,9 +249,17 @@ class Timing:
         del self.missed[:-MISSED_MAX]
 
 
-def certain(found: Iterable[Missed], blind_ns: int) -> Sequence[Missed]:
-    """The missed limits that run from calls after `blind_ns`, behind which no calls are missing."""
-    return [each for each in found if each.mark.at_ns >= blind_ns]
+def certain(found: Iterable[Missed], windows: Sequence[Window]) -> Sequence[Missed]:
+    """The missed limits that run from calls behind which no calls are missing.
+
+    Nor may their calls have been made in another order while they ran.
+    """
+    return [each for each in found if not any(_hides(window, each) for window in windows)]
+
+
+def _hides(window: Window, missed: Missed) -> bool:
+    begins_later = window.tool is None and missed.due_ns < window.since_ns
+    return missed.mark.at_ns < window.until_ns and not begins_later
 
 
 def renumbered(missed: Missed, tools: Mapping[int, int]) -> Missed:

@@ -272,10 +272,11 @@ def test_what_cannot_be_taken_over_says_why(monkeypatch: pytest.MonkeyPatch) -> 
     data = first.handover("1").hand_over([key(1), SessionKey("", "nobody")])
     with monkeypatch.context() as patch:
         session = session_codec._KINDS.by_name["session"]
-        later = session._replace(changes=(Change(refused="it was another thing"),))
+        refused = Change(refused="it was another thing")
+        later = session._replace(changes=(*session.changes, refused))
         patch.setattr(session_codec, "_KINDS", session_codec._KINDS.replaced(later))
         with pytest.raises(
-            UnkeptError, match=r"version 1 of the program.*it was another thing"
+            UnkeptError, match=r"version 2 of the program.*it was another thing"
         ):
             second.handover("2").take_over(data, NOW)
     with pytest.raises(UnkeptError, match="under other specs"):

@@ -117,3 +117,55 @@ def test_an_end_that_was_rounded_to_before_the_start_puts_no_call_out_of_place()
 
     assert bench.judged == (1, 0)
     assert bench.monitor.doubts[Cause.MISTIMED] == 0
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_calls_that_are_received_at_one_moment_are_compared_with_earlier_ones(
+    order: tuple[int, ...],
+) -> None:
+    """The clock was set back before they were made: their order among themselves shows nothing, whichever it is."""
+    bench = Bench()
+    bench.observe("a", 100, 100.1)
+    late = [("b", 90.0), ("c", 95.0), ("c", 105.0)]
+    for number in order:
+        bench.observe(late[number][0], late[number][1], 130)
+
+    assert bench.judged[0] == 0
+    assert bench.monitor.doubts[Cause.MISTIMED] == 2
+
+
+def test_a_clock_that_is_set_back_with_ours_makes_no_call_harmful_for_certain() -> None:
+    """The calls after it have earlier times; they came after the others, or these were of another clock."""
+    bench = Bench()
+    bench.observe("a", 1, 1.1)
+    bench.monitor.clock_moved(-3_600 * SECOND, START - 3_598 * SECOND)
+    bench.observe("b", -3_597, -3_596.9)
+    bench.observe("c", -3_595, -3_594.9)
+
+    assert bench.judged[0] == 0
+    assert bench.monitor.doubts[Cause.MISTIMED] == 1
+
+
+def test_harm_among_calls_after_a_clock_was_set_back_with_ours_is_certain() -> None:
+    """Two calls of the new time are in their order."""
+    bench = Bench()
+    bench.observe("a", 1, 1.1)
+    bench.monitor.clock_moved(-3_600 * SECOND, START - 3_598 * SECOND)
+    bench.observe("c", -3_597, -3_596.9)
+    bench.observe("b", -3_595, -3_594.9)
+
+    assert bench.judged[0] == 1
+
+
+def test_an_end_that_is_told_later_puts_no_parallel_call_out_of_place() -> None:
+    """A call that ran is received again at its end; one that ended shortly before comes after it."""
+    bench = Bench()
+    bench.observe("a", 1, 1.1)
+    running = call(99, "b", start_ns=START + 2 * SECOND, end_ns=START + 2 * SECOND)
+    running = running._replace(evidence=Evidence.REQUESTED)
+    bench.monitor.observe(running, START + 3 * SECOND)
+    whole = running._replace(evidence=Evidence.EXECUTED, end_ns=START + 50 * SECOND)
+    bench.monitor.amend(running, whole, START + 51 * SECOND)
+    bench.observe("c", 49, 52)
+
+    assert bench.monitor.doubts[Cause.MISTIMED] == 0

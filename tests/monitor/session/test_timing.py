@@ -457,6 +457,20 @@ def test_a_limit_that_begins_after_a_jump_knows_nothing_of_it(by: int) -> None:
     assert [each[:2] for each in run.tick(by + 23)] == [("cannot_finish", "deadline")]
 
 
+def test_calls_between_take_no_limit_away_that_begins_after_a_jump() -> None:
+    """Calls after the jump are in their order, before and after the limit ends."""
+    run = Run()
+    run.take(call("look", 0, 1))
+    run.monitor.clock_moved(-3600 * SECOND, START - 3599 * SECOND)
+    for number, (tool, at) in enumerate(
+        (("look", -3598), ("order", -3597), ("look", -3590)), 2
+    ):
+        run.take(call(tool, at, number))
+
+    assert run.tick(-3578) == []
+    assert [each[:2] for each in run.tick(-3576)] == [("cannot_finish", "deadline")]
+
+
 @pytest.mark.parametrize("by", [3600, -3600])
 def test_an_answer_after_a_jump_keeps_a_deadline(by: int) -> None:
     """If only our clock jumps, a call in time by the agent's clock meets the deadline."""
