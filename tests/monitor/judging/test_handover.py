@@ -276,7 +276,7 @@ def test_what_cannot_be_taken_over_says_why(monkeypatch: pytest.MonkeyPatch) -> 
         later = session._replace(changes=(*session.changes, refused))
         patch.setattr(session_codec, "_KINDS", session_codec._KINDS.replaced(later))
         with pytest.raises(
-            UnkeptError, match=r"version 2 of the program.*it was another thing"
+            UnkeptError, match=r"version 1 of the program.*it was another thing"
         ):
             second.handover("2").take_over(data, NOW)
     with pytest.raises(UnkeptError, match="under other specs"):
