@@ -297,6 +297,7 @@ class App:
         receiver = settings.receiver
         bounds = ExportLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)
         self._notices = Notices(self.monitor, pipeline.inventory, self._sink, stats, clock)
+        self._memory = memory
         self._recorder = _recorder_of(settings.record, clock, stats)
         if self._recorder is not None:
             self._recorder.hide(self._redaction.rules)
@@ -682,6 +683,7 @@ class App:
             self._look_at_readiness,
             self._look_at_snapshots,
             self._certificates.tick,
+            self._return_memory,
         )
 
     def _take_steps(self, *steps: Callable[[int], None]) -> None:
@@ -736,6 +738,10 @@ class App:
     def _look_at_snapshots(self, _now: int) -> None:
         if self._state is not None:
             self._state.snapshots.tick()
+
+    def _return_memory(self, _now: int) -> None:
+        if self._memory is not None:
+            self._memory.tick()
 
     def _look_at_readiness(self, _now: int) -> None:
         self._readiness.tick(self._steady())

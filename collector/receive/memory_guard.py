@@ -4,7 +4,8 @@ Idea: the other bounds are estimates, because allocators keep freed memory. So t
 process's resident memory against two marks. Above the first (scarce), requests are read one after the
 other, which reuses memory that is free inside the process. Above the second (full), no request is read.
 Senders are told to retry later. Meanwhile old spans are forgotten, so memory becomes free again. What is kept to be shown
-alone goes first: `relieve` gives it up as soon as memory is scarce.
+alone goes first: `relieve` gives it up as soon as memory is scarce. Once a flood is over, what is free is returned to the
+system, whether requests come or not (`tick`).
 
 Example: the limit is 400 MiB. The marks are 360 MiB (the limit less 40 MiB) and 376 MiB (less 24 MiB).
 """
@@ -42,6 +43,11 @@ LOOK_SECONDS: Final = 0.01
 """Shortest interval between two measurements. One takes 3 us."""
 TRIM_SECONDS: Final = 5.0
 """Shortest interval at which free memory is returned to the system while memory is scarce."""
+REVIEW_SECONDS: Final = 10.0
+"""Shortest interval at which that is done while it is not scarce; it takes some milliseconds."""
+GROWN: Final = (0.125, 8 << 20)
+"""Then it is done once the process has grown by so much since the last time and grows no more: a share of what it took then,
+or a number of bytes, whichever is greater."""
 
 
 class MemoryGuard:
@@ -71,6 +77,9 @@ class MemoryGuard:
         """Bytes that such a process may take which is at work."""
         self._look_at = clock() + LOOK_SECONDS
         self._trim_at = 0.0
+        self._review_at = clock() + REVIEW_SECONDS
+        self._reviewed = self._trimmed = self._idle
+        """What the process took at the last review, and when free memory was returned last, or less."""
         self.relieve: Callable[[], object] | None = None
         """Gives up what is kept for comfort alone, while memory is scarce."""
 
@@ -80,6 +89,20 @@ class MemoryGuard:
         if self._bytes + GROWTH * (held + more) >= self._full:
             return False
         return self._bytes < self._scarce or held + more <= SMALL_BYTES
+
+    def tick(self) -> None:
+        """Time has passed: returns free memory to the system, also where no request comes."""
+        self._look()
+        if (now := self._clock()) < self._review_at:
+            return
+        self._review_at = now + REVIEW_SECONDS
+        found, before = self._resident(), self._reviewed
+        grown = max(int(self._trimmed * GROWN[0]), GROWN[1])
+        if found - self._trimmed >= grown and found <= before + grown:
+            self._trim()
+            found = self._trimmed = self._resident()
+        self._trimmed = min(self._trimmed, found)
+        self._reviewed = found
 
     def reserve_twin(self) -> bool:
         """True if a forked process that writes all of this one's state fits below the first mark, too.

@@ -9,6 +9,7 @@ import pytest
 from collector.receive.admission import Admission
 from collector.receive.memory_guard import (
     LOOK_SECONDS,
+    REVIEW_SECONDS,
     SMALL_BYTES,
     TRIM_SECONDS,
     MemoryGuard,
@@ -159,3 +160,28 @@ def test_what_is_kept_for_comfort_goes_before_requests_are_refused() -> None:
     process.seconds += TRIM_SECONDS
     process.takes(80).has_room(0, 1)
     assert asked == [0, 1]
+
+
+def test_memory_comes_back_without_requests() -> None:
+    """Once a flood is over, free memory is returned once; what is still taken after that is asked for no more."""
+    process = Process()
+
+    def passes(mib: int) -> int:
+        process.seconds += REVIEW_SECONDS
+        process.takes(mib).tick()
+        return process.trimmed
+
+    assert [passes(mib) for mib in (50, 57)] == [0, 0]  # too little to look for
+    assert passes(72) == 0  # it still grows
+    assert [passes(72) for _ in range(5)] == [1] * 5
+    assert [passes(mib) for mib in (60, 60, 73, 73)] == [1, 1, 1, 2]
+    process.takes(74).tick()
+    assert process.trimmed == 2  # not before the next review
+
+
+def test_scarce_memory_comes_back_without_requests() -> None:
+    """What is kept for comfort goes, too."""
+    process, relieved = Process(), []
+    process.guard.relieve = lambda: relieved.append(1)
+    process.takes(80).tick()
+    assert (process.trimmed, relieved) == (1, [1])
