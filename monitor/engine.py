@@ -333,20 +333,14 @@ class Monitor:
         if (
             end_ns < session.last_ns
             or end_ns < call.start_ns
+            or not call.start_ns
             or abs(end_ns - now) > self.limits.window_ns
         ):
-            self._look_at_times(session, call, now)
+            self._news += self._call_judge.doubt_times(session, call, now)
         session.see(call, now)
         if call.gaps or call.doubts or call.start_ns < self.started_ns:
             self._join(session, call)
         return session
-
-    def _look_at_times(self, session: Session, call: ToolCall, now: int) -> None:
-        """The times of a call may be wrong: then its place among the others is not certain."""
-        gaps = mistimed(session, call, now, self.limits.window_ns)
-        if gaps:
-            self._call_judge.clocks.corrections += 1
-            self._news += self._call_judge.miss(session, gaps)
 
     def _name(self, session: Session, call: ToolCall, named: Named | None) -> None:
         """The session's agent is the one that its earliest span names.
@@ -446,10 +440,12 @@ class Monitor:
             Exception: an error of ours.
         """
         clocks = self._call_judge.clocks
+        if call.end_ns < call.start_ns:
+            call = without_rounding(call)
         if clocks.is_ahead(call, now):
             call = clocks.as_corrected(call, now)
         session = self._table.live(call.session)
-        if session is not None:
+        if session is not None and not mistimed(session, call, now, self.limits.window_ns):
             decided = self._decider.at_once(
                 session, call, beside, now, named, proof, doubted=doubted
             )
@@ -703,7 +699,7 @@ class Monitor:
         if clocks.is_ahead(old, now):
             old = clocks.corrected(old, now)
         if old.evidence is not call.evidence:
-            self._look_at_times(session, call, now)
+            self._news += self._call_judge.doubt_times(session, call, now)
         session.see_again(old, call, now)
         self._name(session, call, named)
         if call.gaps or call.doubts or call.start_ns < self.started_ns:

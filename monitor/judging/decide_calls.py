@@ -263,6 +263,7 @@ class Rehearsal:
         """Takes what a call says of its session, as `Monitor.observe` does, in the same steps."""
         session, call_judge = self._session, self._call_judge
         call_judge.follow(session)
+        call_judge.doubt_times(session, call, now)
         session.see(call, now)
         if call.gaps:
             call_judge.doubt(session, Cause.SAMPLED)

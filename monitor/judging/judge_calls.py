@@ -29,6 +29,7 @@ from monitor.aggregate.consistency_sample import CALLS_MAX, hashed
 from monitor.aggregate.histogram import Exemplar
 from monitor.alphabet.explanation import Show, explain_mismatch
 from monitor.judging.accounting import Accounting
+from monitor.judging.mistimed_calls import mistimed
 from monitor.judging.sender_clocks import SenderClocks, moved_back
 from monitor.limits import Limits
 from monitor.records import Evidence, Proof, ToolCall, Verdict, built
@@ -427,8 +428,10 @@ class CallJudge:
             session.drop_cause(cause)
         return self.look_again(session)
 
-    def miss(self, session: Session, gaps: tuple[Gap, ...]) -> list[Verdict]:
-        """Takes gaps of one session alone (`OF_ONE_SESSION`) that one call shows, and revises its verdicts."""
+    def doubt_times(self, session: Session, call: ToolCall, now: int) -> list[Verdict]:
+        """Before a call is seen: its times may be wrong. Then its place is not certain, and verdicts are revised."""
+        gaps = mistimed(session, call, now, self._limits.window_ns)
+        self.clocks.corrections += bool(gaps)
         new = [gap for gap in gaps if gap not in session.gaps]
         if not new:
             return []

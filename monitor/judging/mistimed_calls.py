@@ -52,7 +52,7 @@ def mistimed(session: Session, call: ToolCall, now: int, window_ns: int) -> tupl
     if now != session.heard_ns:
         return ()
     # Calls of one moment come in no order. If one is ahead, the clock may have been set in either direction between the two.
-    first_ns, second_ns = sorted((end_ns, session.heard_last_ns))
+    first_ns, second_ns = sorted((end_ns, min(session.heard_last_ns, session.last_ns)))
     if second_ns - max(now, first_ns) > window_ns:
         return (Gap(Cause.MISTIMED, max(1, now - window_ns), second_ns + 1),)
     return ()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from monitor import Limits, Monitor
+from monitor.decision import Answer
 from monitor.limits import SECOND
 from monitor.records import Evidence
 from monitor.visibility.cause import Cause
@@ -169,3 +170,16 @@ def test_an_end_that_is_told_later_puts_no_parallel_call_out_of_place() -> None:
     bench.observe("c", 49, 52)
 
     assert bench.monitor.doubts[Cause.MISTIMED] == 0
+
+
+def test_a_decision_allows_for_times_that_are_wrong_as_the_verdict_does() -> None:
+    """A call whose time contradicts the order of receipts may be in its place: it is asked about, then observed."""
+    bench = Bench()
+    bench.observe("a", 20, 20.1)
+    late = call(9, "c", start_ns=START + SECOND, end_ns=START + 2 * SECOND)
+
+    asked = bench.monitor.decide(late, START + 21 * SECOND)
+    bench.monitor.observe(late, START + 21 * SECOND)
+
+    assert [each.answer for each in asked.specs] == [Answer.UNKNOWN]
+    assert bench.judged[0] == 0
