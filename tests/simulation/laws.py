@@ -193,12 +193,28 @@ def asked(seed: int) -> int:
         is_lossy=bool(road.lost),
     )
     asks = [each.earlier(skew) for each in asks]
-    # Where spans were lost, a question may have told of a call earlier than what is left of its spans: it is final earlier.
-    compared = State.objects_alone if road.lost else State.without_times
+    compared: Callable[[State], State]
+    if road.lost or _named_late(requests, asks):
+        # An outcome may have told of a call before what is left of its spans did: it is final earlier. And a call that
+        # is final before the agent's span came was judged without its name, and beside calls that may be elsewhere.
+        compared = State.objects_alone
+    else:
+        compared = State.without_times
     end = max([START, *(each.now for each in requests), *(each.told_ns for each in asks)])
     plain = _asked_run(requests, (), specs, end)
     _equal(compared(plain), compared(_asked_run(requests, asks, specs, end)))
     return len(asks)
+
+
+def _named_late(requests: Sequence[Request], asks: Sequence[Question]) -> bool:
+    """True if a call that is known from a question may become final before its agent is named."""
+    named = [
+        request.now
+        for request in requests
+        if any("gen_ai.agent.name" in span.shape for span in request.spans)
+    ]
+    first = min((each.now for each in asks), default=0)
+    return bool(asks) and max(named, default=0) - first > WINDOW_NS
 
 
 def _asked_run(
