@@ -5,7 +5,8 @@ are due, and `update` those whose verdicts a call may have changed. Sessions und
 limits cost nothing.
 
 Invariant: a verdict on a session depends only on the times of its calls, not on their arrival. So a call
-that arrives late but started early enough withdraws the verdict.
+that arrives late but started early enough withdraws the verdict. A review at the time of an earlier receipt withdraws
+none because its limit was not over then: time has passed since, as the verdict shows.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ class DeadlineTimer:
         news, final = review(
             judgement,
             session_verdicts,
-            now,
+            max(now, session_verdicts.given_ns),
             self._window_ns,
             over=ended is not None,
             explicit=ended == "explicit",

@@ -3,8 +3,8 @@
 Idea: a `Timing` steps over the calls of the log, from the clocks of the checkpoint on. What it finds
 is compared with the verdicts given before (`session_verdicts`).
 
-Invariant: the result depends on the times of the calls, not on their arrival. Limits that run from a
-call at which others may be missing are left out (`certain`).
+Invariant: the result depends on the times of the calls, not on their arrival. Limits are left out while calls
+may be missing in the time in which they ran (`certain`).
 """
 
 from __future__ import annotations

@@ -59,6 +59,11 @@ class SessionVerdicts:
         """Nanoseconds by which our clock was set while a limit ran. The limit ends later by as much."""
 
     @property
+    def given_ns(self) -> int:
+        """When the latest verdict that holds was given; 0 without any."""
+        return max((each.fired_ns for each in self.declared.values()), default=0)
+
+    @property
     def open(self) -> bool:
         """True while some verdict is not final."""
         return any(not each.final for each in self.declared.values())

@@ -22,7 +22,7 @@ from monitor.session.explanation import explain_missed
 from monitor.session.judge import CONTROL_TOKEN, PROGRESS, SELF_LOOP, Judge
 from monitor.session.log.rows import Row
 from monitor.spec.spec import Spec
-from monitor.visibility.sight import Window
+from monitor.visibility.sight import Window, between
 
 __all__ = ["MISSED_MAX", "Mark", "Missed", "Taken", "Timing", "certain"]
 
@@ -250,16 +250,15 @@ class Timing:
 
 
 def certain(found: Iterable[Missed], windows: Sequence[Window]) -> Sequence[Missed]:
-    """The missed limits that run from calls behind which no calls are missing.
+    """The missed limits for which no call may be missing while they ran: what is missing later answers none of them.
 
-    Nor may their calls have been made in another order while they ran.
+    Args:
+        found: the limits.
+        windows: in which calls may be missing.
     """
-    return [each for each in found if not any(_hides(window, each) for window in windows)]
-
-
-def _hides(window: Window, missed: Missed) -> bool:
-    begins_later = window.tool is None and missed.due_ns < window.since_ns
-    return missed.mark.at_ns < window.until_ns and not begins_later
+    if not windows:
+        return list(found)
+    return [each for each in found if not between(windows, each.mark.at_ns, each.due_ns)]
 
 
 def renumbered(missed: Missed, tools: Mapping[int, int]) -> Missed:

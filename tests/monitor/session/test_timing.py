@@ -10,6 +10,8 @@ from monitor import Limits, Monitor
 from monitor.limits import SECOND
 from monitor.records import Evidence, Kind, Named, Obstacle, SessionKey, ToolCall, Verdict
 from monitor.spec.compiler.compile import compile_text
+from monitor.visibility.cause import Cause
+from monitor.visibility.gap import Gap
 
 START = 1_700_000_000 * SECOND
 SHOP = """
@@ -443,6 +445,32 @@ def test_a_clock_that_is_set_again_and_again_moves_no_limit(by: list[int]) -> No
         run.monitor.clock_moved(jump * SECOND, START + (at + ahead) * SECOND)
     for at in (10, 19, 21, 32, 59, 61):
         assert run.tick(at + ahead) == still.tick(at), at
+
+
+@pytest.mark.parametrize("tool", ["look", ""])
+def test_what_may_be_missing_later_takes_no_verdict_back(tool: str) -> None:
+    """Gaps come and go with calls of others, for half a minute: the session stands still all the time, and is told once."""
+    run = Run()
+    run.take(call("order", 0, 1), call("confirm", 1, 2))
+    assert [each[:2] for each in run.tick(62)] == [("stalled", "idle")]
+    for at in range(63, 93):
+        gap = Gap(Cause.UNPLACED, START + at * SECOND, START + (at + 5) * SECOND, tool)
+        run.monitor.note_gap(gap)
+        assert run.tick(at + 0.25) == []
+        run.monitor.lift_gap(gap)
+        assert run.tick(at + 0.5) == []
+
+
+def test_a_gap_in_the_time_of_a_limit_takes_its_verdict_back() -> None:
+    """A call that is missing there may have been in time. Once it is placed elsewhere, the verdict is given again."""
+    run = Run()
+    run.take(call("order", 0, 1), call("confirm", 1, 2))
+    assert [each[:2] for each in run.tick(62)] == [("stalled", "idle")]
+    gap = Gap(Cause.UNPLACED, START + 61 * SECOND, START + 70 * SECOND)
+    run.monitor.note_gap(gap)
+    assert [each[:2] for each in run.tick(63)] == [("back", "stalled")]
+    run.monitor.lift_gap(gap)
+    assert [each[:2] for each in run.tick(64)] == [("stalled", "idle")]
 
 
 @pytest.mark.parametrize("by", [3600, -3600])
