@@ -617,11 +617,12 @@ class CallJudge:
         at = self.at(judge, call, now)
         if self._limits.keep_arguments or judgement.sampled:
             self._keep(judgement, call)
+        is_back = at <= judgement.sight.since_ns and judgement.go_back(at)
         before, origin = judgement.before(token), None
         # A call that was decided is final once something has confirmed it.
         is_decided = call.evidence is Evidence.DECIDED
         receipt = now + self._limits.confirm_ns if is_decided else now
-        code = judgement.append(call, tool, token, at, receipt)
+        code = judgement.append(call, tool, token, at, receipt, is_back=is_back)
         if code is None:
             origin = origin_of(call, now)
             changes = self._insert(judgement, call, tool, token, at, receipt, origin)
@@ -1006,7 +1007,7 @@ def _since(gaps: Iterable[Gap], begin_ns: int) -> Iterator[Gap]:
     """What is left of some gaps for a session that began at a moment."""
     for each in gaps:
         if each.until_ns > begin_ns:
-            yield each._replace(since_ns=max(each.since_ns, begin_ns))
+            yield each if each.since_ns >= begin_ns else each._replace(since_ns=begin_ns)
 
 
 def wanted_of(

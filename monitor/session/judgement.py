@@ -29,7 +29,7 @@ Source: docs/decisions/0003-log-behind-a-checkpoint.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mypy_extensions import mypyc_attr
@@ -72,7 +72,8 @@ from monitor.session.step_marks import (
 )
 from monitor.session.timing import Taken
 from monitor.visibility.cause import FACTS
-from monitor.visibility.sight import CLEAR, Sight
+from monitor.visibility.gap import EVER
+from monitor.visibility.sight import CLEAR, Sight, Window, between
 from monitor.visibility.words import DOUBTED_CALLS
 
 __all__ = ["Judgement", "Path", "Preview"]
@@ -102,6 +103,7 @@ class Judgement:
     """
 
     __slots__ = (
+        "_bare",
         "_doubts",
         "_held_back",
         "_is_stale",
@@ -159,9 +161,11 @@ class Judgement:
         self._doubts = 0
         """Steps of the log that may not be what they seem."""
         self.base: Checkpoint | None = None
-        self.head = self._end(self._fresh(), wide=False)
-        self._rival = self._end(self._fresh(), wide=True) if self._is_doubtful() else None
+        self.head = self._fresh()
+        self._rival = self._fresh() if self._is_doubtful() else None
         """The other reading; None while there is only one."""
+        self._bare: Position | None = None
+        """Of the wide reading, the position after the last call, before calls that are missing behind it; None if not known."""
         self._resume_points: ResumePoints | None = None
         self.late = 0
         self._suspected = 0
@@ -178,6 +182,7 @@ class Judgement:
         """Its share in the live sums of its pair."""
         self.behind = 0
         """The number of its calls that the live means count."""
+        self._look_beyond()
         self.declared = 0
         """Alarms raised and counted under a reference, as bits (`monitor.judging.reference_alarms`)."""
 
@@ -187,11 +192,25 @@ class Judgement:
         watched = comparison.start() if comparison is not None else None
         return Run(position, self.judge.tally(), exact=not self.sight.sure, watched=watched)
 
-    def _end(self, run: Run, *, wide: bool) -> Run:
-        """The run, moved to where calls that are missing behind the last one may have led."""
-        if self.sight is not CLEAR and self.judge.comparison is None:
-            self.replay_log(wide=wide).trail(run)
-        return run
+    def _look_beyond(self) -> None:
+        """Moves the readings to where calls that are missing behind the last one may have led."""
+        rival, sight = self._rival, self.sight
+        self._note_bare()
+        if sight is CLEAR or self.judge.comparison is not None:
+            return
+        if rival is not None:
+            self.replay_log(wide=not self._swapped).trail(rival)
+        if sight.sure or self._swapped:
+            self.replay_log(wide=self._swapped).trail(self.head)
+
+    def _note_bare(self) -> None:
+        """Notes where the wide reading is after the last call."""
+        rival = self._rival
+        self._bare = None
+        if rival is not None:
+            wide = self.head if self._swapped else rival
+            if wide.ways is None:
+                self._bare = wide.position
 
     def _is_doubtful(self) -> bool:
         """True if the wide reading may differ from the plain one."""
@@ -268,10 +287,34 @@ class Judgement:
         new: Share = built(Share, (1, harm_rate, prefix_crit, tally.harmful_steps, 0.0))
         return new
 
-    def append(self, call: ToolCall, tool: int, token: int, at: int, now: int) -> int | None:
+    def go_back(self, at: int) -> bool:
+        """Moves the wide reading back to a call that comes next, where calls may be missing behind it.
+
+        Returns False, and changes nothing, if the call needs `insert`.
+        """
+        sight, rival, bare, count = self.sight, self._rival, self._bare, len(self.log)
+        if rival is None or bare is None or sight.sure or sight.received_ns >= 0 or not count:
+            return False
+        if at <= self.log.at(count - 1):
+            return False
+        wide = self.head if self._swapped else rival
+        wide.position = bare
+        self.replay_log(wide=True).go_on(wide, at)
+        return True
+
+    def append(
+        self,
+        call: ToolCall,
+        tool: int,
+        token: int,
+        at: int,
+        now: int,
+        *,
+        is_back: bool = False,
+    ) -> int | None:
         """Judges a call that comes in order; returns its code.
 
-        Returns None, and changes nothing, if the call needs `insert`.
+        Returns None if the call needs `insert`, which steps what `go_back` has moved again (`is_back`).
         """
         judge, rival, sight = self.judge, self._rival, self.sight
         plain = judge.plain_of(token)
@@ -279,7 +322,7 @@ class Judgement:
             return None
         if rival is not None and self._contested(token):
             return None
-        if at <= sight.since_ns or now <= sight.received_ns:
+        if (at <= sight.since_ns and not is_back) or now <= sight.received_ns:
             return None
         if plain != token and rival is None and self.head.is_harmed(judge, plain):
             return None
@@ -298,9 +341,9 @@ class Judgement:
             if self._swapped and (other >= HARMFUL or token != plain):
                 self.suspicious = True
         if at < sight.until_ns:
-            self._end(self.head, wide=self._swapped)
-            if rival is not None:
-                self._end(rival, wide=not self._swapped)
+            self._look_beyond()
+        elif rival is not None:
+            self._note_bare()
         if code != PROGRESS:
             self.log.mark_last(code if code < HARMFUL else code | RAISED)
         return code
@@ -379,6 +422,7 @@ class Judgement:
         twin.base = base.copy(self.judge) if base is not None else None
         twin._rival = rival.copy() if rival is not None else None
         twin._resume_points = points.copy() if points is not None else None
+        twin._bare = self._bare
         twin._suspected, twin.ending, twin.declared = (
             self._suspected,
             self.ending,
@@ -452,7 +496,7 @@ class Judgement:
         if self._is_doubtful():
             self._is_stale = True
         else:
-            self._rival, self._is_stale = None, False
+            self._rival, self._is_stale, self._bare = None, False, None
         return True
 
     def _late_again(self, place: int) -> int:
@@ -489,8 +533,53 @@ class Judgement:
             return []
         if self.base is not None:
             self._blur(self.base, sight)
+        if self._is_seen_alike(sight):
+            self._see_beyond(sight)
+            return []
         self.sight, self._resume_points = sight, None
         return self._replay(0)
+
+    def _is_seen_alike(self, sight: Sight) -> bool:
+        """True if no step is judged in another way: what has changed concerns what may be missing behind the last one."""
+        old, base, head = self.sight, self.base, self.head
+        if old.sure or sight.sure or old.received_ns >= 0 or sight.received_ns >= 0:
+            return False
+        if self.judge.comparison is not None or self._is_stale or self._held_back >= 0:
+            return False
+        if self._rival is None:
+            if head.ways is not None:
+                return False
+        elif self._bare is None or (self._swapped and not sight.maybe):
+            return False
+        changed = [each for each in sight.maybe if each not in old.maybe]
+        changed += [each for each in old.maybe if each not in sight.maybe]
+        before = -1 if base is None else base.at
+        if base is not None and (not sight.maybe or _earliest(changed) < base.at):
+            return False  # the folded steps are concerned
+        for place in range(len(self.log)):
+            at = self.log.at(place)
+            if between(changed, before, at):
+                missing = {*between(sight.maybe, before, at)}
+                if missing != {*between(old.maybe, before, at)}:
+                    return False
+            before = at
+        return True
+
+    def _see_beyond(self, sight: Sight) -> None:
+        """Sets where calls may be missing, where this changes no step."""
+        self.sight = sight
+        bare, rival = self._bare, self._rival
+        if rival is None:
+            rival = self.head.copy()
+            rival.exact, self._resume_points = False, None
+        elif bare is not None:
+            (self.head if self._swapped else rival).position = bare
+        if not self._is_doubtful():
+            self._rival = self._bare = self._resume_points = None
+        else:
+            self._rival = rival
+            self._look_beyond()
+        self._suspect()
 
     def _blur(self, base: Checkpoint, sight: Sight) -> None:
         """Allows for calls that are missing, as has become known, among the folded steps."""
@@ -580,6 +669,7 @@ class Judgement:
         self._is_stale = False
         runs, stretches = self._rewind(changed, replays)
         news = self._walk(runs, stretches, replays)
+        self._bare = runs[1].position if len(runs) > 1 and runs[1].ways is None else None
         if self.sight is not CLEAR:
             for run, replay in zip(runs, replays, strict=True):
                 replay.trail(run)
@@ -920,3 +1010,8 @@ class Judgement:
         fold_log.fold(replays[0], base, count, scored=scored and self.judge.comparison is None)
         if self._resume_points is not None:
             self._resume_points.fold(count)
+
+
+def _earliest(windows: Iterable[Window]) -> int:
+    """When the first of some windows begins."""
+    return min([each.since_ns for each in windows], default=EVER)

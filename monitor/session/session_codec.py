@@ -56,7 +56,8 @@ def _leaving(cls: type) -> Kind:
     """The kind of a class, without the fields that belong to a process."""
     kind, made = _ALL.by_class[cls], _OF_A_PROCESS[cls]
     return kind._replace(
-        fields=tuple(each for each in kind.fields if each not in made), made=made
+        fields=tuple(each for each in kind.fields if each not in made),
+        made={**kind.made, **made},
     )
 
 

@@ -19,6 +19,8 @@ from monitor.visibility.gap import EVER, Gap
 __all__ = ["CLEAR", "Sight", "Window", "between", "sight_of"]
 
 
+_CAUSES: Final = tuple(Cause)
+
 MILLISECOND: Final = 1_000_000
 """To which a log keeps receipts."""
 
@@ -67,8 +69,9 @@ def sight_of(gaps: Iterable[Gap]) -> Sight:
     maybe: set[Window] = set()
     causes: set[Cause] = set()
     for each in gaps:
-        scattered = FACTS[each.cause].effect is Effect.SCATTERED
-        (sure if FACTS[each.cause].sure else maybe).add(
+        fact = FACTS[each.cause]
+        scattered = fact.effect is Effect.SCATTERED
+        (sure if fact.sure else maybe).add(
             Window(
                 each.since_ns,
                 each.until_ns,
@@ -79,11 +82,11 @@ def sight_of(gaps: Iterable[Gap]) -> Sight:
         causes.add(each.cause)
     if not causes:
         return CLEAR
-    since_ns = max(each.since_ns for each in (*sure, *maybe))
-    until_ns = max(each.until_ns for each in (*sure, *maybe))
-    received_ns = max(each.received_ns for each in (*sure, *maybe))
+    windows = (*sure, *maybe)
+    since_ns = max([each.since_ns for each in windows])
+    until_ns = max([each.until_ns for each in windows])
+    received_ns = max([each.received_ns for each in windows])
     told = all(FACTS[each].told or FACTS[each].sure for each in causes)
-    order = list(Cause)
     return Sight(
         tuple(sorted(sure, key=_order)),
         tuple(sorted(maybe, key=_order)),
@@ -91,7 +94,7 @@ def sight_of(gaps: Iterable[Gap]) -> Sight:
         until_ns,
         received_ns + MILLISECOND - 1 if received_ns else -1,
         told,
-        tuple(sorted(causes, key=order.index)),
+        tuple(sorted(causes, key=_CAUSES.index)),
     )
 
 

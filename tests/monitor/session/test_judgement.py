@@ -15,7 +15,7 @@ from monitor.session.judgement import Judgement
 from monitor.session.resume_points import RESUME_EVERY
 from monitor.spec.compiler.compile import compile_text
 from monitor.visibility.cause import Cause
-from monitor.visibility.gap import Gap
+from monitor.visibility.gap import EVER, Gap
 from monitor.visibility.sight import CLEAR, sight_of
 
 SPEC = """
@@ -68,7 +68,8 @@ def call(number: int, tool: str, start: int | None = None, length: int = 1) -> T
 
 def take(found: Judgement, made: ToolCall, now: int = 0) -> None:
     token = JUDGE.spec.alphabet.match(made.tool, made.arguments, made.error)
-    if found.append(made, 0, token, made.start_ns, now) is None:
+    is_back = made.start_ns <= found.sight.since_ns and found.go_back(made.start_ns)
+    if found.append(made, 0, token, made.start_ns, now, is_back=is_back) is None:
         found.insert(made, 0, token, made.start_ns, now)
 
 
@@ -120,6 +121,51 @@ def test_any_order_of_arrival_is_one_judgement(
         take(other, each)
 
     assert told(other) == told(ordered)
+
+
+GAPS = st.lists(
+    st.builds(
+        lambda since, length, tool, ever: Gap(
+            Cause.UNPLACED, since * SECOND, EVER if ever else (since + length) * SECOND, tool
+        ),
+        st.integers(0, 30),
+        st.integers(1, 12),
+        st.sampled_from(("a", "b", "c", "r", "")),
+        st.booleans(),
+    ),
+    max_size=4,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.one_of(st.tuples(st.sampled_from("abcrx"), st.integers(-3, 2)), GAPS), max_size=30
+    )
+)
+def test_gaps_that_come_and_go_between_calls_leave_what_is_missing_in_the_end(
+    events: list[tuple[str, int] | list[Gap]],
+) -> None:
+    """Gaps behind the last call, amid the calls and before them: the judgement is one that knew the last ones from the start."""
+    found, made = judgement(), list[ToolCall]()
+    for number, event in enumerate(events):
+        if isinstance(event, list):
+            found.see(sight_of(event))
+        else:
+            made.append(call(number, event[0], max(number + event[1], 0)))
+            take(found, made[-1])
+    anew = Judgement(JUDGE, "", found.sight)
+    anew.hold_back()
+    for each in made:
+        take(anew, each)
+    anew.catch_up()
+
+    assert told(found) == told(anew)
+    assert found.possible == anew.possible
+    assert len(found.readings) == len(anew.readings)
+    assert [each.position for each in found.readings] == [
+        each.position for each in anew.readings
+    ]
 
 
 @settings(max_examples=60, deadline=None)
