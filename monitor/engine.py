@@ -17,7 +17,7 @@ from monitor.judging.deadline_timer import DeadlineTimer
 from monitor.judging.decide_calls import CallDecider, Rehearsal, overlapping
 from monitor.judging.due_queue import DueQueue
 from monitor.judging.judge_calls import CallJudge
-from monitor.judging.mistimed_calls import mistimed, without_rounding
+from monitor.judging.mistimed_calls import is_mistimed, without_rounding
 from monitor.judging.rejudge import is_under_earlier, rejudge
 from monitor.limits import SECOND, Limits
 from monitor.records import Named, Proof, Raised, SessionKey, ToolCall, Verdict
@@ -329,13 +329,7 @@ class Monitor:
         if session is None:
             session = self._wake(call.session, now) or self._open(call, now)
         self._news += self._call_judge.follow(session)
-        end_ns = call.end_ns
-        if (
-            end_ns < session.last_ns
-            or end_ns < call.start_ns
-            or not call.start_ns
-            or abs(end_ns - now) > self.limits.window_ns
-        ):
+        if not call.start_ns or call.end_ns < call.start_ns:
             self._news += self._call_judge.doubt_times(session, call, now)
         session.see(call, now)
         if call.gaps or call.doubts or call.start_ns < self.started_ns:
@@ -445,7 +439,7 @@ class Monitor:
         if clocks.is_ahead(call, now):
             call = clocks.as_corrected(call, now)
         session = self._table.live(call.session)
-        if session is not None and not mistimed(session, call, now, self.limits.window_ns):
+        if session is not None and not is_mistimed(call):
             decided = self._decider.at_once(
                 session, call, beside, now, named, proof, doubted=doubted
             )
@@ -700,7 +694,7 @@ class Monitor:
             old = clocks.corrected(old, now)
         if old.evidence is not call.evidence:
             self._news += self._call_judge.doubt_times(session, call, now)
-        session.see_again(old, call, now)
+        session.see_again(old, call)
         self._name(session, call, named)
         if call.gaps or call.doubts or call.start_ns < self.started_ns:
             self._join(session, call, old.doubts)

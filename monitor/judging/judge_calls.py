@@ -430,14 +430,14 @@ class CallJudge:
 
     def doubt_times(self, session: Session, call: ToolCall, now: int) -> list[Verdict]:
         """Before a call is seen: its times may be wrong. Then its place is not certain, and verdicts are revised."""
-        gaps = mistimed(session, call, now, self._limits.window_ns)
-        self.clocks.corrections += bool(gaps)
-        new = [gap for gap in gaps if gap not in session.gaps]
-        if not new:
+        gap = mistimed(call, now, self._limits.window_ns)
+        if gap is None:
             return []
-        self.ledger.counts[new[0].cause] += 1
-        for gap in new:
-            session.note_gap(gap)
+        self.clocks.corrections += 1
+        if gap in session.gaps:
+            return []
+        self.ledger.counts[gap.cause] += 1
+        session.note_gap(gap)
         return self.look_again(session)
 
     def prove(self, session: Session, proof: Proof | None) -> list[Verdict]:

@@ -132,14 +132,10 @@ class Session:
         "bound_on",
         "causes",
         "chain",
-        "earlier_heard_ns",
-        "earlier_last_ns",
         "ended",
         "foreign",
         "fresh",
         "gaps",
-        "heard_last_ns",
-        "heard_ns",
         "held",
         "judged",
         "judgements",
@@ -175,10 +171,6 @@ class Session:
         self.touched_ns = now
         self.started_ns = call.start_ns
         self.last_ns = call.end_ns
-        self.heard_ns = self.heard_last_ns = 0
-        """When a call, or more of one, was received last, and the last end so far; 0 if our clock was set back since."""
-        self.earlier_heard_ns = self.earlier_last_ns = 0
-        """The same before that moment; 0 without earlier calls."""
         self._source = call.source
         self._sources: Counter[str] | None = None
         """Calls by the dialect that read them, if there is more than one."""
@@ -241,11 +233,6 @@ class Session:
         """The same session, to be changed apart from now on; in no table. `call` is any call of it."""
         twin = Session(self.key, call, self.touched_ns)
         twin.started_ns, twin.last_ns = self.started_ns, self.last_ns
-        twin.heard_ns, twin.heard_last_ns = self.heard_ns, self.heard_last_ns
-        twin.earlier_heard_ns, twin.earlier_last_ns = (
-            self.earlier_heard_ns,
-            self.earlier_last_ns,
-        )
         twin._source = self._source
         twin._sources = self._sources.copy() if self._sources is not None else None
         twin.session_from, twin.agent = self.session_from, self.agent
@@ -306,10 +293,6 @@ class Session:
         """Takes note of a call's times and source."""
         self.touched_ns = now
         start_ns, end_ns = call.start_ns, call.end_ns
-        if now != self.heard_ns:
-            self._hear(now)
-        if end_ns > self.heard_last_ns:
-            self.heard_last_ns = end_ns
         # If all calls so far were withdrawn, their times do not count.
         if start_ns < self.started_ns or not self.seen:
             self.started_ns = start_ns
@@ -320,33 +303,8 @@ class Session:
         if call.session_from != self.session_from:
             self.note_source(call.session_from)
 
-    def _hear(self, now: int) -> None:
-        """A moment begins. What is received at one moment was sent in no order."""
-        self.earlier_heard_ns, self.earlier_last_ns = self.heard_by(now)
-        self.heard_ns = now
-
-    def shift_receipts(self, by: int) -> None:
-        """Adapts to a jump of our clock. What was received before it was set back is compared with nothing later."""
-        if by < 0:
-            self.heard_ns = self.heard_last_ns = 0
-            self.earlier_heard_ns = self.earlier_last_ns = 0
-        elif self.heard_ns:
-            self.heard_ns += by
-            self.earlier_heard_ns += by
-
-    def heard_by(self, now: int) -> tuple[int, int]:
-        """When its calls before this moment were received at the latest, and the last of their ends; 0 without any."""
-        heard_ns, last_ns = self.heard_ns, self.heard_last_ns
-        if now == heard_ns:
-            heard_ns, last_ns = self.earlier_heard_ns, self.earlier_last_ns
-        # Calls that were withdrawn since do not count.
-        return heard_ns, min(last_ns, self.last_ns) if self.seen else 0
-
-    def see_again(self, old: ToolCall, call: ToolCall, now: int) -> None:
-        """Takes note of a fuller reading of a call, received now."""
-        if now != self.heard_ns:
-            self._hear(now)
-        self.heard_last_ns = max(self.heard_last_ns, call.end_ns)
+    def see_again(self, old: ToolCall, call: ToolCall) -> None:
+        """Takes note of a fuller reading of a call."""
         if call.start_ns < self.started_ns:
             self.started_ns = call.start_ns
         if call.end_ns > self.last_ns:
@@ -474,10 +432,6 @@ class Session:
             self.started_ns = min(self.started_ns, other.started_ns)
             self.last_ns = max(self.last_ns, other.last_ns)
         self.touched_ns = max(self.touched_ns, other.touched_ns)
-        self.heard_ns = max(self.heard_ns, other.heard_ns)
-        self.heard_last_ns = max(self.heard_last_ns, other.heard_last_ns)
-        self.earlier_heard_ns = max(self.earlier_heard_ns, other.earlier_heard_ns)
-        self.earlier_last_ns = max(self.earlier_last_ns, other.earlier_last_ns)
         if other._outside is not None:
             self._outside = self._outside or Outside()
             self._outside.absorb(other._outside)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from monitor.partial import Partial
-from monitor.plain_records.kinds import Change, kept
+from monitor.plain_records.kinds import kept
 from monitor.records import (
     Evidence,
     Named,
@@ -44,20 +44,10 @@ SESSION_KINDS: Final = (
         "session",
         Session,
         "_index _mark _named_by _named_ns _others _outside _source _sources agent "
-        "answer binder bound_as bound_late bound_on causes chain earlier_heard_ns "
-        "earlier_last_ns ended foreign fresh gaps heard_last_ns heard_ns held judged "
+        "answer binder bound_as bound_late bound_on causes chain "
+        "ended foreign fresh gaps held judged "
         "judgements judges key last_ns late ledger_version newer not_judged older opened_ns owed proof "
         "queued seen session_from spans started_ns touched_ns weight",
-        changes=(
-            Change(
-                added={
-                    "heard_ns": int,
-                    "heard_last_ns": int,
-                    "earlier_heard_ns": int,
-                    "earlier_last_ns": int,
-                }
-            ),
-        ),
     ),
     kept("sessions of a name", Chain, "name newest oldest"),
     kept("calls outside", Outside, "_ends _kept _starts"),

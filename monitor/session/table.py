@@ -425,7 +425,6 @@ class Table:
         ended = (self._ended.sessions.values(), self._remembered.sessions.values())
         for session in itertools.chain(self.latest(), *ended):
             session.touched_ns += by
-            session.shift_receipts(by)
             session.opened_ns += by
             if session.gaps:
                 session.gaps = tuple(

@@ -50,7 +50,7 @@ def test_sessions_do_move() -> None:
 
 @pytest.mark.parametrize("seed", [*range(20), 900_693])
 def test_beyond_the_window_differences_are_counted(seed: int) -> None:
-    """A judgement that differs from the truth has late calls, or says that the times of its calls are in doubt."""
+    """A judgement that differs from the truth has late calls."""
     beyond_the_window(seed)
 
 
