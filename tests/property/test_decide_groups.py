@@ -8,7 +8,7 @@ are in flight.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from random import Random
 
 from hypothesis import given, settings
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.automaton.dfa import UNDEFINED
-from monitor.decision import Answer, Decision
+from monitor.decision import Answer, Decision, Missing
 from monitor.limits import SECOND
 from monitor.records import Evidence
 from monitor.spec.compiler.compile import compile_text
@@ -25,6 +25,7 @@ from monitor.spec.spec import Spec
 
 START = 1_700_000_000 * SECOND
 TOOLS = "abcd"
+BUDGET: tuple[Missing, ...] = ("budget",)
 PAIRS = (
     "precedence",
     "not_co_existence",
@@ -100,6 +101,7 @@ def history(seed: int, most: int) -> Counter[str]:
     monitor = Monitor(specs, Limits(history_complete=True))
     tools = TOOLS[: chance.randint(1, 4)]
     flying: list[ToolCall] = []
+    guessed: set[str] = set()
     answers = Counter[str]()
     for number in range(chance.randint(1, 3)):
         count = 1 if chance.random() < 0.5 else chance.randint(1, most)
@@ -112,7 +114,8 @@ def history(seed: int, most: int) -> Counter[str]:
             decisions = [monitor.decide(calls[0], now, beside=flying)]
         else:
             decisions = monitor.decide_together(calls, now, beside=flying)
-        check(specs, flying, calls, decisions)
+        guessed |= _guessed(decisions)
+        check(specs, flying, calls, decisions, guessed)
         answers += Counter(each.answer.value for each in decisions)
         flying += [
             each
@@ -122,13 +125,23 @@ def history(seed: int, most: int) -> Counter[str]:
     return answers
 
 
+def _guessed(decisions: Sequence[Decision]) -> set[str]:
+    """The specs under which a call missed its budget."""
+    found = [each for decision in decisions for each in decision.specs]
+    return {each.spec for each in found if each.missing == BUDGET}
+
+
 def check(
     specs: Sequence[Spec],
     flying: Sequence[ToolCall],
     calls: Sequence[ToolCall],
     decisions: Sequence[Decision],
+    guessed: Set[str],
 ) -> None:
-    """What goes ahead fits, what is denied does not, and what is allowed is harmless in every order."""
+    """What goes ahead fits, what is denied does not, and what is allowed is harmless in every order.
+
+    Not under `guessed` specs: some call of theirs was let through since there were more orders than could be tried.
+    """
     made = [each.tool for each in flying]
     made += [
         each.tool
@@ -137,7 +150,7 @@ def check(
     ]
     truths = {spec.id: least(spec, made) for spec in specs}
     for spec in specs:
-        assert truths[spec.id][0] == 0
+        assert truths[spec.id][0] == 0 or spec.id in guessed
     for one, decision in zip(calls, decisions, strict=True):
         for each in decision.specs:
             spec = next(spec for spec in specs if spec.id == each.spec)
@@ -145,11 +158,13 @@ def check(
                 assert least(spec, [*made, one.tool])[0] > 0
             elif decision.answer is not Answer.DENY:
                 harmful = truths[spec.id][1][one.tool]
-                if each.missing == ("budget",):
+                if each.missing == BUDGET:
                     assert isinstance(spec.machine, SideBySide)
-                    assert any("chain" in text for text in spec.machine.texts)
-                    continue
-                assert (each.answer is Answer.ALLOW) == (harmful == {False})
+                    assert any(
+                        "chain" in each or "alternate" in each for each in spec.machine.texts
+                    )
+                elif spec.id not in guessed:
+                    assert (each.answer is Answer.ALLOW) == (harmful == {False})
         if decision.answer is Answer.DENY:
             assert any(each.answer is Answer.DENY for each in decision.specs)
 
