@@ -151,6 +151,8 @@ class HttpProxy:
             async for part in response.aiter_stream():
                 answer.add(part)
                 await send({"type": "http.response.body", "body": part, "more_body": True})
+                # A server that is never short of parts would keep others waiting, and a client's end from being seen.
+                await asyncio.sleep(0)
         finally:
             answer.end()  # also where the client has its result, and leaves before the end
         await send({"type": "http.response.body", "body": b""})

@@ -13,6 +13,7 @@ import pytest
 
 from collector.app import recovery
 from collector.decode.protobuf.slices import LARGE_BYTES
+from collector.receive import export
 from collector.receive.status import Outcome, Refusal
 from collector.state.segment import HEAD_BYTES, number_of, numbered, offset_of
 from collector.telemetry.logs import captured
@@ -24,8 +25,9 @@ from tests.simulation.exporter import Request
 
 @pytest.fixture(autouse=True)
 def _in_short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The replay lets others in behind each record."""
+    """The replay lets others in behind each record; what is received takes one turn, however slow the machine is."""
     monkeypatch.setattr(recovery, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(export, "TURN_SECONDS", 3_600.0)
 
 
 async def opened(life: Life) -> None:
