@@ -681,9 +681,8 @@ class Judgement:
             self.head, self._rival = (wide, plain) if self._swapped else (plain, wide)
         steps = news[self._swapped]
         if self._swapped is not before and not (stretches and stretches[0].first == 0):
-            steps = (
-                self.walk()
-            )  # the other reading counts from now on, for all steps of the log
+            # The other reading counts from now on, for all steps of the log.
+            steps = self.walk()
         return changes_of(self.log, steps)
 
     # --- what is possible ------------------------------------------------------------------------

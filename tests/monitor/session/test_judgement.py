@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from random import Random
 
 import pytest
@@ -166,6 +167,29 @@ def test_gaps_that_come_and_go_between_calls_leave_what_is_missing_in_the_end(
     assert [each.position for each in found.readings] == [
         each.position for each in anew.readings
     ]
+
+
+def test_a_call_between_two_gaps_finds_what_the_first_may_have_hidden() -> None:
+    """Every three tools, with any tool missing before the second call and any behind it: as if all were known at once."""
+    for tools, missing in product(product("abcr", repeat=3), product("abcr", repeat=2)):
+        gaps = [
+            Gap(Cause.UNPLACED, since * SECOND, until * SECOND, tool)
+            for tool, since, until in zip(missing, (2, 7), (3, 9), strict=True)
+        ]
+        made = [
+            call(number, tool, start)
+            for number, (tool, start) in enumerate(zip(tools, (1, 5, 12), strict=True))
+        ]
+        found, anew = judgement(), judgement()
+        for each in (found, anew):
+            each.see(sight_of(gaps))
+        anew.hold_back()
+        for one in made:
+            take(found, one)
+            take(anew, one)
+        anew.catch_up()
+
+        assert (told(found), found.possible) == (told(anew), anew.possible), (tools, missing)
 
 
 @settings(max_examples=60, deadline=None)
