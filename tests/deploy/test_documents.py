@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 from collector.cli.main import main
 from monitor.visibility.cause import FACTS, Effect
@@ -32,6 +33,7 @@ NAMED = re.compile(
 MODULE = re.compile(r"python -m ([a-z_.]+)")
 VERB = re.compile(r"offrails ([a-z][a-z-]*)\b([^\n`]*)")
 OPTION = re.compile(r"(?<!\w)--[a-z][a-z-]*")
+ALONE = re.compile(r"`(--[a-z][a-z.-]*)")
 KEY = re.compile(r"`([a-z_]+(?:\.[a-z_]+)+)`")
 COMMAND = re.compile(r"^(?: {4}|\$ )?(?:[A-Z_]+=\S+ )*(offrails [a-z][^\n]*)", re.MULTILINE)
 """A line of code that calls the program."""
@@ -42,6 +44,18 @@ TITLED = re.compile(r"^ *```\w+ ([\w./-]+)$", re.MULTILINE)
 """A block of code that is a file, by its name."""
 TARGET = re.compile(r"(?:^(?: {4}|\$ )?|`)make ([a-z][a-z-]*)", re.MULTILINE)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+METRIC = re.compile(r"(?<![\w:./-])(offrails_[a-z0-9_]+)(\*|\{[a-z_,]+\}_)?")
+"""A family, or the beginning of some: `offrails_journal_*`."""
+SERIES = re.compile(r"_(?:bucket|sum|count|created|total)$")
+VARIABLE = re.compile(r"(?<!\w)OFFRAILS_[A-Z_]+")
+BUILD = {"OFFRAILS_NATIVE", "OFFRAILS_LIVE"}
+"""Variables of the build and of tests: no settings."""
+RULED = re.compile(r"\bAgentMonitor[A-Z]\w+|(?<=`)Agent[A-Z]\w+(?=`)")
+RECORDED = re.compile(r"\b[a-z]+:offrails_[a-z_]+(?::[\w]+)*")
+PATH = re.compile(r"(?<![\w/])(?:/api/v1/[a-z]+|/-/[a-z]+)")
+WORD = re.compile(r"`([a-z]+(?:_[a-z0-9]+)+)`")
+"""One name in code: an event of the log, a field, a reason."""
+YAML = re.compile(r"^ *```ya?ml[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 PUNCTUATION = re.compile(r"[^\w\- ]")
 
 
@@ -115,6 +129,27 @@ def test_verbs_have_the_options_that_pages_show(capsys: pytest.CaptureFixture[st
         with pytest.raises(SystemExit):
             main([verb, *(["core"] if verb == "import" else []), "--help"])
         assert options <= set(OPTION.findall(capsys.readouterr().out)), verb
+
+
+FOREIGN = {
+    *("--build-arg", "--read-only", "--profile", "--set-file"),  # docker, Helm
+    *("--enable-feature", "--dispatch.start-delay", "--rules.alert.resend-delay"),
+    *("--pass-user-headers", "--skip-auth-strip-headers"),  # oauth2-proxy
+    *("--require", "--enable-optimizations", "--stat"),  # node, Python's build, git
+    "--fault",  # tests.simulation.worlds
+}
+"""Options of other programs that pages name by themselves."""
+
+
+def test_options_that_stand_alone_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    """An option in code without its verb is one of some verb, or of a program that is listed here."""
+    known = set(FOREIGN)
+    for verb in ("import core", *verbs(capsys)):
+        with pytest.raises(SystemExit):
+            main([*verb.split(), "--help"])
+        known |= set(OPTION.findall(capsys.readouterr().out))
+    for page in PAGES:
+        assert set(ALONE.findall(prose(page))) <= known, page
 
 
 @cache
@@ -247,6 +282,120 @@ def test_settings_that_pages_name_exist() -> None:
             key for key in KEY.findall(page.read_text()) if key.partition(".")[0] in sections
         }
         assert named <= known, page
+
+
+@cache
+def settings() -> frozenset[str]:
+    """All keys, by docs/settings.md, which is held against the code."""
+    text = (ROOT / "docs" / "settings.md").read_text()
+    return frozenset(re.findall(r"^\| `([^`]+)`", text, re.MULTILINE))
+
+
+def keys_of(block: object, above: str = "") -> Iterator[str]:
+    """The keys of a block of settings, each as docs/settings.md writes it."""
+    for name, value in block.items() if isinstance(block, dict) else ():
+        key = f"{above}{name}"
+        if isinstance(value, dict) and key not in settings():
+            yield from keys_of(value, f"{key}.")
+        elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
+            for each in value:
+                yield from keys_of(each, f"{key}[].")
+        else:
+            yield key
+
+
+def test_blocks_of_settings_have_keys_that_exist() -> None:
+    """A block of YAML whose first keys are settings has no key that is none."""
+    sections = {re.split(r"[.\[]", key)[0] for key in settings()}
+    blocks = [
+        (page, document)
+        for page in PAGES
+        for text in YAML.findall(page.read_text())
+        for document in yaml.safe_load_all(text)
+        if isinstance(document, dict) and document and document.keys() <= sections
+    ]
+    assert len(blocks) >= 7
+    for page, document in blocks:
+        assert set(keys_of(document)) <= settings(), page
+
+
+def test_variables_that_pages_name_exist() -> None:
+    """Each `OFFRAILS_*` is the variable of a setting, or one of the build."""
+    known = set(VARIABLE.findall((ROOT / "docs" / "settings.md").read_text())) | BUILD
+    for page in PAGES:
+        named = set(VARIABLE.findall(page.read_text()))
+        assert {each for each in named if not each.endswith("_")} <= known, page
+
+
+def test_metrics_that_pages_name_exist() -> None:
+    """Each `offrails_*` is a family, or a series of one, in docs/metrics.md, which is held against the exposition."""
+    text = (ROOT / "docs" / "metrics.md").read_text()
+    families = set(re.findall(r"^\| `([a-z_0-9]+)` \|", text, re.MULTILINE))
+    bases = families | {SERIES.sub("", each) for each in families}
+    assert len(families) > 150
+    for page in PAGES:
+        for name, more in METRIC.findall(page.read_text()):
+            if more or name.endswith("_"):
+                assert any(each.startswith(name) for each in families), (page, name)
+            else:
+                assert name in families or SERIES.sub("", name) in bases, (page, name)
+
+
+def test_alerts_and_rules_that_pages_name_exist() -> None:
+    """Each alert is one of the rules, or has a runbook, as direct alerts have; each recorded series has its rule."""
+    folder = ROOT / "deploy" / "prometheus" / "rules"
+    rules = "".join(file.read_text() for file in folder.glob("*.yml"))
+    alerts = set(re.findall(r"alert: (\w+)", rules))
+    known = alerts | {page.stem for page in (ROOT / "docs" / "runbooks").glob("*.md")}
+    recorded = set(re.findall(r"record: (\S+)", rules))
+    assert len(alerts) > 30
+    for page in PAGES:
+        assert set(RULED.findall(page.read_text())) <= known, page
+        assert set(RECORDED.findall(page.read_text())) <= recorded, page
+
+
+@cache
+def source() -> str:
+    """What runs and what is deployed: code, configurations, templates."""
+    folders = ("collector", "guard", "monitor", "deploy", "dfa_specs", "examples", "grafana")
+    kinds = {".py", ".js", ".html", ".yaml", ".yml", ".json", ".tpl"}
+    return "\n".join(
+        file.read_text()
+        for folder in folders
+        for file in (ROOT / folder).rglob("*")
+        if file.suffix in kinds
+    )
+
+
+def test_paths_of_the_api_that_pages_name_exist() -> None:
+    """Each `/api/v1/...` and `/-/...` of a page is one that the code answers."""
+    served = set(PATH.findall(source()))
+    for page in PAGES:
+        assert set(PATH.findall(page.read_text())) <= served, page
+
+
+OTHERS = {
+    *("external_labels", "alert_relabel_configs", "honor_labels"),  # Prometheus
+    *("otelcol_exporter_enqueue_failed_spans", "otelcol_exporter_send_failed_spans"),
+    *("file_storage", "auth_request"),  # the Collector, nginx
+    "transfer_to_x",  # any tool that hands over
+    *("call_prevented", "call_overruled"),  # one line of code: "call_" and the kind
+}
+"""Names on pages that other programs have, or that the code puts together."""
+
+
+def test_events_and_fields_that_pages_name_exist() -> None:
+    """A name in code with an underscore (an event of the log, a field, a reason) occurs in what runs.
+
+    docs/frameworks.md is left out: its names are those of frameworks. Metrics have a test of their own.
+    """
+    known = set(re.findall(r"\w+", source())) | OTHERS
+    known |= {folder.name for folder in (ROOT / "tests").iterdir()}
+    for page in PAGES:
+        if page.name in {"frameworks.md", "metrics.md", "CHANGELOG.md"}:
+            continue
+        words = {each for each in WORD.findall(prose(page)) if not each.startswith("offrails_")}
+        assert words <= known, page
 
 
 def test_every_page_is_in_the_index() -> None:
