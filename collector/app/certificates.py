@@ -37,7 +37,7 @@ class CertificateWatch:
         self._servers = servers
         self._next_ns = 0
         self._logged: dict[str, tuple[str, int]] = {}
-        """By listener: the last line about its certificate, and the end that it was about."""
+        """By listener: what was last found of its certificate, and the end of that one."""
         self._log = log
 
     def _found(self) -> Iterator[tuple[str, str, Validity]]:
@@ -55,8 +55,9 @@ class CertificateWatch:
         self._next_ns = now + LOOK_NS
         for listener, cert, validity in self._found():
             event = _event(validity, now // SECOND)
-            if event and self._logged.get(listener) != (event, validity.ends):
-                self._logged[listener] = event, validity.ends
+            before = self._logged.get(listener)
+            self._logged[listener] = event, validity.ends
+            if event and before != (event, validity.ends):
                 self._log.warning(
                     event,
                     listener=listener,

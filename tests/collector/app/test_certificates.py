@@ -89,6 +89,18 @@ def test_one_that_has_ended_before_the_start_is_logged_at_once() -> None:
     assert lines.taken[2:] == [("certificate_expired", "grpc")]
 
 
+def test_an_ended_one_that_comes_back_is_logged_again() -> None:
+    """A renewal that is taken back has a line of its own: it is the same certificate, and a new outage."""
+    found, lines, servers = watch(grpc=DAY)
+    grpc = servers["grpc"].certificates
+    assert grpc is not None
+    ended = grpc.found
+    for hour, now in enumerate((ended, Validity(BEGINS, BEGINS + 90 * DAY), ended)):
+        grpc.found = now
+        found.tick((BEGINS + 2 * DAY + hour * HOUR) * SECOND)
+    assert lines.taken == [("certificate_expired", "grpc")] * 2
+
+
 def test_one_that_is_not_valid_yet_is_logged_once() -> None:
     """Senders are refused before its time as they are after: one that was put in place too early has a line."""
     found, lines, _ = watch(grpc=DAY)
