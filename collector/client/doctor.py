@@ -425,7 +425,7 @@ _PATH: Final = (
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT the whole one"
 )
 _UNTRUSTED: Final = (
-    "is TLS spoken there, with a certificate for that name, and of an authority that is trusted: "
+    "is TLS spoken there, with a certificate for that name that has not expired, of an authority that is trusted: "
     "by the system, or by OTEL_EXPORTER_OTLP_CERTIFICATE=FILE?"
 )
 _HTTP1: Final = b"POST /v1/traces HTTP/1.1\r\nHost: doctor\r\nContent-Length: 0\r\n\r\n"

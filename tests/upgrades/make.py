@@ -7,8 +7,10 @@ what it said of them is kept beside its folder: every later version must say the
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -170,5 +172,20 @@ def _keep(target: Path, state: Path, about: dict[str, Any]) -> None:
             shutil.copyfile(file, target / file.name)
 
 
+def _name(text: str) -> str:
+    """The name of a folder, as the command line has it."""
+    if not re.fullmatch(r"[0-9a-f]{7}|\d+\.\d+\.\d+", text):
+        raise argparse.ArgumentTypeError(
+            f"expected a release or seven hex digits, not {text!r}"
+        )
+    return text
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2] if len(sys.argv) > 2 else "."))
+    arguments = argparse.ArgumentParser(
+        description="Makes a folder of the journal by a version."
+    )
+    arguments.add_argument("name", type=_name, help="of a release (0.2.0), or of a commit")
+    arguments.add_argument("checkout", type=Path, nargs="?", default=".", help="of its code")
+    given = arguments.parse_args()
+    main(given.name, given.checkout)
