@@ -297,9 +297,11 @@ class Monitor:
             self._queue(session, now)
         if self._deadline_timer.busy:
             verdicts = [*verdicts, *self._deadline_timer.update(session, call, now)]
+        if self._news:
+            verdicts = self._with_news(verdicts)
         if self._call_judge.shown_bytes:
             self._hold_arguments(session)
-        return self._with_news(verdicts) if self._news else verdicts
+        return verdicts
 
     def _hold_arguments(self, session: Session) -> None:
         """Arguments are weighed when they come. Where sessions are over their bound, the oldest ones go first."""
@@ -320,8 +322,9 @@ class Monitor:
         return given_up
 
     def _with_news(self, verdicts: list[Verdict]) -> list[Verdict]:
+        """The verdicts behind those that were given before them: of one call, the last one holds."""
         news, self._news = self._news, []
-        return verdicts + news
+        return news + verdicts
 
     def _session(self, call: ToolCall, now: int) -> Session:
         """The call's session, opened or woken if need be."""
@@ -701,6 +704,8 @@ class Monitor:
         verdicts = self._call_judge.amend(session, old, call, now)
         verdicts += self._call_judge.prove(session, None)
         verdicts += self._call_judge.rebind(session, now)
+        if self._news:
+            verdicts = self._with_news(verdicts)
         if not session.queued:
             self._queue(session, now)
         self._reconsider(session, now)
@@ -719,6 +724,8 @@ class Monitor:
         verdicts += self._call_judge.retract(session, call, session.touched_ns)
         if session.ended is None:
             verdicts += self._call_judge.prove(session, None)
+        if self._news:
+            verdicts = self._with_news(verdicts)
         self._reconsider(session, session.touched_ns)
         return verdicts
 
@@ -734,6 +741,8 @@ class Monitor:
         if session is None:
             return []
         verdicts = self._call_judge.doubt(session, Cause.EARLIER_TURN, holds=doubted)
+        if self._news:
+            verdicts = self._with_news(verdicts)
         self._reconsider(session, session.touched_ns)
         return verdicts
 
@@ -749,6 +758,8 @@ class Monitor:
         if session is None:
             return []
         verdicts = self._call_judge.prove(session, proof)
+        if self._news:
+            verdicts = self._with_news(verdicts)
         self._reconsider(session, session.touched_ns)
         return verdicts
 
@@ -1126,10 +1137,12 @@ class Monitor:
         if session is None:
             return []
         verdicts = rejudge(session, self._call_judge, self._accounting, self._names.text, now)
+        if self._news:
+            verdicts = self._with_news(verdicts)
         self._reconsider(session, now)
         if not session.queued:
             self._queue(session, now)
-        return self._with_news(verdicts) if self._news else verdicts
+        return verdicts
 
     def close(self, now: int) -> list[SessionFinished]:
         """The input is over: every live session ends and every verdict is final."""

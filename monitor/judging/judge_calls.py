@@ -799,7 +799,9 @@ class CallJudge:
                 if not gone:
                     return verdicts
                 return [*gone, *self._told_anew(session, judgement, call, verdicts)]
-            verdicts = self._take_out(session, judgement, place)
+            # The spec does not name it any more, or judges it in another part.
+            verdicts = self._accounting.withdrawn(session, judgement, place)
+            verdicts += self._take_out(session, judgement, place)
         elif self._came_late(session, judge, old, now):
             return []
         return [*verdicts, *(self._judge(session, judge, call, now, quiet=False) or ())]

@@ -31,6 +31,24 @@ class Question(NamedTuple):
         """The same, so many nanoseconds earlier."""
         return self._replace(now=self.now - by, told_ns=self.told_ns - by)
 
+    @property
+    def names_session(self) -> bool:
+        """True if the client says whose session the call is of."""
+        return any(each.session for each in self.asked)
+
+    @property
+    def tells_made(self) -> bool:
+        """True if the client tells that the call was made."""
+        return self.outcome in ("ran", "failed")
+
+    def without_news(self) -> Question:
+        """The same of a client that knows the trace alone, and does not tell that a call was made."""
+        asked = tuple(
+            each._replace(session="") if each.trace_id else each for each in self.asked
+        )
+        outcome = None if self.tells_made else self.outcome
+        return self._replace(asked=asked, outcome=outcome)
+
     def ask(self, service: Service) -> list[str]:
         """Asks; returns the ids of the decisions."""
         made = service.pipeline.decide(

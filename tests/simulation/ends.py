@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from collector.calls.pipeline import Pipeline
 from collector.decode.span import Span
+from collector.sinks.pager import Pager, Rules
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, Verdict
 from monitor.spec.spec import Spec
@@ -67,6 +68,42 @@ class Service:
         """Time has come to `now`."""
         self.pipeline.tick(now)
         self.monitor.tick(now)
+        self.told += self.monitor.news()
+
+    def pages(self) -> set[tuple[str, ...]]:
+        """The calls that page in the end, by what was told in its order: spec, reason, trace and span.
+
+        A page keeps the session under which it began, so that is left out.
+        """
+        pager = Pager(Rules(per_minute=10_000), lambda *_: None)
+        pager.consider((each._replace(mode="page") for each in self.told), 0)
+        pager.flush(0)
+        return {
+            (page.key.spec, page.key.reason, span.hex())
+            for page in pager.firing.values()
+            for span in page.calls
+        }
+
+    def harms(self) -> set[tuple[str, ...]]:
+        """The harmful calls that sessions show, in the form of `pages`."""
+        return {
+            (each["spec"], step["reason"], step["trace_id"] + step["span_id"])
+            for each in self.monitor.judgements()
+            if each["spec"]
+            for step in each["steps"]
+            if step["kind"] == "harmful"
+        }
+
+    def gauges(self) -> dict[tuple[str, ...], tuple[int, ...]]:
+        """What live sessions add to the gauges of agent and spec."""
+        found = {
+            key: (
+                *(pair.active, pair.sessions, pair.clean, pair.harmful),
+                *(pair.harm_rate, pair.prefix_crit, pair.joined),
+            )
+            for key, pair in self.monitor.totals.pairs.items()
+        }
+        return {key: sums for key, sums in found.items() if any(sums)}
 
     def state(self) -> State:
         """The state to compare."""

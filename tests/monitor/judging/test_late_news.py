@@ -484,3 +484,52 @@ def test_what_was_told_under_the_id_of_a_part_is_taken_back() -> None:
     assert [(each.span_id, each.kind) for each in revised if each.revised_from] == [
         (whole.span_id, Kind.PROGRESS)
     ]
+
+
+TURNS = """
+id: turns
+kind: task
+match: {service.name: shop}
+scope: turn
+alphabet: {pick: {tool: pick}, pay: {tool: pay}}
+golden: [[pick, pay]]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [(TURNS, {"trace_id": b"another trace..."}), (POLICY, {"arguments": {"amount": 5}})],
+    ids=["another part", "no call of the spec"],
+)
+def test_a_harm_that_leaves_its_part_is_taken_back(text: str, changes: dict[str, Any]) -> None:
+    """A fuller span may put a call into another turn, or out of a policy: what was told of it there is withdrawn."""
+    judge = monitor(text)
+    old = call(1, "pay", arguments={"amount": 50})
+    [told] = judge.observe(old, NOW)
+    gone, *_ = judge.amend(old, old._replace(span_id=b"outerspn", **changes), NOW)
+
+    assert told.kind is Kind.HARMFUL
+    assert (gone.span_id, gone.kind, gone.revised_from) == (
+        old.span_id,
+        Kind.SELF_LOOP,
+        Kind.HARMFUL,
+    )
+
+
+def test_verdicts_of_one_call_come_in_their_order() -> None:
+    """A harm that a merge has brought comes before the verdict that a correction revises it to."""
+    judge = monitor(TASK)
+    trace = SessionKey("", "trace")
+    pay, pick = call(5, "pay"), call(1, "pick", session=trace)
+    [first] = judge.observe(pay, NOW)
+    judge.observe(pick, NOW)
+    assert judge.rekey(trace, KEY, "x", NOW)
+    pick = pick._replace(session=KEY)
+    told = judge.retract(pick)
+
+    assert first.kind is Kind.HARMFUL
+    assert [each.kind for each in told if each.span_id == pay.span_id] == [
+        Kind.PROGRESS,
+        Kind.HARMFUL,
+    ]
+    assert judge.news() == []

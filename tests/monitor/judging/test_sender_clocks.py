@@ -80,6 +80,7 @@ def test_a_fuller_span_stays_in_its_place_in_another_session(known: bool) -> Non
     monitor.observe(old, NOW)
     monitor.observe(timed(2, tools[1], NOW + AHEAD + SECOND), NOW + SECOND)
     assert monitor.rekey(old.session, key, "session.id", NOW + 2 * SECOND)
+    monitor.news()
     old = old._replace(session=key)
     assert monitor.amend(old, old._replace(call_id="x"), NOW + 5 * SECOND) == []
     [judgement] = monitor.find(key.id)
