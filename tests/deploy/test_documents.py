@@ -33,6 +33,8 @@ NAMED = re.compile(
 MODULE = re.compile(r"python -m ([a-z_.]+)")
 VERB = re.compile(r"offrails ([a-z][a-z-]*)\b([^\n`]*)")
 OPTION = re.compile(r"(?<!\w)--[a-z][a-z-]*")
+BROKEN = re.compile(r"(?: \\\n *|\n {5,}(?=\[--))")
+"""Where a command goes on in the next line."""
 ALONE = re.compile(r"`(--[a-z][a-z.-]*)")
 KEY = re.compile(r"`([a-z_]+(?:\.[a-z_]+)+)`")
 COMMAND = re.compile(r"^(?: {4}|\$ )?(?:[A-Z_]+=\S+ )*(offrails [a-z][^\n]*)", re.MULTILINE)
@@ -120,7 +122,7 @@ def test_verbs_have_the_options_that_pages_show(capsys: pytest.CaptureFixture[st
     """Each option beside a verb, in any page, is one that its help lists."""
     shown: dict[str, set[str]] = {}
     for page in PAGES:
-        for verb, rest in VERB.findall(page.read_text()):
+        for verb, rest in VERB.findall(BROKEN.sub(" ", page.read_text())):
             shown.setdefault(verb, set()).update(OPTION.findall(rest.partition("#")[0]))
 
     for verb, options in shown.items():
