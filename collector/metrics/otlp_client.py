@@ -6,15 +6,10 @@ something is sent, and by a thread.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
-import threading
 import uuid
-from collections.abc import Callable
-from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from collector import __version__
 from collector.net.http_client import proxy_of, without_user
@@ -27,7 +22,6 @@ __all__ = [
     "TIMEOUT_SECONDS",
     "Arguments",
     "exporter_arguments",
-    "in_thread",
     "prepare",
     "resource",
 ]
@@ -38,8 +32,6 @@ TIMEOUT_SECONDS: Final = 10.0
 """For one request and its retries."""
 
 _INSTANCE: Final = str(uuid.uuid4())
-
-T = TypeVar("T")
 
 
 class Arguments(TypedDict):
@@ -100,24 +92,3 @@ def resource(**more: Any) -> Resource:
             **more,
         }
     )
-
-
-async def in_thread(work: Callable[[], T]) -> T:
-    """What a thread returns. At its end the process does not wait for the thread."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def settle(outcome: Callable[[], None]) -> None:
-        if not done.done():  # else nobody waits for it any more
-            outcome()
-
-    def run() -> None:
-        try:
-            outcome = partial(done.set_result, work())
-        except Exception as error:  # noqa: BLE001 - raised where it is awaited
-            outcome = partial(done.set_exception, error)
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(settle, outcome)
-
-    threading.Thread(target=run, name="otlp", daemon=True).start()
-    return await done

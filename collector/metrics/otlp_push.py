@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from collector.config.settings import Telemetry
 from collector.metrics.families import TABLE
-from collector.metrics.otlp_client import exporter_arguments, in_thread, prepare, resource
+from collector.metrics.otlp_client import exporter_arguments, prepare, resource
 from collector.metrics.service import SLICE_CHARACTERS, Families
+from collector.net.threads import in_thread
 from collector.telemetry.counters import Reading
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction

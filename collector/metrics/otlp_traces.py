@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from collector.config.settings import Telemetry
-from collector.metrics.otlp_client import in_thread, prepare
+from collector.metrics.otlp_client import prepare
+from collector.net.threads import in_thread
 from collector.telemetry.logs import log
 from collector.telemetry.tracing import OwnSpan, Tracer
 

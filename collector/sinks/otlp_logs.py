@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from collector.config.settings import HttpClient
 from collector.net.http_client import proxy_of, tls_context, without_user
+from collector.net.threads import in_thread
 from collector.net.watched_files import UnusableError, Watched
 from collector.sinks.alert import clock_time
 from collector.sinks.http_client import DeliveryError, authorization_of, files_of
@@ -183,8 +185,8 @@ class OtlpLogs:
         self._settings = client or HttpClient()
         self._watched = Watched(*files_of(self._settings))
         self._exporter: OTLPLogExporter | None = None
-        # It waits for the network: in a thread of its own, one request at a time.
-        self._thread = ThreadPoolExecutor(1, "otlp-logs")
+        self._turn = threading.Lock()
+        """One request at a time: a thread that was not waited for may still be at one."""
 
     async def prepare(self) -> None:
         """Reads certificates and credentials, so that wrong ones are noticed at the start.
@@ -192,23 +194,29 @@ class OtlpLogs:
         Raises:
             UnusableError: a file that the settings name.
         """
-        loop = asyncio.get_running_loop()
         # What the environment says of proxies is no setting: the first event says that it is wrong.
         with contextlib.suppress(ValueError):
-            self._exporter = await loop.run_in_executor(self._thread, self._make)
+            self._exporter = await in_thread(self._make)
 
     async def send(self, messages: Sequence[Event]) -> None:
         """Each message is an event."""
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._patience_seconds):
-                arrived = await loop.run_in_executor(self._thread, self._export, messages)
+                arrived = await in_thread(partial(self._export_in_turn, messages))
         except TimeoutError:
             raise DeliveryError("no answer in time") from None
         except (UnusableError, ValueError) as problem:
             raise DeliveryError(getattr(problem, "strerror", None) or str(problem)) from None
         if not arrived:
             raise DeliveryError("the exporter gave up")
+
+    def _export_in_turn(self, messages: Sequence[Event]) -> bool:
+        if not self._turn.acquire(timeout=self._timeout_seconds):
+            return False
+        try:
+            return self._export(messages)
+        finally:
+            self._turn.release()
 
     def _export(self, messages: Sequence[Event]) -> bool:
         if self._exporter is None or self._watched.changed():

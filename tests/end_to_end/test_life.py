@@ -6,6 +6,7 @@ import gzip
 import http.client
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -426,6 +427,33 @@ def test_a_sender_that_stalls_does_not_hold_up_the_end(serve: Serve, begun: Begi
     assert service.stop() == 0
 
     assert time.monotonic() - began < 5
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The URL of a receiver that accepts each connection and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("journal", [False, True])
+def test_receivers_that_never_answer_do_not_hold_up_the_end(
+    serve: Serve, silent: str, tmp_path: Path, *, journal: bool
+) -> None:
+    """Requests to a sink, to next hops and of telemetry are on their way for ten minutes; the process ends without them."""
+    config = tmp_path / "offrails.yaml"
+    config.write_text(
+        "history: complete\ndrain_seconds: 0.5\n"
+        f"alerts: {{otlp_endpoint: '{silent}', alertmanager: ['{silent}'], timeout_seconds: 600}}\n"
+        f"telemetry: {{otlp_endpoint: '{silent}', interval_seconds: 1}}\n"
+        f"forward: [{{endpoint: '{silent}', timeout_seconds: 600}}]\n"
+        + (f"state: {{dir: {tmp_path / 'state'}}}\n" if journal else "")
+    )
+    service = serve("--config", str(config), "--specs", "dfa_specs/farm_rover.yaml")
+    send(service, Rover("s").calls("unlock_safety", "water").spans)
+    eventually(lambda: service.metric("offrails_harmful_calls_total") == 1)
+
+    assert service.stop() == 0
 
 
 # --- stored spans --------------------------------------------------------------------------------------
