@@ -617,12 +617,11 @@ class CallJudge:
         at = self.at(judge, call, now)
         if self._limits.keep_arguments or judgement.sampled:
             self._keep(judgement, call)
-        is_back = at <= judgement.sight.since_ns and judgement.go_back(at)
         before, origin = judgement.before(token), None
         # A call that was decided is final once something has confirmed it.
         is_decided = call.evidence is Evidence.DECIDED
         receipt = now + self._limits.confirm_ns if is_decided else now
-        code = judgement.append(call, tool, token, at, receipt, is_back=is_back)
+        code = judgement.append(call, tool, token, at, receipt)
         if code is None:
             origin = origin_of(call, now)
             changes = self._insert(judgement, call, tool, token, at, receipt, origin)

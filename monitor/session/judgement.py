@@ -18,6 +18,8 @@ Invariants:
   the plain reading while it has as few harms as the wide one, then the wide one; `_rival` is the other. A
   call that only the plain reading calls harmful is *possibly* harmful: it is reported so, and is in no
   score.
+- While the plain reading has no harm, the wide one has none either. So it is not stepped until the plain one comes to
+  a harm, or until somebody looks at it (`readings`): doubts and gaps that come and go meanwhile cost nothing.
 
 Example: a task allows `open` after `scan` only. `unlock`, `move` and `open` arrive, so `open` is
 harmful. One second later `scan` arrives, which started before `open`. It is inserted before `open`,
@@ -29,7 +31,7 @@ Source: docs/decisions/0003-log-behind-a-checkpoint.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mypy_extensions import mypyc_attr
@@ -72,8 +74,7 @@ from monitor.session.step_marks import (
 )
 from monitor.session.timing import Taken
 from monitor.visibility.cause import FACTS
-from monitor.visibility.gap import EVER
-from monitor.visibility.sight import CLEAR, Sight, Window, between
+from monitor.visibility.sight import CLEAR, Sight
 from monitor.visibility.words import DOUBTED_CALLS
 
 __all__ = ["Judgement", "Path", "Preview"]
@@ -95,6 +96,17 @@ class Preview(NamedTuple):
     """The position by which it would be judged."""
 
 
+class Walked(NamedTuple):
+    """What stepping a part of the log came to."""
+
+    runs: tuple[Run, ...]
+    """After the last step, for each reading."""
+    news: list[list[Step]]
+    """For each reading, the steps whose verdicts differ from their marks."""
+    is_whole: bool
+    """True if the log was stepped from its beginning."""
+
+
 @mypyc_attr(acyclic=True)
 class Judgement:
     """The calls of one session under one spec, or those of one agent or turn, by the spec's scope.
@@ -103,10 +115,8 @@ class Judgement:
     """
 
     __slots__ = (
-        "_bare",
         "_doubts",
         "_held_back",
-        "_is_stale",
         "_resume_points",
         "_rival",
         "_suspected",
@@ -154,18 +164,14 @@ class Judgement:
         self.sight = sight
         """Where calls may be missing. `see` sets it."""
         self.log = Log(by_answer=not judge.strict)
-        self._is_stale = False
-        """True if the wide reading allows for a doubt that has ended."""
         self._held_back = -1
         """The first place to be stepped again once `catch_up` is called; -1 while each call is judged at once."""
         self._doubts = 0
         """Steps of the log that may not be what they seem."""
         self.base: Checkpoint | None = None
         self.head = self._fresh()
-        self._rival = self._fresh() if self._is_doubtful() else None
-        """The other reading; None while there is only one."""
-        self._bare: Position | None = None
-        """Of the wide reading, the position after the last call, before calls that are missing behind it; None if not known."""
+        self._rival: Run | None = None
+        """The other reading; None while there is only one, or while the wide one is not stepped."""
         self._resume_points: ResumePoints | None = None
         self.late = 0
         self._suspected = 0
@@ -195,22 +201,12 @@ class Judgement:
     def _look_beyond(self) -> None:
         """Moves the readings to where calls that are missing behind the last one may have led."""
         rival, sight = self._rival, self.sight
-        self._note_bare()
         if sight is CLEAR or self.judge.comparison is not None:
             return
         if rival is not None:
             self.replay_log(wide=not self._swapped).trail(rival)
         if sight.sure or self._swapped:
             self.replay_log(wide=self._swapped).trail(self.head)
-
-    def _note_bare(self) -> None:
-        """Notes where the wide reading is after the last call."""
-        rival = self._rival
-        self._bare = None
-        if rival is not None:
-            wide = self.head if self._swapped else rival
-            if wide.ways is None:
-                self._bare = wide.position
 
     def _is_doubtful(self) -> bool:
         """True if the wide reading may differ from the plain one."""
@@ -287,63 +283,27 @@ class Judgement:
         new: Share = built(Share, (1, harm_rate, prefix_crit, tally.harmful_steps, 0.0))
         return new
 
-    def go_back(self, at: int) -> bool:
-        """Moves the wide reading back to a call that comes next, where calls may be missing behind it.
-
-        Returns False, and changes nothing, if the call needs `insert`.
-        """
-        sight, rival, bare, count = self.sight, self._rival, self._bare, len(self.log)
-        if rival is None or bare is None or sight.sure or sight.received_ns >= 0 or not count:
-            return False
-        if at <= self.log.at(count - 1):
-            return False
-        wide = self.head if self._swapped else rival
-        wide.position = bare
-        self.replay_log(wide=True).go_on(wide, at)
-        return True
-
-    def append(
-        self,
-        call: ToolCall,
-        tool: int,
-        token: int,
-        at: int,
-        now: int,
-        *,
-        is_back: bool = False,
-    ) -> int | None:
-        """Judges a call that comes in order; returns its code.
-
-        Returns None if the call needs `insert`, which steps what `go_back` has moved again (`is_back`).
-        """
+    def append(self, call: ToolCall, tool: int, token: int, at: int, now: int) -> int | None:
+        """Judges a call that comes in order; returns its code. Returns None if the call needs `insert`."""
         judge, rival, sight = self.judge, self._rival, self.sight
         plain = judge.plain_of(token)
         if self._held_back >= 0:
             return None
-        if rival is not None and self._contested(token):
+        if (plain != token or self._is_doubtful()) and self._contested(token):
             return None
-        if (at <= sight.since_ns and not is_back) or now <= sight.received_ns:
-            return None
-        if plain != token and rival is None and self.head.is_harmed(judge, plain):
+        moved = rival is not None or bool(sight.sure)
+        if moved and (at <= sight.since_ns or now <= sight.received_ns):
             return None
         if not self.log.append(call, tool, token, at, now):
             return None
-        if plain != token and rival is None:
-            # Up to here both readings are one.
-            rival = self._rival = self.head.copy()
-            rival.exact, self._resume_points = False, None
-        if rival is None:
-            code = self.head.step(judge, plain)
-        else:
-            self._doubts += plain != token
-            code = self.head.step(judge, token if self._swapped else plain)
+        self._doubts += plain != token
+        code = self.head.step(judge, token if self._swapped else plain)
+        if rival is not None:
             other = rival.step(judge, plain if self._swapped else token)
             if self._swapped and (other >= HARMFUL or token != plain):
                 self.suspicious = True
-        if at < sight.until_ns:
+        if moved and at < sight.until_ns:
             self._look_beyond()
-        elif rival is not None:
-            self._note_bare()
         if code != PROGRESS:
             self.log.mark_last(code if code < HARMFUL else code | RAISED)
         return code
@@ -353,8 +313,8 @@ class Judgement:
 
         Returns None if the call needs `insert`, or may be possibly harmful.
         """
-        judge, rival = self.judge, self._rival
-        if rival is not None and (self._swapped or self._contested(token)):
+        judge = self.judge
+        if self._swapped or (self._is_doubtful() and self._contested(token)):
             return None
         if at <= self.sight.since_ns or judge.is_doubted(token):
             return None
@@ -414,7 +374,7 @@ class Judgement:
         """The same judgement, to be changed apart from now on. It is in no sums and in no sample."""
         twin = Judgement(self.judge, self.part)
         twin.sight = self.sight
-        twin._doubts, twin._is_stale = self._doubts, self._is_stale
+        twin._doubts = self._doubts
         twin.suspicious, twin._swapped = self.suspicious, self._swapped
         twin.counted, twin.late = self.counted, self.late
         twin.log, twin.head = self.log.copy(), self.head.copy()
@@ -422,7 +382,6 @@ class Judgement:
         twin.base = base.copy(self.judge) if base is not None else None
         twin._rival = rival.copy() if rival is not None else None
         twin._resume_points = points.copy() if points is not None else None
-        twin._bare = self._bare
         twin._suspected, twin.ending, twin.declared = (
             self._suspected,
             self.ending,
@@ -492,11 +451,7 @@ class Judgement:
             return False
         self.log.set_token(place, token)
         self._doubts -= 1
-        self._resume_points = None
-        if self._is_doubtful():
-            self._is_stale = True
-        else:
-            self._rival, self._is_stale, self._bare = None, False, None
+        self._forget_wide()
         return True
 
     def _late_again(self, place: int) -> int:
@@ -533,53 +488,19 @@ class Judgement:
             return []
         if self.base is not None:
             self._blur(self.base, sight)
-        if self._is_seen_alike(sight):
-            self._see_beyond(sight)
+        is_sure = bool(self.sight.sure or sight.sure)
+        self.sight = sight
+        if not (is_sure or self._swapped or self.head.tally.harmful_steps):
+            self._forget_wide()
+            self._suspect()
             return []
-        self.sight, self._resume_points = sight, None
+        self._resume_points = None
         return self._replay(0)
 
-    def _is_seen_alike(self, sight: Sight) -> bool:
-        """True if no step is judged in another way: what has changed concerns what may be missing behind the last one."""
-        old, base, head = self.sight, self.base, self.head
-        if old.sure or sight.sure or old.received_ns >= 0 or sight.received_ns >= 0:
-            return False
-        if self.judge.comparison is not None or self._is_stale or self._held_back >= 0:
-            return False
-        if self._rival is None:
-            if head.ways is not None:
-                return False
-        elif self._bare is None or (self._swapped and not sight.maybe):
-            return False
-        changed = [each for each in sight.maybe if each not in old.maybe]
-        changed += [each for each in old.maybe if each not in sight.maybe]
-        before = -1 if base is None else base.at
-        if base is not None and (not sight.maybe or _earliest(changed) < base.at):
-            return False  # the folded steps are concerned
-        for place in range(len(self.log)):
-            at = self.log.at(place)
-            if between(changed, before, at):
-                missing = {*between(sight.maybe, before, at)}
-                if missing != {*between(old.maybe, before, at)}:
-                    return False
-            before = at
-        return True
-
-    def _see_beyond(self, sight: Sight) -> None:
-        """Sets where calls may be missing, where this changes no step."""
-        self.sight = sight
-        bare, rival = self._bare, self._rival
-        if rival is None:
-            rival = self.head.copy()
-            rival.exact, self._resume_points = False, None
-        elif bare is not None:
-            (self.head if self._swapped else rival).position = bare
-        if not self._is_doubtful():
-            self._rival = self._bare = self._resume_points = None
-        else:
-            self._rival = rival
-            self._look_beyond()
-        self._suspect()
+    def _forget_wide(self) -> None:
+        """What the wide reading allows for has changed, and the plain one counts anyhow: it is stepped when needed."""
+        if self._rival is not None:
+            self._rival = self._resume_points = None
 
     def _blur(self, base: Checkpoint, sight: Sight) -> None:
         """Allows for calls that are missing, as has become known, among the folded steps."""
@@ -615,9 +536,16 @@ class Judgement:
     @property
     def readings(self) -> tuple[Run, ...]:
         """The runs after all steps: two while something is not known, else one."""
-        if self._is_stale:
-            self._step_again(0)
+        if self._rival is None and self._is_doubtful():
+            self._step_wide()
         return (self.head,) if self._rival is None else (self.head, self._rival)
+
+    def _step_wide(self) -> None:
+        """Steps the wide reading, while the plain one counts."""
+        run, replay = self._origin(wide=True), self.replay_log(wide=True)
+        replay.walk(run)
+        replay.trail(run)
+        self._rival, self._resume_points = run, None
 
     def widest_origin(self) -> Run:
         """The run before the log in the reading that allows for everything, as a copy."""
@@ -663,15 +591,16 @@ class Judgement:
         self.suspicious = self._swapped or self._suspected > 0
 
     def _step_again(self, changed: int) -> list[Change]:
-        replays = self._replays()
-        if self._is_stale or len(replays) != (1 if self._rival is None else 2):
+        replays, is_alone = self._replays(), self._rival is None
+        if not is_alone and len(replays) == 1:
             self._resume_points, changed = None, 0
-        self._is_stale = False
-        runs, stretches = self._rewind(changed, replays)
-        news = self._walk(runs, stretches, replays)
-        self._bare = runs[1].position if len(runs) > 1 and runs[1].ways is None else None
+        walked = self._walk(changed, replays[:1] if is_alone else replays)
+        if is_alone and len(replays) > 1 and walked.runs[0].tally.harmful_steps:
+            self._resume_points = None
+            walked = self._walk(0, replays)
+        runs, news, is_whole = walked
         if self.sight is not CLEAR:
-            for run, replay in zip(runs, replays, strict=True):
+            for run, replay in zip(runs, replays, strict=False):
                 replay.trail(run)
         before, self._swapped = self._swapped, False
         self.head, self._rival = runs[0], None
@@ -680,7 +609,7 @@ class Judgement:
             self._swapped = plain.tally.harmful_steps > wide.tally.harmful_steps
             self.head, self._rival = (wide, plain) if self._swapped else (plain, wide)
         steps = news[self._swapped]
-        if self._swapped is not before and not (stretches and stretches[0].first == 0):
+        if self._swapped is not before and not is_whole:
             # The other reading counts from now on, for all steps of the log.
             steps = self.walk()
         return changes_of(self.log, steps)
@@ -779,13 +708,9 @@ class Judgement:
         stretches = replay.stretches(0)
         return tuple(self._origin(wide=each.wide) for each in replays), stretches
 
-    def _walk(
-        self, runs: Sequence[Run], stretches: list[Stretch], replays: Sequence[Replay]
-    ) -> list[list[Step]]:
-        """Steps a part of the log in each reading and adds resume points.
-
-        Returns, for each reading, the steps whose verdicts differ from their marks.
-        """
+    def _walk(self, changed: int, replays: Sequence[Replay]) -> Walked:
+        """Steps the log in some readings from a place no later than `changed`, and adds resume points."""
+        runs, stretches = self._rewind(changed, replays)
         news: list[list[Step]] = [[] for _ in runs]
         last = len(stretches) - 1
         for number, stretch in enumerate(stretches):
@@ -795,7 +720,7 @@ class Judgement:
                 self._stop_at_last_group(stretch.first, runs)
             for reading, run in enumerate(runs):
                 replays[reading].step(run, stretch, news[reading], news=True)
-        return news
+        return Walked(runs, news, bool(stretches) and stretches[0].first == 0)
 
     def _add_resume_point(self, place: int, runs: Sequence[Run]) -> None:
         if self._resume_points is None:
@@ -1009,8 +934,3 @@ class Judgement:
         fold_log.fold(replays[0], base, count, scored=scored and self.judge.comparison is None)
         if self._resume_points is not None:
             self._resume_points.fold(count)
-
-
-def _earliest(windows: Iterable[Window]) -> int:
-    """When the first of some windows begins."""
-    return min([each.since_ns for each in windows], default=EVER)

@@ -104,10 +104,6 @@ class Replay:
             last = len(self.log) - 1
             self._pass(run, self.log.at(last) if last >= 0 else self.begin_ns, EVER, EVER)
 
-    def go_on(self, run: Run, at: int) -> None:
-        """Moves the run after the last step to where calls that are missing before one that begins at `at` may have led."""
-        self._pass(run, self.log.at(len(self.log) - 1), at, EVER)
-
     def approach(self, run: Run, place: int) -> None:
         """Moves the run after the step before a place to where calls that are missing before it may have led."""
         if self.windows:

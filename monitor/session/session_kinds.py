@@ -54,10 +54,9 @@ SESSION_KINDS: Final = (
     kept(
         "judgement",
         Judgement,
-        "_doubts _held_back _is_stale _resume_points _rival _suspected _swapped base "
+        "_doubts _held_back _resume_points _rival _suspected _swapped base "
         "behind counted declared ending head is_behind judge late log pair part sampled "
         "session_verdicts share sight suspicious",
-        made={"_bare": type(None)},
     ),
     kept(
         "log",

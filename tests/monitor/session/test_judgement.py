@@ -69,8 +69,7 @@ def call(number: int, tool: str, start: int | None = None, length: int = 1) -> T
 
 def take(found: Judgement, made: ToolCall, now: int = 0) -> None:
     token = JUDGE.spec.alphabet.match(made.tool, made.arguments, made.error)
-    is_back = made.start_ns <= found.sight.since_ns and found.go_back(made.start_ns)
-    if found.append(made, 0, token, made.start_ns, now, is_back=is_back) is None:
+    if found.append(made, 0, token, made.start_ns, now) is None:
         found.insert(made, 0, token, made.start_ns, now)
 
 
