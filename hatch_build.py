@@ -53,7 +53,7 @@ COMPILED = {
     "monitor/scores": "consistency refine running",
     "monitor/session": "checkpoint compensation concurrent_calls dropped_sessions episode_scores episodes fold_log judge judgement obstacles possible_outcomes replay resume_points run session session_verdicts spec_binding step_marks table timing tool_names",
     "monitor/session/log": "answers call_ids log rows",
-    "monitor/session/overlap": "all_orders call_choices chain_merges chains order",
+    "monitor/session/overlap": "all_orders budget call_choices chain_merges chains order",
     "monitor/spec": "constraints spec",
     "monitor/visibility": "cause gap ledger sight",
 }

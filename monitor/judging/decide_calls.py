@@ -26,7 +26,7 @@ from monitor.records import Named, Proof, ToolCall, built
 from monitor.session.concurrent_calls import ConcurrentCalls, Outcomes
 from monitor.session.judge import CODES, CONTROL_TOKEN, HARMFUL, Judge, code_of
 from monitor.session.judgement import Judgement
-from monitor.session.overlap.all_orders import Budget
+from monitor.session.overlap.budget import Budget
 from monitor.session.possible_outcomes import (
     RIGHT,
     certain_head,
@@ -226,6 +226,7 @@ class Rehearsal:
         self._doubts = dict(call_judge.ledger.counts)
         self._walked: dict[Judgement, dict[int, Step]] = {}
         self._possibly: dict[Judgement, dict[int, Step]] = {}
+        self._budget = Budget()
         self._before = [
             (judge, judge.skewed, judge.left_out) for judge in call_judge.judges(session)
         ]
@@ -287,6 +288,8 @@ class Rehearsal:
             is_judged = judge.comparison is None and call_judge.token(judge, call) is not None
             if is_judged and session.judgement(judge, part) is None:
                 call_judge.open(session, judge, part)
+        for judgement in session.judgements:
+            judgement.budget = self._budget
         return session
 
     def take(self, call: ToolCall, now: int) -> None:

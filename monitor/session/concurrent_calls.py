@@ -20,7 +20,7 @@ from typing import NamedTuple
 from monitor.automaton.position import Outcome, Position
 from monitor.decision import Missing
 from monitor.session.judge import Judge
-from monitor.session.overlap.all_orders import Budget
+from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.call_choices import CallChoices
 from monitor.session.overlap.chains import spans_of
 from monitor.session.overlap.order import order, parts
@@ -120,7 +120,7 @@ class ConcurrentCalls:
             if part.whole:
                 self._parts.update(dict.fromkeys(mine, part))
             else:
-                cheaper = _Cheaper(judge, starts, tokens, times, places, asked, certain)
+                cheaper = _Cheaper(judge, starts, tokens, times, places, asked, budget, certain)
                 self._cheaper.update(dict.fromkeys(mine, cheaper))
 
     def rises(self, place: int) -> bool | None:
@@ -249,6 +249,7 @@ class _Cheaper:
         times: Sequence[tuple[int, int]],
         places: Sequence[int],
         asked: Collection[int],
+        budget: Budget,
         certain: Sequence[tuple[int, int]],
     ) -> None:
         self._judge = judge
@@ -261,7 +262,7 @@ class _Cheaper:
             committed = [place for place in places if place not in asked]
             spans = spans_of([certain[place] for place in committed])
             mine = [tokens[place] for place in committed]
-            found = order(judge.stepper, self._start, mine, spans, strict=False)
+            found = order(judge.stepper, self._start, mine, spans, strict=False, budget=budget)
             known = min(each.harms for each in found.every)
             alone = self._constraints(self._start, times, places, asked)
             self._alone = [each for each in alone if each[1].whole and each[1].least() >= known]

@@ -20,6 +20,7 @@ from monitor.scores.running import Goldens, HarmTally
 from monitor.scores.whole_path import OTHER
 from monitor.session.episodes import EpisodesTally, looped
 from monitor.session.explanation import explain_call
+from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chains import spans_of
 from monitor.session.overlap.order import Order, order
 from monitor.session.spec_limits import bounds_of
@@ -219,6 +220,7 @@ class Judge:
         times: tuple[tuple[int, int], ...],
         *,
         strict: bool | None = None,
+        budget: Budget | None = None,
     ) -> Order:
         """The order in which overlapping siblings are judged (`monitor.session.overlap.order`), cached.
 
@@ -227,13 +229,16 @@ class Judge:
             tokens: of the calls, in start order.
             times: (start, end) of each.
             strict: False for the order with the fewest harms; None as the spec says.
+            budget: as in `order`; an order that is cached costs nothing.
         """
         strict = self.strict if strict is None else strict
         spans = spans_of(times)
         key = (before, tokens, tuple(spans.ended), tuple(spans.by_end), strict)
         found = self._orders.get(key)
         if found is None:
-            found = order(self.stepper, before, tokens, spans, strict=strict)
+            found = order(self.stepper, before, tokens, spans, strict=strict, budget=budget)
+            if budget is not None and budget.group_steps <= 0:
+                return found  # perhaps with fewer orders than are tried without a budget
             if self._ordered > _ORDERED_MAX:
                 self._orders.clear()
                 self._ordered = 0

@@ -54,6 +54,7 @@ from monitor.session.judge import (
 )
 from monitor.session.log.log import Log
 from monitor.session.log.rows import mark_of
+from monitor.session.overlap.budget import Budget
 from monitor.session.replay import Replay, Stretch, taken_of, traced
 from monitor.session.resume_points import RESUME_EVERY, ResumePoints
 from monitor.session.run import Run
@@ -123,6 +124,7 @@ class Judgement:
         "_swapped",
         "base",
         "behind",
+        "budget",
         "counted",
         "declared",
         "ending",
@@ -168,6 +170,8 @@ class Judgement:
         """The first place to be stepped again once `catch_up` is called; -1 while each call is judged at once."""
         self._doubts = 0
         """Steps of the log that may not be what they seem."""
+        self.budget: Budget | None = None
+        """What the orders of its groups may take; None without a bound for all of them. A copy that decides has one."""
         self.base: Checkpoint | None = None
         self.head = self._fresh()
         self._rival: Run | None = None
@@ -566,7 +570,9 @@ class Judgement:
         """What steps the log in one reading."""
         begin_ns = self.base.at if self.base is not None else -1
         windows = () if self.sight is CLEAR else self.sight.windows(wide=wide)
-        return Replay(self.judge, self.log, windows, wide=wide, begin_ns=begin_ns)
+        return Replay(
+            self.judge, self.log, windows, wide=wide, begin_ns=begin_ns, budget=self.budget
+        )
 
     def _replay(self, changed: int) -> list[Change]:
         """Steps the log again from the step at `changed` on; returns the changes, first verdicts first."""

@@ -25,7 +25,7 @@ from monitor.session.concurrent_calls import ConcurrentCalls, Outcomes, outcomes
 from monitor.session.judge import CONTROL_TOKEN, Judge
 from monitor.session.judgement import Judgement
 from monitor.session.log.log import Log
-from monitor.session.overlap.all_orders import Budget
+from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chain_merges import ENDS_MAX
 from monitor.session.replay import Replay, Stretch
 from monitor.visibility.gap import EVER
@@ -53,9 +53,10 @@ def outcomes_behind(judgement: Judgement, token: int) -> Outcomes:
         return RIGHT
     judge, position = judgement.judge, certain_head(judgement)
     if position is None:
-        costs = positions_before(judgement, len(judgement.log))
+        budget = Budget()
+        costs = positions_before(judgement, len(judgement.log), budget)
         costs = {_reached(judgement): 0} if costs is None else costs
-        found = ConcurrentCalls(judge, costs, [token], [(0, 1)], (0,), (), Budget())
+        found = ConcurrentCalls(judge, costs, [token], [(0, 1)], (0,), (), budget)
         return found.outcomes(0, rises=found.rises(0))
     harmful = judge.stepper.step(position, token).outcome is Outcome.HARMFUL
     if token < judge.plain and isinstance(position, int):
@@ -107,7 +108,8 @@ def outcomes_amid(
     first = _begin(log, flying[0])
     if between(replay.windows, log.at(first), at):
         return None
-    costs = positions_before(judgement, first)
+    budget = Budget()
+    costs = positions_before(judgement, first, budget)
     if costs is None:
         return None
     times = log.possible_times(first, flying, at)
@@ -121,7 +123,7 @@ def outcomes_amid(
         [*[times[place - first] for place in places], (at, at + 1)],
         (own,),
         [number[place] for place in flying if place in number],
-        Budget(),
+        budget,
         [*[certain[place - first] for place in places], (at, at + 1)] if certain else None,
     )
     return found.outcomes(own, rises=found.rises(own))
@@ -162,7 +164,7 @@ def concurrent_calls(
     judge, log, replay = judgement.judge, judgement.log, judgement.widest_replay()
     flying = log.in_flight()
     first = _begin(log, min([*asked, *flying]))
-    costs = positions_before(judgement, first)
+    costs = positions_before(judgement, first, budget)
     if costs is None:
         return _one_by_one(replay, asked, _reached(judgement), budget)
     amid = _amid(replay, costs, first, len(log))
@@ -229,7 +231,7 @@ def _reached(judgement: Judgement) -> Position:
     return judgement.judge.reached([way.position for way in origin.ways or [origin]], tokens)
 
 
-def positions_before(judgement: Judgement, place: int) -> Costs | None:
+def positions_before(judgement: Judgement, place: int, budget: Budget) -> Costs | None:
     """Where the session may be before a step that is in no group, or is the first of one.
 
     Behind the last step, `place` is the length of the log. None if there are too many orders of overlapping calls for
@@ -240,7 +242,7 @@ def positions_before(judgement: Judgement, place: int) -> Costs | None:
         return None
     last = replay.begin_ns
     for stretch in replay.stretches(0, place):
-        costs = _through(replay, stretch, costs, last)
+        costs = _through(replay, stretch, costs, last, budget)
         if costs is None:
             return None
         last = replay.log.at(stretch.end - 1)
@@ -264,7 +266,9 @@ def _origin(judgement: Judgement) -> Costs | None:
     return {way.position: 0 if strict else way.tally.harmful_steps - least for way in run.ways}
 
 
-def _through(replay: Replay, stretch: Stretch, costs: Costs, last: int) -> Costs | None:
+def _through(
+    replay: Replay, stretch: Stretch, costs: Costs, last: int, budget: Budget
+) -> Costs | None:
     """The positions behind a stretch; None if not all orders of a group can be tried.
 
     `last` is the time of the step before it.
@@ -286,7 +290,7 @@ def _through(replay: Replay, stretch: Stretch, costs: Costs, last: int) -> Costs
     mine = tuple([times[place - stretch.first] for place in places])
     after: Costs = {}
     for position, harms in costs.items():
-        found = judge.order(position, tokens, mine, strict=False)
+        found = judge.order(position, tokens, mine, strict=False, budget=budget)
         if not found.listed:
             return None
         for end in found.every:

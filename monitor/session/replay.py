@@ -26,6 +26,7 @@ from monitor.records import built
 from monitor.session.judge import CONTROL_TOKEN, Judge
 from monitor.session.log.log import Log
 from monitor.session.log.rows import Brief, mark_of
+from monitor.session.overlap.budget import Budget
 from monitor.session.resume_points import RESUME_EVERY
 from monitor.session.run import Run
 from monitor.session.step_marks import CODE, Step
@@ -74,9 +75,10 @@ class Replay:
         windows: where calls may be missing in this reading.
         wide: True for the reading that allows for doubts in calls.
         begin_ns: the `at` of the last step before the log; -1 without one.
+        budget: what the orders of its groups may take; None without a bound for all of them.
     """
 
-    __slots__ = ("begin_ns", "judge", "log", "wide", "windows")
+    __slots__ = ("begin_ns", "budget", "judge", "log", "wide", "windows")
 
     def __init__(
         self,
@@ -86,12 +88,14 @@ class Replay:
         *,
         wide: bool = False,
         begin_ns: int = -1,
+        budget: Budget | None = None,
     ) -> None:
         self.judge = judge
         self.log = log
         self.windows = windows
         self.wide = wide
         self.begin_ns = begin_ns
+        self.budget = budget
 
     def token(self, place: int) -> int:
         """The token of a step in this reading."""
@@ -260,6 +264,7 @@ class Replay:
             first,
             tuple(token_of(place) for place in judged),
             tuple(times[place - first] for place in judged),
+            self.budget,
         )
         judge.left_out += news and not plan.whole
         for place in range(first, end):

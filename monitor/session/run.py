@@ -45,6 +45,7 @@ from monitor.session.judge import (
     Judge,
     code_of,
 )
+from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chain_merges import ENDS_MAX
 from monitor.session.overlap.order import Order
 
@@ -275,6 +276,7 @@ class Run:
         first: int,
         tokens: tuple[int, ...],
         times: tuple[tuple[int, int], ...],
+        budget: Budget | None = None,
     ) -> Plan:
         """Finds the orders by which overlapping calls are judged.
 
@@ -283,11 +285,13 @@ class Run:
             first: place of the group's first step.
             tokens: of the calls, in start order.
             times: (start, end) of each.
+            budget: what the search may take. Once it is used up, only the way taken goes on.
         """
-        before = self.ways or [self]
-        orders = [judge.order(way.position, tokens, times) for way in before]
-        whole = all(order.whole for order in orders)
-        listed = all(order.listed for order in orders)
+        is_cut = budget is not None and budget.group_steps <= 0
+        before = [self.taken] if is_cut else self.ways or [self]
+        orders = [judge.order(way.position, tokens, times, budget=budget) for way in before]
+        whole = not is_cut and all(order.whole for order in orders)
+        listed = not is_cut and all(order.listed for order in orders)
         if self.ways is None and len(orders[0].every) == 1:
             return Plan(orders[0].places, orders[0].end, [], whole, listed)
         reached = _reached(before, orders, -1 if judge.strict else 1)
@@ -303,6 +307,8 @@ class Run:
             best.setdefault(each.position, each)
         chosen = sorted(list(best.values())[:ENDS_MAX], key=_nearness)
         ways = [_gone(judge, before, each, first, tokens) for each in chosen]
+        if budget is not None:
+            budget.group_steps -= len(ways) * len(tokens)
         listed = listed and len(best) <= ENDS_MAX
         return Plan(reached[0].places, reached[0].position, ways, whole, listed)
 

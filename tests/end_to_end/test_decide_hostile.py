@@ -35,8 +35,6 @@ LONGEST_SECONDS: Final = 0.3
 """CPU time of the service between a request and its answer."""
 HOSTILE: Final = 4
 """Clients at a time."""
-NOT_KEPT: Final = "chained calls that go ahead"
-"""A flood under which the bound is just missed on the plain build: `make bench ARGS=decide` measures it."""
 SLOW: Final = 60
 """Connections whose bodies do not come, or come slowly."""
 
@@ -138,7 +136,7 @@ def check(service: Service, agent: Agent) -> None:
 
 @pytest.mark.alone
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("name", [name for name in FLOODS if name != NOT_KEPT])
+@pytest.mark.parametrize("name", FLOODS)
 def test_a_flood_of_questions_holds_nobody_up(service: Service, name: str) -> None:
     """While four clients send one as fast as they can, a good agent is answered within 300 ms of work."""
     flood, code = FLOODS[name]

@@ -22,12 +22,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from monitor.automaton.position import Outcome, Position, Stepper
+from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chains import Chain, Spans, advanced, is_ready
 
-__all__ = ["STEPS_MAX", "AllOrders", "Budget"]
-
-STEPS_MAX: Final = 1_024
-"""Steps for one question: some milliseconds."""
+__all__ = ["AllOrders"]
 
 _LOOKS: Final = 16
 """Nodes that are looked at in the time of one step."""
@@ -36,15 +34,6 @@ _Done = tuple[int, ...]
 
 _Node = tuple[_Done, Position, int]
 """By chain the number of its calls that are taken; the position; the chains that were self-loops on the way, as bits."""
-
-
-class Budget:
-    """The steps that are left for a question."""
-
-    __slots__ = ("left",)
-
-    def __init__(self, steps: int = STEPS_MAX) -> None:
-        self.left = steps
 
 
 class AllOrders:

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from monitor.automaton.position import Outcome, Position, Stepper
+from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chains import Chain, advanced, is_ready
 
 __all__ = ["ENDS_MAX", "FEW", "STEPS_MAX", "Merges", "Node", "best_of", "merge", "ways_to"]
@@ -85,14 +86,24 @@ def best_of(merges: Merges) -> list[Node]:
 
 
 def merge(
-    stepper: Stepper, position: Position, chains: Sequence[Chain], *, strict: bool
+    stepper: Stepper,
+    position: Position,
+    chains: Sequence[Chain],
+    *,
+    strict: bool,
+    budget: Budget | None = None,
 ) -> Merges:
-    """Finds the merges with the fewest harms, or with the most for a strict spec."""
+    """Finds the merges with the fewest harms, or with the most for a strict spec.
+
+    Of a `budget`, no more is taken than is left, but for what may be overdrawn.
+    """
     by_start = sorted(
         (place, number) for number, chain in enumerate(chains) for place in chain.places
     )
     count, width = len(by_start), 2 * len(chains)
     left = most = STEPS_MAX * _MANY // max(count, _MANY)
+    if budget is not None:
+        left = most = min(most, max(0, budget.group_steps))
     plain = Node((0,) * len(chains), position, 0, ())
     layer: _Layer = {(plain.done, position): plain}
     whole = True
@@ -100,9 +111,11 @@ def merge(
         if left < -most:
             # The node of the start order is in this layer, so the start order is tried, too.
             return _finish(stepper, layer, chains, strict=strict)
-        before, layer = layer, {}
+        before, layer, begun = layer, {}, left
         for node in before.values():
             left -= _step(stepper, node, chains, layer, strict=strict)
+        if budget is not None:
+            budget.group_steps -= begun - left
         if count > FEW:
             left -= _LAYER_STEPS
             end, _ = stepper.step(plain.position, chains[number].token)

@@ -32,6 +32,7 @@ from math import prod
 from typing import Final, NamedTuple
 
 from monitor.automaton.position import Outcome, Position, Stepper
+from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chain_merges import ENDS_MAX, Merges, Node, best_of, merge, ways_to
 from monitor.session.overlap.chains import Spans, chained
 from monitor.spec.constraints import SideBySide
@@ -74,6 +75,7 @@ def order(
     spans: Spans,
     *,
     strict: bool,
+    budget: Budget | None = None,
 ) -> Order:
     """The order in which a group is judged.
 
@@ -83,6 +85,7 @@ def order(
         tokens: of the calls, in start order.
         spans: of the calls (`spans_of`).
         strict: True looks for the most harms instead of the fewest.
+        budget: is charged for the work. Once it is used up, the start order is taken.
 
     Returns:
         The best order, of equals the one nearest to the start order. `end` is the end of this
@@ -90,17 +93,43 @@ def order(
     """
     if not tokens:
         return Order((), position, True, (Reached(position, 0, ()),))
-    found = _searched(stepper, position, tokens, spans, strict=strict)
+    if budget is not None and budget.group_steps <= 0:
+        return _as_started(stepper, position, tokens)
+    found = _ordered(stepper, position, tokens, spans, strict=strict, budget=budget)
+    if budget is not None:
+        budget.group_steps -= len(tokens) * len(found.every)
+    return found
+
+
+def _as_started(stepper: Stepper, position: Position, tokens: Sequence[int]) -> Order:
+    """The start order, without a search for others."""
+    places = tuple(range(len(tokens)))
+    harms, end = _walk(stepper, position, tokens, places)
+    return Order(places, end, False, (Reached(end, harms, places),), False)
+
+
+def _ordered(
+    stepper: Stepper,
+    position: Position,
+    tokens: Sequence[int],
+    spans: Spans,
+    *,
+    strict: bool,
+    budget: Budget | None,
+) -> Order:
+    found = _searched(stepper, position, tokens, spans, strict=strict, budget=budget)
     if found.whole or not strict:
         return found
     # A constraint that refuses no call of the group cannot cause a harm in it: fewer orders are left to try.
     kinds = [stepper.kinds[token] for token in tokens]
     heeded = _refusing(stepper, position, kinds)
-    fewer = _searched(stepper, position, tokens, spans, strict=strict, heeded=heeded)
+    fewer = _searched(
+        stepper, position, tokens, spans, strict=strict, heeded=heeded, budget=budget
+    )
     fewer = fewer._replace(listed=False)
     if _walk(stepper, position, tokens, fewer.places).harms:
         return fewer
-    return _broken(stepper, position, tokens, spans) or fewer
+    return _broken(stepper, position, tokens, spans, budget) or fewer
 
 
 def _broken(
@@ -108,6 +137,7 @@ def _broken(
     position: Position,
     tokens: Sequence[int],
     spans: Spans,
+    budget: Budget | None = None,
 ) -> Order | None:
     """An order with a harm, if the search was cut and has found none; None if there is none here.
 
@@ -123,7 +153,7 @@ def _broken(
             continue
         tried += 1
         lone = stepper.under(machine.alone(constraint))
-        places = _searched(lone, digit, tokens, spans, strict=True).places
+        places = _searched(lone, digit, tokens, spans, strict=True, budget=budget).places
         walked = _walk(stepper, position, tokens, places)
         if walked.harms:
             reached = (Reached(walked.end, walked.harms, places),)
@@ -166,6 +196,7 @@ def _searched(
     *,
     strict: bool,
     heeded: int = -1,
+    budget: Budget | None = None,
 ) -> Order:
     kinds = [stepper.kinds[token] for token in tokens]
     free: list[int] = []
@@ -177,7 +208,8 @@ def _searched(
             if not strict:
                 ends.append([_walk(stepper, position, tokens, places).end])
         else:
-            found.append(merge(stepper, position, chained(places, kinds, spans), strict=strict))
+            chains = chained(places, kinds, spans)
+            found.append(merge(stepper, position, chains, strict=strict, budget=budget))
     if len(found) == 1 and not free:
         return _only(stepper, found[0], strict=strict)
     taken = _taken(spans, sorted(free), [ways_to(best_of(each)) for each in found])
