@@ -45,8 +45,9 @@ test: $(VENV)/.dev $(VENV)/.validators
 test-native: $(VENV)/.dev native
 	PYTHONMALLOC=debug $(COMPILED) $(BIN)/python -m pytest -m "not long and not plain" $(ARGS)
 
+# What takes minutes, and each law with many examples.
 test-long: $(VENV)/.dev
-	$(BIN)/pytest -m long --timeout 3600 $(ARGS)
+	$(BIN)/pytest -m "long or hypothesis" --hypothesis-profile many --timeout 3600 $(ARGS)
 
 # Half an hour of operation on a quicker clock: faults, and what is told of them. Needs Prometheus and Alertmanager.
 test-ops: $(VENV)/.dev

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import pkgutil
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 import collector
@@ -17,19 +17,20 @@ import monitor
 # As in a service with a journal, before anybody loads grpcio.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
+# Each law has as many examples as a run has time for: no test sets a number of its own. `make test` takes the same few
+# each time, so that a red run can be repeated; `make test-long` takes new ones (`--hypothesis-profile many`).
 # No test asks how long an example takes: some compile what they test, and machines are busy.
-settings.register_profile("anywhere", deadline=None)
-# Everywhere else each run tries new examples; what decides whether work lands repeats itself.
-settings.register_profile("ci", derandomize=True, deadline=None)
-settings.load_profile("ci" if os.environ.get("CI") else "anywhere")
+PATIENT: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("few", PATIENT, max_examples=30, derandomize=True)
+settings.register_profile("many", PATIENT, max_examples=500)
+settings.load_profile("few")
 
-if os.environ.get("CI"):
-    # hypothesis takes constants of the loaded modules into its examples: all are loaded, so that
-    # a test sees the same examples whichever tests run before it, and in whichever process.
-    for package in (collector, monitor):
-        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not found.name.endswith(".__main__"):
-                import_module(found.name)
+# hypothesis takes constants of the loaded modules into its examples: all are loaded, so that a test sees the same
+# examples whichever tests run before it, and in whichever process.
+for package in (collector, monitor):
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if not found.name.endswith(".__main__"):
+            import_module(found.name)
 
 
 class Files(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types

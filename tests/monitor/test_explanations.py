@@ -6,7 +6,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import Limits, Monitor, ToolCall, Verdict
@@ -332,7 +332,6 @@ CALLS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(calls=CALLS, text=st.sampled_from([SHOP, RULES]), arguments=st.booleans())
 def test_every_harm_is_explained_alike_everywhere(
     calls: list[tuple[str, Any, bool]], text: str, arguments: bool

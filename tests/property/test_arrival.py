@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.decode.span import Span
@@ -117,7 +117,6 @@ def judged(
     return objects, finals
 
 
-@settings(max_examples=150, deadline=None)
 @given(calls(), st.randoms(use_true_random=False))
 def test_any_order_of_arrival_ends_alike(
     arrived: list[ToolCall], chance: random.Random
@@ -155,7 +154,6 @@ def parallel(draw: st.DrawFn) -> list[ToolCall]:
     ]
 
 
-@settings(max_examples=15, deadline=None)
 @given(parallel(), st.randoms(use_true_random=False))
 def test_parallel_calls_are_at_any_moment_what_their_order_would_give(
     arrived: list[ToolCall], chance: random.Random
@@ -174,7 +172,6 @@ def test_parallel_calls_are_at_any_moment_what_their_order_would_give(
     assert judged(arrived) == judged(sorted(arrived, key=lambda call: call.start_ns))
 
 
-@settings(max_examples=100, deadline=None)
 @given(calls())
 def test_live_sums_equal_the_sessions(arrived: list[ToolCall]) -> None:
     """After any call, the sums behind the gauges equal a sum over all sessions."""
@@ -203,7 +200,6 @@ def _sums_are_walked(monitor: Monitor) -> None:
         assert pair.harm_rate / 2**60 == pytest.approx(rates, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
 @given(calls(), st.data())
 def test_an_amended_call_is_as_if_it_had_come_so(
     arrived: list[ToolCall], data: st.DataObject
@@ -230,7 +226,6 @@ def test_an_amended_call_is_as_if_it_had_come_so(
     assert objects == expected
 
 
-@settings(max_examples=60, deadline=None)
 @given(calls(), st.data())
 def test_a_retracted_call_is_as_if_it_had_never_come(
     arrived: list[ToolCall], data: st.DataObject
@@ -271,7 +266,6 @@ def ended(requests: Sequence[Sequence[Span]]) -> State:
     return service.state()
 
 
-@settings(max_examples=120, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 12))
 def test_any_requests_end_alike(seed: int, sessions: int, most: int) -> None:
     """Spans that are shuffled, repeated, split and merged over requests give one result."""

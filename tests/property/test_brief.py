@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.calls.session_claim import Claim, SpanClaim
@@ -54,7 +54,6 @@ def plain(found: Any) -> Any:
     return ("bare", found.value) if isinstance(found, Bare) else found
 
 
-@settings(deadline=None)
 @given(given_input=INPUTS)
 def test_an_callback_form_says_the_same_as_text_and_as_a_mapping(
     given_input: dict[str, Any],
@@ -63,14 +62,12 @@ def test_an_callback_form_says_the_same_as_text_and_as_a_mapping(
     assert plain(callback_form(json.dumps(given_input))) == plain(callback_form(given_input))
 
 
-@settings(deadline=None)
 @given(broken=st.sampled_from(['{"input_str": "a"', '["input_str"]', '"\\"input_str\\""']))
 def test_a_text_that_is_no_callback_is_read_in_full(broken: str) -> None:
     """A text that the short reading cannot handle gives what the full reading gives."""
     assert not isinstance(callback_form(broken), Carried | dict)
 
 
-@settings(deadline=None)
 @given(pattern=st.sampled_from(PATTERNS), names=st.lists(NAMES, max_size=8))
 def test_a_remembered_name_is_the_one_that_was_found(pattern: str, names: list[str]) -> None:
     """A cached name gives what the pattern's group gives."""
@@ -115,7 +112,6 @@ TOLD = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(one=TOLD, other=TOLD)
 def test_the_best_rung_of_the_earliest_span_counts(one: SpanClaim, other: SpanClaim) -> None:
     """The id is chosen by rung, then by start, then by a tie-break that ignores arrival."""

@@ -6,7 +6,7 @@ import math
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.scores.consistency import (
@@ -41,14 +41,12 @@ def by_table(one: list[str], other: list[str]) -> int:
     st.lists(st.sampled_from("abcd"), max_size=80),
     st.lists(st.sampled_from("abcd"), max_size=80),
 )
-@settings(max_examples=60, deadline=None)
 def test_distance(one: list[str], other: list[str]) -> None:
     """The bit-parallel distance is Levenshtein's, also beyond one machine word."""
     assert distance(one, other) == by_table(one, other) == distance(other, one)
 
 
 @given(RUNS)
-@settings(max_examples=80, deadline=None)
 def test_definitions(runs: list[list[Call]]) -> None:
     """Every metric of a set of runs equals its definition, term by term."""
     found = consistency(runs)
@@ -76,7 +74,6 @@ def test_definitions(runs: list[list[Call]]) -> None:
 
 
 @given(RUNS)
-@settings(max_examples=60, deadline=None)
 def test_divergence_point(runs: list[list[Call]]) -> None:
     """The divergence point is the mean first step at which names, else arguments, differ."""
     steps = []
@@ -93,7 +90,6 @@ def test_divergence_point(runs: list[list[Call]]) -> None:
 
 
 @given(RUNS, st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
 def test_running_is_batch(runs: list[list[Call]], keep: int) -> None:
     """After each run the rolling metrics equal the batch ones, over all or the last runs."""
     rolling, last = Rolling(), Rolling(keep)
@@ -106,7 +102,6 @@ def test_running_is_batch(runs: list[list[Call]], keep: int) -> None:
 
 
 @given(RUNS, st.randoms(use_true_random=False))
-@settings(max_examples=40, deadline=None)
 def test_order_does_not_matter(runs: list[list[Call]], chance: object) -> None:
     """The metrics of a set do not depend on the order its runs are given in."""
     shuffled = list(runs)
@@ -116,7 +111,6 @@ def test_order_does_not_matter(runs: list[list[Call]], chance: object) -> None:
 
 
 @given(st.lists(st.sampled_from(["a", "b", " a "]), max_size=6))
-@settings(max_examples=40, deadline=None)
 def test_output_agreement(outputs: list[str]) -> None:
     """Output agreement is the share of equal pairs."""
     pairs = [a.strip() == b.strip() for a, b in combinations(outputs, 2)]

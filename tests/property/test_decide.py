@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import Limits, Monitor, SessionKey, ToolCall
@@ -263,7 +263,6 @@ def history(seed: int, most: int = 12) -> int:
     return decided
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_decision_is_the_verdict_to_come_and_changes_nothing(seed: int) -> None:
     """For every call of a history: same fields as its verdict, and a monitor as if never asked."""

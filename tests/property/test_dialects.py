@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.calls.pipeline import Pipeline
@@ -200,7 +200,6 @@ made_up = st.builds(
 
 
 @given(made_up)
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_no_value_makes_a_dialect_raise(span: Span) -> None:
     """Any attribute of any type, depth or size gives a well-typed reading, or none."""
     plan = Plans(SESSION_KEYS, ()).of(span)
@@ -229,7 +228,6 @@ def _pipeline(**options: Any) -> tuple[Monitor, Pipeline]:
 
 
 @given(st.lists(made_up, max_size=12), st.sampled_from(["auto", "always", "never"]))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_no_spans_make_the_pipeline_raise(spans: list[Span], requested: str) -> None:
     """Circles of parents, doubled ids and bad clocks included."""
     monitor, pipeline = _pipeline(requested=requested)
@@ -302,7 +300,6 @@ def _result(spans: list[Span], size: int = 1) -> Any:
 
 
 @given(forests(), st.data())
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_arrival_order_is_nothing(spans: list[Span], data: st.DataObject) -> None:
     """Any permutation and duplication ends in the same calls, of the same sessions."""
     order = data.draw(st.permutations(spans))
@@ -312,7 +309,6 @@ def test_arrival_order_is_nothing(spans: list[Span], data: st.DataObject) -> Non
 
 
 @given(forests(), st.data())
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_what_comes_together_is_nothing(spans: list[Span], data: st.DataObject) -> None:
     """The grouping of spans into requests changes neither calls nor sessions."""
     order = data.draw(st.permutations(spans))

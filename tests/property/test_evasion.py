@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from collector.dialects.registry import DIALECTS
@@ -96,7 +96,6 @@ def _calls(bench: Bench) -> int:
     return sum(bench.stats.counts.get(("calls", each), 0) for each in ("executed", "pending"))
 
 
-@settings(max_examples=400)
 @given(spans())
 def test_an_odd_span_is_judged_or_counted(made: dict[str, Any]) -> None:
     """A span with any attributes is judged, or the session counts it."""
@@ -116,7 +115,6 @@ def _span(wire: Wire, made: dict[str, Any], **more: Any) -> Any:
     )
 
 
-@settings(max_examples=200)
 @given(
     st.lists(
         st.sampled_from(["delete", "read", b"delete", ["delete"], ""]), min_size=1, max_size=4
@@ -160,7 +158,6 @@ def _untold(span_id: str, *, parent: str = "", call_id: str = "c") -> dict[str, 
     }
 
 
-@settings(max_examples=200)
 @given(st.lists(_call, min_size=2, max_size=3, unique_by=lambda each: each["id"]))
 @example(
     [

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import Limits, Monitor, SessionKey, ToolCall
@@ -96,7 +96,6 @@ def jittered(seed: int, count: int) -> list[tuple[int, ToolCall]]:
     return sorted(arrivals, key=lambda arrival: arrival[0])
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.integers(90, 260))
 def test_folding_changes_no_number(seed: int, count: int) -> None:
     """A session with overtaking calls has the same scores and final counters, folded or not."""

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.engine import Monitor
@@ -134,7 +134,6 @@ def moved(made: list[Made], order: list[int], when: list[int], known: set[int]) 
     ),
     st.data(),
 )
-@settings(max_examples=400, deadline=None)
 def test_moved_calls_are_judged_as_if_filed_at_once(
     made: list[Made], data: st.DataObject
 ) -> None:

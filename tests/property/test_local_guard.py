@@ -10,7 +10,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guard import Call, Decision, LocalGuard
@@ -133,7 +133,6 @@ def history(seed: int) -> Agent:
     return agent
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_guarded_session_is_judged_as_an_observed_one(seed: int) -> None:
     """Same steps, verdicts, scores and positions, whatever was asked, denied, skipped, late or taken back."""

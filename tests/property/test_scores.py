@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.automaton.dfa import UNDEFINED, Automaton
@@ -17,7 +17,6 @@ from monitor.scores.running import Goldens, HarmTally, PathRows, efficiency
 
 CLOSE = 1e-12
 PATH_MAX = 7
-LAW = settings(deadline=None)
 
 
 @st.composite
@@ -70,7 +69,6 @@ def program(
     )
 
 
-@LAW
 @given(runs())
 def test_running_is_batch_on_every_prefix(
     run: tuple[Automaton, list[int], list[bool], Conventions],
@@ -102,7 +100,6 @@ def test_running_is_batch_on_every_prefix(
         assert efficiency(n, goldens.lengths, undefined) == batch.efficiency
 
 
-@LAW
 @given(
     st.lists(st.lists(st.integers(0, 4), max_size=8), max_size=5),
     st.lists(st.integers(-1, 5), max_size=16),
@@ -126,7 +123,6 @@ def test_rows_follow_any_set_of_references(
         assert older.length == (n - 1 if n == cut else n)
 
 
-@LAW
 @given(
     st.lists(st.lists(st.integers(0, 4), max_size=8), max_size=8),
     st.lists(st.integers(-1, 5), max_size=16),
@@ -143,7 +139,6 @@ def test_scores_against_many_references(
     assert abs(ktc - whole_path.path_correctness_ktc(path, golden, lambda_, 0.5)) <= CLOSE
 
 
-@LAW
 @given(runs())
 def test_refinement_program_is_the_list(
     run: tuple[Automaton, list[int], list[bool], Conventions],
@@ -157,7 +152,6 @@ def test_refinement_program_is_the_list(
     assert found >= whole_path.path_correctness(whole_path.tokens(kept), golden) - CLOSE
 
 
-@LAW
 @given(runs())
 def test_values_are_in_range(
     run: tuple[Automaton, list[int], list[bool], Conventions],
@@ -171,7 +165,6 @@ def test_values_are_in_range(
     assert scores.pc_hlr >= scores.pc - CLOSE
 
 
-@LAW
 @given(runs())
 def test_pc_is_one_exactly_on_golden_paths(
     run: tuple[Automaton, list[int], list[bool], Conventions],
@@ -184,7 +177,6 @@ def test_pc_is_one_exactly_on_golden_paths(
     assert scores.pc < 1.0 or scores.pc_hlr == 1.0
 
 
-@LAW
 @given(runs())
 def test_condensation_is_idempotent(
     run: tuple[Automaton, list[int], list[bool], Conventions],
@@ -197,7 +189,6 @@ def test_condensation_is_idempotent(
     assert whole_path.condense(again) == kept
 
 
-@LAW
 @given(runs())
 def test_harm_never_moves(run: tuple[Automaton, list[int], list[bool], Conventions]) -> None:
     """A harmful call and a self-loop leave the state, progress changes it, and states chain."""
@@ -210,7 +201,6 @@ def test_harm_never_moves(run: tuple[Automaton, list[int], list[bool], Conventio
     assert whole_path.is_valid(steps) == (not any(whole_path.harm_mask(steps)))
 
 
-@LAW
 @given(automata())
 def test_golden_paths_are_the_loop_free_accepted_words(automaton: Automaton) -> None:
     """The golden paths are exactly the accepted words of progress that visit no state twice."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import permutations
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from monitor.automaton.dfa import Automaton, build
@@ -144,7 +144,6 @@ def brute(
     return wanted, places, end if strict else stepper.union({end for _, end in best})
 
 
-@settings(max_examples=150, deadline=None)
 @given(automata(), calls, st.booleans())
 def test_the_program_equals_trying_every_order(
     automaton: Automaton, made: list[tuple[int, int, int]], strict: bool
@@ -163,7 +162,6 @@ def test_the_program_equals_trying_every_order(
     assert found.end == end
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.data(), st.booleans())
 def test_what_is_not_tried_is_not_missed(data: st.DataObject, strict: bool) -> None:
     """Same order and same end as of the program over all subsets, from any position."""
@@ -184,7 +182,6 @@ def test_what_is_not_tried_is_not_missed(data: st.DataObject, strict: bool) -> N
     assert (found.places, found.end, found.whole) == (places, end, True)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_a_constraint_by_itself_tells_whether_any_order_is_harmful(
     data: st.DataObject,
@@ -202,7 +199,6 @@ def test_a_constraint_by_itself_tells_whether_any_order_is_harmful(
     assert (found is not None) == (harms > 0)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data(), st.booleans())
 def test_a_group_of_any_size_has_an_order_that_may_have_been(
     data: st.DataObject, strict: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import Limits, Monitor
@@ -93,7 +93,6 @@ def alone(sent: Sequence[Sent]) -> list[Sent | None]:
     return [each if each[0] == "quiet" else None for each in sent]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(_QUIET | _LOUD | _LOUD, max_size=120))
 def test_a_tenant_hears_the_same_whatever_another_sends(sent: list[Sent]) -> None:
     """A loud tenant's sessions, names and agents change no verdict, end, judgement or series."""

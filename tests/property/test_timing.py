@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import Limits, Monitor, SessionKey, ToolCall
@@ -135,7 +135,6 @@ def naive(arrived: Sequence[ToolCall]) -> list[tuple[str, str | None, str]]:
     return sorted(found, key=str)
 
 
-@settings(max_examples=200, deadline=None)
 @given(calls(), st.randoms(use_true_random=False))
 def test_any_arrival_ends_alike(arrived: list[ToolCall], chance: random.Random) -> None:
     """Calls received in any order within the window, with time passing in between: one truth."""
@@ -155,7 +154,6 @@ def test_any_arrival_ends_alike(arrived: list[ToolCall], chance: random.Random) 
     assert sum(counted.values()) >= len(shown)
 
 
-@settings(max_examples=100, deadline=None)
 @given(calls(), st.randoms(use_true_random=False))
 def test_final_counters_are_alike_within_the_window(
     arrived: list[ToolCall], chance: random.Random
@@ -175,7 +173,6 @@ def test_final_counters_are_alike_within_the_window(
     assert {(kind, reason.value): n for (kind, reason), n in counted.items()} == kinds
 
 
-@settings(max_examples=60, deadline=None)
 @given(calls(), st.randoms(use_true_random=False))
 def test_what_is_told_and_taken_back_is_what_is_left(
     arrived: list[ToolCall], chance: random.Random

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -155,7 +155,6 @@ def plain(span: Span) -> tuple[Any, ...]:
 
 
 @given(requests)
-@settings(max_examples=60, deadline=None)
 def test_both_encodings_give_equal_spans(request: Any) -> None:
     """A batch in protobuf and the same batch in JSON decode to the same spans and rejections."""
     message = as_message(request)
@@ -303,7 +302,6 @@ odd_bodies = st.lists(
 
 
 @given(odd_bodies)
-@settings(max_examples=150, deadline=None)
 def test_odd_but_valid_bytes_mean_what_the_full_parser_says(body: bytes) -> None:
     """Repeated, missing, unknown and merged fields, in any order, are read as the full parser reads them."""
     assert check(body)
@@ -344,7 +342,6 @@ def _to_proto(document: Any) -> bytes:
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=150, deadline=None)
 def test_mutated_captures_mean_what_the_full_parser_says(random: Any) -> None:
     """Real bodies with flipped, cut, doubled or swapped bytes are read alike or refused, never a crash."""
     bodies = _CAPTURED or pytest.skip("no captures beside the checkout")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.calls.piece import Piece
@@ -116,7 +116,6 @@ def _as_float(value: Any) -> Any:
     return float(value) if type(value) is int else value
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.one_of(WHOLE, PARTS, st.none()),
     st.one_of(WHOLE, PARTS, st.none()),

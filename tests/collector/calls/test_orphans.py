@@ -7,7 +7,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.calls import orphans
@@ -341,7 +341,6 @@ TURNS = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(turns=st.lists(TURNS, min_size=1, max_size=4), data=st.data())
 def test_any_order_ends_in_the_same_doubts(turns: list[Any], data: st.DataObject) -> None:
     """Whether conversations have ids, on which spans, and whether the spans above ever come."""

@@ -122,7 +122,7 @@ def requests_of(seed: int, late: float, size: int) -> list[list[Span]]:
     return [spans[first : first + size] for first in range(0, len(spans), size)]
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 5),
     late=st.sampled_from([0.0, 0.3]),

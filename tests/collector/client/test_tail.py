@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.client.tail import Filters, TailError, formatted, lines, tail
@@ -112,7 +112,6 @@ def test_a_verdict_on_a_session_says_which_limit() -> None:
     assert back.startswith("\x1b[33m")
 
 
-@settings(max_examples=60)
 @given(st.text())
 def test_hostile_text_stays_text(text: str) -> None:
     """No name moves the cursor, changes the colour, or begins another line."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.dialects.wrappers import Listed, Wrapped, javascript_calls, python_calls
@@ -55,7 +55,6 @@ WAYS: dict[str, tuple[Listed, str, tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=300)
 @given(calls=CALLS, others=st.lists(HOSTILE, max_size=3), more=HOSTILE)
 def test_a_node_tells_what_the_last_message_asks_for_or_nothing(
     way: str, calls: list[Any], others: list[Any], more: Any
@@ -70,7 +69,6 @@ def test_a_node_tells_what_the_last_message_asks_for_or_nothing(
         assert listed(text) == asked
 
 
-@settings(max_examples=300)
 @given(calls=CALLS, others=st.lists(HOSTILE, max_size=3), more=HOSTILE, call=HOSTILE)
 def test_a_call_that_is_sent_alone_is_told_whatever_the_state_beside_it_holds(
     calls: list[Any], others: list[Any], more: Any, call: Any
@@ -90,7 +88,6 @@ def test_a_call_that_is_sent_alone_is_told_whatever_the_state_beside_it_holds(
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=300)
 @given(calls=CALLS, last=HOSTILE)
 def test_a_node_whose_last_message_asks_for_nothing_tells_nothing(
     way: str, calls: list[Any], last: Any

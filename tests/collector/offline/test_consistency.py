@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.cli.main import main
@@ -74,7 +74,6 @@ def test_each_task_by_itself() -> None:
 
 
 @given(st.lists(st.sampled_from(["yes", "no", ""]), min_size=1, max_size=8), st.randoms())
-@settings(max_examples=40, deadline=None)
 def test_answers_agree_in_pairs(said: list[str], chance: Any) -> None:
     """Output agreement is the share of equal pairs of known answers, in any order of runs."""
     runs = [task_run(str(n), "t", ["a"] * (n % 3), text) for n, text in enumerate(said)]

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.cli.main import main
@@ -77,7 +77,6 @@ def spec_accepts(spec: Spec, word: Any) -> bool:
 
 
 @given(WORDS)
-@settings(max_examples=60, deadline=None)
 def test_the_document_is_the_model(words: list[tuple[str, ...]]) -> None:
     """The drafted document accepts exactly the model's words, loops included."""
     model = by_last_tool(words)
@@ -91,7 +90,6 @@ def test_the_document_is_the_model(words: list[tuple[str, ...]]) -> None:
 
 
 @given(WORDS, st.integers(0, 4))
-@settings(max_examples=60, deadline=None)
 def test_pruning_leaves_what_is_frequent(words: list[tuple[str, ...]], least: int) -> None:
     """A pruned model accepts no word that the whole one rejects. The whole one accepts every run."""
     whole = by_last_tool(words)
@@ -150,7 +148,6 @@ def test_the_extra_is_named(
 
 @needs_aalpy
 @given(WORDS, st.randoms())
-@settings(max_examples=30, deadline=None)
 def test_alergia_accepts_what_it_learnt_from(words: list[tuple[str, ...]], chance: Any) -> None:
     """The merged automaton accepts every run, whatever the order of the runs."""
     told = runs(*((" ".join(map(str, (TOOLS.index(t) for t in word))), None) for word in words))

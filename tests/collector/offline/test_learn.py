@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.cli.main import main
@@ -186,7 +186,6 @@ def test_several_agents_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 @given(st.permutations(range(4)), st.booleans())
-@settings(max_examples=15, deadline=None)
 def test_order_of_files(order: list[int], split: bool) -> None:
     """The order of the files does not change a byte of the document."""
     with TemporaryDirectory() as name:

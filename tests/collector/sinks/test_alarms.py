@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.client.tail import formatted
@@ -182,7 +182,6 @@ def test_tail_words_an_alarm() -> None:
     assert formatted(as_event(raised(withdrawn=True)), colour=True).startswith("\x1b[33m")
 
 
-@settings(max_examples=60)
 @given(st.text(max_size=40))
 def test_hostile_names_stay_text(text: str) -> None:
     """A name cannot begin a line of its own in a terminal or in a page."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.sinks.alert import Links, PageAlert, as_alert, rank
@@ -356,7 +356,6 @@ class Naive:
         return found
 
 
-@settings(max_examples=300)
 @given(st.lists(steps, max_size=40), st.sampled_from([1, 2, 3, 60]))
 def test_a_page_is_of_the_worst_harm_that_holds(happened: list[Step], per_minute: int) -> None:
     """In whatever order calls come, are rated anew and are taken back, and however few pages a

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.metrics.text_format import lines
@@ -78,7 +78,6 @@ RUNS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(RUNS)
 def test_rolling_is_batch(runs: list[list[Made]]) -> None:
     """The gauges are the definitions on the last sessions, arguments and all."""
@@ -204,7 +203,6 @@ def test_a_session_put_together(both: bool) -> None:
     assert monitor.totals.sampled == 0
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(["yes", "no", None]), max_size=KEPT + 4))
 def test_answers_are_compared_where_they_are_told(told: list[str | None]) -> None:
     """The answers' agreement is the batch definition, over the sessions that have an answer."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.aggregate.top_k import ROOM, TopK
@@ -39,7 +39,6 @@ def _totals() -> Totals:
     return Totals(hold_ns=10 * SECOND)
 
 
-@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 20)), max_size=120))
 def test_the_worst_are_the_worst(changes: list[tuple[int, int]]) -> None:
     """After any changes, `top` equals the result of sorting all live sessions."""

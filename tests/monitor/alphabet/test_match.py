@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alphabet.match import Alphabet, FailedCalls, Token, build, specificity
@@ -175,7 +175,6 @@ calls = st.dictionaries(
 )
 
 
-@settings(max_examples=150)
 @given(st.lists(symbol_patterns, min_size=1, max_size=4), calls)
 def test_match_is_the_documented_rule(raw: list[Any], arguments: dict[str, Any]) -> None:
     """The chosen symbol is the most specific of those that match, written out naively."""
@@ -202,7 +201,6 @@ def test_match_is_the_documented_rule(raw: list[Any], arguments: dict[str, Any])
     assert token(made, "t", arguments).symbols == wanted
 
 
-@settings(max_examples=80)
 @given(
     st.lists(symbol_patterns, min_size=1, max_size=4),
     calls,
@@ -261,7 +259,6 @@ _PATTERNS = st.sampled_from([1, "[unreadable]", {"min": 1}, {"regex": "."}, {"an
 _ANY: st.SearchStrategy[Any] = st.sampled_from([0, 1, 2, "", "a", None, [], "[unreadable]"])
 
 
-@settings(deadline=None)
 @given(
     symbols=st.lists(
         st.none() | st.dictionaries(st.sampled_from("xy"), _PATTERNS, max_size=2),

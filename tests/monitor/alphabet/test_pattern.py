@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alphabet.pattern import (
@@ -93,7 +93,6 @@ def test_not_in_is_the_complement_of_one_of(listed: list[Any]) -> None:
     assert [value for value in VALUES if not outside.matches(value)] == inside
 
 
-@settings(max_examples=60)
 @given(json_values)
 def test_exact_equality_is_json_equality(value: Any) -> None:
     """A value equals itself after encoding as JSON: alone, in a list, and in one_of."""
@@ -105,7 +104,6 @@ def test_exact_equality_is_json_equality(value: Any) -> None:
     assert same((twin,), [value])
 
 
-@settings(max_examples=60)
 @given(json_values)
 def test_no_pattern_raises_on_any_value(value: Any) -> None:
     """Arguments are the agent's: whatever they are, matching answers yes or no."""

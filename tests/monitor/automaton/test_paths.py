@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.automaton import paths
@@ -60,7 +60,6 @@ def brute_golden(automaton: Automaton) -> set[tuple[int, ...]]:
     }
 
 
-@settings(max_examples=150)
 @given(automata())
 def test_golden_paths_are_brute_forces(automaton: Automaton) -> None:
     """The golden paths are all accepting words of progress that visit no state twice, each once."""
@@ -73,7 +72,6 @@ def test_golden_paths_are_brute_forces(automaton: Automaton) -> None:
     assert paths.golden_paths(automaton, 2) == found[:2]
 
 
-@settings(max_examples=150)
 @given(automata(), st.data())
 def test_shortest_way_is_brute_forces(automaton: Automaton, data: st.DataObject) -> None:
     """The result is the first of the shortest words of progress to a state that defines the symbol."""
@@ -99,7 +97,6 @@ def test_shortest_way_is_brute_forces(automaton: Automaton, data: st.DataObject)
     )
 
 
-@settings(max_examples=150)
 @given(automata())
 def test_shape_is_brute_forces(automaton: Automaton) -> None:
     """Reachable and dead states, and cycles of progress edges, by their definitions."""

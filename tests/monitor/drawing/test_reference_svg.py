@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.drawing.reference_diagram import dot, mermaid
@@ -117,7 +117,6 @@ RUNS = st.lists(
 
 
 @given(RUNS, st.lists(st.sampled_from(["a", "b", "c", "send", "x", "delete"]), max_size=8))
-@settings(max_examples=80, deadline=None)
 def test_everything_has_a_place_of_its_own(runs: list[str], calls: list[str]) -> None:
     """No boxes overlap, steps go to the right, and equal input gives an equal picture."""
     found = learnt(*runs)

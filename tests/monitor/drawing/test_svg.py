@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.cli.main import main
@@ -97,7 +97,6 @@ def test_too_many_states_are_no_picture() -> None:
         )
     )
 )
-@settings(max_examples=60, deadline=None)
 def test_nothing_overlaps(drawn: tuple[int, set[tuple[int, int]]]) -> None:
     """Boxes are apart, forward steps go to the right, and the layout is deterministic."""
     count, pairs = drawn

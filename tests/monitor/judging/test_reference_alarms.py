@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.metrics.text_format import lines
@@ -262,7 +262,6 @@ def test_first_two_of_a_session_that_is_over() -> None:
 CALLS = st.sampled_from([A, B, C, D, WRITE, NEW, ("odd", {}), ("find_b", {"x": 9})])
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(CALLS, min_size=1, max_size=8), st.data())
 def test_any_arrival(made: list[Made], data: st.DataObject) -> None:
     """Any order of arrival leaves the same alarms and the same counts."""
@@ -280,7 +279,6 @@ def test_any_arrival(made: list[Made], data: st.DataObject) -> None:
     assert sum(inorder.drift.divergences.values()) <= 1
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(CALLS, min_size=1, max_size=6), st.integers(0, 5))
 def test_told_is_what_is_shown(made: list[Made], cut: int) -> None:
     """The alarms that hold are those of the judgement object, live and at the end."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.engine import Monitor
@@ -203,7 +203,6 @@ SPEC = reference(USUAL, USUAL, [A, C], [B, B, C], failed=1)
 
 
 @given(MADE, st.randoms(use_true_random=False))
-@settings(max_examples=80, deadline=None)
 def test_any_order_of_arrival(made: list[Made], chance: random.Random) -> None:
     """Calls that arrive in any order end in the same judgement."""
     order = list(range(len(made)))

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.reference.calls import digest, seems_to_write
@@ -38,7 +38,6 @@ def read_back(learnt: Learnt) -> Learnt:
 
 
 @given(st.lists(st.tuples(NAMES, st.booleans(), st.integers(0, 1)), min_size=1, max_size=7))
-@settings(max_examples=40, deadline=None)
 def test_order_does_not_matter(told: list[tuple[list[str], bool, int]]) -> None:
     """Runs in any order give the same document, to the letter; it reads back as it was."""
     runs = [
@@ -56,7 +55,6 @@ def test_order_does_not_matter(told: list[tuple[list[str], bool, int]]) -> None:
 
 
 @given(st.lists(NAMES, min_size=1, max_size=6))
-@settings(max_examples=60, deadline=None)
 def test_medoid(sequences: list[list[str]]) -> None:
     """The medoid is as near to all runs as any run is, also where one run is left out."""
     names = [tuple(each) for each in sequences]
@@ -172,7 +170,6 @@ def test_bad_trees_are_refused(node: str) -> None:
 
 
 @given(st.lists(st.tuples(NAMES, st.booleans()), min_size=1, max_size=7))
-@settings(max_examples=40, deadline=None)
 def test_what_was_learnt_is_sound(told: list[tuple[list[str], bool]]) -> None:
     """No learnt document contradicts itself: only its worth is ever warned of."""
     runs = [run(str(n), *names, success=good) for n, (names, good) in enumerate(told)]

@@ -6,7 +6,7 @@ from itertools import product
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.records import Evidence, SessionKey, ToolCall
@@ -97,7 +97,6 @@ def codes(found: Judgement) -> list[int]:
 # --- any order of arrival -------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abcrx"), st.integers(1, 3)), max_size=150),
     st.integers(0, 2**32),
@@ -137,7 +136,6 @@ GAPS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.lists(
         st.one_of(st.tuples(st.sampled_from("abcrx"), st.integers(-3, 2)), GAPS), max_size=30
@@ -191,7 +189,6 @@ def test_a_call_between_two_gaps_finds_what_the_first_may_have_hidden() -> None:
         assert (told(found), found.possible) == (told(anew), anew.possible), (tools, missing)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.text("abcrx", min_size=40, max_size=120),
     st.lists(
@@ -274,7 +271,6 @@ overlapping = st.lists(
 """(tool, seconds behind the start of the one before, seconds that it takes)."""
 
 
-@settings(max_examples=60, deadline=None)
 @given(overlapping, st.booleans(), st.integers(0, 2**32))
 def test_resume_points_change_nothing(
     made: list[tuple[str, int, int]], doubtful: bool, seed: int
@@ -381,7 +377,6 @@ def test_a_group_is_folded_whole() -> None:
     assert (found.folded, found.log.groups()) == (4 * FOLD_LUMP, [])
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.text("abcrx", min_size=120, max_size=200), st.integers(0, 2**32))
 def test_resume_points_survive_folding(tools: str, seed: int) -> None:
     """Late calls are judged alike in a log that is folded repeatedly and in one that is not."""

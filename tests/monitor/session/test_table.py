@@ -174,7 +174,7 @@ class Tables(RuleBasedStateMachine):
 
 
 TestTables = Tables.TestCase
-TestTables.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestTables.settings = settings(stateful_step_count=30)
 
 
 def test_tombstones_are_bounded() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import Limits, Monitor
@@ -198,7 +198,6 @@ def test_a_layout_without_a_place_is_left_alone() -> None:
         with_acceptance('{"id": "x", "alphabet": {"close": {"tool": "t"}}}', CLOSE)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.text(min_size=1, max_size=30), st.text(min_size=1, max_size=12))
 def test_whatever_is_written_is_read_back(why: str, who: str) -> None:
     """Reasons and names of any characters come back as they were, or nothing is changed."""

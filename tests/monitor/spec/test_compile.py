@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.automaton import paths
@@ -63,7 +63,6 @@ def good(name: str) -> Spec:
 words = st.lists(st.lists(st.sampled_from("abc"), max_size=4), min_size=1, max_size=5)
 
 
-@settings(max_examples=120)
 @given(words)
 def test_golden_sequences_are_the_golden_paths(raw: list[list[str]]) -> None:
     """The automaton of the short form accepts exactly the given words, as its golden paths."""
@@ -76,7 +75,6 @@ def test_golden_sequences_are_the_golden_paths(raw: list[list[str]]) -> None:
     assert spec.golden_lengths == tuple(sorted({len(word) for word in wanted}))
 
 
-@settings(max_examples=120)
 @given(words)
 def test_golden_automaton_is_minimal(raw: list[list[str]]) -> None:
     """No two states of the short form are equivalent, and states are named G0, G1, and so on."""

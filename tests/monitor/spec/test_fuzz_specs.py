@@ -62,7 +62,7 @@ def _mutate(chance: random.Random) -> str:
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 def test_careless_edits_of_good_specs(chance: random.Random) -> None:
     """Any edit gives a spec, or findings with positions."""
     checked(_mutate(chance))
@@ -114,7 +114,7 @@ _GOOD: dict[str, Any] = {
 
 
 @given(st.dictionaries(st.sampled_from(_KEYS), _VALUE, min_size=1, max_size=4))
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 def test_right_keys_with_any_values(drawn: dict[str, Any]) -> None:
     """Values of any shape under the keys of the language."""
     text = yaml.safe_dump({**_GOOD, "golden": [["a", "b"]], **drawn}, allow_unicode=True)

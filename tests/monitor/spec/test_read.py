@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.errors import SpecError
@@ -362,7 +362,6 @@ SNIPPETS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.sampled_from([ROVER, *(path.read_text() for path in stems("good"))]),
     st.lists(
@@ -398,7 +397,6 @@ plain_data = st.recursive(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.sampled_from(["golden", "transitions", "policy", "reference"]),
     st.sampled_from(sorted({

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
@@ -146,14 +146,12 @@ def whole(text: str) -> str:
         max_leaves=8,
     )
 )
-@settings(max_examples=150, deadline=None)
 def test_values_are_read_alike(value: Any) -> None:
     """Lists, mappings and texts of any characters, also with long keys."""
     assert_read_back(f"key: {flow(value)}\n")
 
 
 @given(ANY | ODD.filter(lambda text: len(text) < 1000))
-@settings(max_examples=150, deadline=None)
 def test_names_are_read_alike(text: str) -> None:
     """Both readers read names alike, as keys and values, inside brackets and outside."""
     found = assert_read_back(f"{name(text)}: {{{name(text)}: [{name(text)}]}}\n")
@@ -165,7 +163,6 @@ def test_names_are_read_alike(text: str) -> None:
     TEXTS,
     st.data(),
 )
-@settings(max_examples=80, deadline=None)
 def test_a_starter_is_read_alike(tools: dict[str, list[str]], service: str, data: Any) -> None:
     """`offrails init`: of an agent whose names are anything."""
     runs = data.draw(
@@ -182,7 +179,6 @@ SHORT = TEXTS.filter(lambda text: len(text) < 900)
 
 
 @given(st.lists(SHORT, min_size=1, max_size=4, unique_by=whole), SHORT)
-@settings(max_examples=80, deadline=None)
 def test_a_draft_is_read_alike(tools: list[str], id_: str) -> None:
     """`offrails learn --spec`: tools of any names."""
     edges = {(n, tool): n + 1 for n, tool in enumerate(tools)}
@@ -192,7 +188,6 @@ def test_a_draft_is_read_alike(tools: list[str], id_: str) -> None:
 
 
 @given(SHORT, SHORT, SHORT, st.dictionaries(SHORT, TEXTS, max_size=3))
-@settings(max_examples=80, deadline=None)
 def test_an_import_is_read_alike(
     tool: str, state: str, text: str, arguments: dict[str, str]
 ) -> None:
@@ -214,7 +209,6 @@ def test_an_import_is_read_alike(
 
 
 @given(SHORT, SHORT, SHORT, SHORT)
-@settings(max_examples=80, deadline=None)
 def test_an_accepted_call_is_read_alike(symbol: str, state: str, who: str, why: str) -> None:
     """`offrails accept`: in a list of lines and in brackets."""
     entry = Acceptance(

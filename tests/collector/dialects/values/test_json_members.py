@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.decode.protobuf import otlp_proto, scan
@@ -143,7 +143,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(given_=st.dictionaries(st.sampled_from(NAMES), VALUES), ascii_=st.booleans())
 def test_members_are_what_they_are_in_full(given_: dict[str, Any], ascii_: bool) -> None:
     """The members found equal those of a full reading, for any object."""
@@ -226,7 +225,6 @@ def told(span: Span) -> tuple[object, ...]:
 
 
 @pytest.mark.plain
-@settings(deadline=None, max_examples=400)
 @given(
     document=MESSAGES | INPUTS | METADATA,
     changes=CHANGES,
@@ -292,7 +290,6 @@ def test_only_ascii_texts_of_the_reader_are_read_where_they_lie() -> None:
         c.listed_at(span.values, 0, "parts", "x")
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     text=st.text(st.sampled_from('error"é'), max_size=70),
     behind=st.sampled_from(["", 'error"', "x" * 40]),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.dialects.python.crewai import CREWAI_SPLUNK
@@ -227,7 +227,6 @@ def test_how_deep_a_value_is_counts_its_levels(value: Any, most: int) -> None:
     assert is_deep(value, text.encode() + 99 * b" ", most) == (_levels(value) > most)
 
 
-@settings(deadline=None, max_examples=200)
 @given(before=st.dictionaries(st.text(max_size=2), JSON), inside=JSON, after=JSON)
 def test_members_around_a_deep_one_are_what_they_are(
     before: dict[str, Any], inside: Any, after: Any

@@ -8,7 +8,7 @@ import pytest
 from hpack import Decoder as Other
 from hpack import Encoder
 from hpack.exceptions import HPACKError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.receive.grpc.hpack import LIST_BYTES_MAX, Decoder, Header, HpackError, literal
@@ -164,7 +164,6 @@ PIECES = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=300)
 @given(st.lists(st.lists(PIECES, max_size=6).map(b"".join), max_size=4))
 def test_hostile_blocks_mean_what_another_decoder_reads(blocks: list[bytes]) -> None:
     """One that is broken to `hpack` is broken to us; all others are the same fields to both."""

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from monitor.records import Evidence, SessionKey, ToolCall
@@ -158,7 +158,6 @@ def test_nothing_is_appended_before_the_last() -> None:
     assert spans(log) == [1, 4, 6]
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 20), st.integers(1, 5), st.integers(0, 6)), max_size=14),
     st.integers(0, 2**32),
@@ -349,7 +348,6 @@ def _agree(log: Log) -> None:
 @example(
     [(0, 1, 3, False, -1), (0, 3, 0, False, -1), (0, 2, -3, False, -1)], [], (False, False)
 )
-@settings(max_examples=300)
 @given(STEPS, STEPS, st.sampled_from([(False, False)] * 3 + [(True, False), (False, True)]))
 def test_steps_are_found_by_their_receipt_in_whatever_order_they_came(
     steps: list[tuple[int, int, int, bool, int]],
@@ -370,7 +368,6 @@ def test_steps_are_found_by_their_receipt_in_whatever_order_they_came(
 # --- siblings -------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     made=st.lists(
         st.tuples(st.integers(1, 2), st.integers(0, 2), st.booleans(), st.integers(0, 9)),
@@ -730,7 +727,6 @@ def test_what_is_folded_is_forgotten_whole() -> None:
     assert len(log._texts or {}) == len(log._moved or {}) == len(log._far or {}) == 10
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6), st.booleans()), max_size=12))
 def test_two_logs_merge_into_one(made: list[tuple[int, int, bool]]) -> None:
     """Taking over another log's steps is as if all had come to one log."""
