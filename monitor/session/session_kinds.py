@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from monitor.partial import Partial
-from monitor.plain_records.kinds import kept
+from monitor.plain_records.kinds import Change, kept
 from monitor.records import (
     Evidence,
     Named,
@@ -57,6 +57,8 @@ SESSION_KINDS: Final = (
         "_doubts _held_back _resume_points _rival _suspected _swapped base "
         "behind counted declared ending head is_behind judge late log pair part sampled "
         "session_verdicts share sight suspicious",
+        made={"budget": type(None)},
+        changes=(Change(dropped=("_is_stale",)),),
     ),
     kept(
         "log",
