@@ -1,4 +1,4 @@
-"""Settings of all tests: how hypothesis finds examples, and which tests share a process."""
+"""Settings of all tests: how hypothesis finds examples, which tests share a process, and which come first."""
 
 from __future__ import annotations
 
@@ -34,17 +34,26 @@ for package in (collector, monitor):
 
 
 class Files(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Each file runs in one process, and so does all of `end_to_end`.
-
-    The tests there share a service and time that passes beside them, and do not slow each other.
-    """
+    """Each file runs in one process, as fixtures of a file are made once."""
 
     def _split_scope(self, nodeid: str) -> str:
-        folder = "tests/end_to_end/"
-        return folder if nodeid.startswith(folder) else nodeid.partition("::")[0]
+        return nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Files:
     """How tests are shared out among the processes of `pytest -n`."""
+    config.option.loadscopereorder = False
     return Files(config, log)
+
+
+# Their files take long, some half a minute: begun first, they leave no process alone at the end.
+SLOW: Final = ("end_to_end", "packaging", "page", "simulation")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow folders come first, in whatever order the rest is."""
+    items.sort(
+        key=lambda item: not item.nodeid.startswith(tuple(f"tests/{each}/" for each in SLOW))
+    )

@@ -8,7 +8,6 @@ from typing import Protocol
 
 import pytest
 
-from tests.end_to_end.moody import BadTime
 from tests.end_to_end.service import OFFRAILS, Service
 from tests.end_to_end.traffic import Rover
 
@@ -34,30 +33,6 @@ def _no_proxy() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("no_proxy", "127.0.0.1")
         yield
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Moves tests on background fixtures to the end."""
-    items.sort(key=_passes_beside)
-
-
-def _passes_beside(item: pytest.Item) -> bool:
-    return "bad_minute" in getattr(item, "fixturenames", ())
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _side_by_side(request: pytest.FixtureRequest) -> None:
-    """Begins it with the first test of this folder, if it is going to be looked at."""
-    if any(map(_passes_beside, request.session.items)):
-        request.getfixturevalue("bad_minute")
-
-
-@pytest.fixture(scope="session")
-def bad_minute(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BadTime]:
-    """One minute with a bad webhook, in a thread of its own."""
-    bad = BadTime(tmp_path_factory.mktemp("bad-minute"), 60)
-    yield bad
-    bad.close()
 
 
 @pytest.fixture

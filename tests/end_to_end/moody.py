@@ -16,7 +16,7 @@ from tests.end_to_end.traffic import Rover, send
 __all__ = ["QUEUE", "TROUBLES", "BadTime", "Endured", "Mood", "Moody", "endure"]
 
 Mood = Literal["well", "hangs", "refuses", "garbage"]
-TROUBLES: tuple[Mood, ...] = ("hangs", "refuses", "garbage")
+TROUBLES: tuple[Mood, ...] = ("hangs", "garbage", "refuses")
 WELL = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 GARBAGE = b"\x00\xff\x16\x03 this is no HTTP " * 4_000
 
