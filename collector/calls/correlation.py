@@ -275,8 +275,13 @@ class Correlation:
         context.tree.above(call, outer)
         if not call.asked_by:
             _guess(context.tree, call)
-        if outer is not None and outer.above is not None and outer.above.call is not None:
-            self._chain(context, call, outer, outer.above.call)
+        above = outer.above if outer is not None else None
+        if outer is not None and above is not None and above.call is not None:
+            self._chain(context, call, outer, above.call)
+        elif above is not None and call.beside is not None:
+            call.stand_beside(
+                None
+            )  # it was below another call as long as it was a model's request alone
         key, source = self._sessions.key(context, call)
         attributes = trace.attributes(call.outer.attributes, self._sessions.span_keys)
         old = call.judged

@@ -17,6 +17,12 @@ ALL_DIALECTS = tuple(DIALECTS)
 # Those whose tool spans have the id that the model gave the call.
 WITH_CALL_IDS = tuple(name for name in DIALECTS if name != "openinference")
 
+OUTCOMES_UNREAD = "whether a call without a span failed stands in what a model is given alone, which is not read"
+"""A limit of several entries."""
+
+TOLD_OF_AN_EARLIER_CALL = "harm that only a later call makes certain is told of the earlier call, as if nothing were doubtful"
+"""Another one."""
+
 Change = Callable[["World", Random], None]
 
 
@@ -51,8 +57,8 @@ class Fault:
         change: makes it happen.
         dialects: the frameworks that it happens to.
         models: whether it needs models' spans with their messages; False where there are none; None: either.
-        holds: whether both laws hold today; False where they are known to be broken.
-        shown_by: seed of a world that shows that they are.
+        limit: why both laws do not hold, in words; "" where they do.
+        shown_by: seed of a world that shows that they do not.
     """
 
     name: str
@@ -63,8 +69,13 @@ class Fault:
     change: Change
     dialects: tuple[str, ...] = ALL_DIALECTS
     models: bool | None = None
-    holds: bool = True
+    limit: str = ""
     shown_by: int = 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether both laws are said to hold."""
+        return not self.limit
 
     def fits(self, other: Fault) -> bool:
         """Whether both can happen in one world."""
@@ -81,7 +92,7 @@ def fault(
     *,
     dialects: tuple[str, ...] = ALL_DIALECTS,
     models: bool | None = None,
-    holds: bool = True,
+    limit: str = "",
     shown_by: int = 0,
 ) -> Callable[[Change], Change]:
     """Enters a function into the catalogue: its name is the entry's, its docstring the story."""
@@ -90,7 +101,7 @@ def fault(
         name = change.__name__
         story = " ".join((change.__doc__ or "").split())
         CATALOGUE[name] = Fault(
-            name, item, story, stage, hides, change, dialects, models, holds, shown_by
+            name, item, story, stage, hides, change, dialects, models, limit, shown_by
         )
         return change
 

@@ -52,6 +52,22 @@ def test_a_world_without_a_fault_is_judged_as_it_is() -> None:
     _check((), play_many((), 40))
 
 
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        # Tools' spans come after their requests were judged: calls of one answer overlap nevertheless.
+        ("shuffled", 977_597),
+        ("delayed", 412_569),
+    ],
+)
+def test_worlds_that_broke_a_law_keep_it(name: str, seed: int) -> None:
+    """What was mended stays so."""
+    played = play_many((FAULTS[name],), 1, seed)
+
+    assert played.worlds == 1
+    assert not played.broken
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_two_faults_make_no_harm_certain_and_hide_none(part: int) -> None:
     """The same of pairs that hold by themselves, each in one world."""

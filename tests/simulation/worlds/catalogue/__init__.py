@@ -32,22 +32,15 @@ FAMILIES = (arrival, context, process, clocks, tools, identity, arguments)
 # All entries, by name.
 FAULTS = CATALOGUE
 
-# Entries that hold by themselves, and are known not to hold together.
-KNOWN_PAIRS = {
-    frozenset(names.split(" + "))
-    for names in (
-        # A verdict on a span that turns out to be a part of another one's call is not taken back.
+# Entries that hold by themselves, and are known not to hold together, by the reason.
+_REASONS: dict[str, tuple[str, ...]] = {
+    "a verdict on a span that turns out to be a part of another one's call is not taken back": (
         "one_request_a_turn + told_twice",
-        # `certain_call` of a verdict that was told is not corrected when it turns out to be this call or an earlier one.
-        "arguments_twice_in_one_text + started_in_mid_session",
-        "arguments_under_two_conventions + provisional_then_final",
-        "failures_in_results + no_id_but_history",
-        "no_id_but_history + started_just_before",
-        "ids_by_turn + started_in_mid_session",
-        # MCP's own spans have no ids of calls: a request that is told once more in another turn is one that was sent again.
+    ),
+    "MCP's own spans have no ids of calls: a request that is told once more in another turn is one that was sent again": (
         "replayed + mcp_round_trips",
-        # Another service's span names a conversation of its own: a call that no span names yet is taken there, and the
-        # specs of its service with it.
+    ),
+    "another service's span names a conversation of its own: a call that no span names yet is taken there, and the specs of its service with it": (
         "another_agent_in_the_trace + attributes_dropped",
         "another_agent_in_the_trace + better_name_above",
         "another_agent_in_the_trace + id_on_parents",
@@ -57,18 +50,30 @@ KNOWN_PAIRS = {
         "another_agent_in_the_trace + no_id_but_history",
         "another_agent_in_the_trace + later_turns_without_id",
         "another_agent_in_the_trace + no_tool_spans",
-        # Which answer asked for a call is known within a trace alone.
+        "another_agent_in_the_trace + no_times",
+    ),
+    "another service's call comes before the first request of a model, which then proves no new session: its harm is possible harm": (
+        "another_agent_in_the_trace + started_just_before_first_requests",
+    ),
+    "a call's clock is corrected, and that of the request that proves its session new is not: its harm is possible harm": (
+        "clock_ahead + started_just_before_first_requests",
+    ),
+    "which answer asked for a call is known within a trace alone": (
         "context_lost_with_ids + answer_one_by_one",
-        # A call that a model asks for is below the model's span, which names the turn.
+    ),
+    "a call that a model asks for is below the model's span, which names the turn": (
         "turn_id_under_the_same_name + no_tool_spans",
-        # Undecidable: the agent's span that tells a call once more makes its trace a run of an agent, and so a session.
+    ),
+    "undecidable: the agent's span that tells a call once more makes its trace a run of an agent, and so a session": (
         "a_trace_a_call + told_twice",
         "context_lost + told_twice",
-        # Undecidable: the other entry takes the better name off the wire, or the call from below the span with it.
+    ),
+    "undecidable: the other entry takes the better name off the wire, or the call from below the span with it": (
         "id_on_parents_later + better_name_above",
         "id_on_parents_soon + better_name_above",
         "better_name_above + equal_calls_without_parents",
-        # Undecidable: `chained` takes spans from below those that tell of the same call.
+    ),
+    "undecidable: `chained` takes spans from below those that tell of the same call": (
         "mcp_calls + chained",
         "mcp_calls + chained_without_models",
         "mcp_round_trips + chained",
@@ -76,21 +81,50 @@ KNOWN_PAIRS = {
         "told_in_two_traces + chained",
         "told_in_two_traces + chained_without_models",
         "executed_twice + chained",
-        # Requests to a server have no ids of the model's calls: which tool leaves no spans is learnt too late, and which
-        # of two spans is told once more is not known.
+    ),
+    "requests to a server have no ids of the model's calls: which tool leaves no spans is learnt too late, and which of two spans is told once more is not known": (
         "mcp_calls + client_tool_unanswered",
         "mcp_calls + mcp_round_trips",
         "mcp_calls + told_again_with_a_later_start",
         "told_twice + mcp_round_trips",
-        # The lead of a sender's clock is taken from its calls, and not from the gaps that its orphans leave.
+        "mcp_calls + parallel_tools_without_spans",
+        "client_tool_unanswered + parallel_tools_without_spans",
+    ),
+    "the lead of a sender's clock is taken from its calls, and not from the gaps that its orphans leave": (
         "clock_ahead + id_never",
-        # Seen in few worlds each, and not understood yet.
-        "clock_set_forward + chained",
-        "lost_without_a_sign + failures_in_odd_results",
-        "id_on_parents_later + down_and_lost",
+    ),
+    "a call without times may have been made in the window before its receipt: a clock that is behind has the others before that": (
+        "clock_behind + no_times",
+    ),
+    "an orphan without times leaves no gap where it was made, and is placed anew when it moves to its conversation": (
+        "no_times + id_on_parents_soon",
+    ),
+    "a call that a model asked for is judged for want of a span: two executions that are told after the window are both taken for it": (
+        "later_than_the_window + executed_twice",
+    ),
+    "a replay of a call that was made before the start looks like a call of its own": (
         "replayed + started_in_mid_session",
+    ),
+    "a call without a parent that overlaps calls with one is where its start says": (
         "equal_calls_without_parents + ids_by_turn",
-        "equal_calls_without_parents + client_tool_unanswered",
-        "equal_calls_without_parents + provisional_then_failed",
-    )
+    ),
+    "a span above that is lost is awaited for a minute: then the trace is the conversation": (
+        "id_on_parents_later + down_and_lost",
+    ),
+    "where both readings have a harm at one call, it is told of that call, as if nothing were doubtful": (
+        "lost_without_a_sign + failures_in_odd_results",
+        "arguments_under_two_conventions + provisional_then_final",
+        "failures_in_results + no_id_but_history",
+        "ids_by_turn + started_in_mid_session",
+        "arguments_twice_in_one_text + started_in_mid_session",
+        "no_id_but_history + started_just_before",
+    ),
+    "a call that runs while its clock is set is moved whole, with its start, which was right": (
+        "clock_set_forward + chained",
+    ),
+}
+
+# The same, by the pair.
+KNOWN_PAIRS = {
+    frozenset(pair.split(" + ")): reason for reason, pairs in _REASONS.items() for pair in pairs
 }

@@ -107,6 +107,7 @@ def equal_calls_without_parents(world: World, random: Random) -> None:
             start = span.start + (place + 1) * 0.001
             again = _execution(world, span, random, start, span.end + (place + 1) * 0.001)
             _answer_of(world, span.calls[0]).calls += again.calls
+            _may_be_told_again(world, again)
 
 
 @fault("security.md: id_reused", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS, models=False)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.simulation.worlds.fault import WITH_CALL_IDS, Hides, Stage, fault
+from tests.simulation.worlds.fault import (
+    OUTCOMES_UNREAD,
+    TOLD_OF_AN_EARLIER_CALL,
+    WITH_CALL_IDS,
+    Hides,
+    Stage,
+    fault,
+)
 from tests.simulation.worlds.truth import Answer
 from tests.simulation.worlds.world import World, copy_of
 
@@ -15,7 +22,7 @@ def _fail_some(world: World, random: Random) -> None:
             call.failed = True
 
 
-@fault("B7", Stage.SPANS, Hides.ORDER, models=True, holds=False, shown_by=648_662)
+@fault("B7", Stage.SPANS, Hides.ORDER, models=True, limit=OUTCOMES_UNREAD, shown_by=648_662)
 def client_tool(world: World, random: Random) -> None:
     """One tool leaves no spans (a browser or a person runs it); the model's next request holds its results."""
     _without_spans(world, random)
@@ -172,7 +179,7 @@ def no_tool_spans(world: World, random: Random) -> None:
     _no_spans_of_tools(world)
 
 
-@fault("B8", Stage.RUN, Hides.ORDER, models=True, holds=False, shown_by=97_416)
+@fault("B8", Stage.RUN, Hides.ORDER, models=True, limit=OUTCOMES_UNREAD, shown_by=97_416)
 def no_tool_spans_and_failures(world: World, random: Random) -> None:
     """The same; that a tool has failed stands only in what the model is given next."""
     _no_spans_of_tools(world)
@@ -184,7 +191,13 @@ def _no_spans_of_tools(world: World) -> None:
     world.unseen |= {call.number for call in world.calls()}
 
 
-@fault("uncertainty.md: overlapping calls", Stage.RUN, Hides.ORDER)
+@fault(
+    "uncertainty.md: overlapping calls",
+    Stage.RUN,
+    Hides.ORDER,
+    limit="a call that a tracer may have chained is in no order: the harm may be told of another call than the harmful one",
+    shown_by=196_645,
+)
 def calls_within_calls(world: World, random: Random) -> None:
     """A tool is an agent itself: the next call of the run is made by it, below its span. Without models' spans it
     may be one that a tracer chains.
@@ -197,7 +210,14 @@ def calls_within_calls(world: World, random: Random) -> None:
                     world.within[inner.calls[0].number] = outer.calls[0].number
 
 
-@fault("opensre#3939", Stage.SPANS, Hides.ORDER, models=True, holds=False, shown_by=904_941)
+@fault(
+    "opensre#3939",
+    Stage.SPANS,
+    Hides.ORDER,
+    models=True,
+    limit=TOLD_OF_AN_EARLIER_CALL,
+    shown_by=904_941,
+)
 def parallel_tools_without_spans(world: World, random: Random) -> None:
     """Tools that run in parallel leave no spans, those that run alone do; the model's next request holds all results."""
     gone = {
