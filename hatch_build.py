@@ -31,7 +31,13 @@ NEEDS = ["mypy==2.4.1", "setuptools>=80"]
 TRAINING = "tests/bench/training.py"
 
 COMPILED = {
-    "collector/calls": "agent_changes answers batch beginnings call confirmation context correlation coverage decided deciding decision_records duplicates echoes freed in_process_mcp merge model_requests near_misses orphans piece pipeline repeats requested_calls same_call seen_agents session_claim session_ids sessions settled_trace span_tree trace trace_store unplaced unseen",
+    "collector/calls": "batch coverage deciding duplicates model_requests pipeline requested_calls unseen",
+    "collector/calls/call": "answers argument_digests call piece same_call",
+    "collector/calls/correlation": "correlation echoes in_process_mcp merge repeats session_moves",
+    "collector/calls/decisions": "confirmation decided_calls denied_calls",
+    "collector/calls/inventory": "agent_changes inventory near_misses",
+    "collector/calls/sessions": "beginnings orphans session_ids unplaced",
+    "collector/calls/tree": "context session_claim settled_trace span_tree trace trace_store",
     "collector/decide": "endpoint",
     "collector/decode": "memo native_readers shapes sizes span",
     "collector/decode/json": "fields otlp_json values",
@@ -51,9 +57,13 @@ COMPILED = {
     "monitor/judging": "accounting deadline_timer decide_calls due_queue going_ahead judge_calls mistimed_calls reference_alarms sender_clocks",
     "monitor/reference": "comparison",
     "monitor/scores": "consistency refine running",
-    "monitor/session": "checkpoint compensation concurrent_calls dropped_sessions episode_scores episodes fold_log judge judgement obstacles possible_outcomes replay resume_points run session session_verdicts spec_binding step_marks table timing tool_names",
+    "monitor/session": "dropped_sessions session spec_binding table tool_names",
+    "monitor/session/judge": "compensation concurrent_calls episodes judge run",
+    "monitor/session/judgement": "checkpoint episode_scores fold_log judgement possible_outcomes replay resume_points step_marks",
+    "monitor/session/limits": "session_verdicts timing",
     "monitor/session/log": "answers call_ids log rows",
     "monitor/session/overlap": "all_orders budget call_choices chain_merges chains order",
+    "monitor/session/report": "obstacles",
     "monitor/spec": "constraints spec",
     "monitor/visibility": "cause gap ledger sight",
 }

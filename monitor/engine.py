@@ -21,8 +21,8 @@ from monitor.judging.mistimed_calls import is_mistimed, without_rounding
 from monitor.judging.rejudge import is_under_earlier, rejudge
 from monitor.limits import SECOND, Limits
 from monitor.records import Named, Proof, Raised, SessionKey, ToolCall, Verdict
-from monitor.session.judgement import Judgement
-from monitor.session.judgement_object import judgement_object
+from monitor.session.judgement.judgement import Judgement
+from monitor.session.report.judgement_object import judgement_object
 from monitor.session.session import ATTRIBUTES_MAX, Ended, Session
 from monitor.session.spec_binding import SpecBinder
 from monitor.session.table import Table

@@ -24,8 +24,8 @@ from monitor.records import (
     ToolCall,
     Verdict,
 )
-from monitor.session.judgement import Judgement
-from monitor.session.judgement_object import judgement_object
+from monitor.session.judgement.judgement import Judgement
+from monitor.session.report.judgement_object import judgement_object
 from monitor.session.session import Session
 from monitor.session.tool_names import Names
 from monitor.spec.spec import Spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from collector.calls.decision_records import DecisionRecords, DeniedCall
+from collector.calls.decisions.denied_calls import DecisionRecords, DeniedCall
 
 __all__ = ["mark_overruled", "prevented"]
 

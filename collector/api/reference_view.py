@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from monitor.reference.settings import RISK_ALARM
-from monitor.session.judgement import Judgement
-from monitor.session.reference_report import places
+from monitor.session.judgement.judgement import Judgement
+from monitor.session.report.reference_report import places
 from monitor.spec.learnt import Learnt
 
 __all__ = ["NODES_MAX", "tree"]

@@ -17,8 +17,8 @@ from collector.api.session_query import (
     follow_nothing,
 )
 from monitor.engine import Monitor
-from monitor.session.judgement import Judgement
-from monitor.session.list_fields import SORTS, summary
+from monitor.session.judgement.judgement import Judgement
+from monitor.session.report.list_fields import SORTS, summary
 from monitor.session.session import Session
 
 __all__ = ["LISTED_MAX", "SessionLists", "SessionQuery", "ranked"]

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 from collector.api.access import ANYBODY, Access
 from monitor.engine import Monitor
 from monitor.records import Reason, SessionKey
-from monitor.session.harms import harms, tool_numbers
-from monitor.session.judgement import Judgement
-from monitor.session.list_fields import SORTS, agent_of
+from monitor.session.judgement.judgement import Judgement
+from monitor.session.report.harms import harms, tool_numbers
+from monitor.session.report.list_fields import SORTS, agent_of
 from monitor.session.session import Session
 
 __all__ = [

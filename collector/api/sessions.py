@@ -19,8 +19,8 @@ from collector.api.session_query import (
     follow_nothing,
     whole_number,
 )
-from collector.calls.decision_records import DecisionRecords
-from collector.calls.seen_agents import Inventory
+from collector.calls.decisions.denied_calls import DecisionRecords
+from collector.calls.inventory.inventory import Inventory
 from collector.net.asgi import Receive, Scope, Send, send_json
 from collector.net.health import Health
 from collector.net.long_responses import LongResponses

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from collector.api.access import ANYBODY, Access
-from collector.calls.decision_records import DeniedCall
+from collector.calls.decisions.denied_calls import DeniedCall
 from collector.sinks.event import as_event
 from collector.telemetry.json_text import as_json
 from monitor.records import Raised, Verdict

@@ -16,8 +16,8 @@ from collector.api.session_view.routes import SessionView
 from collector.api.sessions import Admin
 from collector.api.verdict_feed import VerdictFeed
 from collector.api.verdict_stream import VerdictStream
-from collector.calls.decision_records import DecisionRecords
-from collector.calls.seen_agents import Inventory
+from collector.calls.decisions.denied_calls import DecisionRecords
+from collector.calls.inventory.inventory import Inventory
 from collector.config.settings import Settings
 from collector.config.spec_reload import Reloader
 from collector.net.asgi import Application

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from collector.app.listeners import certificates_of, http_bounds, rate_limits_of
-from collector.calls.decided import DecidedCalls
+from collector.calls.decisions.decided_calls import DecidedCalls
 from collector.config.settings import OFF, Settings
 from collector.decide.endpoint import DecideApp
 from collector.decide.service import DecideService, new_seed

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from collector.calls.seen_agents import Inventory
+from collector.calls.inventory.inventory import Inventory
 from collector.sinks.log import LogSink
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log

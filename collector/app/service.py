@@ -30,9 +30,8 @@ from collector.app.listeners import (
 )
 from collector.app.notices import Notices
 from collector.app.readiness import Readiness
-from collector.app.run_mark import RunMark
 from collector.app.running_sessions import RunningSessions
-from collector.calls.decision_records import DeniedCall
+from collector.calls.decisions.denied_calls import DeniedCall
 from collector.calls.pipeline import Pipeline
 from collector.config.first_minutes import until
 from collector.config.settings import (
@@ -56,6 +55,7 @@ from collector.receive.export import Limits as ExportLimits
 from collector.receive.memory_guard import MemoryGuard
 from collector.receive.refusals import Refusals
 from collector.receive.status import Outcome, Refusal
+from collector.restart.run_mark import RunMark
 from collector.sinks.alerts import Alerts, links_of
 from collector.sinks.log import LogSink
 from collector.telemetry.clock import ClockWatch, Standstill, now_ns, steady_ns
@@ -69,11 +69,11 @@ from monitor.records import Raised, Verdict
 from monitor.spec.spec import Spec
 
 if TYPE_CHECKING:
-    from collector.app.kept_state import KeptState
-    from collector.app.snapshots import Waiting
     from collector.forward.forwarding import Forwarding
     from collector.metrics.otlp_push import OtlpPush
     from collector.metrics.otlp_traces import OtlpTraces
+    from collector.restart.kept_state import KeptState
+    from collector.restart.snapshots import Waiting
     from collector.sinks.recorder import Recorder
     from collector.state.last_good_specs import LastGood
     from collector.state.records import Asked, Confirmed, Operated
@@ -196,7 +196,7 @@ def _state_of(
     """The state that outlives the process; None where none is kept, and nothing is loaded."""
     if settings.dir is None or settings.durability == "off":
         return None
-    from collector.app.kept_state import KeptState
+    from collector.restart.kept_state import KeptState
 
     return KeptState(settings, sessions, clock)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from mypy_extensions import mypyc_attr
 
-from collector.calls.call import Call
+from collector.calls.call.call import Call
 from collector.decode.span import Span
 from collector.dialects.answers import answer_of
 from monitor.aggregate.consistency_sample import digest_of

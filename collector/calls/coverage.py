@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from collector.calls.batch import Batch
-from collector.calls.call import Call
-from collector.calls.trace import Trace
+from collector.calls.call.call import Call
+from collector.calls.tree.trace import Trace
 from collector.telemetry.counters import Stats
 from monitor.records import ToolCall
 

@@ -19,12 +19,12 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from collector.calls.batch import Batch
-from collector.calls.confirmation import Confirmation
-from collector.calls.decided import SOURCE, Asked, DecidedCall, Outcome, State
-from collector.calls.session_ids import SessionIds, id_of
-from collector.calls.sessions import Sessions
-from collector.calls.trace import NEVER, Trace
-from collector.calls.trace_store import Traces
+from collector.calls.correlation.session_moves import Sessions
+from collector.calls.decisions.confirmation import Confirmation
+from collector.calls.decisions.decided_calls import SOURCE, Asked, DecidedCall, Outcome, State
+from collector.calls.sessions.session_ids import SessionIds, id_of
+from collector.calls.tree.trace import NEVER, Trace
+from collector.calls.tree.trace_store import Traces
 from collector.decode.span import Resource
 from collector.telemetry.counters import Stats
 from monitor.decision import Answer, Decision

@@ -26,14 +26,14 @@ from collections.abc import Callable, Collection, Sequence
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple
 
-from collector.calls.answers import Answer, Answers
-from collector.calls.call import Call
+from collector.calls.call.answers import Answer, Answers
+from collector.calls.call.call import Call
+from collector.calls.call.piece import Piece
+from collector.calls.call.same_call import digest_of
 from collector.calls.duplicates import DuplicateFilter
-from collector.calls.piece import Piece
 from collector.calls.records import Requester
-from collector.calls.same_call import digest_of
-from collector.calls.span_tree import Alike, Tree, Watched
-from collector.calls.trace import OpenRequest, Trace
+from collector.calls.tree.span_tree import Alike, Tree, Watched
+from collector.calls.tree.trace import OpenRequest, Trace
 from collector.calls.unseen import Change, Unseen, is_unseen, note_id, watch
 from collector.decode.span import Span
 from collector.dialects.outputs import (

@@ -23,24 +23,29 @@ from hashlib import blake2b
 from typing import Final
 
 from collector.calls.batch import Batch
-from collector.calls.call import Call
-from collector.calls.confirmation import Confirmation
-from collector.calls.context import Context
-from collector.calls.correlation import Correlation
+from collector.calls.call.call import Call
+from collector.calls.call.piece import Piece
+from collector.calls.call.same_call import is_another
+from collector.calls.correlation.correlation import Correlation
+from collector.calls.correlation.session_moves import Sessions
 from collector.calls.coverage import Coverage
-from collector.calls.decided import Asked, DecidedCall, DecidedCalls, Outcome
 from collector.calls.deciding import Deciding, Made, Settled
-from collector.calls.decision_records import DecisionRecords, DeniedCall
+from collector.calls.decisions.confirmation import Confirmation
+from collector.calls.decisions.decided_calls import Asked, DecidedCall, DecidedCalls, Outcome
+from collector.calls.decisions.denied_calls import DecisionRecords, DeniedCall
 from collector.calls.duplicates import DuplicateFilter
+from collector.calls.inventory.inventory import Inventory
 from collector.calls.model_requests import Mode, ModelRequests
-from collector.calls.piece import Piece
 from collector.calls.requested_calls import RequestedCalls
-from collector.calls.same_call import is_another
-from collector.calls.seen_agents import Inventory
-from collector.calls.session_ids import NAMESPACE_KEYS, RESOURCE_RUNG, Owner, SessionIds
-from collector.calls.sessions import Sessions
-from collector.calls.trace import Trace
-from collector.calls.trace_store import (
+from collector.calls.sessions.session_ids import (
+    NAMESPACE_KEYS,
+    RESOURCE_RUNG,
+    Owner,
+    SessionIds,
+)
+from collector.calls.tree.context import Context
+from collector.calls.tree.trace import Trace
+from collector.calls.tree.trace_store import (
     ARGUMENTS_BYTES_MAX,
     SPANS_BYTES_MAX,
     TREES_SHARE,

@@ -6,14 +6,14 @@ correlated like any other. An execution that comes later takes it back (`Correla
 
 from __future__ import annotations
 
-from collector.calls.context import Context
-from collector.calls.correlation import Correlation
+from collector.calls.correlation.correlation import Correlation
+from collector.calls.correlation.session_moves import Sessions
 from collector.calls.coverage import Coverage
 from collector.calls.model_requests import ModelRequests, RequestPiece
 from collector.calls.records import Requester
-from collector.calls.sessions import Sessions
-from collector.calls.trace import NEVER, Trace
-from collector.calls.trace_store import Traces
+from collector.calls.tree.context import Context
+from collector.calls.tree.trace import NEVER, Trace
+from collector.calls.tree.trace_store import Traces
 from collector.decode.span import Span
 from collector.dialects.outputs import Outputs, goes_on
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from collector.calls.records import Requester
-from collector.calls.span_tree import Tree, Watched
-from collector.calls.trace import Trace
+from collector.calls.tree.span_tree import Tree, Watched
+from collector.calls.tree.trace import Trace
 from monitor.records import Evidence
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, SecretStr, model_validator
 
-from collector.calls.decided import BYTES_MAX as DECIDED_BYTES_MAX
-from collector.calls.session_ids import NAMESPACE_KEYS
-from collector.calls.trace_store import ARGUMENTS_BYTES_MAX, SPANS_BYTES_MAX
+from collector.calls.decisions.decided_calls import BYTES_MAX as DECIDED_BYTES_MAX
+from collector.calls.sessions.session_ids import NAMESPACE_KEYS
+from collector.calls.tree.trace_store import ARGUMENTS_BYTES_MAX, SPANS_BYTES_MAX
 from collector.config.field_types import (
     OFF,
     Address,

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from collector.calls.decided import OUTCOMES, Asked, Outcome
+from collector.calls.decisions.decided_calls import OUTCOMES, Asked, Outcome
 from collector.dialects.read import NAME_MAX
 from collector.dialects.values.arguments import UNREADABLE, mapping
 from monitor.partial import Partial, all_but

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from collector.calls.seen_agents import Inventory
+from collector.calls.inventory.inventory import Inventory
 from collector.telemetry.counters import Reading
 from monitor.aggregate.totals import AGENT_CHARACTERS_MAX, OVERFLOW
 

@@ -14,8 +14,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Final, Protocol
 
 from collector import __version__
-from collector.calls.agent_changes import CHANGES
 from collector.calls.coverage import COVERAGE
+from collector.calls.inventory.agent_changes import CHANGES
 from collector.config.spec_reload import Reloads
 from collector.decode.span import REJECTED
 from collector.metrics.created import with_created

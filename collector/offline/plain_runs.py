@@ -20,9 +20,9 @@ from monitor.argument_texts import read
 from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits
 from monitor.records import SPEC_ATTRIBUTE, Evidence, Named, SessionKey, ToolCall
-from monitor.session.judge import Judge
-from monitor.session.judgement import Judgement
-from monitor.session.judgement_object import judgement_object
+from monitor.session.judge.judge import Judge
+from monitor.session.judgement.judgement import Judgement
+from monitor.session.report.judgement_object import judgement_object
 from monitor.session.session import Session
 from monitor.session.tool_names import Names
 from monitor.spec.spec import Spec

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from collector.calls.seen_agents import SERVICE_MAX, UNKNOWN
+from collector.calls.inventory.inventory import SERVICE_MAX, UNKNOWN
 from collector.client.api_client import NoAnswerError, ask
 from collector.offline.plain_runs import Run
 from monitor.session.spec_binding import AGENT_ATTRIBUTE

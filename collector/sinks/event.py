@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from collector.calls.decision_records import DeniedCall
+from collector.calls.decisions.denied_calls import DeniedCall
 from collector.config.settings import Joined
 from collector.sinks.alert import stamp
 from monitor.records import ALARMING, Raised, Verdict

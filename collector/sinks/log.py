@@ -11,9 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from collector.calls.agent_changes import INSTRUMENTATION, RESUMED, STOPPED, AgentChange
-from collector.calls.decision_records import DeniedCall
-from collector.calls.seen_agents import AgentRecord
+from collector.calls.decisions.denied_calls import DeniedCall
+from collector.calls.inventory.agent_changes import (
+    INSTRUMENTATION,
+    RESUMED,
+    STOPPED,
+    AgentChange,
+)
+from collector.calls.inventory.inventory import AgentRecord
 from collector.config.settings import Joined, LogLines
 from collector.sinks.event import as_event, is_news, is_shown_possible, possibility
 from collector.sinks.line_limit import LeftOut, LineLimit

@@ -34,15 +34,15 @@ from monitor.aggregate.totals import (
 )
 from monitor.judging.reference_alarms import Alarms
 from monitor.records import Kind, Verdict, built
-from monitor.session.judge import CODES, CONTROL, HARMFUL, PROGRESS, SELF_LOOP
-from monitor.session.judgement import Judgement
-from monitor.session.judgement_object import compensated, scores
+from monitor.session.judge.judge import CODES, CONTROL, HARMFUL, PROGRESS, SELF_LOOP
+from monitor.session.judgement.judgement import Judgement
+from monitor.session.judgement.step_marks import CODE, Change, Step, Suspicion
+from monitor.session.limits.session_verdicts import News
+from monitor.session.limits.timing import Missed
 from monitor.session.log.rows import Row
-from monitor.session.obstacles import cannot_finish, missed_of
+from monitor.session.report.judgement_object import compensated, scores
+from monitor.session.report.obstacles import cannot_finish, missed_of
 from monitor.session.session import Ended, Session
-from monitor.session.session_verdicts import News
-from monitor.session.step_marks import CODE, Change, Step, Suspicion
-from monitor.session.timing import Missed
 from monitor.session.tool_names import Names
 from monitor.tenants import Holdings
 from monitor.visibility.cause import Cause

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 from monitor.judging.accounting import Accounting
 from monitor.records import SessionKey, ToolCall, Verdict
-from monitor.session.judge import Judge
-from monitor.session.judgement import Judgement
-from monitor.session.obstacles import find_obstacles, review
+from monitor.session.judge.judge import Judge
+from monitor.session.judgement.judgement import Judgement
+from monitor.session.limits.session_verdicts import SessionVerdicts
+from monitor.session.report.obstacles import find_obstacles, review
 from monitor.session.session import Ended, Session
-from monitor.session.session_verdicts import SessionVerdicts
 
 __all__ = ["DeadlineTimer"]
 

@@ -23,11 +23,10 @@ from monitor.judging.accounting import Accounting
 from monitor.judging.going_ahead import UnderSpec, go_ahead
 from monitor.judging.judge_calls import CallJudge, part_of
 from monitor.records import Named, Proof, ToolCall, built
-from monitor.session.concurrent_calls import ConcurrentCalls, Outcomes
-from monitor.session.judge import CODES, CONTROL_TOKEN, HARMFUL, Judge, code_of
-from monitor.session.judgement import Judgement
-from monitor.session.overlap.budget import Budget
-from monitor.session.possible_outcomes import (
+from monitor.session.judge.concurrent_calls import ConcurrentCalls, Outcomes
+from monitor.session.judge.judge import CODES, CONTROL_TOKEN, HARMFUL, Judge, code_of
+from monitor.session.judgement.judgement import Judgement
+from monitor.session.judgement.possible_outcomes import (
     RIGHT,
     certain_head,
     concurrent_calls,
@@ -36,8 +35,9 @@ from monitor.session.possible_outcomes import (
     outcomes_behind,
     outcomes_beside,
 )
+from monitor.session.judgement.step_marks import Step
+from monitor.session.overlap.budget import Budget
 from monitor.session.session import Session
-from monitor.session.step_marks import Step
 from monitor.session.tool_names import BorrowedNames, Names
 from monitor.visibility.cause import Cause
 

@@ -1,6 +1,6 @@
 """Which calls of one question go ahead: as many as fit, in the order given.
 
-Idea: a call is denied by a spec if the least number of harms rises with it (`monitor.session.concurrent_calls`). A call
+Idea: a call is denied by a spec if the least number of harms rises with it (`monitor.session.judge.concurrent_calls`). A call
 that a blocking spec denies does not go ahead under any spec; all others do, also those that specs only advise against.
 An earlier call may count on a later one. If that one is denied in the end, what counted on it is decided again.
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from monitor.session.concurrent_calls import ConcurrentCalls
+from monitor.session.judge.concurrent_calls import ConcurrentCalls
 
 __all__ = ["UnderSpec", "go_ahead"]
 

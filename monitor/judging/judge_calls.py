@@ -33,13 +33,13 @@ from monitor.judging.mistimed_calls import mistimed
 from monitor.judging.sender_clocks import SenderClocks, moved_back
 from monitor.limits import Limits
 from monitor.records import Evidence, Proof, ToolCall, Verdict, built
-from monitor.session.judge import CONTROL_TOKEN, HARMFUL, Judge
-from monitor.session.judgement import Judgement
+from monitor.session.judge.judge import CONTROL_TOKEN, HARMFUL, Judge
+from monitor.session.judgement.judgement import Judgement
+from monitor.session.judgement.step_marks import Change
 from monitor.session.log.log import is_led
 from monitor.session.log.rows import Texts, origin_of
 from monitor.session.session import Session
 from monitor.session.spec_binding import SpecBinder
-from monitor.session.step_marks import Change
 from monitor.session.tool_names import Names
 from monitor.spec.spec import Spec
 from monitor.tenants import Holdings

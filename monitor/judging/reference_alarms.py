@@ -28,10 +28,10 @@ from monitor.reference.comparison import (
     unpacked,
 )
 from monitor.reference.settings import RISK_ALARM
-from monitor.session.judgement import Judgement
-from monitor.session.reference_report import PAGE, explained, level_of
+from monitor.session.judgement.judgement import Judgement
+from monitor.session.judgement.step_marks import Step
+from monitor.session.report.reference_report import PAGE, explained, level_of
 from monitor.session.session import Ended, Session
-from monitor.session.step_marks import Step
 from monitor.session.tool_names import Names
 
 __all__ = ["Alarms"]

@@ -21,8 +21,8 @@ from collections.abc import Callable
 from monitor.judging.accounting import Accounting
 from monitor.judging.judge_calls import CallJudge, wanted_of
 from monitor.records import SessionKey, ToolCall, Verdict
-from monitor.session.judge import CONTROL_TOKEN, Judge
-from monitor.session.judgement import Judgement
+from monitor.session.judge.judge import CONTROL_TOKEN, Judge
+from monitor.session.judgement.judgement import Judgement
 from monitor.session.log.rows import Row
 from monitor.session.session import Session
 

@@ -10,8 +10,8 @@ from mypy_extensions import mypyc_attr
 
 from monitor.records import FROM_DECISION, FROM_TRACE, Named, Proof, SessionKey, ToolCall
 from monitor.session.dropped_sessions import mark_of
-from monitor.session.judge import Judge
-from monitor.session.judgement import Judgement
+from monitor.session.judge.judge import Judge
+from monitor.session.judgement.judgement import Judgement
 from monitor.session.spec_binding import SpecBinder
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap

@@ -26,8 +26,8 @@ from monitor.plain_records.blocks import BlockKind
 from monitor.plain_records.kinds import Kind, Kinds, UnkeptError, kept, named
 from monitor.plain_records.read import finished, read
 from monitor.plain_records.write import write
-from monitor.session.judge import Judge
-from monitor.session.judgement import Judgement
+from monitor.session.judge.judge import Judge
+from monitor.session.judgement.judgement import Judgement
 from monitor.session.session import Session
 from monitor.session.session_kinds import SESSION_KINDS
 from monitor.session.spec_binding import SpecBinder, document_of

@@ -21,18 +21,18 @@ from monitor.records import (
 )
 from monitor.reference.comparison import ComparisonState, Departure, Divergence
 from monitor.scores.running import HarmTally, PathRows
-from monitor.session.checkpoint import Checkpoint, Scored
-from monitor.session.compensation import Compensation, Compensations
-from monitor.session.episodes import Episode, EpisodesTally
-from monitor.session.judgement import Judgement
+from monitor.session.judge.compensation import Compensation, Compensations
+from monitor.session.judge.episodes import Episode, EpisodesTally
+from monitor.session.judge.run import Lineage, Run
+from monitor.session.judgement.checkpoint import Checkpoint, Scored
+from monitor.session.judgement.judgement import Judgement
+from monitor.session.judgement.resume_points import ResumePoint, ResumePoints
+from monitor.session.limits.session_verdicts import Declared, SessionVerdicts
+from monitor.session.limits.timing import Mark, Missed, Timing, _Running
 from monitor.session.log.answers import Answers
 from monitor.session.log.log import Log
 from monitor.session.log.rows import Moved, Texts
-from monitor.session.resume_points import ResumePoint, ResumePoints
-from monitor.session.run import Lineage, Run
 from monitor.session.session import Chain, Outside, Session
-from monitor.session.session_verdicts import Declared, SessionVerdicts
-from monitor.session.timing import Mark, Missed, Timing, _Running
 from monitor.visibility.cause import Cause, Effect
 from monitor.visibility.gap import Gap
 from monitor.visibility.sight import Sight, Window

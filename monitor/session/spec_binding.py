@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from monitor.records import ALSO_ATTRIBUTE, SPEC_ATTRIBUTE
-from monitor.session.judge import Judge
+from monitor.session.judge.judge import Judge
 from monitor.spec.spec import Acceptance, Spec
 from monitor.weights import arguments_bytes
 

@@ -23,7 +23,7 @@ from monitor.automaton.position import Outcome, Position
 from monitor.limits import SECOND
 from monitor.partial import Partial
 from monitor.records import Evidence, Kind, SessionKey, ToolCall
-from monitor.session.judge import Judge
+from monitor.session.judge.judge import Judge
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.constraints import SideBySide
 from monitor.spec.spec import Spec

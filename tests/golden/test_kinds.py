@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from collector.app.snapshot_layout import KINDS
+from collector.restart.snapshot_layout import KINDS
 
 FILE: Final = Path(__file__).with_name("kinds.txt")
 

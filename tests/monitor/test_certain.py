@@ -13,7 +13,7 @@ from monitor import Limits, Monitor, SessionKey
 from monitor.limits import SECOND
 from monitor.partial import Partial
 from monitor.records import Evidence, Kind, Reason, ToolCall, Verdict
-from monitor.session.judge import Judge
+from monitor.session.judge.judge import Judge
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 

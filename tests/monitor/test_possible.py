@@ -11,7 +11,7 @@ from monitor import Limits, Monitor, ToolCall
 from monitor.decision import Answer
 from monitor.limits import SECOND
 from monitor.records import Kind, Proof, Reason, SessionKey, Verdict
-from monitor.session.fold_log import FOLD_LUMP
+from monitor.session.judgement.fold_log import FOLD_LUMP
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 from tests.monitor.test_engine import START, call, specs

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.calls.session_claim import Claim, SpanClaim
+from collector.calls.tree.session_claim import Claim, SpanClaim
 from collector.dialects import span_name
 from collector.dialects.base import Dialect
 from collector.dialects.names import AGENT_SPANS

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.limits import SECOND
 from monitor.records import Evidence
-from monitor.session.fold_log import FOLD_AFTER, LOG_MAX
-from monitor.session.judge import Judge
-from monitor.session.run import Run
+from monitor.session.judge.judge import Judge
+from monitor.session.judge.run import Run
+from monitor.session.judgement.fold_log import FOLD_AFTER, LOG_MAX
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 

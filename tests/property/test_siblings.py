@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from monitor.automaton.dfa import Automaton, build
 from monitor.automaton.position import Outcome, Position, Stepper
-from monitor.session.judge import Judge
+from monitor.session.judge.judge import Judge
 from monitor.session.overlap.chains import spans_of
 from monitor.session.overlap.order import _broken, order
 from monitor.spec.compiler.compile import compile_text

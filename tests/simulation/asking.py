@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any, NamedTuple
 
-from collector.calls.decided import CONFIRM_NS, Asked, Outcome
+from collector.calls.decisions.decided_calls import CONFIRM_NS, Asked, Outcome
 from collector.decode.span import Resource, Span
 from tests.simulation.ends import Service
 from tests.simulation.wire import SECOND

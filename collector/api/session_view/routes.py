@@ -31,9 +31,9 @@ from collector.net.host_guard import Guard
 from collector.telemetry.json_text import as_json
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
-from monitor.session.harms import harms
-from monitor.session.judgement import Judgement
-from monitor.session.list_fields import agent_of, trail
+from monitor.session.judgement.judgement import Judgement
+from monitor.session.report.harms import harms
+from monitor.session.report.list_fields import agent_of, trail
 from monitor.session.session import Session
 
 __all__ = ["SessionView"]

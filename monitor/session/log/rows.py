@@ -11,7 +11,7 @@ fit into a row, are kept in dictionaries by span id.
 | 8 to 15 | times: length of the call (40 bits, nanoseconds), lag of its receipt (24 bits, ms) |
 | 16 to 23 | span id |
 | 24 to 26 | flags: number of the context (19 bits), late, error, evidence (2 bits), moved |
-| 27 | mark: what the judgement notes (`monitor.session.step_marks`) |
+| 27 | mark: what the judgement notes (`monitor.session.judgement.step_marks`) |
 | 28 and 29 | number of the tool |
 | 30 and 31 | token |
 

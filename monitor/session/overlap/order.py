@@ -3,7 +3,7 @@
 Idea: the times of overlapping siblings do not say in which order they took effect. Every order that
 keeps "ended before it started" may be the true one. A task takes the order with the fewest harms, a
 strict policy the order with the most. Of equals, the order nearest to the start order is taken.
-`Order.every` lists all ends, which `monitor.session.run` goes on from.
+`Order.every` lists all ends, which `monitor.session.judge.run` goes on from.
 
 Most orders need not be tried:
 

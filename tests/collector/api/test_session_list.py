@@ -20,7 +20,7 @@ from collector.net.host_guard import Guard
 from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.records import Evidence, SessionKey, ToolCall
-from monitor.session.fold_log import FOLD_AFTER
+from monitor.session.judgement.fold_log import FOLD_AFTER
 from monitor.spec.read import load_specs
 
 SPECS = Path(__file__).parents[3] / "dfa_specs" / "farm_rover.yaml"

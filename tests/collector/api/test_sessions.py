@@ -10,7 +10,7 @@ import pytest
 
 from collector.api.session_query import Follow, follow_nothing
 from collector.api.sessions import Admin
-from collector.calls.seen_agents import Inventory
+from collector.calls.inventory.inventory import Inventory
 from collector.net.health import Health
 from monitor.engine import Monitor
 from monitor.limits import Limits

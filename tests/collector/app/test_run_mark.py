@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from collector.app.run_mark import RunMark
+from collector.restart.run_mark import RunMark
 
 
 def test_the_first_process_has_no_predecessor_and_the_next_one_has(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 
 from collector.app.service import App
-from collector.app.snapshot_layout import KINDS
 from collector.config.settings import Alerts, Receiver, Settings, State, Webhook
+from collector.restart.snapshot_layout import KINDS
 from monitor.limits import SECOND
 from monitor.plain_records.kinds import Form, Kind
 from monitor.scores.consistency import Rolling

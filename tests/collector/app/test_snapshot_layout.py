@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from collector.app.service import App
-from collector.app.snapshot_layout import KINDS, judging
 from collector.config.settings import (
     Alerts,
     Decide,
@@ -18,6 +17,7 @@ from collector.config.settings import (
     State,
     Webhook,
 )
+from collector.restart.snapshot_layout import KINDS, judging
 from monitor.limits import SECOND
 
 PLAIN = (int, float, str, bytes, bool, type(None), tuple, frozenset)

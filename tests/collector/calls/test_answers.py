@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.calls.answers import TOOLS_MAX, Answer, Answers
+from collector.calls.call.answers import TOOLS_MAX, Answer, Answers
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from tests.collector.conftest import BASE, SECOND

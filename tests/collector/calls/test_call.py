@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from collector.calls.call import Call
+from collector.calls.call.call import Call
+from collector.calls.call.piece import Piece
 from collector.calls.duplicates import DuplicateFilter
 from collector.calls.model_requests import OPEN_MAX, OPEN_NS
-from collector.calls.piece import Piece
 from collector.calls.pipeline import Pipeline
 from collector.dialects.base import NAME_MAX
 from collector.telemetry.counters import Stats

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.calls.trace_store import PERIOD_NS
+from collector.calls.tree.trace_store import PERIOD_NS
 from monitor import load_specs
 
 PERIOD = PERIOD_NS / 1e9

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import pytest
 
-from collector.calls.decided import Asked, DecidedCalls
 from collector.calls.deciding import Made
-from collector.calls.decision_records import DeniedCall
+from collector.calls.decisions.decided_calls import Asked, DecidedCalls
+from collector.calls.decisions.denied_calls import DeniedCall
 from collector.decode.span import Resource
 from monitor.records import Proof, SessionKey
 from monitor.spec.compiler.compile import compile_text

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.calls import echoes
+from collector.calls.correlation import echoes
 from collector.calls.pipeline import Pipeline
 from collector.decode.span import Span
 from collector.telemetry.counters import Stats

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.calls.piece import Piece
-from collector.calls.same_call import agree
+from collector.calls.call.piece import Piece
+from collector.calls.call.same_call import agree
 from collector.dialects.values.arguments import Bare
 from monitor.partial import Partial
 from monitor.records import Evidence

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.calls.in_process_mcp import CALLS_MAX
+from collector.calls.correlation.in_process_mcp import CALLS_MAX
 from collector.decode.span import Span
 from tests.collector.conftest import Wire
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.calls import orphans
-from collector.calls.orphans import WAIT_NS
 from collector.calls.pipeline import Pipeline
+from collector.calls.sessions import orphans
+from collector.calls.sessions.orphans import WAIT_NS
 from collector.decode.span import Span
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor

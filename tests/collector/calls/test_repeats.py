@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from collector.calls.repeats import CALLS_MAX, LIKE_MAX, PERIOD_NS, Repeats
-from collector.calls.same_call import digest_of
-from collector.calls.trace_store import Traces
+from collector.calls.call.same_call import digest_of
+from collector.calls.correlation.repeats import CALLS_MAX, LIKE_MAX, PERIOD_NS, Repeats
+from collector.calls.tree.trace_store import Traces
 from monitor.spec.compiler.compile import compile_text
 from monitor.visibility.cause import Cause
 from tests.collector.conftest import BASE, SECOND
@@ -317,7 +317,7 @@ def test_what_is_remembered_has_a_bound(
     wire: Any, bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of all calls and of equal ones; bytes are told."""
-    monkeypatch.setattr("collector.calls.repeats.CALLS_MAX", 8)
+    monkeypatch.setattr("collector.calls.correlation.repeats.CALLS_MAX", 8)
     repeats = Repeats(Traces())
     for number in range(40):
         _note(repeats, bench, wire, 0, number)

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.calls.agent_changes import CHANGES_MAX, STOPPED_AFTER_CALLS
-from collector.calls.seen_agents import BYTES_MAX, Inventory
+from collector.calls.inventory.agent_changes import CHANGES_MAX, STOPPED_AFTER_CALLS
+from collector.calls.inventory.inventory import BYTES_MAX, Inventory
 from collector.metrics.agent_calls import AGENTS_MAX as AGENT_SERIES_MAX
 from collector.metrics.agent_calls import AgentCalls
 from monitor import ToolCall

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from collector.calls.session_claim import Claim
-from collector.calls.trace import Trace
-from collector.calls.trace_store import Traces
+from collector.calls.tree.session_claim import Claim
+from collector.calls.tree.trace import Trace
+from collector.calls.tree.trace_store import Traces
 from collector.dialects.choose import SESSION_KEYS
 from monitor.records import SessionKey
 from monitor.spec.read import load_specs

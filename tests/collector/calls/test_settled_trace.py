@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from collector.calls.records import Requester
-from collector.calls.session_claim import Claim
-from collector.calls.settled_trace import settled
-from collector.calls.trace import OpenRequest, Trace
-from collector.calls.trace_store import PERIOD_NS
+from collector.calls.tree.session_claim import Claim
+from collector.calls.tree.settled_trace import settled
+from collector.calls.tree.trace import OpenRequest, Trace
+from collector.calls.tree.trace_store import PERIOD_NS
 from monitor.records import FROM_TRACE, Named, SessionKey
 from tests.collector.conftest import BASE, SECOND
 

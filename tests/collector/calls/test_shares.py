@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from collector.calls.duplicates import DuplicateFilter
-from collector.calls.trace import Trace
-from collector.calls.trace_store import Traces
+from collector.calls.tree.trace import Trace
+from collector.calls.tree.trace_store import Traces
 
 
 def test_a_flood_forgets_no_ids_of_another_tenant() -> None:

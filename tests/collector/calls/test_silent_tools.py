@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.calls.records import Requester
-from collector.calls.span_tree import Tree, Watched
-from collector.calls.trace import Trace
+from collector.calls.tree.span_tree import Tree, Watched
+from collector.calls.tree.trace import Trace
 from collector.calls.unseen import GAPS_MAX, WATCHED_MAX, Unseen, watch
 from collector.dialects.outputs import answered_ids, may_answer, outputs_of
 from monitor.spec.compiler.compile import compile_text

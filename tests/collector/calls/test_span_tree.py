@@ -9,11 +9,11 @@ from itertools import islice, pairwise
 
 import pytest
 
-from collector.calls.call import Call
-from collector.calls.piece import Piece
-from collector.calls.span_tree import ASKED_A_SPAN, ASKED_MAX, DEPTH_MAX, FEW, Node, Tree
-from collector.calls.trace import Trace
-from collector.calls.trace_store import AT_ONCE, SOON, Traces
+from collector.calls.call.call import Call
+from collector.calls.call.piece import Piece
+from collector.calls.tree.span_tree import ASKED_A_SPAN, ASKED_MAX, DEPTH_MAX, FEW, Node, Tree
+from collector.calls.tree.trace import Trace
+from collector.calls.tree.trace_store import AT_ONCE, SOON, Traces
 from monitor.records import Evidence
 
 
@@ -261,7 +261,7 @@ def test_a_trace_of_many_spans_finds_each() -> None:
 _DEEP = """
 import gc
 
-from collector.calls.span_tree import TREE_MAX, Tree
+from collector.calls.tree.span_tree import TREE_MAX, Tree
 from monitor import Limits, Monitor
 from monitor.records import Evidence, SessionKey, ToolCall
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from collector.calls import unplaced
-from collector.calls.orphans import WAIT_NS
 from collector.calls.pipeline import Pipeline
-from collector.calls.unplaced import REVIEW_NS, SLOT_NS, SLOTS_MAX
+from collector.calls.sessions import unplaced
+from collector.calls.sessions.orphans import WAIT_NS
+from collector.calls.sessions.unplaced import REVIEW_NS, SLOT_NS, SLOTS_MAX
 from collector.decode.span import Span
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, Verdict, load_spec

@@ -10,8 +10,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from collector.app.recovery import compiled
 from collector.config.settings import NextHop
+from collector.restart.recovery import compiled
 from collector.state.reading import read_file
 from collector.state.records import Kind
 from collector.state.records import request_of as request_of_record

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from collector.app.recovery import Recovery
 from collector.app.service import App
 from collector.config.settings import NextHop
 from collector.forward.unsent import Unsent, bodies_of, unsent_in
 from collector.receive.request import Request
+from collector.restart.recovery import Recovery
 from collector.state.journal import FILE_BYTES_MIN, Journal, Rules
 from collector.state.reading import read_record
 from collector.state.records import Confirmed, Forwarded, Kind, encoded

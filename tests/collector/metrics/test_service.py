@@ -17,7 +17,6 @@ from prometheus_client.parser import text_string_to_metric_families as plain_fam
 
 from collector.app.certificates import CertificateWatch
 from collector.app.listeners import ConnectionMetrics
-from collector.app.snapshots import Snapshots, State
 from collector.calls.pipeline import Pipeline
 from collector.config.settings import Alerts as AlertSettings
 from collector.config.settings import Settings, Telemetry
@@ -35,6 +34,7 @@ from collector.net import long_responses
 from collector.net.health import Health
 from collector.receive.admission import Admission
 from collector.receive.memory_guard import MemoryGuard
+from collector.restart.snapshots import Snapshots, State
 from collector.sinks.alert import Links
 from collector.sinks.alerts import Alerts
 from collector.state.journal import Journal, Rules

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.calls.seen_agents import AgentRecord
+from collector.calls.inventory.inventory import AgentRecord
 from collector.config.settings import LogLines
 from collector.sinks.line_limit import LEFT_OUT_LINES, NAMESPACES_MAX, PAIRS_MAX, LineLimit
 from collector.sinks.log import LogSink

@@ -16,10 +16,10 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
 from collector.app.service import App
-from collector.app.snapshots import Snapshots
 from collector.config.settings import Receiver, Settings, State
 from collector.decode.span import Span
 from collector.receive.export import Encoding
+from collector.restart.snapshots import Snapshots
 from collector.state import snapshot
 from monitor.exposition.families import Family, Marked, Sample
 from monitor.exposition.monitor_families import families_of

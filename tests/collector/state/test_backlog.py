@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from collector.app import recovery
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.receive import export
 from collector.receive.status import Outcome, Refusal
+from collector.restart import recovery
 from collector.state.segment import HEAD_BYTES, number_of, numbered, offset_of
 from collector.telemetry.logs import captured
 from monitor.limits import SECOND

@@ -534,7 +534,7 @@ def test_without_a_folder_nothing_is_loaded() -> None:
     code = (
         "import sys; from collector.app.service import App; from collector.config.settings import Settings;"
         "App(Settings(metrics='off', admin='off'), []);"
-        "print([m for m in sys.modules if m.startswith('collector.state') or m == 'collector.app.recovery'])"
+        "print([m for m in sys.modules if m.startswith('collector.state') or m == 'collector.restart.recovery'])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60

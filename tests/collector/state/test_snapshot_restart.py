@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from collector.app import snapshots as app_snapshots
-from collector.app.snapshots import Snapshots
 from collector.config.settings import Alerts, Sessions
 from collector.receive.memory_guard import MemoryGuard
+from collector.restart import snapshots as app_snapshots
+from collector.restart.snapshots import Snapshots
 from collector.state.snapshot import newest, save
 from collector.state.snapshot import snapshots as files
 from collector.telemetry.logs import captured

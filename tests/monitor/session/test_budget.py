@@ -11,7 +11,7 @@ from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.decision import Answer
 from monitor.limits import SECOND
 from monitor.records import Evidence
-from monitor.session.judge import Judge
+from monitor.session.judge.judge import Judge
 from monitor.session.overlap import chain_merges
 from monitor.session.overlap.budget import GROUP_STEPS_MAX, Budget
 from monitor.session.overlap.chains import spans_of

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.scores.running import PathRows
-from monitor.session.episode_scores import SessionScores, score
-from monitor.session.judge import Judge, count_code
+from monitor.session.judge.judge import Judge, count_code
+from monitor.session.judgement.episode_scores import SessionScores, score
 from monitor.spec.compiler.compile import compile_text
 
 SPEC = """

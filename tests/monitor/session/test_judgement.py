@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.records import Evidence, SessionKey, ToolCall
-from monitor.session.fold_log import FOLD_AFTER, FOLD_LUMP, LOG_MAX
-from monitor.session.judge import CODES, HARMFUL, PROGRESS, Judge
-from monitor.session.judgement import Judgement
-from monitor.session.resume_points import RESUME_EVERY
+from monitor.session.judge.judge import CODES, HARMFUL, PROGRESS, Judge
+from monitor.session.judgement.fold_log import FOLD_AFTER, FOLD_LUMP, LOG_MAX
+from monitor.session.judgement.judgement import Judgement
+from monitor.session.judgement.resume_points import RESUME_EVERY
 from monitor.spec.compiler.compile import compile_text
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import EVER, Gap

@@ -9,7 +9,7 @@ import pytest
 from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.limits import SECOND
 from monitor.records import Evidence
-from monitor.session.episodes import EPISODES_MAX
+from monitor.session.judge.episodes import EPISODES_MAX
 from monitor.spec.compiler.compile import compile_text
 
 START = 1_700_000_000 * SECOND

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from monitor import load_spec
 from monitor.records import Kind, SessionKey
-from monitor.session.compensation import OPEN_MAX, Compensations, compensations
-from monitor.session.judge import FAILED, HARMFUL, PROGRESS, SELF_LOOP
+from monitor.session.judge.compensation import OPEN_MAX, Compensations, compensations
+from monitor.session.judge.judge import FAILED, HARMFUL, PROGRESS, SELF_LOOP
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from monitor.testing.doubles import Clock, Sink, judge

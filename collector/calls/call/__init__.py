@@ -1,0 +1,1 @@
+"""One call: the spans that tell of it, as one."""

@@ -1,0 +1,228 @@
+"""One span of a call, as it was read: what it tells of the call, and what is kept once that was freed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mypy_extensions import mypyc_attr
+
+from collector.calls.call.argument_digests import Freed, freed
+from collector.decode.span import Span
+from collector.dialects.read import Reading
+from collector.dialects.wrappers import Wrapped
+from monitor.records import Evidence, SessionKey
+
+__all__ = ["SERVER", "Piece", "outward"]
+
+SERVER: Final = "mcp"
+"""The dialect of MCP's own spans."""
+
+
+@mypyc_attr(acyclic=True)
+class Piece:
+    """One span of a call."""
+
+    __slots__ = (
+        "agent",
+        "apart",
+        "arguments",
+        "around",
+        "attributes",
+        "bare",
+        "call_id",
+        "control",
+        "cut",
+        "disputed",
+        "end_ns",
+        "error",
+        "evidence",
+        "freed",
+        "parent",
+        "request_id",
+        "result",
+        "says_ok",
+        "scope",
+        "session",
+        "session_from",
+        "source",
+        "span_id",
+        "start_ns",
+        "tool",
+        "version",
+        "why",
+    )
+
+    def __init__(
+        self,
+        span_id: bytes,
+        parent: bytes,
+        tool: str,
+        arguments: Mapping[str, Any] | None,
+        bare: Any,
+        call_id: str,
+        request_id: str,
+        agent: str,
+        error: bool,
+        control: bool,
+        start_ns: int,
+        end_ns: int,
+        evidence: Evidence,
+        source: str,
+        attributes: Mapping[str, Any],
+        session: SessionKey | None,
+        session_from: str,
+        why: str = "",
+        cut: bool = False,
+        scope: str = "",
+        disputed: bool = False,
+        version: str = "",
+    ) -> None:
+        self.span_id = span_id
+        self.parent = parent
+        self.tool = tool
+        self.arguments = arguments
+        self.bare = bare
+        self.call_id = call_id
+        self.request_id = request_id
+        self.agent = agent
+        self.start_ns = start_ns
+        self.end_ns = end_ns
+        self.evidence = evidence
+        self.source = source
+        self.scope = scope
+        self.attributes = attributes
+        self.session = session
+        """Its own session, where the span itself names one."""
+        self.session_from = session_from
+        self.why = why
+        """Why its arguments are unknown, if they are not just missing: a reason of `coverage`."""
+        self.result = ""
+        """What the tool returned, as it begins; "" where that is not known."""
+        self.version = version
+        """Of the protocol MCP; "" where it is not known."""
+        self.freed: Freed | None = None
+        """What is kept of its arguments, once they were freed: a span with others is another call."""
+        self.around: Wrapped | None = None
+        """The call as the span around the piece lists it."""
+        # Booleans stand side by side: in the compiled class each takes one byte.
+        self.error = error
+        self.control = control
+        self.cut = cut
+        """True if the sender dropped attributes of the span: arguments may be missing."""
+        self.disputed = disputed
+        """True if it may have failed or not: what tells that it failed is contradicted, or may be a third party's."""
+        self.says_ok = False
+        """True if its span says that the call went well. Only noted while calls are decided, as is `result`."""
+        self.apart = False
+        """True once a span above it has settled which call it is part of."""
+
+    @property
+    def is_given(self) -> bool:
+        """True where something is known of its arguments."""
+        return self.arguments is not None or self.bare is not None
+
+    @property
+    def is_told(self) -> bool:
+        """True where something was known of its arguments, though they may be freed by now."""
+        return self.is_given or self.freed is not None
+
+    def is_news(self, end_ns: int, *, error: bool) -> bool:
+        """True if a copy of its span tells its end or its status otherwise: an exporter may send both provisionally."""
+        if end_ns != self.end_ns:
+            return end_ns > self.end_ns
+        return error is not self.error and not self.disputed
+
+    def retell(self, copy: Piece) -> bool:
+        """Takes what a copy of its span has more; False if that is nothing.
+
+        The status of the latest end counts. Of two copies with one end, neither is the later one.
+        """
+        fuller = copy.is_given and not self.is_given
+        if fuller:
+            self.arguments, self.bare, self.why = copy.arguments, copy.bare, copy.why
+        if not self.is_news(copy.end_ns, error=copy.error):
+            return fuller
+        if copy.end_ns > self.end_ns:
+            self.end_ns, self.error, self.disputed = copy.end_ns, copy.error, copy.disputed
+        else:
+            self.error = self.disputed = True
+        return True
+
+    def give_up(self) -> None:
+        """Frees its arguments, and keeps a digest of them."""
+        if self.is_given:
+            self.freed = freed(self.arguments, self.bare)
+        self.arguments = self.bare = self.around = None
+
+    def has_told(self, arguments: Mapping[str, Any] | None) -> bool:
+        """True if its arguments were these, all of them."""
+        if arguments is None:
+            return False
+        if self.freed is not None:
+            return self.freed.is_of(arguments)
+        return self.arguments == arguments
+
+    def listed(self, calls: tuple[Wrapped, ...]) -> Wrapped | None:
+        """The listed call that this is a piece of, if that is certain.
+
+        If several listed calls have the same arguments, the result has these arguments and no id.
+        """
+        mine = [call for call in calls if call.tool == self.tool]
+        if self.bare is not None:
+            bare = self.bare.value
+            mine = [call for call in mine if _is_given(call, bare)]
+        elif len(mine) > 1 and self.arguments is not None:
+            mine = [call for call in mine if call.arguments == self.arguments]
+        if not mine or any(call.arguments != mine[0].arguments for call in mine):
+            return None
+        return mine[0] if len(mine) == 1 else mine[0]._replace(call_id="")
+
+    @staticmethod
+    def of(
+        span: Span,
+        reading: Reading,
+        agent: str,
+        evidence: Evidence,
+        session: SessionKey | None,
+        session_from: str,
+    ) -> Piece:
+        """The piece that a span is, once it is read."""
+        end_ns = span.end_ns
+        if evidence is Evidence.PENDING and end_ns < span.start_ns:
+            end_ns = span.start_ns
+        return Piece(
+            span.span_id,
+            span.parent_span_id,
+            reading.tool,
+            reading.arguments,
+            reading.bare,
+            reading.call_id,
+            reading.request_id,
+            agent,
+            reading.error,
+            reading.control,
+            span.start_ns,
+            end_ns,
+            evidence,
+            reading.dialect,
+            span.resource.attributes,
+            session,
+            session_from,
+            reading.unreadable or ("" if reading.bare is None else "arguments_unnamed"),
+            span.dropped > 0,
+            span.scope,
+            reading.disputed,
+            reading.version,
+        )
+
+
+def _is_given(call: Wrapped, bare: Any) -> bool:
+    """True if this is the value of the call's only argument, or its text."""
+    values = list((call.arguments or {}).values())
+    return len(values) == 1 and (values[0] == bare or str(values[0]) == bare)
+
+
+def outward(piece: Piece) -> tuple[int, int, bytes]:
+    """Sort key of pieces: the outermost first, as far as times tell."""
+    return piece.start_ns, -piece.end_ns, piece.span_id

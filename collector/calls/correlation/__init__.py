@@ -1,0 +1,1 @@
+"""Which spans are one call, and whether an execution is told twice."""

@@ -1,0 +1,671 @@
+"""Finds which spans are one call, and tells the monitor what is new of each call.
+
+Idea: a call is often told by several spans (the framework's, the MCP client's, the server's), which arrive in any
+order. Each span that comes may join a call, split one, show what is above one, or tell the session of one. So
+after each span the calls it concerns are *updated*: made anew from what is known, and compared with what the
+monitor knows. An update observes a new call, amends a known one, or moves it to another session.
+
+Invariant: after `add` and `arrived`, `call.judged` is what the monitor knows of a call (or will know after the
+batch is flushed), and equals what the spans so far tell of it. None means that the monitor does not know the call.
+
+Example: the client's span (no arguments) comes first: its call is observed. The framework's span above it
+comes, with arguments: the two are merged (`merge`), the call is retracted where both had been observed, and
+amended where one had.
+"""
+
+from __future__ import annotations
+
+from collector.calls.batch import Batch
+from collector.calls.call.call import Call
+from collector.calls.call.piece import SERVER, Piece
+from collector.calls.call.same_call import are_chained, is_told_again
+from collector.calls.correlation.echoes import Echoes
+from collector.calls.correlation.in_process_mcp import McpEcho
+from collector.calls.correlation.merge import CallMerge
+from collector.calls.correlation.repeats import Repeats, Review
+from collector.calls.correlation.session_moves import Sessions
+from collector.calls.coverage import Coverage
+from collector.calls.decisions.confirmation import Confirmation
+from collector.calls.inventory.inventory import Inventory
+from collector.calls.inventory.near_misses import NearMisses
+from collector.calls.model_requests import ModelRequests
+from collector.calls.records import Requester
+from collector.calls.sessions.session_ids import SessionIds
+from collector.calls.tree.context import Context
+from collector.calls.tree.span_tree import Alike, Node, Tree
+from collector.calls.tree.trace import NEVER, Trace
+from collector.calls.tree.trace_store import Traces
+from collector.dialects.names import PREFIX
+from collector.telemetry.counters import Stats
+from monitor.engine import Monitor
+from monitor.partial import Partial
+from monitor.records import FROM_TRACE, Evidence, SessionKey, ToolCall
+from monitor.visibility.cause import Cause
+from monitor.visibility.gap import Gap
+
+__all__ = ["Correlation"]
+
+
+class Correlation:
+    """Joins spans to calls and keeps the monitor's view of them true.
+
+    Args:
+        ids: reads who sent a span.
+        sessions: whose session a call is.
+        requests: requests of models, which executed calls may show to be doubles.
+        batch: receives what is new of each call.
+        inventory: notes new calls by agent.
+        coverage: counts calls that are not judged for certain.
+        stats: counts calls, and spans that were merged.
+        monitor: whose specs tell which differences matter.
+        confirmation: decided calls, which spans may tell of.
+        traces: where the spans of calls are found.
+    """
+
+    def __init__(
+        self,
+        ids: SessionIds,
+        sessions: Sessions,
+        requests: ModelRequests,
+        batch: Batch,
+        inventory: Inventory,
+        coverage: Coverage,
+        stats: Stats,
+        monitor: Monitor,
+        confirmation: Confirmation,
+        traces: Traces,
+    ) -> None:
+        self._ids = ids
+        self._confirmation = confirmation
+        self._decided = confirmation.table
+        self._sessions = sessions
+        self._requests = requests
+        self._batch = batch
+        self._inventory = inventory
+        self._coverage = coverage
+        self._stats = stats
+        self._monitor = monitor
+        self._call_merge = CallMerge(self._retract, stats)
+        self._mcp_echo = McpEcho()
+        self._near_misses = NearMisses(monitor)
+        requests.is_named = self._near_misses.is_named
+        self.repeats = Repeats(traces)
+        self._echoes = Echoes(traces)
+        self._reviews: list[Review] = []
+        """Calls whose doubts have changed, and that are not updated yet."""
+        self._failed: list[tuple[Context, Call]] = []
+        """Known calls that an error kept from being updated; what led to them may not come again."""
+        self.executed = 0
+        """Executed calls that are not in the statistics yet: they are added once a request."""
+
+    def specs_changed(self) -> None:
+        """The monitor has other specs."""
+        self._near_misses.specs_changed()
+
+    # --- spans that arrive ----------------------------------------------------------------------
+
+    def add(self, context: Context, piece: Piece, switch: str) -> None:
+        """Joins a span that is a piece of a call to its call, and updates the calls it concerns.
+
+        `switch` is the setting that turns its arguments on, where they are missing.
+        """
+        node = context.node
+        self.place(context, piece)
+        if context.tree.lone:
+            context.tree.lone, context.trace.changed = False, True
+        if piece.source == SERVER or piece.tool.startswith(PREFIX):
+            self._match_mcp(context, piece)
+        if node.waiting is None:
+            self.rise(context, switch)
+        else:
+            self._rise_all(context, [node, *context.tree.awaited(node)], switch)
+
+    def place(self, context: Context, piece: Piece) -> None:
+        """Joins a piece to the calls it is known to be part of, or makes it one."""
+        self._call_merge.place(context.tree, context.node, piece)
+
+    def arrived(self, context: Context) -> None:
+        """A span that is no call has come: calls that waited for it look at what is above them."""
+        if context.node.waiting is not None:
+            self._rise_all(context, context.tree.awaited(context.node), "")
+
+    def fail(self, context: Context) -> None:
+        """The call above this span failed, whether its span has come or not."""
+        tree = context.tree
+        above = tree.up(context.node)
+        if above is None:
+            return
+        above.failed = True
+        call = above.call
+        if call is not None:
+            call.fail(above.span_id)
+            outer = above if call.is_one else tree.node(call.outer.span_id)
+            self._update(context, call, outer, "")
+
+    def rise(self, context: Context, switch: str = "") -> None:
+        """The call of this span looks at what is above it by now, and is updated."""
+        tree, node = context.tree, context.node
+        self._call_merge.rise(tree, node)
+        if self._call_merge.again:
+            self._count_again(context.trace)
+        if tree.plain is not None:
+            self._believe(context, node)
+        call = node.call
+        if call is not None:
+            outer = node if call.is_one else tree.node(call.outer.span_id)
+            self._update(context, call, outer, switch)
+        if tree.released is not None:
+            self._update_released(context, tree.released)
+        if tree.parts is not None and tree.parts.loosened:
+            self.update_loose(context)
+
+    def _rise_all(self, context: Context, nodes: list[Node], switch: str) -> None:
+        """The same for several calls. All look before one is updated: they may be one call."""
+        tree = context.tree
+        for node in nodes:
+            self._call_merge.rise(tree, node)
+            if tree.plain is not None:
+                self._believe(context, node)
+        if self._call_merge.again:
+            self._count_again(context.trace)
+        updated: list[Call] | None = None
+        for node in nodes:
+            call = node.call
+            if call is None:  # its node was forgotten meanwhile
+                continue
+            outer: Node | None = node
+            if not call.is_one:  # its other spans may be among the nodes
+                if updated is None:
+                    updated = []
+                elif call in updated:
+                    continue
+                updated.append(call)
+                outer = tree.node(call.outer.span_id)
+            self._update(context, call, outer, switch)
+        if tree.released is not None:
+            self._update_released(context, tree.released)
+        if tree.parts is not None and tree.parts.loosened:
+            self.update_loose(context)
+
+    def _believe(self, context: Context, node: Node) -> None:
+        """Spans above a call claim its session under plain names, which are believed now."""
+        tree = context.tree
+        for found in tree.believed(node):
+            above = tree.node(found.span_id)
+            if above is not None and self._sessions.claim(
+                context, above, found.claim, found.start_ns
+            ):
+                self.update_loose(context)
+        if self._sessions.moved:
+            self.moved(context.now)
+
+    # --- calls that are updated -------------------------------------------------------------------
+
+    def update_loose(self, context: Context) -> None:
+        """More is known of a split trace: updates the calls whose session may change."""
+        tree = context.tree
+        parts = tree.parts
+        if parts is None:
+            return
+        parts.loosened = False
+        for call in list(parts.loose):
+            self._update(context, call, tree.node(call.outer.span_id), "")
+
+    def update_unsettled(self, context: Context) -> None:
+        """More is known of a trace's session: updates the calls that may belong to another one."""
+        tree = context.tree
+        for call in list(tree.unsettled or ()):
+            node = tree.node(call.outer.span_id)
+            if node is not None and node.call is call:
+                self._update(context, call, node, "")
+            elif tree.unsettled is not None:  # it is part of another call by now
+                tree.unsettled.pop(call, None)
+
+    def update_failed(self) -> None:
+        """Updates the calls that an error kept from it; each once, so that no error stays for ever.
+
+        Raises:
+            Exception: the first error, after all others were updated.
+        """
+        failed, self._failed = self._failed, []
+        first: Exception | None = None
+        for context, call in failed:
+            try:
+                self._update(context, call, context.tree.node(call.outer.span_id), "")
+            except Exception as error:  # noqa: BLE001
+                first = first or error
+        self._failed.clear()
+        if first is not None:
+            raise first
+
+    def expire_orphans(self, now: int) -> None:
+        """Time has passed: spans that have not come are awaited no more."""
+        self._update_traces(self._sessions.orphans.expire(now), now)
+        self._sessions.orphans.review(now)
+
+    def review_orphans(self, now: int) -> None:
+        """Services may have shown more of how they name conversations: updates their calls."""
+        self._update_traces(self._sessions.orphans.take_news(), now)
+
+    def _update_traces(self, traces: list[Trace], now: int) -> None:
+        for trace in traces:
+            tree = trace.tree
+            if tree is not None and tree.unsettled:
+                first = next(iter(tree.unsettled)).outer.span_id
+                context = Context(trace, tree, tree.node(first) or Node(first), now)
+                self.update_unsettled(context)
+
+    def _update_released(self, context: Context, released: list[Node]) -> None:
+        """Spans that were taken for pieces of one call turned out to be calls of their own."""
+        while released:  # after an error, the trace's next span updates the others
+            node = released.pop(0)
+            call = node.call
+            if call is not None:
+                outer = node if call.is_one else context.tree.node(call.outer.span_id)
+                self._update(context, call, outer, "")
+        context.tree.released = None
+
+    def _update(self, context: Context, call: Call, outer: Node | None, switch: str) -> None:
+        """Tells the monitor what is new of a call. `outer` is its outer span's node, if remembered."""
+        trace = context.trace
+        if call.given_up and call.judged is not None:
+            if trace.split:
+                self._move(context, call, outer, call.judged)
+            return
+        context.tree.above(call, outer)
+        if not call.asked_by:
+            _guess(context.tree, call)
+        above = outer.above if outer is not None else None
+        if outer is not None and above is not None and above.call is not None:
+            self._chain(context, call, outer, above.call)
+        elif above is not None and call.beside is not None:
+            call.stand_beside(
+                None
+            )  # it was below another call as long as it was a model's request alone
+        key, source = self._sessions.key(context, call)
+        attributes = trace.attributes(call.outer.attributes, self._sessions.span_keys)
+        old = call.judged
+        if call.refused:
+            self._retract(call)
+        if call.doubled or call.refused:
+            return
+        orphan = self._sessions.orphans.is_orphan(context, call, outer)
+        if call.echo or (orphan and context.tree.lone):
+            call.echoes(echo=orphan and self._is_echo(context, call))
+        new = call.tool_call(
+            trace.trace_id, key, source, attributes, gaps=trace.sampled, orphan=orphan
+        )
+        if new is old and not call.shared:
+            return
+        if call.withdrawn and new.evidence is Evidence.REQUESTED:
+            self._sessions.orphans.forget(call)
+            return
+        if (old is None or old.session != key) and self.repeats.note(call, new, context.now):
+            call.shared = True
+        if call.shared and self._review(call, new, key):
+            new = call.tool_call(
+                trace.trace_id, key, source, attributes, gaps=trace.sampled, orphan=orphan
+            )
+        if new is not old:
+            try:
+                self._tell(context, call, new, switch)
+            except Exception:
+                if old is not None:
+                    self._failed.append((context, call))
+                raise
+            if self._echoes.awaits:
+                self._reviews += self._echoes.concerned(
+                    self._requester(context.trace, call), context.trace, call
+                )
+        if self._reviews:
+            self._update_doubtful(context.now)
+
+    def _requester(self, trace: Trace, call: Call) -> Requester:
+        return self._ids.requester(trace.namespace, call.outer.attributes)
+
+    def _is_echo(self, context: Context, call: Call) -> bool:
+        trace = context.trace
+        return context.tree.lone and self._echoes.is_echo(
+            self._requester(trace, call), trace, call
+        )
+
+    def _tell(self, context: Context, call: Call, new: ToolCall, switch: str) -> None:
+        """Tells the monitor what is new of a call: `new` is not what it knows."""
+        trace, old = context.trace, call.judged
+        if new.start_ns < trace.called_ns:
+            trace.called_ns = new.start_ns
+            if trace.answered_ns < NEVER:
+                self._sessions.doubt(trace)
+            if trace.beginning is not None:
+                self._sessions.beginnings.review(trace)
+        if old is None:
+            self._observe(context, call, new, switch)
+        elif old.session != new.session:
+            self._batch.retract(old)
+            self._inventory.record_move(old, new.session_from)
+            named = None if trace.split else trace.named
+            call.judged = None
+            if call.shared:
+                self._review(call, new, old.session)
+            if self._is_decided(call, new, trace):
+                self._sessions.orphans.forget(call)
+                return
+            call.judged = new
+            self._batch.observe(call, new, named, doubted=False)
+        elif not self._differs(old, new):
+            call.judged = new
+        else:
+            self._amend(trace, old, new)
+            call.judged = new
+            has_span = new.evidence is not Evidence.REQUESTED
+            if has_span and old.evidence is Evidence.REQUESTED:
+                self._withdraw(context, new, judged=True)
+            elif has_span and old.tool != new.tool:  # now it is known which request it executes
+                self._withdraw(context, new, judged=False)
+            if self._decided.size and not call.decided:
+                self._confirmation.again(call, trace)
+
+    # --- calls that one answer asks for -------------------------------------------------------------
+
+    def answered(self, context: Context, found: list[Alike]) -> None:
+        """A model's span has come that asks for calls which came before."""
+        for like in found:
+            for node in like.nodes():
+                if node.call is not None:
+                    node.call.ask(like.answer, several=like.several)
+        for like in found:
+            for node in like.nodes():
+                call = node.call
+                if call is None:
+                    continue
+                outer = node if call.is_one else context.tree.node(call.outer.span_id)
+                self._update(context, call, outer, "")
+
+    def overtook(self, context: Context, start_ns: int) -> None:
+        """A model's span has come that may ask for calls without ids which came before: those that began after it."""
+        tree = context.tree
+        for node in tree.calls():
+            call = node.call
+            if call is None or call.asked_by or call.outer.start_ns < start_ns:
+                continue
+            known = call.guessed
+            _guess(tree, call)
+            if call.guessed != known:
+                self._update(context, call, tree.node(call.outer.span_id), "")
+
+    def _chain(self, context: Context, call: Call, outer: Node, above: Call) -> None:
+        """The span of a call is below that of another one, which may not have made it."""
+        head = outer.above
+        if head is None or above is call or not self._requests.by_answer:
+            return
+        if call.asked_by or above.asked_by:
+            siblings = call.together and call.asked_by == above.asked_by
+            call.stand_beside(above.parent if siblings else None)
+            return
+        if not are_chained(above.outer, call.outer):
+            return
+        if not call.chained:
+            self._coverage.count_call("chained", call)
+        call.chain(above.chained or above.outer.span_id)
+        if above.chained != call.chained:
+            above.chain(call.chained)
+            self._reviews.append(Review(context.trace, context.tree, head, above))
+
+    # --- calls that may be told again ---------------------------------------------------------------
+
+    def _review(self, call: Call, new: ToolCall, session: SessionKey) -> bool:
+        """Decides anew which calls of a session are in doubt; True if this one's doubts have changed."""
+        changed = self.repeats.review(call, new, session)
+        self._reviews += [each for each in changed if each.call is not call]
+        return any(each.call is call for each in changed)
+
+    def _update_doubtful(self, now: int) -> None:
+        """Updates the calls whose doubts have changed."""
+        while self._reviews:
+            trace, tree, node, call = self._reviews.pop()
+            if call.judged is not None:
+                self._update(Context(trace, tree, node, now), call, node, "")
+
+    def doubt_again(
+        self, trace: Trace, tree: Tree, first_id: bytes, again_id: bytes, now: int
+    ) -> None:
+        """Two spans came under the same ids, with other starts: the later one may be the same call, told again.
+
+        Calls with ids of their own are compared by these (`repeats`).
+        """
+        first, again = tree.node(first_id), tree.node(again_id)
+        one = first.call if first is not None else None
+        other = again.call if again is not None else None
+        if one is None or other is None or one is other:
+            return
+        earlier, later = one.piece(first_id), other.piece(again_id)
+        if not is_told_again(earlier, later):
+            return
+        call, node = (other, again) if earlier.start_ns < later.start_ns else (one, first)
+        if node is not None and not (call.doubts or call.call_id):
+            call.doubt((Cause.REPLAYED,))
+            self._update(Context(trace, tree, node, now), call, node, "")
+
+    def moved(self, now: int) -> None:
+        """Traces went to sessions, in which equal calls may be."""
+        moved, self._sessions.moved = self._sessions.moved, []
+        for trace, nodes in moved:
+            for node in nodes:
+                call = node.call
+                known = call.judged if call is not None else None
+                if call is None or known is None or known.span_id != node.span_id:
+                    continue
+                if self.repeats.note(call, known, now):
+                    call.shared = True
+                if call.shared and trace.tree is not None:
+                    self._update(Context(trace, trace.tree, node, now), call, node, "")
+
+    def _is_decided(self, call: Call, new: ToolCall, trace: Trace) -> bool:
+        """True if the call takes the place of one that was decided, or was decided and not made.
+
+        The monitor has it then, or is not to have it.
+        """
+        if not self._decided.size or call.decided:
+            return False
+        return self._confirmation.first(call, new, trace)
+
+    def _move(self, context: Context, call: Call, outer: Node | None, old: ToolCall) -> None:
+        """A call without its arguments goes to its session, unless its verdict may need them."""
+        context.tree.above(call, outer)
+        key, source = self._sessions.key(context, call)
+        if old.session == key or self._near_misses.has_arguments(old.tool):
+            return
+        new = old._replace(session=key, session_from=source)
+        self._batch.retract(old)
+        call.judged = new
+        self._batch.observe(call, new, None, doubted=False)
+
+    def _observe(self, context: Context, call: Call, new: ToolCall, switch: str) -> None:
+        """The monitor does not know the call yet."""
+        trace = context.trace
+        is_decided = self._is_decided(call, new, trace)
+        if is_decided and call.judged is None:
+            self._sessions.orphans.forget(call)
+            return
+        self._inventory.record(new, switch, call.outer.scope, context.now)
+        self._count(call, new, trace.sampled, 1)
+        if not is_decided:
+            named = None if trace.split else trace.named
+            call.judged = new
+            begun = trace.beginning
+            proof = begun.proof if begun is not None else None
+            if self._decided.beginnings:
+                proof = self._decided.beginning(new.session, take=True) or proof
+            self._batch.observe(call, new, named, doubted=trace.doubted, proof=proof)
+            first = trace.first
+            if first is not None and not trace.noted and first.name != new.session_from:
+                self._sessions.note_source(trace)
+        near = self._near_misses.reason(new)
+        if near:
+            self._coverage.count_call(near, call)
+        for cause in new.doubts:
+            self._coverage.count(cause)  # in its session the monitor does
+        self._echoes.note(self._requester(trace, call), trace, call)
+        if new.evidence is not Evidence.REQUESTED:
+            self._withdraw(context, new, judged=False)
+
+    def _amend(self, trace: Trace, old: ToolCall, new: ToolCall) -> None:
+        """More is known of a call than the monitor knows."""
+        if (old.arguments is None and new.arguments is not None) or (
+            type(old.arguments) is Partial and type(new.arguments) is not Partial
+        ):
+            self._coverage.count("arguments_late")
+            if old.arguments is None:
+                self._inventory.record_arguments(new)
+            near = self._near_misses.reason(new)
+            if near:
+                self._coverage.count(near)
+                self._batch.monitor.miss(new.session, near)
+        self._batch.amend(old, new, None if trace.split else trace.named)
+        for cause in new.doubts:
+            if cause not in old.doubts:
+                self._coverage.count(cause)
+                self._batch.monitor.miss(new.session, cause)
+        if old.attributes is not new.attributes:
+            self._batch.learn(new.session, None, new.attributes, new.start_ns)
+
+    def _differs(self, old: ToolCall, new: ToolCall) -> bool:
+        """True where the difference may change a verdict, or what is shown of the call."""
+        if (
+            old.arguments != new.arguments
+            or old.tool != new.tool
+            or old.start_ns != new.start_ns
+            or old.end_ns != new.end_ns
+            or old.span_id != new.span_id
+            or old.parent_span_id != new.parent_span_id
+            or old.call_id != new.call_id
+            or old.evidence is not new.evidence
+            or old.source != new.source
+            or (old.error, old.control, old.gaps) != (new.error, new.control, new.gaps)
+            or old.doubts != new.doubts
+            or old.answer != new.answer
+        ):
+            return True
+        if old.agent == new.agent:
+            return False
+        judges = self._monitor.binder.judges.values()
+        return any(judge.spec.scope == "agent" for judge in judges)
+
+    # --- counts -----------------------------------------------------------------------------------
+
+    def uncount(self, call: Call, new: ToolCall, sampled: bool) -> None:
+        """Takes a call back from the statistics: the monitor failed to judge it."""
+        self._count(call, new, sampled, -1)
+        near = self._near_misses.reason(new)
+        if near:
+            self._coverage.count(near, -1)
+        for cause in new.doubts:
+            self._coverage.count(cause, -1)
+
+    def _count_again(self, trace: Trace) -> None:
+        """Counts executions within a call that are judged as parts of it: they may be calls, which are missing then."""
+        again, self._call_merge.again = self._call_merge.again, []
+        for call in again:
+            self._coverage.count_call("repeated_within", call)
+        for call in dict.fromkeys(again):
+            outer = call.outer
+            namespace, service = self._requester(trace, call)
+            self._batch.note_gap(
+                Gap(
+                    Cause.REPEATED_WITHIN,
+                    outer.start_ns,
+                    outer.end_ns,
+                    outer.tool,
+                    namespace,
+                    service,
+                )
+            )
+
+    def _count(self, call: Call, new: ToolCall, sampled: bool, by: int) -> None:
+        if new.evidence is Evidence.EXECUTED:
+            self.executed += by
+        else:
+            self._stats.count("calls", new.evidence, by=by)
+        if new.arguments is None:
+            self._coverage.count(call.outer.why or "arguments_missing", by)
+        elif type(new.arguments) is not dict and type(new.arguments) is Partial:
+            self._coverage.count("arguments_unreadable", by)
+        if new.session_from == FROM_TRACE:
+            self._coverage.count("no_session_id", by)
+        if sampled:
+            self._coverage.count("sampled_upstream", by)
+
+    def tell_gaps(self) -> None:
+        """Tells the monitor of tools that may be silent, and of those that are known by now."""
+        gaps, self._requests.gaps = self._requests.gaps, []
+        for gap, stands in gaps:
+            if stands:
+                self._batch.note_gap(gap)
+            else:
+                self._batch.lift_gap(gap)
+
+    # --- doubles ------------------------------------------------------------------------------------
+
+    def _match_mcp(self, context: Context, piece: Piece) -> None:
+        """A call of an MCP server, told by the server or by its agent: told by both, it is the agent's."""
+        call = context.node.call
+        if call is None or piece.evidence is not Evidence.EXECUTED:
+            return
+        requester = self._ids.requester(context.trace.namespace, piece.attributes)
+        if piece.source == SERVER:
+            if call.is_one:
+                if self._mcp_echo.of_server(requester, call):
+                    self._drop_double(call)
+                elif context.trace.tree is not None:
+                    context.trace.tree.shared = True
+            return
+        for other in self._mcp_echo.of_agent(requester, piece):
+            if not other.doubled and other is not call:
+                self._drop_double(other)
+
+    def _retract(self, call: Call) -> None:
+        """The monitor forgets a call: it is no call, or none of its own."""
+        known = call.judged
+        self._sessions.orphans.forget(call)
+        if known is not None:
+            self._batch.retract(known)
+            call.judged = None
+
+    def _drop_double(self, call: Call) -> None:
+        """Another call's spans tell of this one: the monitor forgets it."""
+        self._retract(call)
+        call.doubled = True
+        self._stats.count("spans_merged")
+
+    def _withdraw(self, context: Context, new: ToolCall, *, judged: bool) -> None:
+        """A tool span shows that its agent's tools have spans: requests that were judged were doubles."""
+        requester = self._ids.requester(context.trace.namespace, new.attributes)
+        back = self._requests.executed(
+            requester,
+            context.trace,
+            new.tool,
+            new.source,
+            judged=judged,
+            call_id=new.call_id,
+        )
+        doubles = [
+            each
+            for each in back
+            if each.call.judged is not None and each.call.judged.evidence is Evidence.REQUESTED
+        ]
+        self._requests.back(doubles, context.now)
+        if self._requests.gaps:  # before the calls go that they stand for
+            self.tell_gaps()
+        for each in doubles:
+            self._retract(each.call)
+            each.call.withdrawn = True
+
+
+def _guess(tree: Tree, call: Call) -> None:
+    """Finds the answer that asks for a call without an id of it."""
+    outer = call.outer
+    if outer.start_ns > tree.latest_ns:
+        tree.latest_ns = outer.start_ns
+    if tree.answers is not None:
+        found = tree.answers.before(outer.tool, call.call_id, outer.start_ns, outer.parent)
+        call.guess(found)

@@ -1,0 +1,150 @@
+"""Finds calls that stand alone in a trace and may be the call of another trace, told once more.
+
+Idea: a tool may have a span of its own beside the framework's. If the context is not handed on to it, its span is a root
+without any id: an orphan (`orphans`), and nothing links it to the framework's span but its service, its tool, its arguments
+and its time. So an orphan that stands alone, and that such a call overlaps, may be no call of its own (`TOLD_TWICE`).
+
+Invariant: whether a call is an echo follows from the calls that are remembered, whatever the order of their arrival. Of
+two that stand alone, the later one is the echo, by its start.
+
+Example: the framework's span of `pay` lies in the trace of its agent, from 10 to 12 s. A span of `pay` with the same
+arguments, from 10.1 to 11.9 s, is the only one of its trace. The latter is possible harm at most.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from collector.calls.call.call import Call
+from collector.calls.call.same_call import overlaps
+from collector.calls.correlation.repeats import Review
+from collector.calls.records import Requester
+from collector.calls.tree.trace import Trace
+from collector.calls.tree.trace_store import Traces
+from monitor.records import Evidence
+from monitor.visibility.gap import EVER
+
+__all__ = ["CALLS_MAX", "SERVICES_MAX", "Echoes"]
+
+SERVICES_MAX: Final = 1_000
+"""Services remembered. At the bound, the least recently active one is forgotten."""
+
+CALLS_MAX: Final = 64
+"""Calls remembered of one service, the latest that arrived, and as many that stand alone."""
+
+
+class _Row(NamedTuple):
+    """A call that may be told once more."""
+
+    tool: str
+    start_ns: int
+    end_ns: int
+    """`EVER` of one that had not ended when it came."""
+    trace_id: bytes
+    span_id: bytes
+
+
+class _Service:
+    """The latest calls of one service."""
+
+    __slots__ = ("alone", "calls")
+
+    def __init__(self) -> None:
+        self.calls: deque[_Row] = deque(maxlen=CALLS_MAX)
+        self.alone: deque[_Row] | None = None
+        """Those that stand alone in their traces; None until there is one."""
+
+
+class Echoes:
+    """Decides which calls that stand alone may be other traces' calls.
+
+    Args:
+        traces: where the spans of remembered calls are found.
+    """
+
+    def __init__(self, traces: Traces) -> None:
+        self._traces = traces
+        self._services: OrderedDict[Requester, _Service] = OrderedDict()
+        self.awaits = False
+        """True once a call stood alone."""
+        self._last: tuple[Requester, _Service] | None = None
+        """The last service: mostly the next one is the same."""
+
+    def _service(self, requester: Requester) -> _Service:
+        last = self._last
+        if last is not None and last[0] is requester:
+            return last[1]
+        found = self._services.get(requester)
+        if found is None:
+            found = self._services[requester] = _Service()
+            if len(self._services) > SERVICES_MAX:
+                self._services.popitem(last=False)
+        else:
+            self._services.move_to_end(requester)
+        self._last = requester, found
+        return found
+
+    def note(self, requester: Requester, trace: Trace, call: Call) -> None:
+        """Remembers a call that the monitor is told of."""
+        service, outer = self._service(requester), call.outer
+        end_ns = EVER if outer.evidence is Evidence.PENDING else outer.end_ns
+        row = _Row(outer.tool, outer.start_ns, end_ns, trace.trace_id, outer.span_id)
+        service.calls.append(row)
+        if trace.tree is not None and trace.tree.lone:
+            if service.alone is None:
+                service.alone = deque(maxlen=CALLS_MAX)
+                self.awaits = True
+            service.alone.append(row)
+
+    def is_echo(self, requester: Requester, trace: Trace, call: Call) -> bool:
+        """True for a call alone in its trace that may be told by another trace, too."""
+        for row in _beside(self._service(requester).calls, trace, call):
+            found = self._find(requester, row)
+            if found is not None and _may_echo(call, found.call, alone=found.tree.lone):
+                return True
+        return False
+
+    def concerned(self, requester: Requester, trace: Trace, call: Call) -> list[Review]:
+        """The calls that stand alone, and that may be this one told once more."""
+        rows = self._service(requester).alone
+        if rows is None:
+            return []
+        found = [self._find(requester, row) for row in _beside(rows, trace, call)]
+        return [each for each in found if each is not None]
+
+    def _find(self, requester: Requester, row: _Row) -> Review | None:
+        trace = self._traces.find(requester.namespace, row.trace_id)
+        tree = trace.tree if trace is not None else None
+        node = tree.node(row.span_id) if tree is not None else None
+        call = node.call if node is not None else None
+        if trace is None or tree is None or node is None or call is None or call.judged is None:
+            return None
+        return Review(trace, tree, node, call)
+
+
+def _beside(rows: Iterable[_Row], trace: Trace, call: Call) -> list[_Row]:
+    """The calls of the same tool in other traces that a call may overlap."""
+    outer = call.outer
+    tool, start_ns = outer.tool, outer.start_ns
+    end_ns = EVER if outer.evidence is Evidence.PENDING else max(outer.end_ns, start_ns + 1)
+    return [
+        row
+        for row in rows
+        if row.tool == tool
+        and row.start_ns < end_ns
+        and start_ns <= row.end_ns
+        and row.trace_id != trace.trace_id
+    ]
+
+
+def _may_echo(call: Call, other: Call, *, alone: bool) -> bool:
+    """True if a call may be another one, told once more. `alone`: the other stands alone, too."""
+    one, two = call.outer, other.outer
+    if one.evidence is Evidence.REQUESTED or two.evidence is Evidence.REQUESTED:
+        return False
+    if alone and (one.start_ns, one.span_id) < (two.start_ns, two.span_id):
+        return False
+    ids = {call.call_id, other.call_id} - {""}
+    return len(ids) < 2 and overlaps(one, two) and not call.against(other)

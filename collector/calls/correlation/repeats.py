@@ -1,0 +1,282 @@
+"""Finds calls that may have been told again: none of them is certainly a call of its own.
+
+Idea: spans with other ids may tell of one call or of two, and nothing in them says which. So each stays a call of its
+own, and the later ones get a doubt (`monitor.visibility.cause`): the judge then reads them both ways.
+
+- `TOLD_TWICE`: calls with one call id, tool and arguments at the same time, under different parents.
+- `REPLAYED`: such a call comes again after it had ended. A durable workflow that is replayed writes all its spans anew.
+- `ROUND_TRIP`: requests to an MCP server, one after the other. From protocol version 2026-07-28 on, a server may answer
+  that it needs input, and the client sends the same call again.
+
+Invariant: the doubts follow from the calls, whatever the order of their arrival. The first call, by its start, has none.
+
+Example: `pay` with call id c1 runs from 1 to 2 s in one trace, and from 5 to 6 s in another one of its session. The
+second has the doubt `REPLAYED`. Had the first failed and the second not, they would be two calls for certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from struct import Struct
+from typing import Final, NamedTuple
+
+from collector.calls.call.call import Call
+from collector.calls.call.same_call import digest_of, overlaps
+from collector.calls.tree.span_tree import Node, Tree
+from collector.calls.tree.trace import Trace
+from collector.calls.tree.trace_store import Traces
+from monitor.partial import Partial
+from monitor.records import SessionKey, ToolCall
+from monitor.tenants import Holdings
+from monitor.visibility.cause import Cause
+
+__all__ = ["CALLS_MAX", "PERIOD_NS", "Repeats", "Review"]
+
+CALLS_MAX: Final = 100_000
+"""Calls remembered. At the bound, the older calls of the tenant that holds most are forgotten."""
+
+PERIOD_NS: Final = 3600 * 1_000_000_000
+"""A call is remembered for one to two hours, if there is room."""
+
+LIKE_MAX: Final = 16
+"""Calls with one id, tool and session that are remembered: the latest ones that arrived."""
+
+_ROW: Final = Struct("<16s8sqqq?")
+"""Trace id, span id, start, end, a digest of the arguments (0 where they are unknown), and whether the call failed."""
+
+_ENTRY_BYTES: Final = 240
+"""What a call takes, about."""
+
+
+class _Seen(NamedTuple):
+    """A call that was told, as far as it is remembered."""
+
+    start_ns: int
+    end_ns: int
+    span_id: bytes
+    error: bool
+    given: int
+    place: tuple[Trace, Tree, Node] | None
+    call: Call | None
+    """None where its spans are no longer remembered."""
+
+
+class Review(NamedTuple):
+    """A call whose doubts have changed, and where it is."""
+
+    trace: Trace
+    tree: Tree
+    node: Node
+    call: Call
+
+
+class _Calls:
+    """The calls of one tenant, in two generations."""
+
+    __slots__ = ("old", "old_count", "since", "young", "young_count")
+
+    def __init__(self, now: int) -> None:
+        self.young: dict[bytes, bytes] = {}
+        self.old: dict[bytes, bytes] = {}
+        """A digest of what equal calls have in common -> their rows, one behind the other."""
+        self.young_count = self.old_count = 0
+        self.since = now
+
+
+class Repeats:
+    """Remembers calls, and decides which may be told again.
+
+    Args:
+        traces: where the spans of remembered calls are found.
+    """
+
+    def __init__(self, traces: Traces) -> None:
+        self._traces = traces
+        self._calls: dict[str, _Calls] = {}
+        self._held = Holdings()
+        """Calls of each tenant."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, about."""
+        return self._held.total * _ENTRY_BYTES
+
+    def note(self, call: Call, new: ToolCall, now: int) -> bool:
+        """Remembers a call under its session; True if equal ones are remembered, so that it needs a review."""
+        keys = _keys(call, new.session, new.tool)
+        if not keys:
+            return False
+        key = keys[0]
+        row = _ROW.pack(
+            new.trace_id, new.span_id, new.start_ns, new.end_ns, _given(new), new.error
+        )
+        name = self._held.name(new.session.namespace)
+        calls = self._calls.get(name)
+        if calls is None:
+            calls = self._calls[name] = _Calls(now)
+        elif not calls.since <= now < calls.since + PERIOD_NS:
+            if now >= calls.since + 2 * PERIOD_NS:
+                self._age(name, calls, now)
+            self._age(name, calls, now)
+        known = calls.young.setdefault(key, row)
+        if known is not row:
+            calls.young[key] = (known + row)[-LIKE_MAX * _ROW.size :]
+        self._held.add(name, 1)
+        calls.young_count += 1
+        is_known = known is not row or key in calls.old
+        if calls.young_count >= CALLS_MAX // 2:
+            self._age(name, calls, now)
+        elif self._held.total >= CALLS_MAX:
+            most = self._held.most()
+            self._age(most, self._calls[most], now)
+            if not self._held.of(most):
+                del self._calls[most]
+        return is_known
+
+    def _age(self, name: str, calls: _Calls, now: int) -> None:
+        """Forgets the older calls of a tenant."""
+        self._held.add(name, -calls.old_count)
+        calls.old, calls.old_count = calls.young, calls.young_count
+        calls.young, calls.young_count, calls.since = {}, 0, now
+
+    def review(self, call: Call, new: ToolCall, session: SessionKey) -> list[Review]:
+        """Decides anew which calls of a session that are equal to one are in doubt.
+
+        Args:
+            call: the one.
+            new: what is known of it by now.
+            session: it is, or was, in this session.
+
+        Returns:
+            The calls whose doubts have changed.
+        """
+        changed: list[Review] = []
+        for key in _keys(call, session, new.tool):
+            seen = self._seen(key, call, new, session)
+            for number, each in enumerate(seen):
+                other, place = each.call, each.place
+                if other is None or place is None or other.given_up:
+                    continue
+                other.shared = len(seen) > 1
+                doubts = _doubts(each, seen[:number])
+                if doubts != other.doubts:
+                    other.doubt(doubts)
+                    changed.append(Review(*place, other))
+        return changed
+
+    def _seen(self, key: bytes, call: Call, new: ToolCall, session: SessionKey) -> list[_Seen]:
+        """The calls of a session under a key, in the order of their starts; each once."""
+        calls = self._calls.get(self._held.name(session.namespace))
+        if calls is None:
+            return []
+        rows = calls.old.get(key, b"") + calls.young.get(key, b"")
+        found: dict[int, _Seen] = {}
+        for at in range(0, len(rows), _ROW.size):
+            trace_id, span_id, start, end, given, error = _ROW.unpack_from(rows, at)
+            place = self._place(session, trace_id, span_id)
+            other = place[2].call if place is not None else None
+            if other is None or place is None:
+                found[-at - 1] = _Seen(start, end, span_id, error, given, None, None)
+                continue
+            known = new if other is call else other.judged
+            if other.doubled or known is None or known.session != session:
+                continue
+            if key not in _keys(other, session, known.tool)[:1]:  # it may have none by now
+                continue
+            node = place[1].node(known.span_id) or place[2]
+            found[id(other)] = _Seen(
+                known.start_ns,
+                known.end_ns,
+                known.span_id,
+                known.error,
+                _given(known),
+                (place[0], place[1], node),
+                other,
+            )
+        return sorted(found.values(), key=_order)
+
+    def _place(
+        self, session: SessionKey, trace_id: bytes, span_id: bytes
+    ) -> tuple[Trace, Tree, Node] | None:
+        trace = self._traces.find(session.namespace, trace_id)
+        tree = trace.tree if trace is not None else None
+        node = tree.node(span_id) if tree is not None else None
+        if trace is None or tree is None or node is None or node.call is None:
+            return None
+        return trace, tree, node
+
+
+def _order(seen: _Seen) -> tuple[int, int, bytes]:
+    return seen.start_ns, -seen.end_ns, seen.span_id
+
+
+def _keys(call: Call, session: SessionKey, tool: str) -> tuple[bytes, ...]:
+    """Digests of what calls that may be one have in common. The first is the call's own; a part of it may have another.
+
+    They outlive the process, in snapshots: Python's own hashes are others in the next one.
+    """
+    call_id = call.call_id
+    if call_id:
+        own = _key(session, call_id, tool)
+        return (own, _key(session, "", tool)) if call.has_request else (own,)
+    return (_key(session, "", tool),) if call.has_request else ()
+
+
+def _key(session: SessionKey, call_id: str, tool: str) -> bytes:
+    text = f"{session.namespace}\0{session.id}\0{call_id}\0{tool}"
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def _given(call: ToolCall) -> int:
+    """A digest of the arguments; 0 where they are unknown."""
+    arguments = call.arguments
+    if arguments is None or type(arguments) is Partial:
+        return 0
+    return int.from_bytes(digest_of(arguments)[:8], signed=True) or 1
+
+
+def _doubts(seen: _Seen, earlier: Iterable[_Seen]) -> tuple[Cause, ...]:
+    """Why a call may be one of those before it."""
+    causes = {cause for each in earlier if (cause := _doubt(each, seen)) is not None}
+    return tuple([cause for cause in Cause if cause in causes])
+
+
+def _doubt(first: _Seen, later: _Seen) -> Cause | None:
+    """Why two calls may be one; None if they are two for certain."""
+    one, other = first.call, later.call
+    if one is None or other is None:
+        same = first.given == later.given or not (first.given and later.given)
+        return Cause.REPLAYED if same and first.error is later.error else None
+    if one.against(other):
+        return None
+    if not other.call_id:
+        rounds = one.may_be_round and other.may_be_round and _may_be_round(first, later)
+        return Cause.ROUND_TRIP if rounds else None
+    if overlaps(one.outer, other.outer):
+        return Cause.TOLD_TWICE
+    return Cause.REPLAYED if first.error is later.error else None
+
+
+def _may_be_round(first: _Seen, later: _Seen) -> bool:
+    """True if a request to an MCP server may be the one before it, sent again.
+
+    It is sent where the first one was: below the same span. While the span above a request has not come, that may be
+    the client's span of the same request.
+    """
+    if (
+        first.error
+        or first.end_ns > later.start_ns
+        or first.place is None
+        or later.place is None
+    ):
+        return False
+    one, other = first.place[2], later.place[2]
+    if first.place[0] is later.place[0]:
+        return one.above is other.above or not (_is_known(one) and _is_known(other))
+    return one.above is None or other.above is None
+
+
+def _is_known(node: Node) -> bool:
+    """True if what is above a span has come, or nothing is above it."""
+    return node.above is None or node.above.came

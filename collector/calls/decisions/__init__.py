@@ -1,0 +1,1 @@
+"""Calls that an agent asked about: decided, confirmed, denied."""

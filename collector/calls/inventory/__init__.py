@@ -1,0 +1,1 @@
+"""What a service sent: agents, tools, names that are nearly a spec's."""

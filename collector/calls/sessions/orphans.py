@@ -1,0 +1,344 @@
+"""Which calls may belong to another conversation than the one they are filed under: *orphans*.
+
+Idea: the id of a conversation may be on a span above a call, and such a span ends after the call, so it arrives later. A
+call is an orphan while no span names its conversation (on the best rung that its service is known to use), and
+
+- a span above it has not arrived, which may name another one (spans beside the call may name a turn), or
+- its trace is this call alone, without a span of an agent or a model: a tool that ran in a thread or a worker, to which the
+  context of its agent was not handed on. Nobody knows its conversation.
+
+Which spans name conversations is learnt of each service (`Naming`). Once a trace of it was there up to its root and
+nothing named its conversation, the spans above its calls are no longer awaited; nor where spans beside the calls name it,
+and those above named no other one. So it is once a trace has waited for `WAIT_NS`, since spans get lost. But where a
+span named a conversation on a better rung than the call's own spans did, or one above named another than those beside
+it, they are awaited for as long as it takes. Nor is a call an orphan whose conversation provably begins in its trace: nothing came before.
+
+Invariant: whether a call is an orphan follows from the spans that arrived, in whatever order. So when a trace or its
+service shows more, the calls that this may concern (`Tree.unsettled`) are looked at again.
+
+Example: Google's ADK writes the conversation's id on its agents' spans. The tool `refund` arrives: an orphan. The agent's span
+follows, and its id: `refund` moves to that conversation, and is none any more.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from collector.calls.batch import Batch
+from collector.calls.call.call import Call
+from collector.calls.coverage import Coverage
+from collector.calls.records import Requester
+from collector.calls.sessions.session_ids import (
+    DECIDED_RUNG,
+    RESOURCE_RUNG,
+    UNNAMED_RUNG,
+    SessionIds,
+)
+from collector.calls.sessions.unplaced import Unplaced
+from collector.calls.tree.context import Context
+from collector.calls.tree.span_tree import DEPTH_MAX, Node, Parts, Tree
+from collector.calls.tree.trace import Trace
+from monitor.engine import Monitor
+
+__all__ = ["Orphans"]
+
+SERVICES_MAX: Final = 1_000
+"""Services remembered. At the bound, the one that was first seen is forgotten, and learnt anew."""
+
+WAITING_MAX: Final = 16_384
+"""Traces that wait; beyond it, the one that has waited longest is not looked at again when its service shows more."""
+
+WAIT_NS: Final = 60 * 1_000_000_000
+"""Longer than most runs of agents take."""
+
+
+@mypyc_attr(acyclic=True)
+class Naming:
+    """How a service names its conversations."""
+
+    __slots__ = ("agreed", "apart", "rung", "traces", "whole")
+
+    def __init__(self) -> None:
+        self.agreed = False
+        """True once spans beside a call had named its conversation, and those above it, all there, no other one."""
+        self.apart = False
+        """True once a span above a call had named another conversation than those beside it, on one rung."""
+        self.rung = UNNAMED_RUNG
+        """The best rung on which a span named a conversation that the spans of the call itself did not."""
+        self.whole = False
+        """True once nothing in a trace had named one, though no span above its calls was missing any more."""
+        self.traces: dict[Trace, None] = {}
+        """Those that wait."""
+
+
+class Orphans:
+    """Tells orphans from other calls.
+
+    Args:
+        ids: reads who sent a span, and knows the ladder of session ids.
+        monitor: knows whether every session is promised to be seen whole.
+        coverage: counts traces over the bound.
+        batch: leads to the monitor.
+    """
+
+    def __init__(
+        self, ids: SessionIds, monitor: Monitor, coverage: Coverage, batch: Batch
+    ) -> None:
+        self._unplaced = Unplaced(batch, monitor.limits.idle_ns)
+        self._ids = ids
+        self._monitor = monitor
+        self._coverage = coverage
+        self._services: dict[Requester, Naming] = {}
+        self._waiting: deque[tuple[int, Trace, Naming]] = deque()
+        """Since when each trace has waited, the longest first."""
+        self._changed: dict[Naming, None] = {}
+        """Services that have shown more."""
+
+    def is_orphan(self, context: Context, call: Call, node: Node | None) -> bool:
+        """True while the call may belong to another conversation. `node` is its outer span's, if remembered.
+
+        While it is one, it may be missing in other conversations of its service.
+        """
+        found = self._is_orphan(context, call, node)
+        if found:
+            requester = self._ids.requester(context.trace.namespace, call.outer.attributes)
+            self._unplaced.add(requester, call, context.now)
+        else:
+            self._unplaced.remove(call)
+        return found
+
+    def forget(self, call: Call) -> None:
+        """The monitor does not have the call: it is missing nowhere."""
+        self._unplaced.remove(call)
+
+    def _is_orphan(self, context: Context, call: Call, node: Node | None) -> bool:
+        tree = context.tree
+        rung, own = _rung(context.trace, tree, call), self._ids.own_rung(call)
+        if node is not None and rung != DECIDED_RUNG and not own == rung == 0:
+            is_there = _is_there(tree, node)
+            beside = rung < min(own, RESOURCE_RUNG)
+            if rung < own:
+                naming = self._naming(context.trace, call)
+                self._note_named(naming, rung)
+                if is_there and beside:
+                    self._note_beside(tree, node, naming)
+            if not is_there:
+                beside = beside and not _is_named_above(context.trace, tree, node, rung)
+                naming = self._naming(context.trace, call)
+                return self._await(context, call, naming, rung, beside=beside)
+            if rung == UNNAMED_RUNG and tree.parts is None:
+                return self._is_unnamed(context, call, self._naming(context.trace, call))
+        return tree.unsettled is not None and _settle(tree, call)
+
+    def _await(
+        self, context: Context, call: Call, naming: Naming, rung: int, *, beside: bool
+    ) -> bool:
+        """A span above the call is missing: True if it may name another conversation.
+
+        `beside`: neither the call's own spans nor those above it name the one that it is filed under.
+        """
+        self._wait(context, call, naming, missing=True)
+        if naming.rung < rung or (beside and naming.apart):
+            return True
+        awaited = not naming.agreed if beside else rung == UNNAMED_RUNG and not naming.whole
+        return awaited and not _is_new(context.trace)
+
+    def _is_unnamed(self, context: Context, call: Call, naming: Naming) -> bool:
+        """All spans above the call are there, and none names its conversation: True if nobody ever will."""
+        tree = context.tree
+        if not context.trace.has_agent and _is_alone(tree, call):
+            tree.lone = True
+            self._wait(context, call, naming, missing=False)
+            return not self._monitor.limits.history_complete
+        self._note_whole(naming)
+        return _settle(tree, call)
+
+    def note_claim(self, trace: Trace, call: Call) -> None:
+        """A span has named the conversation of a trace that a call is in."""
+        first, tree, own = trace.first, trace.tree, self._ids.own_rung(call)
+        if first is None or first.rung >= own:
+            return
+        naming = self._naming(trace, call)
+        self._note_named(naming, first.rung)
+        if tree is None or first.rung >= RESOURCE_RUNG:
+            return
+        node = tree.node(call.outer.span_id)
+        if node is not None and _is_there(tree, node):
+            self._note_beside(tree, node, naming)
+
+    def _note_named(self, naming: Naming, rung: int) -> None:
+        if rung < min(naming.rung, RESOURCE_RUNG):
+            naming.rung = rung
+            self._changed[naming] = None
+
+    def _note_whole(self, naming: Naming) -> None:
+        if not naming.whole:
+            naming.whole = True
+            self._changed[naming] = None
+
+    def _note_beside(self, tree: Tree, node: Node, naming: Naming) -> None:
+        """Spans beside a call name a conversation, and all spans above it are there: do these name another one?"""
+        if tree.parts is not None and _is_apart(tree, tree.parts, node):
+            if not naming.apart:
+                naming.apart = True
+                self._changed[naming] = None
+        else:
+            self._note_agreed(naming)
+
+    def _note_agreed(self, naming: Naming) -> None:
+        if not naming.agreed:
+            naming.agreed = True
+            self._changed[naming] = None
+
+    def _naming(self, trace: Trace, call: Call) -> Naming:
+        requester = self._ids.requester(trace.namespace, call.outer.attributes)
+        found = self._services.get(requester)
+        if found is None:
+            if len(self._services) >= SERVICES_MAX:
+                del self._services[next(iter(self._services))]
+            found = self._services[requester] = Naming()
+        return found
+
+    def _wait(self, context: Context, call: Call, naming: Naming, *, missing: bool) -> None:
+        """The call is looked at again when its trace or its service shows more."""
+        tree, trace = context.tree, context.trace
+        if tree.unsettled is None:
+            tree.unsettled, tree.shared = {}, True
+        tree.unsettled[call] = missing
+        if trace not in naming.traces:
+            naming.traces[trace] = None
+            self._waiting.append((context.now, trace, naming))
+            if len(self._waiting) > WAITING_MAX:
+                _, oldest, its = self._waiting.popleft()
+                its.traces.pop(oldest, None)
+                if _is_doubted(oldest):
+                    self._coverage.count("over_bound")
+
+    # --- what is learnt -------------------------------------------------------------------------
+
+    @property
+    def has_news(self) -> bool:
+        """True if services have shown more of how they name conversations."""
+        return bool(self._changed)
+
+    def take_news(self) -> list[Trace]:
+        """The traces of these services with calls that are to be looked at again."""
+        found = [trace for naming in self._changed for trace in naming.traces]
+        self._changed.clear()
+        return found
+
+    def expire(self, now: int) -> list[Trace]:
+        """Ends the wait of traces that have waited for `WAIT_NS`.
+
+        Returns:
+            Traces with calls that are to be looked at again.
+        """
+        if not self._changed and not (self._waiting and self._waiting[0][0] + WAIT_NS <= now):
+            return []
+        expired: list[tuple[Trace, Naming]] = []
+        while self._waiting and self._waiting[0][0] + WAIT_NS <= now:
+            _, trace, naming = self._waiting.popleft()
+            if _is_missed(trace):
+                self._note_waited(naming)
+            expired.append((trace, naming))
+        found = self.take_news()
+        for trace, naming in expired:
+            naming.traces.pop(trace, None)
+        return found
+
+    def _note_waited(self, naming: Naming) -> None:
+        """Spans above calls of a service have not come for long: they are taken for ones that name nothing new."""
+        if naming.rung == UNNAMED_RUNG:
+            self._note_whole(naming)
+        else:
+            self._note_agreed(naming)
+
+    def review(self, now: int) -> None:
+        """Time has passed, and calls are updated: narrows what may be missing elsewhere to what is left."""
+        self._unplaced.expire(now)
+
+
+def _rung(trace: Trace, tree: Tree, call: Call) -> int:
+    """The rung on which a call's conversation is named as far as is known."""
+    if trace.first is None or (tree.parts is not None and call in tree.parts.loose):
+        return UNNAMED_RUNG
+    return trace.first.rung
+
+
+def _settle(tree: Tree, call: Call) -> bool:
+    """The call's conversation is known: it is no orphan."""
+    if tree.unsettled is not None:
+        tree.unsettled.pop(call, None)
+    return False
+
+
+def _is_there(tree: Tree, node: Node) -> bool:
+    """True if all spans above have arrived."""
+    above = node.above if tree.looped is None else tree.up(node)
+    for _depth in range(DEPTH_MAX):
+        if above is None:
+            return True
+        if not above.place:
+            return False
+        above = above.above if tree.looped is None else tree.up(above)
+    return True
+
+
+def _is_named_above(trace: Trace, tree: Tree, node: Node, rung: int) -> bool:
+    """True if the trace's root, or a span above with none missing between, names the conversation of a rung.
+
+    A call that a model asks for may have the model's span as its own.
+    """
+    first = tree.node(trace.first_by)
+    if first is not None and first.place and tree.up(first) is None:
+        return True
+    for above in (node, *tree.ancestors(node)):
+        claim = above.claim
+        if claim is not None and claim.rung <= rung:
+            return True
+    return False
+
+
+def _is_apart(tree: Tree, parts: Parts, node: Node) -> bool:
+    """True if a span above a call names a conversation, and another one is named beside the call on the same rung."""
+    for above in tree.ancestors(node):
+        claim, hint = above.claim, parts.hints.get(above.span_id)
+        if claim is not None:
+            return (
+                hint is not None
+                and hint.claim.rung == claim.rung
+                and hint.claim.key != claim.key
+            )
+    return False
+
+
+def _is_alone(tree: Tree, call: Call) -> bool:
+    """True if the tree has no other call, but for what may be the same one, told again."""
+    for node in tree.nodes.values():
+        other = node.call
+        if other is None or other is call:
+            continue
+        if other.outer.tool != call.outer.tool or call.against(other):
+            return False
+    return True
+
+
+def _is_new(trace: Trace) -> bool:
+    """True if a conversation provably begins in the trace."""
+    begun = trace.beginning
+    return begun is not None and begun.proof is not None and begun.proof.holds
+
+
+def _is_doubted(trace: Trace) -> bool:
+    """True if a call of the trace is an orphan, as far as the monitor knows."""
+    calls = trace.tree.unsettled if trace.tree is not None else None
+    return calls is not None and any(each.judged and each.judged.doubts for each in calls)
+
+
+def _is_missed(trace: Trace) -> bool:
+    """True if a span above a call of the trace is still missing."""
+    tree = trace.tree
+    return tree is None or (tree.unsettled is not None and any(tree.unsettled.values()))

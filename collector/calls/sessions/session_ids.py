@@ -1,0 +1,334 @@
+"""Finds the session of a call: the ladder of session ids, ids that come late, and several sessions in one trace.
+
+Idea: a trace is a turn of a conversation. Its calls are filed under the trace's own id until any of its spans tells
+the conversation's id. Of several claims the one on the lowest rung of the ladder wins, then the earliest.
+
+Ids under two attributes, on spans one above the other, are two names of one conversation: a web application's and its
+framework's, say. The one on the better rung is used.
+
+Rules for a trace in which two sessions are claimed (a *split* trace), in this order:
+
+1. What runs below a tool call belongs to the session that the tool call was made in, whatever id a sub-agent gives itself.
+2. A call belongs to the session that its own spans or its ancestors name: on the best rung, then by the nearest span.
+3. Else to the winning claim made below its nearest ancestor that has one below it (a *hint*).
+4. Else to the winning claim of the trace.
+
+By 1 and 2 the session is certain, unless the trace has a claim on a better rung, and a span above the call is missing. Else
+it may change with the next span (the call is *loose*).
+
+Example: the agent's span names s1, a tool call is below it, and a sub-agent below the tool call names s2. The tool
+call belongs to s1, and so do the sub-agent's calls: they run inside a call of s1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from mypy_extensions import mypyc_attr
+
+from collector.calls.records import Requester
+from collector.calls.tree.session_claim import Claim, SpanClaim
+from collector.calls.tree.span_tree import Node, Parts, Tree
+from collector.calls.tree.trace import Trace
+from collector.decode.span import Resource, Span
+from collector.dialects.names import NO_SESSION
+from collector.dialects.plan import Plan
+from collector.dialects.values.arguments import HIDDEN
+from monitor.records import SessionKey, built
+from monitor.weights import arguments_bytes
+
+if TYPE_CHECKING:
+    from collector.calls.call.call import Call
+
+__all__ = [
+    "DECIDED_RUNG",
+    "ID_MAX",
+    "NAMESPACE_KEYS",
+    "RESOURCE_RUNG",
+    "UNNAMED_RUNG",
+    "Owner",
+    "SessionIds",
+    "requester_of",
+]
+
+NAMESPACE_KEYS: Final = ("service.namespace", "deployment.environment.name")
+
+ID_MAX: Final = 1_024
+"""Longer ids are cut."""
+
+RESOURCE_RUNG: Final = 1_000_000
+"""Weaker than every rung of the ladder: the id of a whole process says least."""
+
+DECIDED_RUNG: Final = RESOURCE_RUNG + 1
+"""Of a session that only a client of decisions names: weaker than every claim of a span."""
+
+UNNAMED_RUNG: Final = DECIDED_RUNG + 1
+"""Where nothing names a session."""
+
+_RESOURCES_MAX: Final = 4_096
+_RESOURCES_BYTES_MAX: Final = 8 << 20
+"""What their attributes take, about."""
+
+SERVICE: Final = "service.name"
+
+_CLAIMS_MAX: Final = 16_384
+_RAW_MAX: Final = 256
+"""Attributes that are remembered with their claims, and bytes of one on the wire."""
+
+
+@mypyc_attr(acyclic=True)
+class Owner:
+    """What a resource says about the session and the tenant of its spans."""
+
+    __slots__ = ("claims", "mark", "namespace", "requester", "resource", "session")
+
+    def __init__(
+        self,
+        resource: Resource,
+        namespace: str,
+        session: Claim | None,
+        requester: Requester,
+        claims: dict[bytes, Claim],
+    ) -> None:
+        self.resource = resource
+        self.namespace = namespace
+        self.mark = namespace.encode("utf-8", "surrogatepass")
+        """The namespace as bytes, appended to span ids: tenants may use the same ids."""
+        self.session = session
+        """Set if the resource itself carries a session id."""
+        self.requester = requester
+        """The service: whether its tools leave spans is learnt for each service."""
+        self.claims = claims
+        """Attribute as it was on the wire -> claim; shared by the owners of one namespace."""
+
+
+class SessionIds:
+    """Reads and resolves session ids.
+
+    Args:
+        session_keys: the ladder, best first; resource attributes are looked at last.
+        namespace_keys: resource attributes that keep tenants apart.
+    """
+
+    def __init__(
+        self, session_keys: Sequence[str], namespace_keys: Sequence[str] = NAMESPACE_KEYS
+    ) -> None:
+        self._session_keys = tuple(session_keys)
+        self._rungs = {name: rung for rung, name in enumerate(self._session_keys)}
+        self._namespace_keys = tuple(namespace_keys)
+        self._owners: dict[int, Owner] = {}
+        self._owners_bytes = 0
+        """What the attributes of their resources take, about."""
+        self._requesters: dict[Requester, Requester] = {}
+        """Interned: a service has many processes."""
+        self._last = Owner(Resource({}), "", None, Requester("", ""), {})
+        self._claims: dict[str, dict[bytes, Claim]] = {}
+        """Namespace -> attribute as it was on the wire -> claim."""
+        self._remembered = 0
+
+    @property
+    def resource_keys(self) -> frozenset[str]:
+        """The attributes of a resource that a namespace, a session or a requester may depend on."""
+        return frozenset((*self._namespace_keys, *self._session_keys, SERVICE))
+
+    def owner(self, resource: Resource) -> Owner:
+        """What the resource says, computed once per resource."""
+        if resource is not self._last.resource:
+            found = self._owners.get(id(resource))
+            if found is None or found.resource is not resource:
+                found = self._new(resource)
+            self._last = found
+        return self._last
+
+    def _new(self, resource: Resource) -> Owner:
+        self._owners_bytes += arguments_bytes(resource.attributes)
+        if len(self._owners) >= _RESOURCES_MAX or self._owners_bytes > _RESOURCES_BYTES_MAX:
+            self._owners.clear()
+            self._owners_bytes = 0
+            self._requesters.clear()
+            self._claims.clear()
+        found = self._owners[id(resource)] = self._owner(resource)
+        return found
+
+    def _owner(self, resource: Resource) -> Owner:
+        parts = (resource.attributes.get(key) for key in self._namespace_keys)
+        namespace = "/".join(str(part)[:ID_MAX] for part in parts if part)
+        ids = ((key, id_of(resource.attributes.get(key))) for key in self._session_keys)
+        session = next(
+            (
+                Claim(RESOURCE_RUNG, SessionKey(namespace, found), key)
+                for key, found in ids
+                if found
+            ),
+            None,
+        )
+        requester = requester_of(namespace, resource.attributes)
+        requester = self._requesters.setdefault(requester, requester)
+        claims = self._claims.setdefault(namespace, {})
+        return Owner(resource, namespace, session, requester, claims)
+
+    def requester(self, namespace: str, resource: Mapping[str, Any]) -> Requester:
+        """The requester of a resource, which is mostly the last span's resource."""
+        last = self._last
+        if resource is last.resource.attributes:
+            return last.requester
+        return requester_of(namespace, resource)
+
+    def claim_of(self, span: Span, plan: Plan, owner: Owner, tree: Tree) -> Claim | None:
+        """The session that the span claims, by its own attributes or by its resource's."""
+        for index, name, rung in plan.session:
+            claim = tree.claim
+            if (
+                claim is not None
+                and claim.rung == rung
+                and span.came_as(index, claim.as_written)
+            ):
+                return claim
+            raw = span.values[index]
+            if type(raw) is bytes:
+                claim = self._claim(owner, span, raw, rung, name, tree)
+            else:
+                key = _session(owner, span, raw)
+                claim = Claim(rung, key, name) if key is not None else None
+            if claim is not None:
+                return claim
+        return owner.session
+
+    def _claim(
+        self, owner: Owner, span: Span, raw: bytes, rung: int, name: str, tree: Tree
+    ) -> Claim | None:
+        """The claim of an attribute; equal attributes share one claim while it is remembered."""
+        claim = owner.claims.get(raw)
+        if claim is None:
+            key = _session(owner, span, raw)
+            if key is None:
+                return None
+            if len(raw) > _RAW_MAX:
+                return Claim(rung, key, name)
+            claim = Claim(rung, key, name, raw)
+            self._remember(owner, claim)
+        tree.claim = claim
+        return claim
+
+    def _remember(self, owner: Owner, claim: Claim) -> None:
+        if self._remembered >= _CLAIMS_MAX:
+            self._remembered = 0
+            for claims in self._claims.values():
+                claims.clear()
+        self._remembered += 1
+        owner.claims[claim.as_written] = claim
+
+    def learn(
+        self, trace: Trace, tree: Tree, node: Node, claim: Claim, start_ns: int
+    ) -> SessionKey | None:
+        """Notes a span's claim in its trace.
+
+        Returns:
+            The former session of the trace, if all its calls are to move to the one claimed; else None.
+        """
+        own = claim.rung != RESOURCE_RUNG
+        if own:
+            node.claim, node.start_ns = claim, start_ns
+        first = trace.first
+        if first is None:
+            trace.set_first(claim, node.span_id, start_ns)
+            before = trace.belong(claim)
+            return before if before is not None and before != claim.key else None
+        if trace.split:
+            if own and tree.parts is not None:
+                tree.hint(tree.parts, claim.by(node.span_id, start_ns), node)
+        elif claim.key is not first.key and claim.key != first.key:
+            self._split(trace, tree)
+        # The claim that wins, made again by a span that began later, changes nothing.
+        if (claim is not first or start_ns <= trace.first_ns) and trace.is_earlier(
+            claim, node.span_id, start_ns
+        ):
+            if tree.parts is not None and claim.rung < first.rung:
+                tree.loosen(tree.parts)  # it may be a better name for any call
+            trace.set_first(claim, node.span_id, start_ns)
+            first = claim
+        if trace.split:
+            trace.belong(first)
+        return None
+
+    def _split(self, trace: Trace, tree: Tree) -> None:
+        """Splits a trace, since a second session was claimed: each call looks for its own session from now on."""
+        trace.split = True
+        parts = tree.parts = Parts()
+        for node in tree.spans():
+            claim = node.span_claim
+            if claim is not None:
+                tree.hint(parts, claim, node)
+        tree.loosen(parts)
+        for node in tree.calls():
+            *_, top = node, *tree.ancestors(node)
+            if not top.came:
+                tree.wait(top, node.span_id)
+
+    def resolve(
+        self, trace: Trace, tree: Tree, parts: Parts, call: Call
+    ) -> tuple[SessionKey, str, bool] | None:
+        """The session of a call in a split trace.
+
+        Returns:
+            Its key, the attribute that named it, and whether that is certain (else it may still change); None
+            if no span claims one.
+        """
+        found, inside = self._own(call), None
+        hinted: SpanClaim | None = None
+        is_there = True
+        node = tree.node(call.outer.span_id)
+        for above in tree.ancestors(node) if node is not None else ():
+            other, is_there = above.call, above.came
+            if other is not None and other is not call and other.is_executed:
+                found, inside, hinted = self._own(other), found or inside, None
+            elif hinted is None:
+                hinted = parts.hints.get(above.span_id)
+            found = _better(above.claim, found)
+        found = found or inside
+        best = trace.first
+        if found is not None:
+            return found.key, found.name, is_there or best is None or found.rung <= best.rung
+        likely = hinted or trace.span_claim
+        return None if likely is None else (*likely.whose, False)
+
+    def own_rung(self, call: Call) -> int:
+        """The rung on which a call's own spans name its session."""
+        own = call.own
+        return UNNAMED_RUNG if own is None else self._rungs.get(own.session_from, RESOURCE_RUNG)
+
+    def _own(self, call: Call) -> Claim | None:
+        """The session that the call's own spans name."""
+        own = call.own
+        if own is None or own.session is None:
+            return None
+        return Claim(self.own_rung(call), own.session, own.session_from)
+
+
+def _better(claim: Claim | None, known: Claim | None) -> Claim | None:
+    """The claim on the better rung; of two on one rung the one that is known, which is nearer."""
+    if known is None or (claim is not None and claim.rung < known.rung):
+        return claim
+    return known
+
+
+def requester_of(namespace: str, resource: Mapping[str, Any]) -> Requester:
+    """The requester that a resource names."""
+    service = resource.get(SERVICE)
+    return Requester(namespace, service if isinstance(service, str) else "")
+
+
+def _session(owner: Owner, span: Span, raw: Any) -> SessionKey | None:
+    """The session that a value names, if any."""
+    found = id_of(span.codec.value(raw))
+    return built(SessionKey, (owner.namespace, found)) if found else None
+
+
+def id_of(value: Any) -> str:
+    """A session id as text; "" for a value that is no id, or a placeholder for a hidden or missing one."""
+    if type(value) is str:
+        return "" if value.startswith(HIDDEN) or value == NO_SESSION else value[:ID_MAX]
+    if value is None or isinstance(value, dict | list | bytes | bool):
+        return ""
+    return str(value)[:ID_MAX]

@@ -1,0 +1,1 @@
+"""Traces as trees: spans, what is known of each, and traces that are settled."""

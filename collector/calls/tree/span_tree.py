@@ -1,0 +1,608 @@
+"""The spans of one trace as a tree: who is whose parent, in whatever order they arrive, and what each one said.
+
+Idea: a node is made for each span that arrives and for each parent that is named, so a child may arrive before its
+parent. A call that needs to know what is above it walks up; where the path ends at a missing span, the call waits
+there (`wait`), and is handed out when the span arrives (`awaited`).
+
+Invariants:
+
+- `Node.above` never leads back to the node: parents that would close a loop (senders may write anything) are kept
+  apart in `looped`, and every walk ends after `DEPTH_MAX` steps. Nodes of a tree can be freed by counting references.
+- All that a tree holds is bounded: spans, waiting calls, noted requests.
+- Forgetting a span (`shrink`) forgets all that refers to it.
+
+Example: span b (parent a) arrives. The tree has b and a; a has not arrived, and the call of b waits at a. Span a
+(parent r) arrives: b is handed out, looks up, meets a, and waits at r.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mypy_extensions import mypyc_attr
+
+from collector.calls.call.answers import Answers
+from collector.calls.tree.session_claim import Claim, SpanClaim
+from monitor.weights import arguments_bytes
+
+if TYPE_CHECKING:
+    from collector.calls.call.call import Call
+    from collector.dialects.wrappers import Wrapped
+
+__all__ = ["DEPTH_MAX", "FEW", "TREE_MAX", "Alike", "Node", "Parts", "Tree", "Watched"]
+
+TREE_MAX: Final = 4_096
+"""Spans in one tree. At the bound the older half is forgotten."""
+
+DEPTH_MAX: Final = 64
+"""Ancestors that are looked at: agents nest less deeply."""
+
+FEW: Final = 8
+"""Call ids of one tree that are searched linearly, without an index: most trees have no more."""
+
+ASKED_MAX: Final = 1_024
+ASKED_A_SPAN: Final = 4
+"""Requests of models noted in one tree, and for each of its spans: one span may hold hundreds."""
+
+WAITING_MAX: Final = 1_024
+"""Calls that wait for one missing ancestor. Further ones are not updated when it arrives."""
+
+
+@mypyc_attr(acyclic=True)
+class Node:
+    """One span of a tree: one that arrived, or one that other spans name as their parent."""
+
+    __slots__ = (
+        "above",
+        "agent",
+        "asks",
+        "call",
+        "claim",
+        "entry",
+        "failed",
+        "place",
+        "span_id",
+        "start_ns",
+        "stops",
+        "waiting",
+    )
+
+    def __init__(self, span_id: bytes) -> None:
+        self.span_id = span_id
+        self.place = 0
+        """The number of its arrival, from 1 on; 0 while it has not arrived."""
+        self.above: Node | None = None
+        """Its parent, except for nodes in `Tree.looped`. Use `Tree.up` to walk."""
+        self.agent = ""
+        """The agent it names."""
+        self.stops = False
+        """True for a model's or an agent's span: a call above it is not the same as a call below it."""
+        self.asks = False
+        """True for a model's span that asks for several calls."""
+        self.entry = False
+        """True for a server's or consumer's span: what a service was asked from outside."""
+        self.failed = False
+        """True once a span below it said that its call failed."""
+        self.claim: Claim | None = None
+        """The session that it names itself."""
+        self.start_ns = 0
+        """When it began, if it names a session."""
+        self.call: Call | None = None
+        """The call it is, or is a piece of."""
+        self.waiting: list[bytes] | None = None
+        """Span ids of calls whose path to the root ends here, while it has not arrived."""
+
+    @property
+    def came(self) -> bool:
+        """False for a span that is known only as the parent of others."""
+        return self.place != 0
+
+    @property
+    def span_claim(self) -> SpanClaim | None:
+        """The session that it names itself, as a claim of this span."""
+        claim = self.claim
+        return claim.by(self.span_id, self.start_ns) if claim is not None else None
+
+    def forget(self) -> None:
+        """Resets it to a span that has not arrived."""
+        self.place, self.stops, self.entry, self.failed = 0, False, False, False
+        self.asks = False
+        self.above = self.claim = self.call = None
+        self.agent = ""
+
+
+@mypyc_attr(acyclic=True)
+class Alike:
+    """Spans of calls with one call id and tool: mostly one."""
+
+    __slots__ = (
+        "answer",
+        "asked",
+        "call_id",
+        "first",
+        "number",
+        "older",
+        "others",
+        "several",
+        "tool",
+    )
+
+    def __init__(self, call_id: str, tool: str, older: Alike | None) -> None:
+        self.call_id = call_id
+        self.tool = tool
+        self.older = older
+        """The previous one of its tree: they form a chain."""
+        self.number: int = 1 if older is None else older.number + 1
+        self.first: Node | None = None
+        self.others: list[Node] | None = None
+        self.asked = False
+        """True once a model's request for it was noted."""
+        self.several = False
+        """True if the answer with that request asked for other calls, too."""
+        self.answer = b""
+        """The model's span with that request, the least of several."""
+
+    def begin(self, call_id: str, tool: str, node: Node) -> None:
+        """Adds the first span, and takes over its texts: a request's equal texts can be freed."""
+        self.call_id, self.tool, self.first = call_id, tool, node
+
+    def nodes(self) -> list[Node]:
+        """All of them, in the order of their arrival."""
+        if self.first is None:
+            return []
+        return [self.first, *(self.others or ())]
+
+    def keep(self, nodes: list[Node]) -> None:
+        """Replaces them."""
+        self.first = nodes[0] if nodes else None
+        self.others = nodes[1:] or None
+
+
+class Watched(NamedTuple):
+    """A model's request for a call of a tool that leaves spans."""
+
+    call_id: str
+    tool: str
+    start_ns: int
+    """Of the model's span."""
+
+
+@mypyc_attr(acyclic=True)
+class Parts:
+    """What a tree keeps once its trace is split: two sessions were claimed in it."""
+
+    __slots__ = ("hints", "loose", "loosened")
+
+    def __init__(self) -> None:
+        self.hints: dict[bytes, SpanClaim] = {}
+        """Span id -> the winning claim of the spans below it."""
+        self.loose: dict[Call, None] = {}
+        """Calls whose session may still change."""
+        self.loosened = False
+        """True if calls became loose since the loose calls were last updated."""
+
+
+@mypyc_attr(acyclic=True)
+class Tree:
+    """The spans of one trace that are still remembered."""
+
+    __slots__ = (
+        "alike",
+        "answers",
+        "asked",
+        "by_id",
+        "claim",
+        "early",
+        "heard_ns",
+        "held",
+        "last",
+        "latest_ns",
+        "lone",
+        "looped",
+        "matched",
+        "missing",
+        "nameless",
+        "nodes",
+        "parts",
+        "places",
+        "plain",
+        "released",
+        "shared",
+        "size",
+        "taken",
+        "unsettled",
+        "watched",
+        "wrapped",
+    )
+
+    def __init__(self) -> None:
+        self.nodes: dict[bytes, Node] = {}
+        """The spans that arrived, and their parents, by id."""
+        self.looped: dict[bytes, Node] | None = None
+        """Span id -> parent, where the parent may be below the span. So no chain of `above` is a cycle."""
+        self.last: Node | None = None
+        """The parent of the last span: mostly the next span has the same."""
+        self.places = 0
+        """The last span's place."""
+        self.size = 0
+        """Spans that arrived and are remembered."""
+        self.claim: Claim | None = None
+        """The last claim: most spans of a trace repeat it."""
+        self.wrapped: dict[bytes, tuple[Wrapped, ...]] | None = None
+        """Id of a span around calls -> the calls it lists; few frameworks have such spans."""
+        self.alike: Alike | None = None
+        """Calls with call ids: the newest of the chain."""
+        self.by_id: dict[tuple[str, str], Alike] | None = None
+        """The index of the chain by call id and tool, once it is longer than `FEW`."""
+        self.answers: Answers | None = None
+        """The answers that ask for calls, where the calls may have no ids of theirs."""
+        self.latest_ns = -1
+        """The latest start of a call of which no answer is known by its id."""
+        self.heard_ns = -1
+        """The start of the latest request to a model."""
+        self.watched: list[Watched] | None = None
+        """Requests of models that no span may tell of (`unseen`)."""
+        self.early: dict[str, int] | None = None
+        """Tool -> executions whose request has not arrived."""
+        self.plain: dict[bytes, SpanClaim] | None = None
+        """Span id -> the claim it makes under a plain name (`session_id`), which is not believed yet."""
+        self.parts: Parts | None = None
+        """Set once the trace is split."""
+        self.unsettled: dict[Call, bool] | None = None
+        """Calls that may belong to another conversation (`orphans`), and whether a span above each is missing."""
+        self.released: list[Node] | None = None
+        """Spans that turned out to be calls of their own (`merge`), and are to be updated: `Correlation` empties it."""
+        self.asked = 0
+        """Number of requests of models that are noted."""
+        self.missing = 0
+        """Number of missing spans that calls wait for."""
+        self.held = 0
+        """Approximate bytes of the arguments of its calls."""
+        self.taken = 0
+        """Approximate bytes of its spans and calls, without the arguments."""
+        self.shared = False
+        """True if its calls are referred to from outside, and may outlive it."""
+        self.matched: set[str] | None = None
+        """Tools whose spans have the ids of the models' requests."""
+        self.nameless = False
+        """True once a call was executed that has no id."""
+        self.lone = False
+        """True if an unsettled call is the only one."""
+
+    def put(self, span_id: bytes, parent: bytes) -> Node:
+        """Adds a span that arrived, below its parent (b"" for a root)."""
+        made = Node(
+            span_id
+        )  # mostly it is new: a look-up before would cost as much as the insertion
+        node = self.nodes.setdefault(span_id, made)
+        if not node.place:
+            self.size += 1
+            self.places += 1
+            node.place = self.places
+        above: Node | None = None
+        if parent:
+            above = self.last
+            if above is None or above.span_id != parent:
+                above = self.last = self.nodes.setdefault(parent, Node(parent))
+        node.above = above
+        if self.looped is not None:
+            self.looped.pop(span_id, None)
+        if above is not None and (
+            above is node or (node is not made and _ends_in(above, node))
+        ):
+            self._loop(node, above)
+        return node
+
+    def node(self, span_id: bytes) -> Node | None:
+        """The node of a span that arrived, or that is the parent of one."""
+        return self.nodes.get(span_id)
+
+    def _loop(self, node: Node, above: Node) -> None:
+        """Keeps a parent apart that is below its child, or too far from the root to tell."""
+        if self.looped is None:
+            self.looped = {}
+        self.looped[node.span_id] = above
+        node.above = None
+
+    def up(self, node: Node) -> Node | None:
+        """The parent of a span, if known."""
+        if node.above is None and self.looped is not None:
+            return self.looped.get(node.span_id)
+        return node.above
+
+    def ancestors(self, node: Node) -> Iterator[Node]:
+        """The ancestors, nearest first, up to and including the first that has not arrived."""
+        above = self.up(node)
+        for _depth in range(DEPTH_MAX):
+            if above is None:
+                return
+            yield above
+            above = self.up(above)
+
+    def wait(self, above: Node, span_id: bytes) -> None:
+        """Notes that a call's span is to be looked at again when a missing ancestor arrives."""
+        waiting = above.waiting
+        if waiting is None:
+            above.waiting = [span_id]
+            self.missing += 1
+        elif len(waiting) < WAITING_MAX and span_id != waiting[-1]:
+            waiting.append(span_id)
+
+    def awaited(self, node: Node) -> list[Node]:
+        """The spans that waited for this one; they wait no longer."""
+        found: list[Node] = []
+        if node.waiting is not None:
+            for span_id in node.waiting:
+                each = self.node(span_id)
+                if each is not None:
+                    found.append(each)
+            node.waiting = None
+            self.missing -= 1
+        return found
+
+    def _agent_above(self, node: Node) -> str:
+        """The agent that the nearest ancestor names."""
+        above = self.up(node)
+        for _depth in range(DEPTH_MAX):
+            if above is None:
+                break
+            if above.agent:
+                return above.agent
+            above = self.up(above)
+        return ""
+
+    def above(self, call: Call, node: Node | None) -> None:
+        """Tells a call what is above it by now: the agent, and the span around it.
+
+        `node` is the node of the call's outer span, if that is remembered.
+        """
+        outer = call.outer
+        around = self.up(node) if node is not None else None
+        # A model's request is below the model's span, and may have the id of that span.
+        if around is None or around.span_id != outer.parent:
+            around = self.node(outer.parent)
+        if around is None or not around.place:
+            call.look_up("", None, b"")  # nothing above is known
+            return
+        if around.asks:
+            call.ask(around.span_id, several=True)
+        agent = "" if outer.agent or node is None else self._agent_above(node)
+        if self.wrapped is None:
+            call.look_up(agent, None, b"")
+            return
+        beyond = self.up(around)
+        listed = self.wrapped.get(outer.parent)
+        call.look_up(agent, listed, beyond.span_id if beyond is not None else b"")
+
+    def like(self, call_id: str, tool: str) -> Alike:
+        """The spans of calls with this call id and tool; an empty set is made if needed."""
+        found = self.known(call_id, tool)
+        if found is None:
+            found = self.alike = Alike(call_id, tool, self.alike)
+            if self.by_id is not None:
+                self.by_id[call_id, tool] = found
+            elif found.number > FEW:
+                self.by_id = self._indexed()
+        return found
+
+    def ask(self, call_id: str, tool: str) -> bool | None:
+        """Notes that a model asks for a call: False for the first time, None if there is no room to note it."""
+        if self.asked >= ASKED_MAX or self.asked >= ASKED_A_SPAN * self.size:
+            known = self.known(call_id, tool)
+            return True if known is not None and known.asked else None
+        like = self.like(call_id, tool)
+        if like.asked:
+            return True
+        like.asked = True
+        self.asked += 1
+        return False
+
+    def answer(self, call_id: str, tool: str, span_id: bytes, *, several: bool) -> Alike | None:
+        """Notes which model's span asks for a call; None if that is known, or there is no room to note it."""
+        found = self.known(call_id, tool)
+        if found is None or b"" != found.answer <= span_id:
+            return None
+        found.answer, found.several = span_id, several
+        return found
+
+    def known(self, call_id: str, tool: str) -> Alike | None:
+        """The spans of calls with this call id and tool, if there are any, or a request for one."""
+        if self.by_id is not None:
+            return self.by_id.get((call_id, tool))
+        alike = self.alike
+        while alike is not None:
+            if alike.call_id == call_id and alike.tool == tool:
+                return alike
+            alike = alike.older
+        return None
+
+    def _indexed(self) -> dict[tuple[str, str], Alike]:
+        return {(each.call_id, each.tool): each for each in self.alikes()}
+
+    def alikes(self) -> Iterator[Alike]:
+        """The chain of calls with call ids, the newest first."""
+        alike = self.alike
+        while alike is not None:
+            yield alike
+            alike = alike.older
+
+    def wrap(self, span_id: bytes, calls: tuple[Wrapped, ...]) -> None:
+        """Notes the calls that a span around them lists."""
+        if self.wrapped is None:
+            self.wrapped = {}
+        self.wrapped[span_id] = calls
+
+    def listed_around(self, span_id: bytes) -> tuple[Wrapped, ...] | None:
+        """The calls that a span around calls lists; None for any other span."""
+        return self.wrapped.get(span_id) if self.wrapped is not None else None
+
+    def hold(self, claim: SpanClaim) -> None:
+        """Notes a claim under a plain name, until `believed` says that it counts."""
+        if self.plain is None:
+            self.plain = {}
+        self.plain[claim.span_id] = claim
+
+    def believed(self, node: Node) -> list[SpanClaim]:
+        """Claims under plain names by the spans above a call, each returned once.
+
+        Below a tool call, `session_id` may be an argument of the tool. So a claim is believed only when it is known
+        that no call is above it: up to the root, or to the span of what the service was asked from outside.
+        """
+        plain, found, inside = self.plain, list[SpanClaim](), list[SpanClaim]()
+        for above in self.ancestors(node) if plain else ():
+            if not above.came:
+                inside.clear()
+                break
+            if above.call is not None and above.call.is_executed:
+                inside.clear()
+            if plain is not None and above.span_id in plain:
+                inside.append(plain[above.span_id])
+            if above.entry:
+                found += inside
+                inside.clear()
+        found += inside
+        for claim in found:
+            if plain is not None:
+                del plain[claim.span_id]
+        return found
+
+    def shrink(self) -> None:
+        """Forgets the older half of the spans, and what refers to them."""
+        spans = self.spans()
+        half = self.size // 2
+        for node in spans[:half]:
+            node.forget()
+        del spans[:half]
+        self.size -= half
+        self.last = None
+        kept = {node.span_id: node for node in spans}
+        for node in spans:
+            above = self.up(node)
+            if above is not None:
+                kept[above.span_id] = above
+        for node in self.nodes.values():
+            if node.waiting is None:
+                continue
+            waiting = [each for each in node.waiting if each in kept and kept[each].came]
+            node.waiting = waiting or None
+            if waiting:
+                kept[node.span_id] = node
+            else:
+                self.missing -= 1
+        self.nodes = kept
+        if self.unsettled is not None:
+            self.unsettled = {
+                call: missing
+                for call, missing in self.unsettled.items()
+                if self._has(call.outer.span_id)
+            }
+        if self.looped is not None:
+            self.looped = {key: node for key, node in self.looped.items() if self._has(key)}
+        self._shrink_alike()
+        if self.wrapped is not None:
+            self.wrapped = {key: calls for key, calls in self.wrapped.items() if self._has(key)}
+        if self.plain is not None:
+            self.plain = {key: claim for key, claim in self.plain.items() if self._has(key)}
+        if self.parts is not None:
+            self._shrink(self.parts)
+
+    def weigh(self) -> int:
+        """Approximate bytes of the arguments of its calls, computed anew."""
+        total = 0
+        for node in self.nodes.values():
+            if node.call is not None:
+                piece = node.call.piece(node.span_id)
+                total += arguments_bytes(piece.arguments)
+        if self.wrapped is not None:
+            for calls in self.wrapped.values():
+                for each in calls:
+                    total += arguments_bytes(each.arguments)
+        return total
+
+    def give_up(self) -> int:
+        """Frees the arguments of its calls. Verdicts stay.
+
+        Returns:
+            The number of calls that had arguments.
+        """
+        count = 0
+        for node in self.nodes.values():
+            if node.call is not None and node.call.give_up():
+                count += 1
+        self.wrapped, self.held = None, 0
+        return count
+
+    def _shrink_alike(self) -> None:
+        known, self.alike = list(self.alikes()), None
+        for each in reversed(known):
+            nodes = _still(each.nodes())
+            if nodes or each.asked:
+                each.keep(nodes)
+                each.older, self.alike = self.alike, each
+                each.number = 1 if each.older is None else each.older.number + 1
+        if self.by_id is not None:
+            self.by_id = self._indexed()
+
+    def _shrink(self, parts: Parts) -> None:
+        parts.loose = {call: None for call in parts.loose if self._has(call.outer.span_id)}
+        parts.hints = {
+            key: hint
+            for key, hint in parts.hints.items()
+            if self._has(key) or self._is_awaited(key)
+        }
+
+    def _has(self, span_id: bytes) -> bool:
+        """True for a span that arrived and is remembered."""
+        node = self.node(span_id)
+        return node is not None and node.came
+
+    def _is_awaited(self, span_id: bytes) -> bool:
+        node = self.node(span_id)
+        return node is not None and node.waiting is not None
+
+    def spans(self) -> list[Node]:
+        """The spans that arrived, in that order."""
+        return sorted(_still(self.nodes.values()), key=_place)
+
+    def calls(self) -> list[Node]:
+        """The spans that are calls or pieces of calls, in the order of their arrival."""
+        return [node for node in self.spans() if node.call is not None]
+
+    # --- a trace of several sessions ------------------------------------------------------------
+
+    def hint(self, parts: Parts, claim: SpanClaim, node: Node) -> None:
+        """Makes a claim a hint for the spans above `node`, as far as it wins over their hints."""
+        for above in self.ancestors(node):
+            known = parts.hints.get(above.span_id)
+            if known is not None and not claim.counts_before(known):
+                return
+            parts.hints[above.span_id] = claim
+
+    def loosen(self, parts: Parts) -> None:
+        """A new claim may concern any call: all are loose until they are updated."""
+        parts.loosened = True
+        for node in self.calls():
+            if node.call is not None:
+                parts.loose[node.call] = None
+
+
+def _ends_in(node: Node, end: Node) -> bool:
+    """True if the path up from a span leads to another one, or is longer than `DEPTH_MAX`."""
+    above: Node | None = node
+    for _depth in range(DEPTH_MAX):
+        if above is None:
+            return False
+        if above is end:
+            return True
+        above = above.above
+    return True
+
+
+def _place(node: Node) -> int:
+    return node.place
+
+
+def _still(nodes: Iterable[Node]) -> list[Node]:
+    """The nodes that arrived and are not forgotten."""
+    return [node for node in nodes if node.came]

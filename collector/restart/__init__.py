@@ -1,0 +1,1 @@
+"""What a restart goes on from: kept state, recovery, snapshots."""

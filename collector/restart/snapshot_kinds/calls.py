@@ -1,0 +1,289 @@
+"""What spans have become is in plain records: traces, calls, session ids, decided calls, agents."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import NoneType
+from typing import Final
+
+from collector.calls.call.answers import Answer, Answers
+from collector.calls.call.argument_digests import Freed
+from collector.calls.call.call import Call
+from collector.calls.call.piece import Piece
+from collector.calls.correlation.correlation import Correlation
+from collector.calls.correlation.echoes import Echoes, _Row, _Service
+from collector.calls.correlation.in_process_mcp import McpEcho, _AgentCall
+from collector.calls.correlation.in_process_mcp import _Agent as _McpAgent
+from collector.calls.correlation.merge import CallMerge
+from collector.calls.correlation.repeats import Repeats, Review, _Calls, _Seen
+from collector.calls.correlation.session_moves import Sessions
+from collector.calls.deciding import Deciding
+from collector.calls.decisions.confirmation import Confirmation
+from collector.calls.decisions.decided_calls import (
+    Asked,
+    DecidedCall,
+    DecidedCalls,
+    Met,
+    State,
+)
+from collector.calls.decisions.decided_calls import (
+    Beginning as ToldBeginning,
+)
+from collector.calls.decisions.denied_calls import DecisionRecords, DeniedCall
+from collector.calls.duplicates import DuplicateFilter, _Generation, _Part
+from collector.calls.inventory.agent_changes import AgentChange, ArgumentsRun
+from collector.calls.inventory.inventory import AgentRecord, Inventory
+from collector.calls.inventory.near_misses import NearMisses
+from collector.calls.model_requests import (
+    JudgedRequest,
+    ModelRequests,
+    RequestPiece,
+)
+from collector.calls.model_requests import (
+    _Agent as _RequestingAgent,
+)
+from collector.calls.pipeline import Pipeline
+from collector.calls.records import Requester
+from collector.calls.sessions.beginnings import Beginnings
+from collector.calls.sessions.orphans import Naming, Orphans
+from collector.calls.sessions.session_ids import SessionIds
+from collector.calls.sessions.unplaced import Unplaced, _Place
+from collector.calls.tree.session_claim import Claim, SpanClaim
+from collector.calls.tree.settled_trace import Settled
+from collector.calls.tree.span_tree import Alike, Node, Parts, Tree, Watched
+from collector.calls.tree.trace import Beginning, OpenRequest, Trace
+from collector.calls.tree.trace_store import Traces
+from collector.calls.unseen import Unseen
+from collector.calls.unseen import _Key as _UnseenPlace
+from collector.decode.retained import Retained
+from collector.decode.span import Resource
+from collector.dialects.values.arguments import Bare
+from collector.dialects.wrappers import Wrapped
+from collector.telemetry.counters import Histogram, Tally
+from monitor.plain_records.kinds import Change, kept
+
+__all__ = ["CALL_KINDS"]
+
+CALL_KINDS: Final = (
+    kept(
+        "pipeline",
+        Pipeline,
+        left="_batch _counted _coverage _deliver _denied _derived _errors _failed_spans "
+        "_foreign _plans _rejects _remembered _resource_keys _stats _touched monitor "
+        "quiet",
+        parts="inventory _traces _duplicates _session_ids decided decision_records "
+        "_confirmation _sessions _requests _correlation _deciding _requested_calls",
+    ),
+    kept(
+        "session ids",
+        SessionIds,
+        "_owners_bytes _claims _remembered",
+        left="_last _namespace_keys _owners _requesters _rungs _session_keys",
+    ),
+    kept("requester", Requester, "namespace service"),
+    kept("claim of a session", Claim, "as_written key name rung"),
+    kept("claim of a span", SpanClaim, "claim span_id start_ns"),
+    kept(
+        "sessions of calls",
+        Sessions,
+        "moved",
+        left="_batch _confirmation _coverage _ids _inventory _monitor _stats span_keys",
+        parts="beginnings orphans",
+    ),
+    kept("beginnings", Beginnings, "_forgetful", left="_batch _monitor"),
+    kept(
+        "orphans",
+        Orphans,
+        "_services _waiting _changed",
+        left="_coverage _ids _monitor",
+        parts="_unplaced",
+    ),
+    kept("naming", Naming, "agreed apart rung traces whole"),
+    kept(
+        "unplaced calls",
+        Unplaced,
+        "_places _of _emptied _reviewed_ns _count",
+        left="_batch _idle_ns",
+    ),
+    kept(
+        "place of unplaced calls",
+        _Place,
+        "begin_ns calls end_ns gap lost namespace service tool",
+    ),
+    kept("duplicate filter", DuplicateFilter, "_parts", left="_bound _period_ns _taken_max"),
+    kept("part of a duplicate filter", _Part, "old since young"),
+    kept("generation of span ids", _Generation, "count few many taken"),
+    kept(
+        "traces",
+        Traces,
+        "_taken _trees_bytes held _given_up _recent _older _names _near _gone _young "
+        "_old _leaving _leaving_count _epoch _since _spans _broken",
+        left="_bytes_max _period_bytes_max _period_ns _soon_ns _spans_max _traces_max",
+        parts="_recent_held _older_held",
+    ),
+    kept(
+        "trace",
+        Trace,
+        "_extras _joined _key answered_ns beginning called_ns changed doubted epoch "
+        "first first_by first_ns foreign has_agent has_tools learnt learnt_early "
+        "learnt_named missed named namespace noted open pinned requester sampled "
+        "session_from spans split touched trace_id tree",
+    ),
+    kept("beginning of a trace", Beginning, "earlier_ns fresh_ns proof root_ns"),
+    kept("open request", OpenRequest, "count newer older since tool trace"),
+    kept(
+        "settled trace",
+        Settled,
+        "_beginning _key _learnt _learnt_named _named _packed _requester _session_from",
+    ),
+    kept(
+        "span tree",
+        Tree,
+        "alike answers asked by_id claim early heard_ns held last latest_ns lone looped matched missing "
+        "nameless nodes parts places plain released shared size taken unsettled watched wrapped",
+        changes=(
+            Change(
+                added={
+                    "heard_ns": int,
+                    "matched": NoneType,
+                    "nameless": bool,
+                    "watched": NoneType,
+                }
+            ),
+        ),
+    ),
+    kept(
+        "span",
+        Node,
+        "above agent asks call claim entry failed place span_id start_ns stops waiting",
+    ),
+    kept("alike spans", Alike, "answer asked call_id first number older others several tool"),
+    kept("answers of models", Answers, "_answers _size"),
+    kept("answer of a model", Answer, "start_ns span_id parent tools unnamed several"),
+    kept("parts of a tree", Parts, "hints loose loosened"),
+    kept(
+        "call",
+        Call,
+        "_inner _made _pieces agent asked_by beside chained decided doubled doubts "
+        "echo given_up guessed judged lifted outer refused shared together withdrawn",
+    ),
+    kept(
+        "piece of a call",
+        Piece,
+        "agent apart arguments around attributes bare call_id control cut disputed "
+        "end_ns error evidence freed parent request_id result says_ok scope session "
+        "session_from source span_id start_ns tool version why",
+    ),
+    kept("digests of arguments", Freed, "bare digest many values whole"),
+    kept("value without a name", Bare, "value"),
+    kept("wrapped call", Wrapped, "tool arguments call_id"),
+    kept(
+        "correlation",
+        Correlation,
+        "_reviews executed",
+        left="_batch _confirmation _coverage _decided _failed _ids _inventory _monitor "
+        "_requests _sessions _stats",
+        parts="_call_merge _echoes _mcp_echo _near_misses repeats",
+    ),
+    kept("merge of calls", CallMerge, "again", left="_retract _stats"),
+    kept("echoes", Echoes, "_services awaits", left="_last _traces"),
+    kept("calls of a service", _Service, "alone calls"),
+    kept("call of a service", _Row, "tool start_ns end_ns trace_id span_id"),
+    kept("echo of mcp", McpEcho, "_agents"),
+    kept("agent of mcp", _McpAgent, "own served"),
+    kept("agent's call of mcp", _AgentCall, "tool start_ns end_ns"),
+    kept(
+        "near misses",
+        NearMisses,
+        left="_detailed _known _monitor _named _numbers _spelt _variants",
+    ),
+    kept("repeats", Repeats, "_calls", left="_traces", parts="_held"),
+    kept("calls that may repeat", _Calls, "old old_count since young young_count"),
+    kept("call that may repeat", _Seen, "start_ns end_ns span_id error given place call"),
+    kept("review of a repeat", Review, "trace tree node call"),
+    kept(
+        "model requests",
+        ModelRequests,
+        "_agents _last _oldest _newest _count _due _lost oversized gaps answered overtaken",
+        left="by_answer is_named mode",
+        parts="_asked _bytes _unseen",
+    ),
+    kept("unseen calls", Unseen, "_gaps"),
+    kept("place of unseen calls", _UnseenPlace, "namespace trace_id tool"),
+    kept("watched request", Watched, "call_id tool start_ns"),
+    kept(
+        "agent that requests",
+        _RequestingAgent,
+        "answered bytes gaps has_tools held is_silent judged tools",
+    ),
+    kept("piece of a request", RequestPiece, "trace piece"),
+    kept("judged request", JudgedRequest, "trace call"),
+    kept(
+        "confirmation",
+        Confirmation,
+        "_made_anyway",
+        left="_batch _gave_way _stats records table",
+    ),
+    kept(
+        "deciding",
+        Deciding,
+        "_last_ns",
+        left="_batch _confirmation _ids _monitor _prevented _sessions _stats _table _traces",
+    ),
+    kept(
+        "decided calls",
+        DecidedCalls,
+        "seed last_number size overflowed _by_number _by_tenant _open _beside _by_trace "
+        "_by_session",
+        left="_bytes_max _entries_max confirm_ns",
+        parts="_counts _bytes beginnings",
+    ),
+    kept(
+        "decided call",
+        DecidedCall,
+        "asked call decision expires_ns is_denied known met number own_bytes piece "
+        "sender size state tenant",
+    ),
+    kept(
+        "asked call",
+        Asked,
+        "session agent tool arguments call_id trace_id span_id parent_span_id "
+        "question_id place",
+    ),
+    kept("state of a decided call", State),
+    kept("told beginning", ToldBeginning, "proof expires_ns"),
+    kept("met call", Met, "call told trace state is_weak"),
+    kept("decision records", DecisionRecords, parts="_sessions"),
+    kept(
+        "denied call",
+        DeniedCall,
+        "number decision_id session agent at_ns tool call_id trace_id found span_id hidden",
+    ),
+    kept(
+        "inventory",
+        Inventory,
+        "_agents _last _attributes _namespace new _changed",
+        left="_agents_max",
+        parts="_counts",
+    ),
+    kept(
+        "seen agent",
+        AgentRecord,
+        "_dialect _run _runs _scope _session_from _switch agent agents arguments "
+        "attributes bytes calls changes control_tools dialects due first_ns "
+        "is_introduced last_ns namespace scopes service switches tenant tools unlogged",
+    ),
+    kept(
+        "run of arguments",
+        ArgumentsRun,
+        "_missing _missing_most agent calls dialect is_due is_stopped known since_ns "
+        "started tool",
+    ),
+    kept(
+        "change of an agent", AgentChange, "kind agent tool at_ns scope dialect earlier calls"
+    ),
+    kept("resource", Resource, "attributes"),
+    kept("attributes", Retained, blank=partial(Retained, {}), filled=Retained.weigh),
+    kept("tally", Tally, "_counts _first _labels _more _second _third"),
+    kept("histogram of seconds", Histogram, "_above _place _up_to buckets counts sum_seconds"),
+)

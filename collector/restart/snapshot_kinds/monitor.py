@@ -1,0 +1,182 @@
+"""What the monitor is in plain records: its sessions, its sums and what it judges with."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from monitor.aggregate.consistency_sample import ConsistencySample
+from monitor.aggregate.drift import Drift, Seen
+from monitor.aggregate.histogram import Exemplar, Histogram
+from monitor.aggregate.top_k import TopK
+from monitor.aggregate.totals import Finished, Pair, SessionFinished, Share, Totals, _Held
+from monitor.decision import Answer, Decision, SpecDecision
+from monitor.engine import Monitor, _Mention
+from monitor.judging.accounting import Accounting
+from monitor.judging.deadline_timer import DeadlineTimer
+from monitor.judging.decide_calls import CallDecider
+from monitor.judging.due_queue import DueQueue
+from monitor.judging.judge_calls import CallJudge
+from monitor.judging.reference_alarms import Alarms, _Call
+from monitor.judging.sender_clocks import SenderClocks
+from monitor.plain_records.kinds import Change, kept
+from monitor.records import Raised
+from monitor.scores.consistency import Call, Consistency, Rolling, _Pair
+from monitor.session.dropped_sessions import Forgotten
+from monitor.session.judge.judge import Judge
+from monitor.session.judgement.episode_scores import SessionScores
+from monitor.session.shown_arguments import ShownArguments
+from monitor.session.spec_binding import Bound, SpecBinder
+from monitor.session.table import Table, _Chains, _Ended
+from monitor.session.tool_names import Names
+from monitor.tenants import Holdings, Shared, SharedBytes, _Share
+from monitor.visibility.ledger import Ledger
+
+__all__ = ["MONITOR_KINDS"]
+
+MONITOR_KINDS: Final = (
+    kept(
+        "monitor",
+        Monitor,
+        "started_ns binder without_spec ended _sweep_ns timed_verdicts resumed "
+        "without_calls arguments_given_up _news _evicted _swept",
+        left="_expires_ns _stale expired limits",
+        parts="totals _names _table _accounting _deadline_timer _call_judge _decider _due "
+        "_quiet",
+    ),
+    kept("mention", _Mention, "attributes named now start_ns"),
+    kept(
+        "table of sessions",
+        Table,
+        "_live",
+        left="_near bytes_max fold sessions_max tombstones_max",
+        parts="_active _ended _remembered _forgotten _shown",
+    ),
+    kept("chains of sessions", _Chains, "chains", parts="bytes sessions"),
+    kept("ended sessions", _Ended, "_by_tenant _tenants sessions", parts="bytes count"),
+    kept("dropped sessions", Forgotten, "_next _rows lost"),
+    kept("shown arguments", ShownArguments, "_by_tenant _tenants"),
+    kept(
+        "tool names",
+        Names,
+        "_free _numbers _owners _texts overflowed",
+        left="_bytes_max",
+        parts="_held",
+    ),
+    kept(
+        "specs",
+        SpecBinder,
+        "_by_agent judges _asked",
+        made={"_cache": dict, "_cached_bytes": int},
+    ),
+    kept("bound specs", Bound, "attributes judges more"),
+    kept("judge", Judge, "skewed left_out numbers", parts="goldens", only_parts=True),
+    kept(
+        "call judge",
+        CallJudge,
+        "binder folded_young out_of_order _skewed_before _left_out_before _started_ns "
+        "_held _holders _held_under shown_bytes held_given_up errors",
+        left="_accounting _limits _names _show _sights",
+        parts="ledger clocks unbound _held_bytes",
+    ),
+    kept("call decider", CallDecider, left="_call_judge _names"),
+    kept(
+        "accounting",
+        Accounting,
+        "_sampled",
+        left="_names _totals on_final",
+        parts="alarms _shares",
+    ),
+    kept("alarms", Alarms, "_shares", left="_names on_alarm"),
+    kept("call behind an alarm", _Call, "step tool trace_id span_id"),
+    kept("deadline timer", DeadlineTimer, "busy _due _next", left="_accounting _window_ns"),
+    kept("due queue", DueQueue, "_done _keys _last _others _times"),
+    kept(
+        "sender clocks", SenderClocks, "ahead_max_ns corrections _ahead", left="_sessions_max"
+    ),
+    kept(
+        "ledger of gaps", Ledger, "version merged counts _forgotten_ns _gaps", left="_linger_ns"
+    ),
+    kept(
+        "totals",
+        Totals,
+        "pairs folded by_tool read_in_parts sampled left_early _agents _spare _held "
+        "_held_order _endings _sweep_ns _to_clear",
+        left="_agents_max _hold_ns _label _pairs_max",
+        parts="_counts _held_by",
+    ),
+    kept(
+        "pair of agent and spec",
+        Pair,
+        "_behind _clean _harm_rate _harmful _lost _worst _worst_prefix_crit active "
+        "agent beta bounded compensations controls drift exemplars final finished harms "
+        "idle_since joined late loops namespace outcomes possible progress provisional "
+        "repeats revisions scored_calls scores session_verdicts sessions severities "
+        "spec spreads started tenant",
+    ),
+    kept("share of a session", Share, "sessions harm_rate prefix_crit harmful risk"),
+    kept("held ending", _Held, "until pair share calls scores"),
+    kept(
+        "finished session",
+        SessionFinished,
+        "session agent spec spec_version ended scores unsatisfied missed",
+    ),
+    kept(
+        "finished scores",
+        Finished,
+        "outcome calls harmful harm_rate prefix_crit pc pc_ktc pc_hlr efficiency",
+    ),
+    kept("worst sessions", TopK, "_badness _changed _heap _number"),
+    kept("histogram", Histogram, "bounds counts exemplars total"),
+    kept("exemplar", Exemplar, "trace_id span_id at_ns"),
+    kept(
+        "drift",
+        Drift,
+        "_last _similar divergences exemplars first_two missing_writes new_arguments "
+        "new_tools riskiest risks similar steps unexpected_writes ways",
+    ),
+    kept("way seen", Seen, "way similarity new_tools new_arguments"),
+    kept(
+        "consistency sample",
+        ConsistencySample,
+        "_answers _had_arguments _next_ns _rolling live value",
+    ),
+    kept("rolling consistency", Rolling, "_keep _runs _pairs"),
+    kept("call of a sample", Call, "tool pairs"),
+    kept("pair of runs", _Pair, "similarity steps paper repository differ first_two"),
+    kept(
+        "consistency",
+        Consistency,
+        "runs tss ac_paper ac_repository unique_sequences divergence_point first_two_agreement",
+    ),
+    kept(
+        "scores of a session",
+        SessionScores,
+        "harm_rate prefix_crit pc pc_ktc pc_hlr efficiency",
+    ),
+    kept(
+        "alarm",
+        Raised,
+        "session agent spec spec_version mode alarm level severity withdrawn step tool "
+        "kind phase write expected support precision false_per_1000 risk trace_id "
+        "span_id",
+    ),
+    kept("decision", Decision, "answer specs"),
+    kept(
+        "decision under a spec",
+        SpecDecision,
+        "spec spec_version mode enforce answer kind reason severity symbol skipped "
+        "allowed constraint state certain missing until",
+    ),
+    kept("answer", Answer),
+    kept("holdings of tenants", Holdings, "_shares _tenants_max total"),
+    kept("share of a tenant", _Share, "amount"),
+    kept("shared values", Shared, "_by_tenant _most _values", parts="_counts"),
+    kept(
+        "shared bytes",
+        SharedBytes,
+        "_by_tenant _values",
+        left="_most",
+        parts="_held",
+        changes=(Change(dropped=("_most",)),),
+    ),
+)

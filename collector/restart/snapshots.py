@@ -1,0 +1,383 @@
+"""Snapshots of the service's state: when they are taken, what is in them, and the way back.
+
+Idea: a forked process has the state of one moment, whatever its parent goes on with. So the child writes the snapshot, and
+the parent only pays for the fork and for the memory pages that it changes meanwhile. At a stop there is nobody to wait, and
+the process writes it itself.
+
+Invariants:
+
+- A snapshot is of a moment between two records of the journal, so that a replay goes on behind it exactly.
+- It is read by a program whose classes it fits, under the settings that change what is judged (`snapshot_layout`). Else all
+  of the journal is judged again.
+- The child touches nothing but its file: it has closed all others, and ends without any clean-up.
+
+Example: 100,000 sessions. A snapshot is taken at 12:00:00 and written by 12:00:05. At 12:00:40 the process is killed. The
+next one reads it, and judges the requests since 12:00:00 again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from collector import __version__
+from collector.config.settings import Settings
+from collector.receive.memory_guard import MemoryGuard
+from collector.restart.snapshot_layout import KINDS, judging
+from collector.restart.snapshot_process import (
+    FAILED,
+    FULL,
+    NICE,
+    REFUSED,
+    UNKEPT,
+    begun,
+    while_child_of,
+)
+from collector.restart.spec_versions import SpecVersions
+from collector.state import snapshot
+from collector.state.journal import Journal
+from collector.state.segment import (
+    HEADERS_BYTES,
+    Header,
+    number_of,
+    numbered,
+    read_header,
+)
+from collector.state.snapshot import About, Snapshot, UnusableError
+from collector.telemetry.counters import Reading
+from collector.telemetry.logs import log
+from monitor.aggregate.totals import BADNESS
+from monitor.engine import Monitor
+from monitor.limits import SECOND
+from monitor.plain_records.blocks import Block
+from monitor.plain_records.kinds import UnkeptError, named
+from monitor.plain_records.read import read
+from monitor.plain_records.write import write
+
+__all__ = ["Restored", "Snapshots", "State", "Waiting"]
+
+BYTES_MIN: Final = 16 << 10
+"""A snapshot is taken once the journal has so much more: less is judged again in a moment."""
+SHARE: Final = 20
+"""Between two snapshots lies at least so many times what the last one took."""
+
+LAST_SECONDS: Final = 4.0
+"""How long a stop waits for the last one, while the service still receives. Where it takes longer, the next start judges
+more again instead, for about as long."""
+LOOK_SECONDS: Final = 0.02
+
+Waiting = dict[str, list[tuple[bytes, Any]]]
+"""Messages that no sink has got, with their keys, by the id of the queue."""
+
+
+class State(NamedTuple):
+    """What is in a snapshot beside the objects."""
+
+    counters: dict[str, Any]
+    waiting: Waiting
+
+
+class Restored(NamedTuple):
+    """What was brought back, and what the rest of the service has to take over."""
+
+    about: About
+    state: State
+
+
+class Snapshots:
+    """Takes them, and reads the newest one.
+
+    Args:
+        journal: of the service.
+        monitor: of the service.
+        parts: by name, objects from which all else is reached that is kept.
+        settings: of the service.
+        state: gives counters and waiting messages.
+        memory: refuses a snapshot where its process might need more than there is; None: no limit.
+        clock: Unix nanoseconds.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        monitor: Monitor,
+        parts: Mapping[str, object],
+        settings: Settings,
+        state: Callable[[], State],
+        memory: MemoryGuard | None,
+        clock: Callable[[], int],
+    ) -> None:
+        self.versions = SpecVersions(monitor, KINDS, clock)
+        self.results = {"ok": 0, "failed": 0, "skipped": 0}
+        self.bytes = 0
+        self.taken_ns = 0
+        self.seconds = 0.0
+        """What the last one took that was taken."""
+        self._took = 0.0
+        """The same of the last try that ended in another process."""
+        self._journal = journal
+        self._monitor = monitor
+        self._settings = judging(settings)
+        self._is_on = False
+        self._every = settings.state.snapshot_seconds
+        self._state = state
+        self._memory = memory
+        self._clock = clock
+        self._known = named({**parts, **BADNESS}, KINDS)
+        """What does not change while the process lives; what goes with the specs in use does."""
+        self._child = 0
+        self._begun = self._ended = time.monotonic()
+        self._due_since: float | None = None
+        """Since when one has been due; None where none is."""
+        self._written = 0
+        """Bytes of the journal at the last one."""
+        self._taking_ns = self._written_then = 0
+        self._deleted_then = 0
+        """Files of the journal that were deleted when the last one was begun."""
+        self.why = ""
+        """What kept the last one from being taken."""
+        self._told: set[str] = set()
+
+    # --- taking ---------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """All is brought back: from now on snapshots are taken, if they are wanted."""
+        self._is_on = self._every > 0
+
+    def tick(self) -> None:
+        """Looks after the process that writes one, or begins one where it is due."""
+        self.versions.look()
+        if self._child:
+            self._look_after()
+        elif self._is_on and self._is_due():
+            self._due_since = self._due_since or time.monotonic()
+            self._fork()
+
+    def _is_due(self) -> bool:
+        journal = self._journal
+        if not self._is_possible() or journal.written - self._written < BYTES_MIN:
+            return False
+        if journal.files_deleted != self._deleted_then:
+            return True  # what they had is nowhere else
+        pause = max(self._every, SHARE * self._took)
+        return time.monotonic() - self._ended >= pause
+
+    def _is_possible(self) -> bool:
+        """False in the middle of a request, and without a file behind whose records it would be."""
+        return not self._journal.in_parts and bool(self._journal.salt)
+
+    def _fork(self, nice: int = NICE) -> None:
+        if self._memory is not None and not self._memory.reserve_twin():
+            self._skip("the memory limit leaves no room for the process that writes it")
+            return
+        self._begin()
+        state = self._state()  # which may write records
+        about = self._about()
+        try:
+            self._child = begun(partial(self._write, about, state), nice)
+        except OSError as problem:
+            self._fail(problem.strerror or str(problem))
+
+    def _write(self, about: About, state: State, parent: int) -> None:
+        """In the process that writes."""
+        blocks = while_child_of(parent, self._blocks(state))
+        snapshot.save(self._journal.folder, about, blocks)
+
+    def _look_after(self) -> None:
+        try:
+            child, status = os.waitpid(self._child, os.WNOHANG)
+        except ChildProcessError:  # somebody else has asked
+            child, status = self._child, FAILED << 8
+        if child:
+            self._end(status)
+
+    def _end(self, status: int) -> None:
+        """The child has ended."""
+        self._child = 0
+        code = os.waitstatus_to_exitcode(status)
+        if code == 0:
+            self._succeed()
+        elif code == UNKEPT:
+            self._skip("a session is under a version of a spec that was replaced long ago")
+        else:
+            if code == FULL:
+                self._journal.make_room()
+            is_refused = code in (FULL, REFUSED)
+            self._fail(
+                "the disk refuses it" if is_refused else f"its process ended with {code}"
+            )
+
+    async def take_last(self) -> None:
+        """The service is about to stop: takes one of all so far, and waits for it, `LAST_SECONDS` at most.
+
+        The service receives meanwhile; what comes behind it is judged again at the next start.
+        """
+        is_wanted, self._is_on = self._is_on and self.seconds <= LAST_SECONDS, False
+        until = time.monotonic() + LAST_SECONDS
+        while is_wanted and not self._is_possible() and time.monotonic() < until:  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_SECONDS)
+        if not is_wanted or self._journal.written <= self._written:
+            return
+        self._end_child()  # it gives way to all else, and what it writes is older
+        self._fork(nice=0)
+        while self._child and time.monotonic() < until:
+            await asyncio.sleep(LOOK_SECONDS)
+            self._look_after()
+        if self._child:
+            self._fail("the stop could not wait for it")
+
+    def close(self) -> None:
+        """None is taken any more."""
+        self._is_on = False
+        self._end_child()
+
+    def _end_child(self) -> None:
+        if self._child:
+            with suppress(ProcessLookupError, ChildProcessError):
+                os.kill(self._child, signal.SIGKILL)
+                os.waitpid(self._child, 0)
+            self._child = 0
+
+    def _blocks(self, state: State) -> Iterator[Block]:
+        return write(self._known | self.versions.named(), KINDS, tuple(state))
+
+    def _about(self) -> About:
+        journal = self._journal
+        self.versions.look()
+        self._taking_ns = self._clock()
+        return About(
+            __version__,
+            journal.end,
+            journal.salt,
+            self._taking_ns,
+            self.versions.digest,
+            self.versions.kept(),
+            self._settings,
+            self._monitor.sessions,
+            [(each.number, each.last_ns, each.is_whole) for each in journal.old],
+        )
+
+    def _begin(self) -> None:
+        self._begun, self._written_then = time.monotonic(), self._journal.written
+        self._deleted_then = self._journal.files_deleted
+
+    def _succeed(self) -> None:
+        self._stop("ok")
+        self.seconds = self._took = self._ended - self._begun
+        self._due_since = None
+        self._written, self.taken_ns = self._written_then, self._taking_ns
+        path = snapshot.newest(self._journal.folder)
+        with suppress(OSError):
+            self.bytes = path.stat().st_size if path is not None else 0
+
+    def _stop(self, result: str) -> None:
+        if self._memory is not None:
+            self._memory.release_twin()
+        self.results[result] += 1
+        self._ended = time.monotonic()
+
+    def _fail(self, why: str) -> None:
+        self._end_child()
+        self._stop("failed")
+        self._took = self._ended - self._begun
+        self._tell("snapshot_failed", why)
+
+    def _skip(self, why: str) -> None:
+        self._stop("skipped")
+        self._tell("snapshot_skipped", why)
+
+    def _tell(self, event: str, why: str) -> None:
+        """Each reason once."""
+        self.why = why
+        if why not in self._told:
+            self._told.add(why)
+            log.warning(event, folder=str(self._journal.folder), reason=why)
+
+    # --- the way back ---------------------------------------------------------------------------
+
+    def forget(self) -> None:
+        """There is no journal behind it: what is left of another one is deleted."""
+        snapshot.clean(self._journal.folder, None)
+
+    async def restore(self, breathe: Callable[[], Awaitable[None]]) -> Restored | None:
+        """Brings back what the newest one has; None where there is none that can be used.
+
+        Args:
+            breathe: is awaited now and then.
+        """
+        folder = self._journal.folder
+        for each in snapshot.no_files(folder):
+            log.warning("snapshot_not_used", file=each.name, reason="it is not a file")
+        path = snapshot.newest(folder)
+        snapshot.clean(folder, path)
+        if path is None:
+            return None
+        was_on = gc.isenabled()
+        gc.disable()  # it would look through what was read again and again
+        try:
+            found = Snapshot(path)
+            self._check_fits(found.about)
+            for _ in found.check():
+                await breathe()
+            known = self._known | self.versions.restore(found.about.versions)
+            steps = read(found.blocks, known, KINDS)
+            state = await _through(steps, breathe)
+        except (UnusableError, UnkeptError, OSError) as problem:
+            log.warning("snapshot_not_used", file=path.name, reason=str(problem))
+            return None
+        finally:
+            if was_on:
+                gc.enable()
+        return Restored(found.about, State(*state))
+
+    def _check_fits(self, about: About) -> None:
+        names = about.settings.keys() | self._settings.keys()
+        changed = [
+            each
+            for each in sorted(names)
+            if about.settings.get(each) != self._settings.get(each)
+        ]
+        if changed:
+            raise UnusableError(f"it was taken with another value of {', '.join(changed)}")
+        if self._salt_of(number_of(about.place)) != about.salt:
+            raise UnusableError("the journal does not go on behind it")
+
+    def _salt_of(self, number: int) -> bytes:
+        """Of a file of the journal; empty where there is none, or its header is damaged."""
+        try:
+            with numbered(self._journal.folder, number).open("rb") as file:
+                header = read_header(file.read(HEADERS_BYTES))
+        except OSError:
+            return b""
+        return header.salt if isinstance(header, Header) else b""
+
+    # --- metrics --------------------------------------------------------------------------------
+
+    def readings(self) -> Iterator[Reading]:
+        """Of the snapshots."""
+        yield Reading("snapshots", [((name,), count) for name, count in self.results.items()])
+        yield Reading("snapshot_bytes", [((), self.bytes)])
+        yield Reading("snapshot_seconds", [((), self.seconds)])
+        since = self._due_since
+        overdue = 0.0 if since is None else time.monotonic() - since
+        yield Reading("snapshot_overdue_seconds", [((), overdue)])
+        yield Reading("snapshot_timestamp_seconds", [((), self.taken_ns / SECOND)])
+
+
+async def _through(
+    steps: Generator[None, None, Any], breathe: Callable[[], Awaitable[None]]
+) -> Any:
+    """Goes through all steps, and gives what they return."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+        await breathe()

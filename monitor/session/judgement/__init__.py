@@ -1,0 +1,1 @@
+"""One session under one spec: its log read in two ways, folded behind a checkpoint."""

@@ -1,0 +1,141 @@
+"""The checkpoint of a judgement: the run after its folded steps, and the numbers that scores need of them."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final
+
+from monitor.scores.running import PathRows
+from monitor.session.judge.compensation import Compensations
+from monitor.session.judge.episodes import EPISODES_MAX, Episode, EpisodesTally, without_scores
+from monitor.session.judge.judge import Judge, count_code, is_substantive
+from monitor.session.judge.run import Run
+from monitor.session.judgement.episode_scores import episode
+from monitor.session.judgement.step_marks import Step
+from monitor.session.limits.timing import Timing
+
+__all__ = ["CONDENSED_MAX", "Checkpoint", "Scored"]
+
+CONDENSED_MAX: Final = 512
+"""PC+HLR needs the condensed path. Beyond this many steps it is undefined; all else stays exact."""
+
+
+class Scored:
+    """The numbers that scores need of the folded steps, along one way."""
+
+    __slots__ = ("compensations", "condensed", "episodes", "exact", "rows", "tally", "trail")
+
+    def __init__(self, judge: Judge, *, exact: bool) -> None:
+        self.exact = exact
+        """False if a call had several readings, or first calls are missing."""
+        self.rows = PathRows(judge.goldens) if judge.goldens else None
+        undo = judge.spec.undo
+        self.compensations = Compensations(undo) if undo else None
+        self.condensed: array[int] | None = array("H")
+        """Tokens of the folded substantive steps; None beyond CONDENSED_MAX."""
+        self.tally = judge.tally() if judge.once is not None else None
+        """The tally of the folded steps, if the spec allows several episodes."""
+        self.episodes: tuple[Episode, ...] = ()
+        """The latest finished episodes that are folded whole."""
+        self.trail: Run | None = None
+        """The run along this way alone, if it differs from the way of the checkpoint's run.
+
+        A run of several ways may go on from one uncertain position that holds the ends of all. The scores
+        follow one way, so they go on from the end of that way, folded or not.
+        """
+
+    def start_from(self, other: Scored) -> None:
+        """Becomes a copy of another."""
+        self.exact = other.exact
+        self.rows = other.rows.copy() if other.rows is not None else None
+        compensations = other.compensations
+        self.compensations = compensations.copy() if compensations is not None else None
+        self.condensed = other.condensed[:] if other.condensed is not None else None
+        self.tally = other.tally.copy() if other.tally is not None else None
+        self.episodes = other.episodes
+        self.trail = other.trail
+
+    def take(self, judge: Judge, token: int, step: Step, number: int) -> None:
+        """Adds a folded step; `number` counts the calls of the judgement from 1."""
+        code = step.code
+        if isinstance(self.tally, EpisodesTally):
+            if judge.opens(step.before, token):
+                self._start_episode(judge, self.tally)
+            count_code(self.tally, code)
+        self.exact = self.exact and judge.is_certain(token)
+        if self.compensations is not None:
+            self.compensations.take(number, token, code)
+        if not is_substantive(code):
+            return
+        if self.rows is not None:
+            self.rows.add(judge.score_tokens[token])
+        if self.condensed is not None:
+            self.condensed.append(token)
+            if len(self.condensed) > CONDENSED_MAX:
+                self.condensed = None
+
+    def _start_episode(self, judge: Judge, tally: EpisodesTally) -> None:
+        rows = self.rows
+        done = episode(judge, tally.current, lambda: rows, self.condensed, exact=self.exact)
+        self.episodes = (*self.episodes, done)[-EPISODES_MAX:]
+        tally.start_episode()
+        self.rows = PathRows(judge.goldens) if judge.goldens else None
+        self.condensed = array("H")
+        if self.compensations is not None:
+            self.compensations.start_episode()
+
+    def give_up(self) -> None:
+        """Drops the scores, which are not exact because first calls are missing."""
+        self.exact = False
+        self.episodes = tuple(without_scores(each) for each in self.episodes)
+
+
+class Checkpoint(Scored):
+    """All that remains of the folded steps. Its own numbers are those of the first way."""
+
+    __slots__ = ("at", "count", "last", "others", "run", "started", "timing", "wide")
+
+    def __init__(self, run: Run, judge: Judge) -> None:
+        super().__init__(judge, exact=run.exact)
+        self.run = run
+        self.wide: Run | None = None
+        """The run of the wide reading, if it differs."""
+        self.others: list[Scored] = []
+        """The numbers of the other ways."""
+        self.timing = Timing(judge) if judge.bounds is not None else None
+        self.count = 0
+        self.at = 0
+        self.started = 0
+        self.last = 0
+        """The first start and the last end of the folded calls, Unix nanoseconds."""
+
+    def copy(self, judge: Judge) -> Checkpoint:
+        """The same, to be changed apart from now on."""
+        twin = Checkpoint(self.run.copy(), judge)
+        twin.start_from(self)
+        for other in self.others:
+            scored = Scored(judge, exact=other.exact)
+            scored.start_from(other)
+            twin.others.append(scored)
+        twin.wide = self.wide.copy() if self.wide is not None else None
+        twin.timing = self.timing.copy() if self.timing is not None else None
+        twin.count, twin.at = self.count, self.at
+        twin.started, twin.last = self.started, self.last
+        return twin
+
+    def of(self, number: int) -> Scored:
+        """The folded numbers of a way."""
+        return self.others[number - 1] if number else self
+
+    def root(self, number: int) -> Run:
+        """A copy of the run along one way alone."""
+        trail = self.of(number).trail
+        if trail is not None:
+            return trail.copy()
+        run = self.run.copy()
+        return run.ways[number] if run.ways is not None else run
+
+    def part(self, ways: list[Scored]) -> None:
+        """Sets the numbers of all ways, of which there is at least one."""
+        self.start_from(ways[0])
+        self.others = ways[1:]

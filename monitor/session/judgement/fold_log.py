@@ -1,0 +1,120 @@
+"""Folding: moves the first steps of a log into the checkpoint, so that a session's memory stays bounded.
+
+Invariants:
+
+- A group of overlapping calls is folded whole, since its order may still change, unless the log is full.
+- If overlapping calls left several ways, each way keeps its own scores, because only later calls show
+  which way was taken.
+
+Example: a log has 90 steps, all received before the window. 26 of them may be folded, as 64 stay
+(`FOLD_AFTER`). If places 24 to 27 are a group, 24 are folded.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from monitor.session.judgement.checkpoint import Checkpoint, Scored
+from monitor.session.judgement.replay import Replay, taken_of, traced
+from monitor.session.judgement.step_marks import Step
+from monitor.session.log.log import Log
+
+__all__ = ["FOLD_AFTER", "FOLD_LUMP", "LOG_MAX", "fold", "foldable", "lump"]
+
+FOLD_AFTER: Final = 64
+"""The latest steps, which stay in the log whatever their age: the API shows them."""
+
+FOLD_LUMP: Final = 16
+"""The least number of steps to fold at once, so that one deletion from the log serves many."""
+
+LOG_MAX: Final = 1_024
+"""Limit of the steps in the log, whatever their age, so that a burst stays bounded."""
+
+
+def foldable(log: Log, before: int) -> int:
+    """The number of first steps that may be folded; 0 if they are too few.
+
+    Such a step was received up to `before` (Unix nanoseconds) and is not among the last `FOLD_AFTER`.
+    """
+    if len(log) < FOLD_AFTER + FOLD_LUMP or log.receipt(FOLD_LUMP - 1) > before:
+        return 0
+    count = 0
+    while count < len(log) - FOLD_AFTER and log.receipt(count) <= before:
+        count += 1
+    if log.grouped:
+        for first, end in log.groups(end=count):
+            if first < count < end:
+                count = first
+    return count if count >= FOLD_LUMP else 0
+
+
+def lump(log: Log) -> int:
+    """The number of steps to fold in a burst: few, and whole groups unless these fill half of the log."""
+    count = FOLD_LUMP
+    for _, end in log.groups(end=FOLD_LUMP):
+        count = max(count, end)
+    return count if count <= len(log) // 2 else FOLD_LUMP
+
+
+def fold(replay: Replay, base: Checkpoint, count: int, *, scored: bool) -> None:
+    """Moves the first `count` steps of the log into the checkpoint.
+
+    Args:
+        replay: steps the log.
+        base: the checkpoint before them.
+        count: number of the steps.
+        scored: True if the session has scores. Then each way through overlapping calls keeps its own.
+    """
+    log = replay.log
+    started, last = log.span(count)
+    base.started = min(base.started or started, started)
+    base.last = max(base.last, last)
+    ways = _fold_ways(replay, base, count) if scored else []
+    folded = _step_base(replay, base, count)
+    if ways:
+        base.part(ways)
+    else:
+        for step in folded:
+            _take(replay, base, base, step)
+    base.count += count
+    base.at = max(base.at, log.at(count - 1))
+    log.forget(count)
+
+
+def _take(replay: Replay, base: Checkpoint, scored: Scored, step: Step) -> None:
+    scored.take(replay.judge, replay.token(step.place), step, base.count + step.place + 1)
+
+
+def _fold_ways(replay: Replay, base: Checkpoint, count: int) -> list[Scored]:
+    """The folded part of each way; empty if there is only one way."""
+    log = replay.log
+    several = base.run.ways is not None or base.trail is not None
+    if not several and not (log.grouped and log.groups(end=count)):
+        return []
+    run = base.run.copy()
+    roots = replay.trace(run, count)
+    found: list[Scored] = []
+    for way in run.ways or ():
+        number, places = traced(way, roots)
+        scored = Scored(replay.judge, exact=True)
+        scored.start_from(base.of(number))
+        trail = base.root(number)
+        for step in replay.retrace(trail, places, count):
+            _take(replay, base, scored, step)
+        is_apart = trail.position != way.position or trail.progressed != way.progressed
+        scored.trail = trail if is_apart else None
+        found.append(scored)
+    return found
+
+
+def _step_base(replay: Replay, base: Checkpoint, count: int) -> list[Step]:
+    """Steps the checkpoint's run, and its clocks if any, over the folded steps."""
+    timing = base.timing
+    if timing is None:
+        return replay.walk(base.run, count)
+    folded: list[Step] = []
+    for steps, position in replay.grouped(base.run, count):
+        timing.take(taken_of(replay, steps, base.count), position)
+        folded += steps
+    timing.forget()
+    return folded

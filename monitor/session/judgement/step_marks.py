@@ -1,0 +1,132 @@
+"""The mark of each step, and the changes of marks that are reported.
+
+Idea: a mark is one byte of a step's row in the log. It says what was reported of the step, so a
+replay reports only what differs.
+
+| bits | meaning |
+|---|---|
+| 0 to 3 | `CODE`: the verdict (`monitor.session.judge.judge.CODES`), or `UNJUDGED` |
+| 4 | `SUSPECTED`: the step was reported as possibly harmful once |
+| 5 | `POSSIBLE`: the step is reported as possibly harmful now |
+| 6 | `RAISED`: the step was reported as harmful once |
+| 7 | `FINAL`: the verdict was counted as final |
+
+Example: a call is harmful, then a late call makes it progress, then another late call makes it
+harmful again. The first `Change` has `raised`, the third does not, so the call is counted once.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from monitor.automaton.position import Position
+from monitor.records import built
+from monitor.session.judge.judge import ALWAYS, HARMFUL
+from monitor.session.log.log import Log
+
+__all__ = [
+    "CODE",
+    "FINAL",
+    "POSSIBLE",
+    "RAISED",
+    "SUSPECTED",
+    "UNJUDGED",
+    "Change",
+    "Finality",
+    "Step",
+    "Suspicion",
+    "changes_of",
+    "waiting_for_none",
+]
+
+CODE: Final = 0x0F
+"""The bits of the code."""
+UNJUDGED: Final = CODE
+SUSPECTED: Final = 0x10
+POSSIBLE: Final = 0x20
+RAISED: Final = 0x40
+FINAL: Final = 0x80
+
+
+class Change(NamedTuple):
+    """A call whose verdict was given (`old` is None) or revised. Codes as in `judge.CODES`."""
+
+    place: int
+    old: int | None
+    new: int
+    raised: bool
+    """True if the call is harmful for the first time."""
+    final: bool
+    """True if the old verdict was counted as final."""
+    before: Position
+    after: Position
+
+
+class Step(NamedTuple):
+    """One call of the log, as judged."""
+
+    place: int
+    code: int
+    before: Position
+    after: Position
+
+
+class Suspicion(NamedTuple):
+    """A possible harm that is reported or withdrawn."""
+
+    step: Step
+    """The step by the plain reading; if withdrawn, by the reading that counts."""
+    first: bool
+    """True if the call is reported so for the first time."""
+    withdrawn: bool
+
+
+class Finality(NamedTuple):
+    """What `Judgement.finalise` has found."""
+
+    reported: list[Step]
+    """The harmful steps that have become final; under a reference, the unexpected writes."""
+    open: int | None
+    """The earliest receipt of a step that is not yet due, Unix nanoseconds; None if all are."""
+
+
+def _news_first(change: Change) -> tuple[bool, int]:
+    return change.old is not None, change.place
+
+
+def changes_of(log: Log, steps: list[Step]) -> list[Change]:
+    """Marks steps with their present verdicts; returns those that are new or revised, new ones first."""
+    changes: list[Change] = []
+    for place, code, before, after in steps:
+        mark = log.mark(place)
+        if mark & CODE == code:
+            continue
+        raised = code >= HARMFUL and not mark & RAISED
+        log.set_mark(place, mark & ~CODE | code | (RAISED if raised else 0))
+        old = None if mark & CODE == UNJUDGED else mark & CODE
+        final = bool(mark & FINAL)
+        change: Change = built(Change, (place, old, code, raised, final, before, after))
+        changes.append(change)
+    if len(changes) > 1:
+        changes.sort(key=_news_first)
+    return changes
+
+
+def waiting_for_none(log: Log, new: list[int], before: int, overdue: int) -> list[int]:
+    """The steps among `new` that need not wait for the calls that overlap them.
+
+    A call of a group waits until all calls of the group are due, unless its verdict depends on no
+    order, or the call is overdue. Times are Unix nanoseconds.
+
+    Args:
+        log: of the session.
+        new: places of the steps that are due.
+        before: a step is due if it was received up to this moment.
+        overdue: a step is overdue if it was received up to this moment.
+    """
+    held: set[int] = set()
+    for first, end in log.groups(end=new[-1] + 1):
+        group = range(first, end)
+        if any(log.receipt(place) > before for place in group):
+            held.update(place for place in group if log.receipt(place) > overdue)
+    return [place for place in new if place not in held or log.mark(place) & CODE in ALWAYS]

@@ -1,0 +1,1 @@
+"""Limits on time, and the verdicts on a session that they give."""

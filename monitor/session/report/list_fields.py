@@ -1,0 +1,168 @@
+"""The fields of a judgement that lists show.
+
+Idea: a list ranks many sessions, which must not step their logs. So what it ranks by comes from the
+running numbers of the head. Only for the rows of the page that is shown, the log of a session with
+harm is stepped again, to say why its latest harmful call is harmful.
+
+Example: `prefix_crit` sorts by (1 - PrefixCrit, harmful calls, last activity), greatest first. So the
+session with the lowest PrefixCrit leads the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from monitor.session.judge.episodes import EpisodesTally
+from monitor.session.judge.judge import count_code
+from monitor.session.judgement.judgement import Judgement
+from monitor.session.report.harms import Harm, last_harm
+from monitor.session.report.obstacles import cannot_finish
+from monitor.session.session import Session
+
+__all__ = ["SORTS", "agent_of", "summary", "trail"]
+
+Key = tuple[float, float, int]
+
+
+def agent_of(session: Session, judgement: Judgement) -> str:
+    """The agent of the calls: the judgement's own under `scope: agent`, else the session's."""
+    part = judgement.part if judgement.judge.spec.scope == "agent" else ""
+    return part or session.agent
+
+
+def _judged(judgement: Judgement) -> bool:
+    return judgement.judge.spec.kind != "reference"
+
+
+def _scored(judgement: Judgement) -> bool:
+    return judgement.judge.scored and judgement.head.exact
+
+
+def _by_harm(session: Session, judgement: Judgement) -> Key:
+    tally = judgement.head.tally
+    return (
+        float(tally.harmful_steps if _judged(judgement) else 0),
+        tally.harm_rate,
+        session.touched_ns,
+    )
+
+
+def _by_rate(session: Session, judgement: Judgement) -> Key:
+    tally = judgement.head.tally
+    rate = tally.harm_rate if _scored(judgement) else 0.0
+    return rate, float(tally.harmful_steps), session.touched_ns
+
+
+def _by_crit(session: Session, judgement: Judgement) -> Key:
+    tally = judgement.head.tally
+    lost = 1.0 - tally.prefix_crit if _scored(judgement) else 0.0
+    return lost, float(tally.harmful_steps), session.touched_ns
+
+
+def _risk(judgement: Judgement) -> float | None:
+    """The risk of failure by a learnt reference; None if there is none, or if the session is joined."""
+    comparison, at = judgement.judge.comparison, judgement.head.watched
+    return (
+        None if comparison is None or at is None or judgement.joined else comparison.risk_of(at)
+    )
+
+
+def _by_risk(session: Session, judgement: Judgement) -> Key:
+    risk = _risk(judgement)
+    _, lost, touched = _by_crit(session, judgement)
+    return -1.0 if risk is None else risk, lost, touched
+
+
+def _by_time(session: Session, _judgement: Judgement) -> Key:
+    return 0.0, 0.0, session.touched_ns
+
+
+SORTS: Final[Mapping[str, Callable[[Session, Judgement], Key]]] = {
+    "harm": _by_harm,
+    "harm_rate": _by_rate,
+    "prefix_crit": _by_crit,
+    "risk": _by_risk,
+    "recent": _by_time,
+}
+"""Sort keys of a list; the greatest key comes first."""
+
+
+def _last_harm(judgement: Judgement, text_of: Callable[[int], str]) -> dict[str, Any] | None:
+    found = last_harm(judgement, text_of)
+    if found is None:
+        return None
+    return {
+        "step": found.step,
+        "tool": text_of(found.tool),
+        "reason": found.reason.value,
+        "severity": found.severity,
+        "detail": _detail(judgement, found) or None,
+    }
+
+
+def _detail(judgement: Judgement, harm: Harm) -> str:
+    """Why the call is harmful: the log is stepped again, for its position."""
+    place = harm.step - judgement.folded - 1
+    for step in judgement.walk():
+        if step.place == place:
+            return judgement.explanation(place, step.code, step.before)
+    return ""
+
+
+def summary(
+    session: Session, judgement: Judgement, text_of: Callable[[int], str]
+) -> dict[str, Any]:
+    """The short judgement object, with the latest harmful call instead of the steps.
+
+    `text_of` maps the number of a tool to its name.
+    """
+    judge, run = judgement.judge, judgement.head
+    spec, tally, scored = judge.spec, run.tally, _scored(judgement)
+    judged = _judged(judgement)
+    return {
+        "session": session.key.id,
+        "namespace": session.key.namespace,
+        "agent": agent_of(session, judgement),
+        "spec": spec.id or None,
+        "spec_version": spec.version if spec.id else None,
+        "spec_kind": spec.kind if spec.id else None,
+        "mode": spec.mode if spec.id else None,
+        "turn": judgement.part if spec.scope == "turn" else None,
+        "joined": judgement.joined,
+        "calls": tally.calls,
+        "substantive": tally.substantive if judged else None,
+        "harmful": tally.harmful_steps if judged else None,
+        "last_harm": _last_harm(judgement, text_of),
+        "harm_rate": tally.harm_rate if scored else None,
+        "prefix_crit": tally.prefix_crit if scored else None,
+        "accepting": judge.accepts(run.position) if judged else None,
+        "state": judge.state(run.position) if judged else None,
+        "can_finish": not cannot_finish(judgement) if judged else None,
+        "risk": _risk(judgement),
+        "exact": run.exact,
+        "started": session.started_ns,
+        "last": session.last_ns,
+        "ended": session.ended,
+    }
+
+
+def trail(judgement: Judgement) -> list[tuple[int, float, float]]:
+    """(number of the call, HarmRate, PrefixCrit) after each call of the log, in the order taken.
+
+    The scores are equations 7 and 6 of papers/000, on each prefix of the call's episode. The list is
+    empty if the judgement has no scores.
+    """
+    if not _scored(judgement):
+        return []
+    judge, (run, _, steps) = judgement.judge, judgement.path()
+    tally = run.tally.copy()
+    rows = []
+    for step in steps:
+        if isinstance(tally, EpisodesTally) and judge.opens(
+            step.before, judgement.token(step.place)
+        ):
+            tally.start_episode()
+        count_code(tally, step.code)
+        rows.append((judgement.folded + step.place + 1, tally.harm_rate, tally.prefix_crit))
+    return rows
