@@ -31,12 +31,12 @@ NEEDS = ["mypy==2.4.1", "setuptools>=80"]
 TRAINING = "tests/bench/training.py"
 
 COMPILED = {
-    "collector/calls": "batch coverage deciding duplicates model_requests pipeline requested_calls unseen",
+    "collector/calls": "batch coverage duplicates model_requests pipeline question_handler requested_calls unseen_calls",
     "collector/calls/call": "answers argument_digests call piece same_call",
     "collector/calls/correlation": "correlation echoes in_process_mcp merge repeats session_moves",
-    "collector/calls/decisions": "confirmation decided_calls denied_calls",
+    "collector/calls/decisions": "confirmation decided_calls prevented_calls",
     "collector/calls/inventory": "agent_changes inventory near_misses",
-    "collector/calls/sessions": "beginnings orphans session_ids unplaced",
+    "collector/calls/sessions": "beginnings orphans session_ids unplaced_calls",
     "collector/calls/tree": "context session_claim settled_trace span_tree trace trace_store",
     "collector/decide": "endpoint",
     "collector/decode": "memo native_readers shapes sizes span",

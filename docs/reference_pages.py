@@ -13,7 +13,14 @@ from typing import Any
 from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
 
-from collector.config.settings import ENVIRONMENT, HttpClient, Leaf, NextHop, Settings, leaves
+from collector.config.settings import (
+    ENVIRONMENT,
+    HttpClientSettings,
+    Leaf,
+    NextHopSettings,
+    Settings,
+    leaves,
+)
 from collector.metrics.families import TABLE
 from collector.metrics.registry import runtime
 
@@ -44,7 +51,7 @@ def _next_hops() -> str:
     """The keys of one entry of `forward`, which no variable sets one by one."""
     rows = [
         f"| `forward[].{'.'.join(path)}` | {_shown(default)} | {text} |"
-        for path, default, text in sorted(leaves(NextHop), key=_endpoint_first)
+        for path, default, text in sorted(leaves(NextHopSettings), key=_endpoint_first)
     ]
     head = (
         "\n## Next hops\n\n"
@@ -56,7 +63,7 @@ def _next_hops() -> str:
 
 def _endpoint_first(leaf: Leaf) -> bool:
     """Sorts a next hop's own settings before those of every HTTP client."""
-    return leaf.path[0] in HttpClient.model_fields
+    return leaf.path[0] in HttpClientSettings.model_fields
 
 
 def _shown(default: Any) -> str:

@@ -14,23 +14,27 @@ if TYPE_CHECKING:
 
     from guard.base import BaseGuard
     from guard.client import Guard
-    from guard.decision import Decision, Denied
+    from guard.decision import Decision, DeniedError
     from guard.in_process import LocalGuard
     from guard.question import Call
 
-__all__ = ["BaseGuard", "Call", "Decision", "Denied", "Guard", "LocalGuard"]
+__all__ = ["BaseGuard", "Call", "Decision", "DeniedError", "Guard", "LocalGuard"]
 
 _HOME = {
     "BaseGuard": "guard.base",
     "Call": "guard.question",
     "Decision": "guard.decision",
-    "Denied": "guard.decision",
+    "DeniedError": "guard.decision",
     "Guard": "guard.client",
     "LocalGuard": "guard.in_process",
 }
 
+_FORMER = {"Denied": "DeniedError"}
+"""Names of the release before, which lead to those of today for one release."""
+
 
 def __getattr__(name: str) -> Any:
+    name = _FORMER.get(name, name)
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -12,8 +12,8 @@ from typing import Any, Final, Literal, Self, TypeVar, overload
 
 from guard.decision import NO_SPEC, Decision, Outcome, Policies, Policy
 from guard.forks import renew_after_fork
-from guard.question import Call, Question, Shared, current_span
-from guard.wrapping import OnDenied, wrapped
+from guard.question import Call, Question, QuestionContext, current_span
+from guard.wrapped_function import OnDenied, wrapped
 
 __all__ = ["BATCH_MAX", "BaseGuard", "Session"]
 
@@ -217,7 +217,7 @@ class BaseGuard(ABC):
         Args:
             function: its parameters are the call's arguments, but for `self`.
             name: of the tool; without it the function's.
-            denied: `raise` raises `Denied`; `message` returns the message in place of a result.
+            denied: `raise` raises `DeniedError`; `message` returns the message in place of a result.
         """
         return wrapped(self, function, name, denied)
 
@@ -301,7 +301,7 @@ class BaseGuard(ABC):
                 for call in calls
             ]
         session = session or self._current_session()
-        shared = Shared(
+        shared = QuestionContext(
             session,
             agent or self.agent,
             self.service,

@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from guard.base import BaseGuard, Session
-from guard.connection import Connection, Loop, Waiting
+from guard.connection import Loop, ServiceConnection, Waiter
 from guard.deadline import TURNS_MAX
-from guard.decision import Decision, Outcome, Policy, UnreadableError
+from guard.decision import Decision, Outcome, Policy, UnreadableDecisionError
 from guard.question import Question
 from guard.wire import (
     DECIDE,
@@ -95,7 +95,7 @@ class Guard(BaseGuard):
         )
         self.deadline_seconds: Final = deadline_seconds
         self._patience: Final = TURNS_MAX * deadline_seconds
-        self._connection = Connection(url, token, ca, deadline_seconds)
+        self._connection = ServiceConnection(url, token, ca, deadline_seconds)
         self._end = weakref.finalize(self, self._connection.close, CLOSE_SECONDS)
 
     def counts(self) -> dict[str, int]:
@@ -156,7 +156,7 @@ class Guard(BaseGuard):
             body = question.body()
             work = partial(self._exchange, question, body, asked)
             self._connection.run(
-                work, len(body), Waiting(asked.found.done, partial(self._give_up, asked))
+                work, len(body), Waiter(asked.found.done, partial(self._give_up, asked))
             )
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
             asked.settle(self._decisions(problem, asked.calls))
@@ -198,7 +198,7 @@ class Guard(BaseGuard):
         if isinstance(problem, Failure):
             why = str(problem)
         else:
-            why = "unreadable" if isinstance(problem, UnreadableError) else "internal"
+            why = "unreadable" if isinstance(problem, UnreadableDecisionError) else "internal"
         self._report(why, problem)
         return [Decision.without_answer(why, self.policies)] * calls
 

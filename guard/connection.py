@@ -1,6 +1,6 @@
 """Kept HTTP connections to the service, on a thread with an event loop of their own.
 
-The caller waits for a `Reply`, never for a socket: name look-up, connecting, TLS and a server that
+The caller waits for a `Future`, never for a socket: name look-up, connecting, TLS and a server that
 drips its answer all take their time on that thread, and the caller leaves when its time is up. The
 request goes on without it, so the connection is there for the next one, and an answer that comes
 late is still acted upon.
@@ -23,9 +23,9 @@ import httpcore
 from guard.deadline import Silence
 from guard.forks import hold_at_fork, renew_after_fork
 from guard.pause import Pause
-from guard.wire import Address, Answer, Failure, headers_of
+from guard.wire import Failure, ServiceAddress, ServiceResponse, headers_of
 
-__all__ = ["Connection", "Loop", "Waiting"]
+__all__ = ["Loop", "ServiceConnection", "Waiter"]
 
 CONNECTIONS_MAX: Final = 16
 """Kept. One is enough for an agent that makes a call at a time."""
@@ -63,7 +63,7 @@ for _name in LOADED_LATER:
 Work: TypeAlias = "Callable[[Loop], Coroutine[Any, Any, None]]"
 
 
-class Waiting(NamedTuple):
+class Waiter(NamedTuple):
     """Who waits for an answer."""
 
     is_over: Callable[[], bool]
@@ -71,7 +71,7 @@ class Waiting(NamedTuple):
     """Called if the service is silent for too long."""
 
 
-class Connection:
+class ServiceConnection:
     """Sends JSON to one service.
 
     Args:
@@ -88,7 +88,7 @@ class Connection:
     def __init__(
         self, url: str, token: str | None = None, ca: str | None = None, silence: float = 1.0
     ) -> None:
-        self._address = Address.of(url)
+        self._address = ServiceAddress.of(url)
         self._headers = headers_of(self._address, token)
         self._silence = silence
         # Reading the system's authorities takes 20 to 60 ms, so it is done now, and for TLS alone.
@@ -103,7 +103,7 @@ class Connection:
         hold_at_fork(self, last=True)
         renew_after_fork(self)
 
-    def run(self, work: Work, size: int = 0, waiting: Waiting | None = None) -> None:
+    def run(self, work: Work, size: int = 0, waiting: Waiter | None = None) -> None:
         """Starts work on the loop and returns at once.
 
         Args:
@@ -193,7 +193,7 @@ class Loop:
         self._loop.run_forever()
         self._loop.close()
 
-    def start(self, work: Work, size: int, waiting: Waiting | None) -> None:
+    def start(self, work: Work, size: int, waiting: Waiter | None) -> None:
         with self._lock:
             if self._waiting >= REQUESTS_MAX or self._bytes + size > REQUESTS_BYTES_MAX:
                 raise Failure("busy")
@@ -201,7 +201,7 @@ class Loop:
             self._bytes += size
         self._loop.call_soon_threadsafe(self._begin, work, size, waiting)
 
-    def _begin(self, work: Work, size: int, waiting: Waiting | None) -> None:
+    def _begin(self, work: Work, size: int, waiting: Waiter | None) -> None:
         task = self._loop.create_task(work(self))
         self._tasks.add(task)
         task.add_done_callback(partial(self._end, size))
@@ -220,7 +220,7 @@ class Loop:
             self._waiting -= 1
             self._bytes -= size
 
-    async def post(self, path: str, body: bytes) -> Answer:
+    async def post(self, path: str, body: bytes) -> ServiceResponse:
         """One request and its whole answer.
 
         Raises:
@@ -228,7 +228,9 @@ class Loop:
         """
         return await self._request("POST", path, body)
 
-    async def _request(self, method: str, path: str, body: bytes | None = None) -> Answer:
+    async def _request(
+        self, method: str, path: str, body: bytes | None = None
+    ) -> ServiceResponse:
         try:
             async with (
                 asyncio.timeout(QUEUE_SECONDS + self._more_seconds),
@@ -245,7 +247,7 @@ class Loop:
                         raise Failure("unreadable")
                     parts.append(part)
                 self._answers += 1
-                return Answer(answer.status, b"".join(parts))
+                return ServiceResponse(answer.status, b"".join(parts))
         except TimeoutError as problem:
             raise Failure("deadline") from problem
         except (httpcore.NetworkError, httpcore.ProtocolError, OSError) as problem:

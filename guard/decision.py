@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, Self
 
-__all__ = ["Decision", "Denied", "Outcome", "Policies", "Policy", "UnreadableError"]
+__all__ = [
+    "Decision",
+    "DeniedError",
+    "Outcome",
+    "Policies",
+    "Policy",
+    "UnreadableDecisionError",
+]
 
 Policy = Literal["allow", "deny"]
 """What to do where there is no decision."""
@@ -39,11 +46,11 @@ class Policies(NamedTuple):
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-class UnreadableError(ValueError):
+class UnreadableDecisionError(ValueError):
     """An answer is not a decision."""
 
 
-class Denied(Exception):  # noqa: N818 - a decision, not an error
+class DeniedError(Exception):
     """A tool was not run. The text says why, in words for the model."""
 
     def __init__(self, decision: Decision) -> None:
@@ -76,14 +83,14 @@ class Decision:
         """A decision from one object of the answer.
 
         Raises:
-            UnreadableError: the object is none.
+            UnreadableDecisionError: the object is none.
         """
         if not isinstance(answer, dict):
-            raise UnreadableError("not an object")
+            raise UnreadableDecisionError("not an object")
         word, message = answer.get("decision"), answer.get("message", "")
         id_, would = answer.get("decision_id", ""), answer.get("would_deny", False)
         if word not in WORDS or not isinstance(message, str) or not isinstance(id_, str):
-            raise UnreadableError("no decision in it")
+            raise UnreadableDecisionError("no decision in it")
         if answer.get("matched") is False:
             word = NO_SPEC
         allowed = policies.allow(word)

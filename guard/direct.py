@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from guard.base import BaseGuard, Session
-from guard.decision import Decision, Outcome, Policy, UnreadableError
+from guard.decision import Decision, Outcome, Policy, UnreadableDecisionError
 from guard.patience import Patience
 from guard.question import Question
 from guard.wire import (
@@ -24,9 +24,9 @@ from guard.wire import (
     OUTCOME,
     TOO_MUCH,
     URL,
-    Address,
-    Answer,
     Failure,
+    ServiceAddress,
+    ServiceResponse,
     headers_of,
     outcome_body,
     read_answer,
@@ -93,7 +93,7 @@ class DirectGuard(BaseGuard):
             on_no_spec=on_no_spec,
         )
         self.deadline_seconds: Final = deadline_seconds
-        self._address = Address.of(url)
+        self._address = ServiceAddress.of(url)
         self._headers = headers_of(self._address, token)
         self._trust = _trust(ca) if self._address.has_tls else None
 
@@ -133,11 +133,11 @@ class DirectGuard(BaseGuard):
         elif isinstance(problem, OSError):
             why = "connection"
         else:
-            why = "unreadable" if isinstance(problem, UnreadableError) else "internal"
+            why = "unreadable" if isinstance(problem, UnreadableDecisionError) else "internal"
         self._report(why, problem)
         return [Decision.without_answer(why, self.policies)] * calls
 
-    def _post(self, path: str, body: bytes, patience: Patience) -> Answer:
+    def _post(self, path: str, body: bytes, patience: Patience) -> ServiceResponse:
         base = urlsplit(self._address.base)
         head = [b"POST %s%s HTTP/1.1" % (base.path.encode(), path.encode())]
         head += [b"%s: %s" % each for each in self._headers]
@@ -156,7 +156,7 @@ class _Line:
     """
 
     def __init__(
-        self, address: Address, trust: ssl.SSLContext | None, patience: Patience
+        self, address: ServiceAddress, trust: ssl.SSLContext | None, patience: Patience
     ) -> None:
         self._patience = patience
         self._socket = _connected(address, patience)
@@ -205,7 +205,7 @@ class _Line:
                 )
 
 
-def _connected(address: Address, patience: Patience) -> socket.socket:
+def _connected(address: ServiceAddress, patience: Patience) -> socket.socket:
     """A connection to the first of the host's addresses that has one."""
     if address.socket is not None:
         return _open(socket.AF_UNIX, address.socket, patience)
@@ -255,7 +255,7 @@ def _connect_here(to: socket.socket, path: str, patience: Patience) -> None:
             patience.pause()
 
 
-def _answer(line: _Line) -> Answer:
+def _answer(line: _Line) -> ServiceResponse:
     """The answer that comes over a connection that is closed after it.
 
     Raises:
@@ -278,7 +278,7 @@ def _answer(line: _Line) -> Answer:
     body = bytearray(rest)
     while len(body) < length:
         body += _more(line, body)
-    return Answer(status, bytes(body[:length]))
+    return ServiceResponse(status, bytes(body[:length]))
 
 
 def _more(line: _Line, seen: bytearray) -> bytes:

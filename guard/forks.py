@@ -14,10 +14,10 @@ import weakref
 from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
-__all__ = ["Renewed", "hold_at_fork", "renew_after_fork"]
+__all__ = ["Renewable", "hold_at_fork", "renew_after_fork"]
 
 
-class Renewed(Protocol):
+class Renewable(Protocol):
     """Holds locks or threads."""
 
     def renew(self) -> None:
@@ -32,14 +32,14 @@ class HasLock(Protocol):
         """The lock; several may share one. It may change from fork to fork."""
 
 
-_renewed: Final[dict[int, weakref.ref[Renewed]]] = {}
+_renewed: Final[dict[int, weakref.ref[Renewable]]] = {}
 _locked: Final[dict[int, weakref.ref[HasLock]]] = {}
 _last: Final[dict[int, weakref.ref[HasLock]]] = {}
 _taken: Final[dict[int, list[AbstractContextManager[Any]]]] = {}
 """Locks that a fork under way has taken, by the thread that forks."""
 
 
-def renew_after_fork(thing: Renewed) -> None:
+def renew_after_fork(thing: Renewable) -> None:
     """Has `thing.renew()` called in forked processes, as long as it lives."""
     _remember(_renewed, thing)
 

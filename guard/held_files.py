@@ -18,7 +18,7 @@ FILES_MAX: Final = 1024
 class HeldFiles:
     """Remembers the decision's id of a call from one process to the next: a small file each.
 
-    Several calls may have one id; the newest is taken first (`Held`). Of two processes that take one, the one that
+    Several calls may have one id; the newest is taken first (`HeldDecisions`). Of two processes that take one, the one that
     removes the file has it.
 
     Without such a folder of its own it remembers nothing: spans confirm the calls then.

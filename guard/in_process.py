@@ -19,9 +19,9 @@ from typing import Any, Final
 from guard.base import BaseGuard, Session
 from guard.decision import NO_REASON, NO_SPEC, Decision, Outcome, Policy
 from guard.forks import hold_at_fork
-from guard.question import Call, Question, Shared
-from monitor import Decision as Found
+from guard.question import Call, Question, QuestionContext
 from monitor import (
+    CallDecision,
     Evidence,
     Monitor,
     Proof,
@@ -191,7 +191,9 @@ class LocalGuard(BaseGuard):
             for call, answer in zip(calls, answers, strict=True)
         ]
 
-    def _call(self, shared: Shared, asked: Call, start_ns: int, end_ns: int) -> ToolCall:
+    def _call(
+        self, shared: QuestionContext, asked: Call, start_ns: int, end_ns: int
+    ) -> ToolCall:
         self._number += 1
         return tool_call(
             asked.tool,
@@ -209,7 +211,7 @@ class LocalGuard(BaseGuard):
         )
 
     def _decision(
-        self, call: ToolCall, found: Found, proof: Proof | None, *, commit: bool
+        self, call: ToolCall, found: CallDecision, proof: Proof | None, *, commit: bool
     ) -> Decision:
         """What the agent is to do; where it goes ahead, the call counts from now on."""
         matched = bool(found.specs) or self.monitor.matches(call)
@@ -320,7 +322,7 @@ class _Held:
         """True while later decisions count on it."""
 
 
-def _raw(call: ToolCall, found: Found, decision_id: str, message: str) -> dict[str, Any]:
+def _raw(call: ToolCall, found: CallDecision, decision_id: str, message: str) -> dict[str, Any]:
     """The answer as a service gives it."""
     deciding = found.deciding
     return {

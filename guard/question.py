@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from guard.lenient_json import NESTED_MAX
 
-__all__ = ["Call", "Question", "Shared", "current_span"]
+__all__ = ["Call", "Question", "QuestionContext", "current_span"]
 
 BODY_BYTES_MAX: Final = 256 << 10
 """Of a request; the service's own default. Values that need more are sent as unknown, the longest first."""
@@ -45,7 +45,7 @@ class Call(NamedTuple):
     parent_span_id: str = ""
 
 
-class Shared(NamedTuple):
+class QuestionContext(NamedTuple):
     """What the calls of one question have in common."""
 
     session: str
@@ -61,7 +61,7 @@ class Shared(NamedTuple):
 class Question(NamedTuple):
     """Calls that are decided together."""
 
-    shared: Shared
+    shared: QuestionContext
     calls: Sequence[Call]
     batch: bool
     """A model's parallel calls: they are judged as one group."""

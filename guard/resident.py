@@ -17,7 +17,7 @@ from collections.abc import Callable
 from guard.own_folder import is_ours, own_folder
 from guard.patience import Patience
 
-__all__ = ["EVENT_BYTES_MAX", "Request", "answer_of", "listen", "serve", "socket_path"]
+__all__ = ["EVENT_BYTES_MAX", "HookRequest", "answer_of", "listen", "serve", "socket_path"]
 
 FORMAT = b"offrails-hook 1 "
 """What the first line of a hook begins with; its arguments follow as JSON."""
@@ -37,7 +37,7 @@ HOOKS_MAX = 256
 """Hooks that are answered at once; others wait."""
 
 
-class Request:
+class HookRequest:
     """What a hook asks.
 
     Attributes:
@@ -151,7 +151,7 @@ def listen(path: str) -> socket.socket:
     return found
 
 
-def serve(listener: socket.socket, answer: Callable[[Request], Answer | None]) -> None:
+def serve(listener: socket.socket, answer: Callable[[HookRequest], Answer | None]) -> None:
     """Answers hooks, until the listener is closed."""
     import threading
 
@@ -175,7 +175,7 @@ def serve(listener: socket.socket, answer: Callable[[Request], Answer | None]) -
         threading.Thread(target=one, args=(line,), daemon=True).start()
 
 
-def _serve_one(line: socket.socket, answer: Callable[[Request], Answer | None]) -> None:
+def _serve_one(line: socket.socket, answer: Callable[[HookRequest], Answer | None]) -> None:
     line.settimeout(ANSWER_SECONDS)
     request = _read_request(_whole(line))
     if request.arguments is not None:
@@ -206,9 +206,9 @@ def _is_json(text: bytearray) -> bool:
     return True
 
 
-def _read_request(text: bytes) -> Request:
+def _read_request(text: bytes) -> HookRequest:
     if not text.startswith(FORMAT):
-        return Request(None, "/", text)
+        return HookRequest(None, "/", text)
     first, _, event = text.partition(b"\n")
     arguments, folder = json.loads(first.removeprefix(FORMAT))
-    return Request([str(each) for each in arguments], str(folder), event)
+    return HookRequest([str(each) for each in arguments], str(folder), event)

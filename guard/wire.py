@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from guard.decision import Decision, Outcome, UnreadableError
+from guard.decision import Decision, Outcome, UnreadableDecisionError
 from guard.question import Question
 
 __all__ = [
@@ -15,9 +15,9 @@ __all__ = [
     "OUTCOME",
     "TOO_MUCH",
     "URL",
-    "Address",
-    "Answer",
     "Failure",
+    "ServiceAddress",
+    "ServiceResponse",
     "headers_of",
     "outcome_body",
     "read_answer",
@@ -35,7 +35,7 @@ TOO_MUCH: Final = (400, 413)
 """What the service answers where it cannot read the arguments, or finds them too long."""
 
 
-class Answer(NamedTuple):
+class ServiceResponse(NamedTuple):
     """An HTTP answer."""
 
     status: int
@@ -46,7 +46,7 @@ class Failure(Exception):  # noqa: N818 - no error of ours
     """There is no answer; the text says why in one word."""
 
 
-class Address(NamedTuple):
+class ServiceAddress(NamedTuple):
     """Where a service decides."""
 
     base: str
@@ -64,7 +64,7 @@ class Address(NamedTuple):
         return self.base.startswith("https:")
 
     @classmethod
-    def of(cls, url: str) -> Address:
+    def of(cls, url: str) -> ServiceAddress:
         """Reads `http://HOST:PORT`, `https://...`, or `unix:/path`.
 
         Raises:
@@ -83,7 +83,7 @@ class Address(NamedTuple):
         return cls(url.rstrip("/"), None)
 
 
-def headers_of(address: Address, token: str | None) -> list[tuple[bytes, bytes]]:
+def headers_of(address: ServiceAddress, token: str | None) -> list[tuple[bytes, bytes]]:
     """The headers of every request."""
     return [
         (b"host", address.host.encode()),
@@ -99,7 +99,7 @@ def outcome_body(decision_id: str, outcome: Outcome) -> bytes:
     return json.dumps({"decision_id": decision_id, "outcome": outcome}).encode()
 
 
-def read_outcome(answer: Answer) -> None:
+def read_outcome(answer: ServiceResponse) -> None:
     """Reads what the service says to an outcome.
 
     Raises:
@@ -110,7 +110,7 @@ def read_outcome(answer: Answer) -> None:
 
 
 def read_answer(
-    answer: Answer, question: Question, read: Callable[[Any], Decision]
+    answer: ServiceResponse, question: Question, read: Callable[[Any], Decision]
 ) -> list[Decision]:
     """The decisions of an answer.
 
@@ -121,20 +121,20 @@ def read_answer(
 
     Raises:
         Failure: the service gives none.
-        UnreadableError: they cannot be read.
+        UnreadableDecisionError: they cannot be read.
     """
     if answer.status != 200:
         raise Failure(why(answer.status))
     try:
         found = json.loads(answer.body)
     except (ValueError, RecursionError) as problem:
-        raise UnreadableError(str(problem)) from problem
+        raise UnreadableDecisionError(str(problem)) from problem
     if question.batch:
         found = found.get("decisions") if isinstance(found, dict) else None
     else:
         found = [found]
     if not isinstance(found, list) or len(found) != len(question.calls):
-        raise UnreadableError("not one decision for each call")
+        raise UnreadableDecisionError("not one decision for each call")
     return [read(each) for each in found]
 
 

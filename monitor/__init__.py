@@ -12,19 +12,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from monitor.decision import Answer, Decision, SpecDecision
+    from monitor.decision import Answer, CallDecision, SpecDecision
     from monitor.engine import Monitor
     from monitor.errors import CallError, OffrailsError, SpecError
     from monitor.exposition.collector import MonitorCollector
     from monitor.limits import Limits
     from monitor.plain_calls import JudgedCalls, judge_calls, tool_call
     from monitor.records import (
+        AgentName,
         Evidence,
         Kind,
-        Named,
         Proof,
-        Raised,
         Reason,
+        ReferenceAlarm,
         SessionKey,
         ToolCall,
         Verdict,
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from monitor.spec.spec import Spec
 
 __all__ = [
+    "AgentName",
     "Answer",
+    "CallDecision",
     "CallError",
-    "Decision",
     "Evidence",
     "JudgedCalls",
     "Kind",
     "Limits",
     "Monitor",
     "MonitorCollector",
-    "Named",
     "OffrailsError",
     "Proof",
-    "Raised",
     "Reason",
+    "ReferenceAlarm",
     "SessionKey",
     "Spec",
     "SpecDecision",
@@ -61,7 +61,7 @@ __all__ = [
 
 _HOME = {
     "Answer": "monitor.decision",
-    "Decision": "monitor.decision",
+    "CallDecision": "monitor.decision",
     "SpecDecision": "monitor.decision",
     "CallError": "monitor.errors",
     "Evidence": "monitor.records",
@@ -70,10 +70,10 @@ _HOME = {
     "Limits": "monitor.limits",
     "Monitor": "monitor.engine",
     "MonitorCollector": "monitor.exposition.collector",
-    "Named": "monitor.records",
+    "AgentName": "monitor.records",
     "OffrailsError": "monitor.errors",
     "Proof": "monitor.records",
-    "Raised": "monitor.records",
+    "ReferenceAlarm": "monitor.records",
     "Reason": "monitor.records",
     "SessionKey": "monitor.records",
     "Spec": "monitor.spec.spec",
@@ -86,8 +86,12 @@ _HOME = {
     "tool_call": "monitor.plain_calls",
 }
 
+_FORMER = {"Decision": "CallDecision", "Named": "AgentName", "Raised": "ReferenceAlarm"}
+"""Names of the release before, which lead to those of today for one release."""
+
 
 def __getattr__(name: str) -> Any:
+    name = _FORMER.get(name, name)
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)

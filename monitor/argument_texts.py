@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from monitor.partial import Partial, all_but, told_once
+from monitor.partial import PartialArguments, all_but, told_once
 
 __all__ = ["ReadArguments", "read"]
 
@@ -36,7 +36,7 @@ class ReadArguments(NamedTuple):
     """What is known of a call's arguments."""
 
     arguments: Mapping[str, Any] | None
-    """None where they are unknown; a `Partial` where some are."""
+    """None where they are unknown; a `PartialArguments` where some are."""
     why: str = ""
     """Why they are not all known; "" where they are, or where nothing was written."""
 
@@ -79,7 +79,7 @@ _decoder: Final = json.JSONDecoder(object_pairs_hook=told_once)
 def _known(found: dict[str, Any]) -> ReadArguments:
     """The arguments without those that have a name with several values, at any depth."""
     unread = {name for name, value in found.items() if _is_partial(value)}
-    if isinstance(found, Partial):
+    if isinstance(found, PartialArguments):
         unread |= found.unread
     if not unread:
         return ReadArguments(found)
@@ -92,7 +92,7 @@ def _is_partial(value: Any) -> bool:
     waiting = [value]
     while waiting:
         each = waiting.pop()
-        if isinstance(each, Partial):
+        if isinstance(each, PartialArguments):
             return True
         if isinstance(each, dict):
             waiting.extend(each.values())

@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 
 from monitor.records import Kind, Reason
 
-__all__ = ["Answer", "Decision", "Missing", "SpecDecision", "Until"]
+__all__ = ["Answer", "CallDecision", "Missing", "SpecDecision", "Until"]
 
 Missing = Literal["arguments", "earlier_calls", "order", "calls_in_flight", "budget"]
 
@@ -85,7 +85,7 @@ class SpecDecision(NamedTuple):
         return self.answer is Answer.DENY and self.enforce == "advise"
 
 
-class Decision(NamedTuple):
+class CallDecision(NamedTuple):
     """What all specs of a session say of a call."""
 
     answer: Answer

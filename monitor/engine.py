@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from monitor.aggregate.kept_counters import set_totals_counters, totals_counters
 from monitor.aggregate.totals import SessionFinished, Totals
 from monitor.alphabet.explanation import Show, as_it_is
-from monitor.decision import Answer, Decision
+from monitor.decision import Answer, CallDecision
 from monitor.decision_message import decision_message
 from monitor.judging.accounting import Accounting
 from monitor.judging.deadline_timer import DeadlineTimer
@@ -20,7 +20,7 @@ from monitor.judging.judge_calls import CallJudge
 from monitor.judging.mistimed_calls import is_mistimed, without_rounding
 from monitor.judging.rejudge import is_under_earlier, rejudge
 from monitor.limits import SECOND, Limits
-from monitor.records import Named, Proof, Raised, SessionKey, ToolCall, Verdict
+from monitor.records import AgentName, Proof, ReferenceAlarm, SessionKey, ToolCall, Verdict
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.report.judgement_object import judgement_object
 from monitor.session.session import ATTRIBUTES_MAX, Ended, Session
@@ -29,14 +29,14 @@ from monitor.session.table import Table
 from monitor.session.tool_names import Names
 from monitor.spec.acceptance import day_of, expires_ns, in_force
 from monitor.spec.spec import Acceptance, Spec
-from monitor.tenants import Shared
+from monitor.tenants import SharedValues
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 
 if TYPE_CHECKING:
     from monitor.judging.handover import Handover
 
-__all__ = ["Monitor", "Named"]
+__all__ = ["AgentName", "Monitor"]
 
 NEVER: Final = 2**63
 
@@ -69,7 +69,7 @@ class _Mention:
         self,
         now: int,
         start_ns: int,
-        named: Named | None,
+        named: AgentName | None,
         attributes: tuple[Mapping[str, Any], ...],
     ) -> None:
         self.now = now
@@ -150,7 +150,7 @@ class Monitor:
         )
         self._decider = CallDecider(self._call_judge, self._names)
         self._due = DueQueue()
-        self._quiet: Shared[_Mention] = Shared(QUIET_MAX)
+        self._quiet: SharedValues[_Mention] = SharedValues(QUIET_MAX)
         """Sessions that were mentioned and have made no call."""
         self.without_calls = 0
         """Sessions that were idle for their time, or too many, and had made no call."""
@@ -214,7 +214,7 @@ class Monitor:
         self,
         call: ToolCall,
         now: int,
-        named: Named | None = None,
+        named: AgentName | None = None,
         *,
         quiet: bool = False,
         doubted: bool = False,
@@ -279,7 +279,7 @@ class Monitor:
         session: Session,
         call: ToolCall,
         now: int,
-        named: Named | None,
+        named: AgentName | None,
         *,
         quiet: bool,
         doubted: bool,
@@ -339,7 +339,7 @@ class Monitor:
             self._join(session, call)
         return session
 
-    def _name(self, session: Session, call: ToolCall, named: Named | None) -> None:
+    def _name(self, session: Session, call: ToolCall, named: AgentName | None) -> None:
         """The session's agent is the one that its earliest span names.
 
         A span above a call may name the call's agent, and it began earlier: `named` refers to that span. The
@@ -348,7 +348,7 @@ class Monitor:
         if named is None:
             if not call.agent:
                 return
-            named = Named(call.start_ns, call.span_id, call.agent)
+            named = AgentName(call.start_ns, call.span_id, call.agent)
         if session.name(named):
             self._accounting.relabel(session)
 
@@ -414,11 +414,11 @@ class Monitor:
         call: ToolCall,
         now: int,
         *,
-        named: Named | None = None,
+        named: AgentName | None = None,
         doubted: bool = False,
         proof: Proof | None = None,
         beside: Sequence[ToolCall] = (),
-    ) -> Decision:
+    ) -> CallDecision:
         """What `observe` with the same arguments would say next of a call. Changes nothing.
 
         The fields of each spec are those of the verdict to come. The answer is stricter: `deny` only
@@ -458,7 +458,7 @@ class Monitor:
         *,
         proof: Proof | None = None,
         beside: Sequence[ToolCall] = (),
-    ) -> list[Decision]:
+    ) -> list[CallDecision]:
         """What `observe` would say of calls that a model makes in parallel, in one session or several.
 
         They are judged as overlapping calls are: each is taken to end after the last one has begun. As many go
@@ -477,7 +477,7 @@ class Monitor:
         places: dict[SessionKey, list[int]] = {}
         for place, call in enumerate(calls):
             places.setdefault(call.session, []).append(place)
-        found: dict[int, Decision] = {}
+        found: dict[int, CallDecision] = {}
         for group in places.values():
             together = [
                 clocks.as_corrected(call, now) if clocks.is_ahead(call, now) else call
@@ -498,7 +498,7 @@ class Monitor:
         bound = (judges, *(self.binder.bind(each, agent) for each in attributes))
         return any(judge.comparison is None for found in bound for judge in found)
 
-    def explain(self, tool: str, decision: Decision) -> str:
+    def explain(self, tool: str, decision: CallDecision) -> str:
         """A decision on a call of a tool in words that a model can act on; "" where nothing is wrong.
 
         What was wrong with the call, and which tools are allowed now.
@@ -518,11 +518,11 @@ class Monitor:
         calls: Sequence[ToolCall],
         beside: Sequence[ToolCall],
         now: int,
-        named: Named | None,
+        named: AgentName | None,
         proof: Proof | None,
         *,
         doubted: bool,
-    ) -> list[Decision]:
+    ) -> list[CallDecision]:
         """Decides calls of one session on a copy of it, or on a new one."""
         call = calls[0]
         known, forgot = self._table.kept(call.session), self._table.was_known(call.session)
@@ -563,7 +563,7 @@ class Monitor:
         *,
         attributes: Mapping[str, Any],
         start_ns: int,
-        named: Named | None = None,
+        named: AgentName | None = None,
         session_from: str = "",
     ) -> list[Verdict]:
         """Takes what a span that is no call says of a session: its agent, or attributes that specs match on.
@@ -589,7 +589,7 @@ class Monitor:
         if session is not None:
             session.note_source(session_from)
 
-    def _learn(self, session: Session, start_ns: int, named: Named | None) -> None:
+    def _learn(self, session: Session, start_ns: int, named: AgentName | None) -> None:
         if start_ns < self.started_ns:
             self._news += self._call_judge.doubt(session, Cause.SEEN_BEFORE)
         if named is not None and session.name(named):
@@ -670,7 +670,7 @@ class Monitor:
         return True
 
     def amend(
-        self, old: ToolCall, call: ToolCall, now: int, named: Named | None = None
+        self, old: ToolCall, call: ToolCall, now: int, named: AgentName | None = None
     ) -> list[Verdict]:
         """Reads the step of a judged call again, from a fuller span, in its new place.
 
@@ -843,7 +843,7 @@ class Monitor:
         """
         self._accounting.on_final = deliver
 
-    def on_alarm(self, deliver: Callable[[Raised], None] | None) -> None:
+    def on_alarm(self, deliver: Callable[[ReferenceAlarm], None] | None) -> None:
         """Calls `deliver` with each alarm that a session raises against a learnt reference.
 
         And with each that it takes back: `withdrawn` is True then. It is called in the middle of

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["UNREAD", "Partial", "all_but", "told_once"]
+__all__ = ["UNREAD", "Partial", "PartialArguments", "all_but", "told_once"]
 
 UNREAD: Final = "[unreadable]"
 """What stands for a value that is there and cannot be read."""
 
 
-class Partial(dict[str, Any]):
+class PartialArguments(dict[str, Any]):
     """A call's arguments; some have `UNREAD` for a value, which may be any: see `unread`."""
 
     __slots__ = ("unread",)
@@ -24,7 +24,7 @@ class Partial(dict[str, Any]):
 
 def all_but(known: dict[str, Any], unread: set[str]) -> dict[str, Any]:
     """These arguments, of which some are unread; the same where none is."""
-    return Partial(known, unread) if unread else known
+    return PartialArguments(known, unread) if unread else known
 
 
 def told_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -35,3 +35,7 @@ def told_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     first: dict[str, Any] = {}
     twice = {name for name, each in pairs if repr(first.setdefault(name, each)) != repr(each)}
     return all_but(known, twice)
+
+
+Partial = PartialArguments
+"""Its former name."""

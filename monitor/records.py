@@ -2,7 +2,7 @@
 
 `ToolCall` is the seam between the collector (which reads spans) and the monitor (which decides).
 One is made per tool call and looked at many times, so it is a plain class with slots: compiled, it
-costs a quarter of a tuple; and so is `Named`, which each trace keeps. The others are `NamedTuple`s:
+costs a quarter of a tuple; and so is `AgentName`, which each trace keeps. The others are `NamedTuple`s:
 as immutable as a frozen dataclass, and five times cheaper to build.
 """
 
@@ -26,14 +26,14 @@ __all__ = [
     "PROFILES",
     "SESSION_KINDS",
     "SPEC_ATTRIBUTE",
+    "AgentName",
     "Conventions",
     "Evidence",
     "Kind",
-    "Named",
     "Obstacle",
     "Proof",
-    "Raised",
     "Reason",
+    "ReferenceAlarm",
     "SessionKey",
     "ToolCall",
     "Verdict",
@@ -122,7 +122,7 @@ class SessionKey(NamedTuple):
 
 
 @mypyc_attr(acyclic=True)
-class Named:
+class AgentName:
     """A span that names an agent. Of several the earliest counts."""
 
     __slots__ = ("agent", "span_id", "start_ns")
@@ -133,7 +133,7 @@ class Named:
         self.span_id = span_id
         self.agent = agent
 
-    def counts_before(self, other: Named) -> bool:
+    def counts_before(self, other: AgentName) -> bool:
         """True where it is the earlier one; of spans that began at once, by their ids and names."""
         if self.start_ns != other.start_ns:
             return self.start_ns < other.start_ns
@@ -387,7 +387,7 @@ class Verdict(NamedTuple):
     arguments only where they are shown (`Limits.keep_arguments`), as hostile as all texts of an agent."""
 
 
-class Raised(NamedTuple):
+class ReferenceAlarm(NamedTuple):
     """An alarm that one session raises against a learnt reference, or takes back."""
 
     session: SessionKey

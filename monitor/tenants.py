@@ -13,7 +13,7 @@ from mypy_extensions import mypyc_attr
 
 from monitor.records import SessionKey
 
-__all__ = ["OTHERS", "TENANTS_MAX", "Holdings", "Shared", "SharedBytes", "tenant_of"]
+__all__ = ["OTHERS", "TENANTS_MAX", "Holdings", "SharedBytes", "SharedValues", "tenant_of"]
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -102,7 +102,7 @@ class Holdings:
         return best
 
 
-class Shared(Generic[Value]):
+class SharedValues(Generic[Value]):
     """Values by session, the latest last, bounded in number: who holds too many loses its first.
 
     Args:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from monitor import Decision, Monitor, ToolCall, Verdict
+from monitor import CallDecision, Monitor, ToolCall, Verdict
 from monitor.decision import Answer, SpecDecision
-from monitor.records import CALL_KINDS, Kind, Named, Proof
+from monitor.records import CALL_KINDS, AgentName, Kind, Proof
 
 __all__ = ["AskedMonitor", "check_decision", "check_steps"]
 
@@ -22,7 +22,7 @@ class AskedMonitor(Monitor):
         self,
         call: ToolCall,
         now: int,
-        named: Named | None = None,
+        named: AgentName | None = None,
         *,
         quiet: bool = False,
         doubted: bool = False,
@@ -65,7 +65,7 @@ def fields_of(decision: SpecDecision) -> tuple[Any, ...]:
 
 
 def check_decision(
-    decision: Decision, verdicts: Sequence[Verdict], call: ToolCall, *, quiet: bool = False
+    decision: CallDecision, verdicts: Sequence[Verdict], call: ToolCall, *, quiet: bool = False
 ) -> None:
     """The decision has the fields of the call's verdicts, and its answers do not contradict them.
 
@@ -99,7 +99,7 @@ def check_decision(
     assert decision.worst == (decision.specs[0] if decision.specs else None)
 
 
-def check_steps(decision: Decision, monitor: Monitor, call: ToolCall) -> None:
+def check_steps(decision: CallDecision, monitor: Monitor, call: ToolCall) -> None:
     """The decision is what the judgements show of the call, once it is observed."""
     steps = {
         found["spec"]: step

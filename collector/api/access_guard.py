@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 
 from collector.api.access import ACCESS, Access, AccessRules
 from collector.net.asgi import Application, Receive, Scope, Send, send_json
-from collector.net.host_guard import Guard
+from collector.net.host_guard import HostGuard
 from collector.receive.bearer_tokens import Tokens
-from collector.receive.status import Outcome, Refusal
+from collector.receive.status import ExportStatus, Refusal
 
 __all__ = ["AccessGuard", "ProxyHeaders"]
 
@@ -60,7 +60,9 @@ class ProxyHeaders(NamedTuple):
             return rules.of(who)
         groups = [each.strip() for each in _only(scope, self.roles_header).split(",")]
         if len(groups) > GROUPS_MAX or max(map(len, groups)) > NAME_MAX:
-            raise Refusal(Outcome.UNAUTHENTICATED, "the proxy names too many roles or groups")
+            raise Refusal(
+                ExportStatus.UNAUTHENTICATED, "the proxy names too many roles or groups"
+            )
         return rules.of(who, tuple(filter(None, groups)), default="none")
 
     def _is_from_proxy(self, scope: Scope) -> bool:
@@ -83,7 +85,7 @@ def _only(scope: Scope, name: bytes) -> str:
     found = [value for key, value in scope["headers"] if key.lower() == name]
     if len(found) > 1 or sum(map(len, found)) > NAME_MAX * GROUPS_MAX:
         raise Refusal(
-            Outcome.UNAUTHENTICATED,
+            ExportStatus.UNAUTHENTICATED,
             f"expected one header {name.decode('latin-1')} of the proxy",
         )
     return found[0].decode("utf-8", "replace").strip() if found else ""
@@ -106,7 +108,7 @@ class AccessGuard:
         tokens: Tokens | None,
         proxy: ProxyHeaders | None,
         rules: AccessRules,
-        guard: Guard,
+        guard: HostGuard,
     ) -> None:
         self._inner = inner
         self._tokens = tokens
@@ -144,7 +146,7 @@ class AccessGuard:
         if found is not None:
             return found
         if self._tokens is None:
-            raise Refusal(Outcome.UNAUTHENTICATED, "expected a user's name from the proxy")
+            raise Refusal(ExportStatus.UNAUTHENTICATED, "expected a user's name from the proxy")
         return self._rules.of(self._tokens.sender(_bearer(scope)))
 
 

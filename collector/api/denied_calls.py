@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from collector.calls.decisions.denied_calls import DecisionRecords, DeniedCall
+from collector.calls.decisions.prevented_calls import PreventedCall, PreventedCalls
 
 __all__ = ["mark_overruled", "prevented"]
 
 
 def prevented(
-    records: DecisionRecords, session: str, namespace: str | None
+    records: PreventedCalls, session: str, namespace: str | None
 ) -> list[dict[str, Any]]:
     """The calls of a session that were denied and, as far as is known, not made; the earliest first."""
     return [
@@ -20,7 +20,7 @@ def prevented(
 
 
 def mark_overruled(
-    judgements: Sequence[dict[str, Any]], records: DecisionRecords, session: str
+    judgements: Sequence[dict[str, Any]], records: PreventedCalls, session: str
 ) -> None:
     """Marks the steps of judgements whose calls were denied before they were made."""
     made = {
@@ -37,7 +37,7 @@ def mark_overruled(
                 step["overruled"] = True
 
 
-def _as_json(denied: DeniedCall) -> dict[str, Any]:
+def _as_json(denied: PreventedCall) -> dict[str, Any]:
     found = denied.found
     return {
         "decision_id": denied.decision_id,

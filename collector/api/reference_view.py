@@ -8,7 +8,7 @@ from typing import Any, Final
 from monitor.reference.settings import RISK_ALARM
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.report.reference_report import places
-from monitor.spec.learnt import Learnt
+from monitor.spec.learnt_reference import LearntReference
 
 __all__ = ["NODES_MAX", "tree"]
 
@@ -16,7 +16,7 @@ NODES_MAX: Final = 48
 """The most frequent nodes are drawn, and those that the session came by."""
 
 
-def tree(learnt: Learnt, judgement: Judgement) -> dict[str, Any]:
+def tree(learnt: LearntReference, judgement: Judgement) -> dict[str, Any]:
     """Nodes with their runs, and by call where the session stood after it.
 
     Returns:
@@ -54,7 +54,7 @@ def tree(learnt: Learnt, judgement: Judgement) -> dict[str, Any]:
     }
 
 
-def _up(learnt: Learnt, nodes: Iterable[int]) -> Iterator[int]:
+def _up(learnt: LearntReference, nodes: Iterable[int]) -> Iterator[int]:
     """The nodes and all above them."""
     for node in nodes:
         at = node

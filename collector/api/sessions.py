@@ -19,7 +19,7 @@ from collector.api.session_query import (
     follow_nothing,
     whole_number,
 )
-from collector.calls.decisions.denied_calls import DecisionRecords
+from collector.calls.decisions.prevented_calls import PreventedCalls
 from collector.calls.inventory.inventory import Inventory
 from collector.net.asgi import Receive, Scope, Send, send_json
 from collector.net.health import Health
@@ -59,14 +59,14 @@ class Admin:
         seen: Inventory,
         health: Health,
         redaction: Redaction | None = None,
-        denied: DecisionRecords | None = None,
+        denied: PreventedCalls | None = None,
         scopes: Mapping[str, bool] = _NO_SCOPES,
         follow: Follow = follow_nothing,
         audit: ArgumentAudit | None = None,
     ) -> None:
         self._monitor = monitor
         self._follow = follow
-        self._denied = denied or DecisionRecords()
+        self._denied = denied or PreventedCalls()
         self._redaction = redaction or Redaction()
         self._seen = seen
         self._scopes = scopes

@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from collector.api.access import ANYBODY, Access
-from collector.calls.decisions.denied_calls import DeniedCall
+from collector.calls.decisions.prevented_calls import PreventedCall
 from collector.sinks.event import as_event
 from collector.telemetry.json_text import as_json
-from monitor.records import Raised, Verdict
+from monitor.records import ReferenceAlarm, Verdict
 
 __all__ = ["READERS_MAX", "VerdictFeed"]
 
@@ -22,11 +22,13 @@ HEARTBEAT_SECONDS = 10.0
 class _Reader:
     def __init__(self, access: Access) -> None:
         self._access = access
-        self.verdicts: deque[Verdict | Raised | DeniedCall] = deque(maxlen=WAITING_MAX)
+        self.verdicts: deque[Verdict | ReferenceAlarm | PreventedCall] = deque(
+            maxlen=WAITING_MAX
+        )
         self.missed = 0
         self.news = asyncio.Event()
 
-    def put(self, verdicts: Sequence[Verdict | Raised | DeniedCall]) -> None:
+    def put(self, verdicts: Sequence[Verdict | ReferenceAlarm | PreventedCall]) -> None:
         if self._access.namespaces is not None:
             verdicts = [each for each in verdicts if self._access.sees(each.session.namespace)]
             if not verdicts:
@@ -53,7 +55,7 @@ class VerdictFeed:
         """True while no further reader is taken."""
         return len(self._readers) >= READERS_MAX
 
-    def deliver(self, verdicts: Sequence[Verdict | Raised | DeniedCall]) -> None:
+    def deliver(self, verdicts: Sequence[Verdict | ReferenceAlarm | PreventedCall]) -> None:
         for reader in self._readers:
             reader.put(verdicts)
 

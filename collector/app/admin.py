@@ -11,18 +11,18 @@ from collector.api.argument_audit import ArgumentAudit
 from collector.api.end_session import EndEndpoint
 from collector.api.reload import ReloadEndpoint
 from collector.api.session_query import Follow
-from collector.api.session_view.about import About
+from collector.api.session_view.about import ServiceInfo
 from collector.api.session_view.routes import SessionView
 from collector.api.sessions import Admin
 from collector.api.verdict_feed import VerdictFeed
 from collector.api.verdict_stream import VerdictStream
-from collector.calls.decisions.denied_calls import DecisionRecords
+from collector.calls.decisions.prevented_calls import PreventedCalls
 from collector.calls.inventory.inventory import Inventory
 from collector.config.settings import Settings
 from collector.config.spec_reload import Reloader
 from collector.net.asgi import Application
 from collector.net.health import Health
-from collector.net.host_guard import Guard
+from collector.net.host_guard import HostGuard
 from collector.receive.bearer_tokens import Tokens
 from collector.telemetry.clock import steady_ns
 from collector.telemetry.logs import log
@@ -44,7 +44,7 @@ def build_admin(
     reloader: Reloader,
     feed: VerdictFeed,
     addresses: Mapping[str, str],
-    denied: DecisionRecords,
+    denied: PreventedCalls,
     scopes: Mapping[str, bool],
     follow: Follow,
     end: Callable[[Sequence[SessionKey]], int],
@@ -65,7 +65,7 @@ def build_admin(
         scopes: instrumentation scopes that spans came from -> whether they follow a convention of agents.
         follow: leads from a trace's id to the sessions of its calls.
     """
-    guard = Guard(settings.admin, settings.admin_names)
+    guard = HostGuard(settings.admin, settings.admin_names)
     audit = ArgumentAudit(settings.show_arguments, steady_ns)
     admin = Admin(monitor, seen, health, redaction, denied, scopes, follow, audit)
     acting = EndEndpoint(ReloadEndpoint(admin, reloader), monitor, end, redaction, follow)
@@ -74,7 +74,7 @@ def build_admin(
         monitor,
         health,
         guard,
-        About(
+        ServiceInfo(
             settings.trace_url,
             addresses,
             tls=settings.receiver.tls.cert is not None,

@@ -12,7 +12,7 @@ from typing import Final
 from collector.app.listeners import Server
 from collector.receive.validity import Validity
 from collector.sinks.alert import stamp
-from collector.telemetry.counters import Reading
+from collector.telemetry.counters import MetricReading
 from collector.telemetry.logs import log
 from monitor.limits import SECOND
 
@@ -66,13 +66,13 @@ class CertificateWatch:
                     not_after=stamp(validity.ends * SECOND),
                 )
 
-    def readings(self) -> Iterator[Reading]:
+    def readings(self) -> Iterator[MetricReading]:
         """From when and until when each listener's certificate is valid."""
         found = list(self._found())
         begins = [((name,), validity.begins) for name, _, validity in found]
         ends = [((name,), validity.ends) for name, _, validity in found]
-        yield Reading("certificate_not_before_timestamp_seconds", begins)
-        yield Reading("certificate_not_after_timestamp_seconds", ends)
+        yield MetricReading("certificate_not_before_timestamp_seconds", begins)
+        yield MetricReading("certificate_not_after_timestamp_seconds", ends)
 
 
 def _event(validity: Validity, now: int) -> str:

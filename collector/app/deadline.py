@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["Deadline"]
+__all__ = ["TimeBudget"]
 
 
-class Deadline:
+class TimeBudget:
     """So many seconds from now."""
 
     def __init__(self, seconds: float) -> None:

@@ -10,7 +10,7 @@ from collector.calls.decisions.decided_calls import DecidedCalls
 from collector.config.settings import OFF, Settings
 from collector.decide.endpoint import DecideApp
 from collector.decide.service import DecideService, new_seed
-from collector.net.host_guard import Guard
+from collector.net.host_guard import HostGuard
 from collector.receive.admission import Admission
 from collector.receive.bearer_tokens import Tokens
 from collector.receive.listener import Listener
@@ -82,7 +82,7 @@ def build_decide(
         fault,
         decide.max_request_bytes,
         admission,
-        Guard(decide.listen, decide.names, setting="decide.names", addresses=True),
+        HostGuard(decide.listen, decide.names, setting="decide.names", addresses=True),
     )
     return Listener(
         app,

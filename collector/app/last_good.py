@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from collector.config.settings import Settings
 from collector.telemetry.logs import log
 from monitor.limits import SECOND
-from monitor.spec.read import Loaded
+from monitor.spec.read import LoadedSpecs
 from monitor.spec.spec import Spec
 
 if TYPE_CHECKING:
-    from collector.state.last_good_specs import LastGood, LastGoodSpecs
+    from collector.state.last_good_specs import CompiledSpecs, LastGoodSpecs
 
 __all__ = ["find", "keeper_of"]
 
 
-def find(settings: Settings, refused: Loaded, now: int) -> LastGood | None:
+def find(settings: Settings, refused: LoadedSpecs, now: int) -> CompiledSpecs | None:
     """The specs to use in place of refused ones; None where there are none. Either is logged.
 
     Args:

@@ -8,14 +8,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
-from collector.config.settings import OFF, Receiver, Settings, Tls, TokenLimits
+from collector.config.settings import (
+    OFF,
+    ReceiverSettings,
+    Settings,
+    TlsSettings,
+    TokenLimitSettings,
+)
 from collector.net.asgi import Application
-from collector.net.host_guard import Guard
-from collector.net.watched_files import UnusableError
+from collector.net.host_guard import HostGuard
+from collector.net.watched_files import UnusableFileError
 from collector.receive.address import parse_address
 from collector.receive.admission import Admission
 from collector.receive.bearer_tokens import Tokens
-from collector.receive.connections import Bounds
+from collector.receive.connections import ConnectionBounds
 from collector.receive.export import Export
 from collector.receive.http.asgi_server import WebApp
 from collector.receive.http.service import HttpApp
@@ -24,7 +30,7 @@ from collector.receive.memory_guard import MemoryGuard
 from collector.receive.rate_limits import RateLimit, RateLimits
 from collector.receive.tenant_stamp import SENDER_KEY
 from collector.receive.tls import Certificates
-from collector.telemetry.counters import Reading, Stats
+from collector.telemetry.counters import MetricReading, Stats
 from collector.telemetry.logs import log
 
 if TYPE_CHECKING:
@@ -73,7 +79,7 @@ class Server(Protocol):
 
 
 def build_admission(
-    settings: Receiver, stats: Stats, memory: MemoryGuard | None = None
+    settings: ReceiverSettings, stats: Stats, memory: MemoryGuard | None = None
 ) -> Admission:
     """Return what lets requests in, for all listeners together.
 
@@ -109,21 +115,21 @@ def build_observer(
         WebApp(app),
         address,
         certificates=certificates_of(tls, f"{name}_tls"),
-        bounds=Bounds(connections),
+        bounds=ConnectionBounds(connections),
         stats=stats,
         name=name,
     )
 
 
-def metrics_guard(settings: Settings) -> Guard:
+def metrics_guard(settings: Settings) -> HostGuard:
     """Which names of hosts the metrics listener answers to."""
-    return Guard(
+    return HostGuard(
         settings.metrics, settings.metrics_names, setting="metrics_names", addresses=True
     )
 
 
 def build_receivers(
-    settings: Receiver, export: Export, admission: Admission, connections: int
+    settings: ReceiverSettings, export: Export, admission: Admission, connections: int
 ) -> dict[str, Server]:
     """Return the listeners that are not off, by name.
 
@@ -144,7 +150,9 @@ def build_receivers(
     return receivers
 
 
-def rate_limits_of(limits: TokenLimits, request_bytes: int, stats: Stats) -> RateLimits | None:
+def rate_limits_of(
+    limits: TokenLimitSettings, request_bytes: int, stats: Stats
+) -> RateLimits | None:
     """The limits of each sender; None where there are none.
 
     Args:
@@ -160,7 +168,9 @@ def rate_limits_of(limits: TokenLimits, request_bytes: int, stats: Stats) -> Rat
     return None if rate_limit == RateLimit() else RateLimits(rate_limit, stats.count)
 
 
-def _grpc(settings: Receiver, export: Export, admission: Admission, connections: int) -> Server:
+def _grpc(
+    settings: ReceiverSettings, export: Export, admission: Admission, connections: int
+) -> Server:
     # Loaded only where it is on.
     from collector.receive.grpc.lifetime import Keepalive
 
@@ -171,7 +181,7 @@ def _grpc(settings: Receiver, export: Export, admission: Admission, connections:
         settings.max_request_bytes,
         admission=admission,
         certificates=certificates_of(settings.tls, "receiver.tls"),
-        bounds=Bounds(connections, settings.head_seconds),
+        bounds=ConnectionBounds(connections, settings.head_seconds),
         keepalive=Keepalive(
             ping_interval=keepalive.ping_seconds,
             ping_timeout=keepalive.ping_timeout_seconds,
@@ -188,7 +198,7 @@ def _grpc_server(name: str) -> type[GrpcReceiver | GrpcioReceiver]:
     """The gRPC server of that name.
 
     Raises:
-        UnusableError: it needs packages that are not installed.
+        UnusableFileError: it needs packages that are not installed.
     """
     if name == "builtin":
         from collector.receive.grpc.service import GrpcReceiver
@@ -198,17 +208,21 @@ def _grpc_server(name: str) -> type[GrpcReceiver | GrpcioReceiver]:
         from collector.receive.grpc.grpcio_server import GrpcioReceiver
     except ModuleNotFoundError as error:
         reason = f"{error.msg}; pip install 'offrails[grpcio]'"
-        raise UnusableError("receiver.grpc_server", name, reason) from error
+        raise UnusableFileError("receiver.grpc_server", name, reason) from error
     return GrpcioReceiver
 
 
-def _http(settings: Receiver, export: Export, admission: Admission, connections: int) -> Server:
+def _http(
+    settings: ReceiverSettings, export: Export, admission: Admission, connections: int
+) -> Server:
     app = HttpApp(
         export,
         settings.max_request_bytes,
         admission=admission,
         origins=settings.cors.origins,
-        guard=Guard(settings.http, settings.names, setting="receiver.names", addresses=True),
+        guard=HostGuard(
+            settings.http, settings.names, setting="receiver.names", addresses=True
+        ),
     )
     return Listener(
         app,
@@ -219,9 +233,9 @@ def _http(settings: Receiver, export: Export, admission: Admission, connections:
     )
 
 
-def http_bounds(settings: Receiver, connections: int) -> Bounds:
+def http_bounds(settings: ReceiverSettings, connections: int) -> ConnectionBounds:
     """What a listener for HTTP of senders grants their connections."""
-    return Bounds(
+    return ConnectionBounds(
         connections,
         settings.head_seconds,
         settings.body_seconds,
@@ -229,7 +243,7 @@ def http_bounds(settings: Receiver, connections: int) -> Bounds:
     )
 
 
-def certificates_of(tls: Tls, setting: str) -> Certificates | None:
+def certificates_of(tls: TlsSettings, setting: str) -> Certificates | None:
     """The certificates of a listener; each looks at the files by itself.
 
     Args:
@@ -363,10 +377,10 @@ def _open_files() -> int:
         return GUESSED_FILES
 
 
-def warn_if_few(settings: Receiver, capacity: Capacity) -> None:
+def warn_if_few(settings: ReceiverSettings, capacity: Capacity) -> None:
     """Log a warning where fewer connections fit the file descriptors than are set."""
     wanted = settings.max_connections
-    if wanted == Receiver().max_connections:
+    if wanted == ReceiverSettings().max_connections:
         wanted = ENOUGH_CONNECTIONS  # nobody asked for as many as the default allows
     if capacity.receiver < wanted:
         log.warning(
@@ -389,11 +403,11 @@ class ConnectionMetrics:
     def __init__(self, servers: Mapping[str, Server]) -> None:
         self._servers = servers
 
-    def readings(self) -> Iterator[Reading]:
+    def readings(self) -> Iterator[MetricReading]:
         servers = self._servers.items()
         open_ones = [(name, each.connections) for name, each in servers]
         counted = [((name,), count) for name, count in open_ones if count is not None]
-        yield Reading("connections", counted)
-        yield Reading(
+        yield MetricReading("connections", counted)
+        yield MetricReading(
             "connections_capacity", [((name,), each.capacity) for name, each in servers]
         )

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from collector.config.settings import Ready
+from collector.config.settings import ReadySettings
 from collector.net.health import Health
-from collector.sinks.queue import Queue
+from collector.sinks.queue import SinkQueue
 from collector.telemetry.counters import Stats
 
 __all__ = ["Readiness"]
@@ -34,7 +34,7 @@ class Readiness:
     """
 
     def __init__(
-        self, settings: Ready, health: Health, stats: Stats, queues: Sequence[Queue]
+        self, settings: ReadySettings, health: Health, stats: Stats, queues: Sequence[SinkQueue]
     ) -> None:
         self._settings = settings
         self._health = health

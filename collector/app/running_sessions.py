@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from collector.config.spec_reload import Running
+from collector.config.spec_reload import ReloadedSessions
 from monitor.aggregate.totals import SessionFinished
 from monitor.engine import Monitor
 from monitor.records import SessionKey, Verdict
@@ -46,7 +46,7 @@ class RunningSessions:
         self._finished = finished
         self._keep = keep
 
-    async def after_reload(self, *, rejudge: bool) -> Running:
+    async def after_reload(self, *, rejudge: bool) -> ReloadedSessions:
         """Counts the sessions under earlier versions of specs; with `rejudge` they go over to those in use.
 
         Under a learnt reference they keep theirs.
@@ -63,7 +63,7 @@ class RunningSessions:
         if rejudged:
             # A snapshot in between may have some as they were.
             self._note(REJUDGE)
-        return Running(kept, rejudged)
+        return ReloadedSessions(kept, rejudged)
 
     def end(self, keys: Sequence[SessionKey]) -> int:
         """Ends those of the sessions that are live; returns how many there were."""

@@ -12,16 +12,16 @@ from collector import __version__
 from collector.app import gc_tuning, last_good
 from collector.app.service import App, redaction_of
 from collector.config.first_minutes import OFF_BY, first_minutes
-from collector.config.memory_limit import Fitted, cgroup_limit, fitted
+from collector.config.memory_limit import FittedSettings, cgroup_limit, fitted
 from collector.config.settings import OFF, Settings, unknown
-from collector.net.watched_files import UnusableError
+from collector.net.watched_files import UnusableFileError
 from collector.receive.memory_guard import MemoryGuard, resident_bytes
 from collector.telemetry import logs
 from collector.telemetry.build import BUILD
 from collector.telemetry.clock import now_ns
 from collector.telemetry.log_writer import print_in_thread
 from collector.telemetry.redaction import Redaction
-from monitor.spec.read import Loaded
+from monitor.spec.read import LoadedSpecs
 
 __all__ = ["NotStartedError", "serve"]
 
@@ -30,7 +30,7 @@ class NotStartedError(Exception):
     """The service cannot start: an address in use, not ours, not allowed, or of no host."""
 
 
-def serve(settings: Settings, loaded: Loaded) -> int:
+def serve(settings: Settings, loaded: LoadedSpecs) -> int:
     """Serves until SIGTERM or SIGINT.
 
     Args:
@@ -41,7 +41,7 @@ def serve(settings: Settings, loaded: Loaded) -> int:
         The exit code.
 
     Raises:
-        UnusableError: a file or folder that a setting names.
+        UnusableFileError: a file or folder that a setting names.
         NotStartedError: a listener cannot be opened.
     """
     redaction = redaction_of(settings.redact)
@@ -71,7 +71,7 @@ def _memory_guard(limit: int) -> MemoryGuard | None:
     return None if resident is None else MemoryGuard(limit, resident)
 
 
-async def _serve(fit: Fitted, loaded: Loaded, redaction: Redaction) -> int:
+async def _serve(fit: FittedSettings, loaded: LoadedSpecs, redaction: Redaction) -> int:
     settings, specs = fit.settings, loaded.specs
     before = last_good.find(settings, loaded, now_ns()) if loaded.refused else None
     if before is not None:
@@ -95,7 +95,7 @@ async def _serve(fit: Fitted, loaded: Loaded, redaction: Redaction) -> int:
             errors = sum(each.severity == "error" for each in loaded.findings)
             app.start_without(errors, before)
         addresses = await app.start()
-    except UnusableError:
+    except UnusableFileError:
         raise
     except OSError as problem:
         raise NotStartedError(problem.strerror or str(problem)) from problem

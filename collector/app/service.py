@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from collector.api.verdict_feed import VerdictFeed
 from collector.app.certificates import CertificateWatch
-from collector.app.deadline import Deadline
+from collector.app.deadline import TimeBudget
 from collector.app.decisions import build_decide, decided_calls
 from collector.app.last_good import keeper_of
 from collector.app.listeners import (
@@ -31,30 +31,29 @@ from collector.app.listeners import (
 from collector.app.notices import Notices
 from collector.app.readiness import Readiness
 from collector.app.running_sessions import RunningSessions
-from collector.calls.decisions.denied_calls import DeniedCall
+from collector.calls.decisions.prevented_calls import PreventedCall
 from collector.calls.pipeline import Pipeline
 from collector.config.first_minutes import until
 from collector.config.settings import (
     OFF,
-    Record,
-    Redact,
-    Sessions,
+    RecordSettings,
+    RedactSettings,
+    SessionSettings,
     Settings,
-    State,
-    Telemetry,
+    StateSettings,
+    TelemetrySettings,
 )
 from collector.config.spec_reload import Reloader, accepted
 from collector.decide.service import DecideService
 from collector.metrics.agent_calls import AgentCalls
 from collector.metrics.memory import MemoryMetrics
-from collector.metrics.service import Families, MetricsApp, Source
+from collector.metrics.service import Families, MetricsApp, MetricSource
 from collector.net.health import Health
-from collector.net.watched_files import UnusableError
-from collector.receive.export import Export
-from collector.receive.export import Limits as ExportLimits
+from collector.net.watched_files import UnusableFileError
+from collector.receive.export import Export, RequestLimits
 from collector.receive.memory_guard import MemoryGuard
 from collector.receive.refusals import Refusals
-from collector.receive.status import Outcome, Refusal
+from collector.receive.status import ExportStatus, Refusal
 from collector.restart.run_mark import RunMark
 from collector.sinks.alerts import Alerts, links_of
 from collector.sinks.log import LogSink
@@ -65,18 +64,18 @@ from collector.telemetry.redaction import Redaction, rules
 from monitor.aggregate.totals import SessionFinished
 from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits
-from monitor.records import Raised, Verdict
+from monitor.records import ReferenceAlarm, Verdict
 from monitor.spec.spec import Spec
 
 if TYPE_CHECKING:
-    from collector.forward.forwarding import Forwarding
+    from collector.forward.next_hops import NextHops
     from collector.metrics.otlp_push import OtlpPush
     from collector.metrics.otlp_traces import OtlpTraces
     from collector.restart.kept_state import KeptState
     from collector.restart.snapshots import Waiting
     from collector.sinks.recorder import Recorder
-    from collector.state.last_good_specs import LastGood
-    from collector.state.records import Asked, Confirmed, Operated
+    from collector.state.last_good_specs import CompiledSpecs
+    from collector.state.records import ConfirmationRecord, OperatorRecord, QuestionRecord
 
 __all__ = ["App", "instance_of", "limits_of", "redaction_of"]
 
@@ -121,17 +120,17 @@ def _mark_of(settings: Settings) -> RunMark | None:
     return RunMark(settings.history_mark, settings.sessions.idle_seconds)
 
 
-def redaction_of(settings: Redact) -> Redaction:
+def redaction_of(settings: RedactSettings) -> Redaction:
     """What is taken out of all that is shown.
 
     Raises:
-        UnusableError: the key file cannot be used.
+        UnusableFileError: the key file cannot be used.
     """
     try:
         return Redaction(rules(settings.replace, settings.hash, settings.key_file))
     except OSError as problem:
         file, why = str(settings.key_file), problem.strerror
-        raise UnusableError("redact.key_file", file, why, problem.errno) from problem
+        raise UnusableFileError("redact.key_file", file, why, problem.errno) from problem
 
 
 def instance_of(metrics: str) -> str:
@@ -148,7 +147,9 @@ def instance_of(metrics: str) -> str:
     return f"{host}:{port}"
 
 
-def _recorder_of(settings: Record, clock: Callable[[], int], stats: Stats) -> Recorder | None:
+def _recorder_of(
+    settings: RecordSettings, clock: Callable[[], int], stats: Stats
+) -> Recorder | None:
     """The recorder that is set up; None where nothing is to be recorded, and nothing is loaded."""
     if settings.folder is None:
         return None
@@ -158,7 +159,10 @@ def _recorder_of(settings: Record, clock: Callable[[], int], stats: Stats) -> Re
 
 
 def _push_of(
-    settings: Telemetry, families: Families, redaction: Redaction, clock: Callable[[], int]
+    settings: TelemetrySettings,
+    families: Families,
+    redaction: Redaction,
+    clock: Callable[[], int],
 ) -> OtlpPush | None:
     """The push of own metrics; None where no endpoint is set, and nothing is loaded."""
     if not settings.otlp_endpoint:
@@ -172,16 +176,16 @@ def _push_of(
 
 def _forwarding_of(
     settings: Settings, monitor: Monitor, stats: Stats, clock: Callable[[], int]
-) -> Forwarding | None:
+) -> NextHops | None:
     """The next hops that are set up; None without any, and nothing is loaded."""
     if not settings.forward:
         return None
-    from collector.forward.forwarding import forwarding_of
+    from collector.forward.next_hops import forwarding_of
 
     return forwarding_of(settings.forward, stats, clock, monitor.harm_rate)
 
 
-def _traces_of(settings: Telemetry, clock: Callable[[], int]) -> OtlpTraces | None:
+def _traces_of(settings: TelemetrySettings, clock: Callable[[], int]) -> OtlpTraces | None:
     """The push of own traces; None where they are off, and nothing is loaded."""
     if not settings.traces:
         return None
@@ -191,7 +195,7 @@ def _traces_of(settings: Telemetry, clock: Callable[[], int]) -> OtlpTraces | No
 
 
 def _state_of(
-    settings: State, sessions: Sessions, clock: Callable[[], int]
+    settings: StateSettings, sessions: SessionSettings, clock: Callable[[], int]
 ) -> KeptState | None:
     """The state that outlives the process; None where none is kept, and nothing is loaded."""
     if settings.dir is None or settings.durability == "off":
@@ -201,12 +205,12 @@ def _state_of(
     return KeptState(settings, sessions, clock)
 
 
-def _begin(recorder: Recorder, settings: Record) -> None:
+def _begin(recorder: Recorder, settings: RecordSettings) -> None:
     try:
         recorder.start()
     except OSError as problem:
         folder, why = str(settings.folder), problem.strerror
-        raise UnusableError("record.folder", folder, why, problem.errno) from problem
+        raise UnusableFileError("record.folder", folder, why, problem.errno) from problem
 
 
 def _check_lines(file: Path | None) -> None:
@@ -216,7 +220,9 @@ def _check_lines(file: Path | None) -> None:
     try:
         file.open("ab").close()
     except OSError as problem:
-        raise UnusableError("alerts.jsonl", file, problem.strerror, problem.errno) from problem
+        raise UnusableFileError(
+            "alerts.jsonl", file, problem.strerror, problem.errno
+        ) from problem
 
 
 class App:
@@ -295,7 +301,7 @@ class App:
             denied=self._denied,
         )
         receiver = settings.receiver
-        bounds = ExportLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)
+        bounds = RequestLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)
         self._notices = Notices(self.monitor, pipeline.inventory, self._sink, stats, clock)
         self._memory = memory
         self._recorder = _recorder_of(settings.record, clock, stats)
@@ -367,7 +373,7 @@ class App:
         self._servers = dict(self._receivers)
         """All listeners, by name."""
         self._certificates = CertificateWatch(self._servers)
-        more: list[Source] = [
+        more: list[MetricSource] = [
             MemoryMetrics(self.monitor.memory, pipeline.memory, self._decisions.memory),
             admission,
             ConnectionMetrics(self._servers),
@@ -468,7 +474,7 @@ class App:
         if not self._is_past:
             self._each((self._sink.deliver, self._feed.deliver), verdicts)
 
-    def _alarm(self, raised: Raised) -> None:
+    def _alarm(self, raised: ReferenceAlarm) -> None:
         """The same for what references say, which needs no verdict."""
         raised = self._redaction.named(raised)
         self._each((self._alerts.alarm,), raised)
@@ -476,7 +482,7 @@ class App:
             self._each((self._sink.alarm,), raised)
             self._each((self._feed.deliver,), (raised,))
 
-    def _denied(self, denied: DeniedCall) -> None:
+    def _denied(self, denied: PreventedCall) -> None:
         """The same for calls that are denied before they are made."""
         if self._is_past:
             return
@@ -487,7 +493,7 @@ class App:
     def _fault_of_decision(self, error: Exception) -> Refusal:
         """An error of ours kept a question from being answered."""
         self._report("a decision could not be made", error)
-        return Refusal(Outcome.INTERNAL, "internal error; see the service's log")
+        return Refusal(ExportStatus.INTERNAL, "internal error; see the service's log")
 
     def _each(self, sinks: Iterable[Callable[[Any], None]], what: Any) -> None:
         """Hands something to each sink: one that fails keeps it from no other, and from no sender."""
@@ -512,7 +518,7 @@ class App:
                 self._state.use(specs)
         return changed
 
-    def start_without(self, refused: int, before: LastGood | None = None) -> None:
+    def start_without(self, refused: int, before: CompiledSpecs | None = None) -> None:
         """Spec files were refused: the service is not ready until all are read without an error.
 
         Args:
@@ -626,13 +632,13 @@ class App:
         """Calls that settled were due to page, in an earlier process."""
         (self._alerts.flush if last else self._alerts.tick)(now)
 
-    def asked_again(self, asked: Asked, *, is_outcome: bool) -> None:
+    def asked_again(self, asked: QuestionRecord, *, is_outcome: bool) -> None:
         """What a client asked, or said of a decided call, in an earlier process."""
         decisions = self._decisions
         take = decisions.settle if is_outcome else decisions.decide
         decisions.again(take, asked.body, asked.sender)
 
-    def operated_again(self, done: Operated) -> None:
+    def operated_again(self, done: OperatorRecord) -> None:
         """What an operator did with sessions, in an earlier process."""
         self._running.again(done.action, done.session, done.namespace)
 
@@ -641,7 +647,7 @@ class App:
         if self.monitor.use(specs):
             self._pipeline.specs_changed()
 
-    def confirmed_before(self, confirmed: Confirmed) -> None:
+    def confirmed_before(self, confirmed: ConfirmationRecord) -> None:
         """What next hops had got of an earlier process."""
         if self._forwarding is not None:
             self._forwarding.confirmed_before(confirmed)
@@ -763,7 +769,7 @@ class App:
         self._health.ready = False
         self._health.reason = "stopping"
         await self._before_close()
-        await self._close(Deadline(CLOSE_SECONDS))
+        await self._close(TimeBudget(CLOSE_SECONDS))
 
     async def _before_close(self) -> None:
         """Waits until the next process can go on, or until pages have left and counters are scraped."""
@@ -775,7 +781,7 @@ class App:
             self._alerts.hurry(self.settings.drain_seconds), self._last_scrape()
         )
 
-    async def _close(self, deadline: Deadline) -> None:
+    async def _close(self, deadline: TimeBudget) -> None:
         """Receives no more, judges what is on its way, and delivers what it can by the deadline."""
         grace = self.settings.drain_seconds
         open_ones = [

@@ -18,15 +18,15 @@ from typing import Any
 
 from mypy_extensions import mypyc_attr
 
-from collector.calls.call.call import Call
+from collector.calls.call.call import LogicalCall
 from collector.decode.span import Span
 from collector.dialects.answers import answer_of
 from monitor.aggregate.consistency_sample import digest_of
 from monitor.engine import Monitor
-from monitor.records import Named, Proof, SessionKey, ToolCall, Verdict
+from monitor.records import AgentName, Proof, SessionKey, ToolCall, Verdict
 from monitor.visibility.gap import Gap
 
-__all__ = ["Batch", "Failed"]
+__all__ = ["EventBatch", "MonitorFailure"]
 
 
 @mypyc_attr(acyclic=True)
@@ -37,27 +37,27 @@ class _Entry:
 
     def __init__(self) -> None:
         self.call: ToolCall | None = None
-        self.of: Call | None = None
+        self.of: LogicalCall | None = None
         self.key: SessionKey | None = None
-        self.named: Named | None = None
+        self.named: AgentName | None = None
         self.attributes: Mapping[str, Any] | None = None
         self.start_ns = 0
         self.doubted = False
         self.proof: Proof | None = None
 
 
-class Failed:
+class MonitorFailure:
     """An error of the monitor, and the call it could not take; None for an event that was no call."""
 
     __slots__ = ("call", "error", "of")
 
-    def __init__(self, error: Exception, of: Call | None, call: ToolCall | None) -> None:
+    def __init__(self, error: Exception, of: LogicalCall | None, call: ToolCall | None) -> None:
         self.error = error
         self.of = of
         self.call = call
 
 
-class Batch:
+class EventBatch:
     """The monitor events of one request at a time.
 
     Args:
@@ -73,7 +73,7 @@ class Batch:
         self._answers: list[Span] = []
         self._answered: list[SessionKey] = []
         """Spans that may hold an agent's final answer, and their sessions. Their order does not matter."""
-        self.failed: list[Failed] = []
+        self.failed: list[MonitorFailure] = []
         """Events the monitor could not take; the pipeline empties the list."""
         self._verdicts: list[Verdict] = []
         self._now = 0
@@ -105,9 +105,9 @@ class Batch:
 
     def observe(
         self,
-        of: Call | None,
+        of: LogicalCall | None,
         call: ToolCall,
-        named: Named | None,
+        named: AgentName | None,
         *,
         doubted: bool,
         proof: Proof | None = None,
@@ -123,7 +123,11 @@ class Batch:
             self.flush()
 
     def learn(
-        self, key: SessionKey, named: Named | None, attributes: Mapping[str, Any], start_ns: int
+        self,
+        key: SessionKey,
+        named: AgentName | None,
+        attributes: Mapping[str, Any],
+        start_ns: int,
     ) -> None:
         """Tells the monitor what a span that is no call says of its session: see `Monitor.learn`."""
         entry = self._next()
@@ -141,7 +145,7 @@ class Batch:
 
     # --- at once, behind what is buffered -----------------------------------------------------
 
-    def amend(self, old: ToolCall, new: ToolCall, named: Named | None) -> None:
+    def amend(self, old: ToolCall, new: ToolCall, named: AgentName | None) -> None:
         """Replaces a call by what is known of it now: see `Monitor.amend`."""
         self._verdicts += self.monitor.amend(old, new, self._now, named)
 
@@ -204,7 +208,7 @@ class Batch:
             except Exception as error:  # noqa: BLE001
                 if of is not None:
                     of.judged = None
-                self.failed.append(Failed(error, of, call))
+                self.failed.append(MonitorFailure(error, of, call))
                 continue
             if news:
                 self._verdicts += news
@@ -227,6 +231,6 @@ class Batch:
                     if answer is not None:
                         self._monitor.answered(key, (*answer[:3], digest_of(answer.text)))
             except Exception as error:  # noqa: BLE001
-                self.failed.append(Failed(error, None, None))
+                self.failed.append(MonitorFailure(error, None, None))
         self._answers.clear()
         self._answered.clear()

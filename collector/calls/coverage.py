@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from collector.calls.batch import Batch
-from collector.calls.call.call import Call
+from collector.calls.batch import EventBatch
+from collector.calls.call.call import LogicalCall
 from collector.calls.tree.trace import Trace
 from collector.telemetry.counters import Stats
 from monitor.records import ToolCall
@@ -76,7 +76,7 @@ class Coverage:
         stats: counts in all.
     """
 
-    def __init__(self, batch: Batch, stats: Stats) -> None:
+    def __init__(self, batch: EventBatch, stats: Stats) -> None:
         self._batch = batch
         self._stats = stats
 
@@ -84,7 +84,7 @@ class Coverage:
         """Counts a reason in all."""
         self._stats.add(("coverage", reason), by)
 
-    def count_call(self, reason: str, call: Call | None) -> None:
+    def count_call(self, reason: str, call: LogicalCall | None) -> None:
         """Counts a reason in all, and in the session of the call if that was judged."""
         self._stats.add(("coverage", reason), 1)
         if call is not None and call.judged is not None:

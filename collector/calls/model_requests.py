@@ -26,20 +26,20 @@ from collections.abc import Callable, Collection, Sequence
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple
 
-from collector.calls.call.answers import Answer, Answers
-from collector.calls.call.call import Call
+from collector.calls.call.answers import ModelAnswer, ModelAnswers
+from collector.calls.call.call import LogicalCall
 from collector.calls.call.piece import Piece
 from collector.calls.call.same_call import digest_of
 from collector.calls.duplicates import DuplicateFilter
 from collector.calls.records import Requester
-from collector.calls.tree.span_tree import Alike, Tree, Watched
+from collector.calls.tree.span_tree import AlikeSpans, SpanTree, WatchedRequest
 from collector.calls.tree.trace import OpenRequest, Trace
-from collector.calls.unseen import Change, Unseen, is_unseen, note_id, watch
+from collector.calls.unseen_calls import Change, UnseenCalls, is_unseen, note_id, watch
 from collector.decode.span import Span
 from collector.dialects.outputs import (
     OVERSIZED,
     Outputs,
-    Requested,
+    RequestedCall,
     answered_ids,
     executed_within,
     goes_on,
@@ -112,7 +112,7 @@ class JudgedRequest(NamedTuple):
     """A request that was judged."""
 
     trace: Trace
-    call: Call
+    call: LogicalCall
 
 
 class _Agent:
@@ -170,13 +170,13 @@ class ModelRequests:
         """Requests over a bound that are not counted yet: who counts them sets it to 0."""
         self.is_named: Callable[[str], bool] = _is_any
         """True for a tool that a spec names."""
-        self._unseen = Unseen()
+        self._unseen = UnseenCalls()
         self.gaps: list[Change] = []
         """Gaps that are new, and those that have ended (False); who tells the monitor empties the list."""
         self._bytes = Holdings(AGENTS_MAX)
         """Bytes of what is held, by tenant."""
         self.by_answer = by_answer
-        self.answered: list[Alike] = []
+        self.answered: list[AlikeSpans] = []
         """Calls of which it is known now which answer asks for them; who updates them empties the list."""
         self.overtaken = False
         """True if calls came before an answer that may ask for them; who looks at them again sets it to False."""
@@ -261,13 +261,13 @@ class ModelRequests:
         self._hold(requester, known, asked)
         return ready
 
-    def _some_may_be_silent(self, known: _Agent, found: list[Requested]) -> bool:
+    def _some_may_be_silent(self, known: _Agent, found: list[RequestedCall]) -> bool:
         for request in found:  # noqa: SIM110 - `any` makes a generator
             if self._may_be_silent(known, request):
                 return True
         return False
 
-    def _may_be_silent(self, known: _Agent, request: Requested) -> bool:
+    def _may_be_silent(self, known: _Agent, request: RequestedCall) -> bool:
         """True if nothing tells yet whether a tool leaves spans, beside others that do, and a spec names it."""
         return (
             request.tool not in known.tools
@@ -300,13 +300,13 @@ class ModelRequests:
     def _watch(self, trace: Trace, call_id: str, tool: str, start_ns: int) -> None:
         """Watches a request for a tool that leaves spans: this call may leave none."""
         if call_id and trace.tree is not None and self.is_named(tool):
-            watch(trace.tree, Watched(call_id, tool, start_ns))
+            watch(trace.tree, WatchedRequest(call_id, tool, start_ns))
 
     def _look_for_unseen(
         self,
         requester: Requester,
         trace: Trace,
-        tree: Tree,
+        tree: SpanTree,
         span: Span,
         outputs: Outputs,
         opened: Collection[str],
@@ -405,7 +405,7 @@ class ModelRequests:
         requester: Requester,
         trace: Trace,
         span: Span,
-        request: Requested,
+        request: RequestedCall,
         index: int,
         now: int,
         *,
@@ -430,7 +430,7 @@ class ModelRequests:
         trace.requester = requester
         return True
 
-    def _note_answer(self, trace: Trace, span: Span, found: list[Requested]) -> None:
+    def _note_answer(self, trace: Trace, span: Span, found: list[RequestedCall]) -> None:
         """Notes which calls one answer asks for."""
         tree = trace.tree
         if tree is None or not found:
@@ -447,15 +447,17 @@ class ModelRequests:
                     self.answered.append(like)
 
     def _keep_answer(
-        self, tree: Tree, span: Span, found: list[Requested], *, several: bool
+        self, tree: SpanTree, span: Span, found: list[RequestedCall], *, several: bool
     ) -> None:
         """Notes an answer for calls that have no ids of theirs."""
         if tree.answers is None:
-            tree.answers = Answers()
+            tree.answers = ModelAnswers()
         tools = tuple(dict.fromkeys([each.tool for each in found]))
         unnamed = tuple([each.tool for each in found if not each.call_id])
         tree.answers.add(
-            Answer(span.start_ns, span.span_id, span.parent_span_id, tools, unnamed, several)
+            ModelAnswer(
+                span.start_ns, span.span_id, span.parent_span_id, tools, unnamed, several
+            )
         )
         if tree.latest_ns >= span.start_ns:
             self.overtaken = True
@@ -476,7 +478,7 @@ class ModelRequests:
         self._clear(requester, known)
         return ready
 
-    def judged(self, requester: Requester, trace: Trace, call: Call) -> None:
+    def judged(self, requester: Requester, trace: Trace, call: LogicalCall) -> None:
         """Notes a judged request: it waits for no execution, and may have to be retracted."""
         trace.pinned = True
         self._agent(requester).judged.append(JudgedRequest(trace, call))
@@ -716,13 +718,13 @@ def _open_tools(trace: Trace) -> Collection[str]:
     return (known.tool,) if isinstance(known, OpenRequest) else tuple(known)
 
 
-def _note_asked(trace: Trace, span: Span, found: list[Requested]) -> None:
+def _note_asked(trace: Trace, span: Span, found: list[RequestedCall]) -> None:
     """Notes when a model first asked for calls: results that later models are given may be theirs."""
     if found and span.end_ns < trace.called_ns:
         trace.called_ns = span.end_ns
 
 
-def _note_early(tree: Tree, tool: str) -> None:
+def _note_early(tree: SpanTree, tool: str) -> None:
     """Notes an execution whose request has not arrived."""
     if tree.early is None:
         tree.early = {}
@@ -756,7 +758,7 @@ def _answers(text: str, pieces: list[Piece]) -> bool:
     return _ANSWER in text and any(f'"{piece.tool}"' in text for piece in pieces)
 
 
-def _identity(trace: Trace, span: Span, request: Requested, index: int) -> bytes:
+def _identity(trace: Trace, span: Span, request: RequestedCall, index: int) -> bytes:
     """The identity of a request: its id, tool and arguments in its trace; without an id, its place in its span.
 
     An id alone does not suffice: some models number their calls, and begin anew with each turn. Of the texts only a
@@ -769,12 +771,12 @@ def _identity(trace: Trace, span: Span, request: Requested, index: int) -> bytes
     return trace.trace_id + span.span_id + index.to_bytes(2, "big")
 
 
-def _given(request: Requested) -> str:
+def _given(request: RequestedCall) -> str:
     """A digest of a request's arguments."""
     return digest_of(request.arguments).hex() if request.arguments else ""
 
 
-def _piece(span: Span, request: Requested, index: int, count: int, agent: str) -> Piece:
+def _piece(span: Span, request: RequestedCall, index: int, count: int, agent: str) -> Piece:
     """A request as a piece of a call, below the model's span and begun when that ended, in the order of its turn."""
     number = (int.from_bytes(span.span_id, "big") + index) % 2**_SPAN_BITS
     return Piece(

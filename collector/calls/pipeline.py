@@ -4,9 +4,9 @@ Three steps, which the spans of a request take side by side (at most `TOGETHER` 
 
 1. *read*: the plan of a span's shape says what to look for; `read` gives the tool call that a span may be.
 2. *join*: each span goes to its place in its trace's tree. What it tells is handed to three collaborators:
-   `Sessions` (whose session a call belongs to), `Correlation` (which spans are one call, and what is new of it)
+   `SessionMoves` (whose session a call belongs to), `Correlation` (which spans are one call, and what is new of it)
    and `RequestedCalls` (calls that models asked for, where tools leave no spans).
-3. *judge*: the `Batch` applies to the monitor, in order, what the others put into it. It holds the verdicts.
+3. *judge*: the `EventBatch` applies to the monitor, in order, what the others put into it. It holds the verdicts.
 
 Invariants: a span is judged once, however often it is sent. An error of ours in one span keeps no other span from
 being judged and delivered, and what it kept from being judged is judged when it is sent again.
@@ -22,25 +22,30 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final
 
-from collector.calls.batch import Batch
-from collector.calls.call.call import Call
+from collector.calls.batch import EventBatch
+from collector.calls.call.call import LogicalCall
 from collector.calls.call.piece import Piece
 from collector.calls.call.same_call import is_another
 from collector.calls.correlation.correlation import Correlation
-from collector.calls.correlation.session_moves import Sessions
+from collector.calls.correlation.session_moves import SessionMoves
 from collector.calls.coverage import Coverage
-from collector.calls.deciding import Deciding, Made, Settled
 from collector.calls.decisions.confirmation import Confirmation
-from collector.calls.decisions.decided_calls import Asked, DecidedCall, DecidedCalls, Outcome
-from collector.calls.decisions.denied_calls import DecisionRecords, DeniedCall
+from collector.calls.decisions.decided_calls import (
+    DecidedCall,
+    DecidedCalls,
+    Outcome,
+    QuestionCall,
+)
+from collector.calls.decisions.prevented_calls import PreventedCall, PreventedCalls
 from collector.calls.duplicates import DuplicateFilter
 from collector.calls.inventory.inventory import Inventory
 from collector.calls.model_requests import Mode, ModelRequests
+from collector.calls.question_handler import DecisionResult, OutcomeResult, QuestionHandler
 from collector.calls.requested_calls import RequestedCalls
 from collector.calls.sessions.session_ids import (
     NAMESPACE_KEYS,
     RESOURCE_RUNG,
-    Owner,
+    ResourceIdentity,
     SessionIds,
 )
 from collector.calls.tree.context import Context
@@ -51,15 +56,15 @@ from collector.calls.tree.trace_store import (
     TREES_SHARE,
     Traces,
 )
-from collector.decode.span import Rejects, Resource, Span, Unjudged
+from collector.decode.span import Rejects, Resource, Span, UnjudgedSpansError
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plans
 from collector.dialects.doubt import Doubt, doubt_of, is_in_doubt
-from collector.dialects.plan import Plan
+from collector.dialects.plan import ReadPlan
 from collector.dialects.read import (
     NAME_MAX,
     STATUS_OK,
     TOO_LONG,
-    Reading,
+    SpanReading,
     agent_of,
     has_event,
     read,
@@ -85,7 +90,7 @@ TOGETHER: Final = 64
 """Spans that take the three steps side by side."""
 
 Deliver = Callable[[Sequence[Verdict]], None]
-Denied = Callable[[DeniedCall], None]
+Denied = Callable[[PreventedCall], None]
 
 
 class Pipeline:
@@ -134,18 +139,18 @@ class Pipeline:
         trees_bytes_max = spans_bytes_max // TREES_SHARE
         self._traces = Traces(bytes_max=arguments_bytes_max, trees_bytes_max=trees_bytes_max)
         self._duplicates = DuplicateFilter(bytes_max=spans_bytes_max - trees_bytes_max)
-        self._batch = Batch(monitor)
+        self._batch = EventBatch(monitor)
         self._coverage = Coverage(self._batch, stats)
         self._session_ids = SessionIds(session_keys, namespace_keys)
         self.decided = DecidedCalls() if decided is None else decided
         self._resource_keys: tuple[SpecBinder, frozenset[str]] | None = None
         """The binder that they were found for, and the keys."""
-        self.decision_records = DecisionRecords(self.decided.bytes_max // 4)
+        self.decision_records = PreventedCalls(self.decided.bytes_max // 4)
         self._denied = denied
         self._confirmation = Confirmation(
             self.decided, self.decision_records, self._batch, stats
         )
-        self._sessions = Sessions(
+        self._sessions = SessionMoves(
             self._session_ids,
             self._batch,
             self.inventory,
@@ -168,7 +173,7 @@ class Pipeline:
             self._confirmation,
             self._traces,
         )
-        self._deciding = Deciding(
+        self._deciding = QuestionHandler(
             self._session_ids,
             self._sessions,
             self._traces,
@@ -203,7 +208,7 @@ class Pipeline:
             The spans that were left out for what only their dialect tells; None if there are none.
 
         Raises:
-            Unjudged: errors of ours kept spans from being judged; the first is its cause.
+            UnjudgedSpansError: errors of ours kept spans from being judged; the first is its cause.
         """
         count = len(spans)
         self._derived.clear()
@@ -245,15 +250,15 @@ class Pipeline:
 
     def decide(
         self,
-        asked: Sequence[Asked],
+        asked: Sequence[QuestionCall],
         resource: Resource,
         sender: str | None,
         now: int,
         *,
         commit: bool,
         new_session: bool = False,
-    ) -> list[Made]:
-        """Decides the calls of a question, received at `now`: see `Deciding.decide`."""
+    ) -> list[DecisionResult]:
+        """Decides the calls of a question, received at `now`: see `QuestionHandler.decide`."""
         self._batch.open(now, quiet=self.quiet, at_once=True)
         try:
             return self._deciding.decide(
@@ -264,8 +269,8 @@ class Pipeline:
 
     def settle(
         self, decision_id: str, outcome: Outcome, sender: str | None, now: int
-    ) -> Settled:
-        """Takes what a client tells of a decided call, received at `now`: see `Deciding.settle`."""
+    ) -> OutcomeResult:
+        """Takes what a client tells of a decided call, received at `now`: see `QuestionHandler.settle`."""
         self._batch.open(now, quiet=self.quiet, at_once=True)
         try:
             return self._deciding.settle(decision_id, outcome, sender, now)
@@ -274,11 +279,11 @@ class Pipeline:
 
     def _prevent(self, entry: DecidedCall) -> None:
         """A call was denied."""
-        denied = DeniedCall.of(entry, self.decided.name(entry.number))
+        denied = PreventedCall.of(entry, self.decided.name(entry.number))
         self.decision_records.add(denied)
         self._tell_denied(denied)
 
-    def _tell_denied(self, denied: DeniedCall) -> None:
+    def _tell_denied(self, denied: PreventedCall) -> None:
         if self._denied is not None:
             self._denied(denied)
 
@@ -286,8 +291,8 @@ class Pipeline:
 
     def _take_together(self, spans: list[Span], now: int) -> None:
         """Reads, joins and judges some spans, one step after the other: see `batch`."""
-        plans: list[Plan | None] = [None] * len(spans)
-        readings: list[Reading | None] = [None] * len(spans)
+        plans: list[ReadPlan | None] = [None] * len(spans)
+        readings: list[SpanReading | None] = [None] * len(spans)
         doubts: dict[int, Doubt] | None = None
         for place, span in enumerate(spans):
             try:
@@ -452,13 +457,18 @@ class Pipeline:
         for error in errors:
             name = type(error).__name__
             names[name] = names.get(name, 0) + 1
-        raise Unjudged(count, names) from errors[0]
+        raise UnjudgedSpansError(count, names) from errors[0]
 
     # --- one span: the hot path -----------------------------------------------------------------
     # Whatever depends on the shape of a span alone is settled in its plan, and not looked at here.
 
     def _take(
-        self, span: Span, plan: Plan, reading: Reading | None, evidence: Evidence, now: int
+        self,
+        span: Span,
+        plan: ReadPlan,
+        reading: SpanReading | None,
+        evidence: Evidence,
+        now: int,
     ) -> None:
         """Puts a span into its trace's tree, and hands on what it tells."""
         owner = self._session_ids.owner(span.resource)
@@ -529,7 +539,7 @@ class Pipeline:
             self._correlation.review_orphans(context.now)
 
     def _take_call(
-        self, span: Span, reading: Reading, evidence: Evidence, context: Context
+        self, span: Span, reading: SpanReading, evidence: Evidence, context: Context
     ) -> None:
         """A span that is a call, or a piece of one."""
         claim = context.claim
@@ -552,7 +562,9 @@ class Pipeline:
         if reading.unreadable or span.dropped or reading.control:
             self._count(span, reading, evidence, context.node.call)
 
-    def _take_other(self, span: Span, plan: Plan, owner: Owner, context: Context) -> None:
+    def _take_other(
+        self, span: Span, plan: ReadPlan, owner: ResourceIdentity, context: Context
+    ) -> None:
         """A span that is no call: it may tell of an agent, of calls below it, or of requests."""
         if plan.stop:
             context.node.stops = True
@@ -586,7 +598,9 @@ class Pipeline:
             trace.touched = True
             self._touched.append(trace)
 
-    def _is_duplicate(self, owner: Owner, span: Span, evidence: Evidence, now: int) -> bool:
+    def _is_duplicate(
+        self, owner: ResourceIdentity, span: Span, evidence: Evidence, now: int
+    ) -> bool:
         """True for a span that was judged before; the end of a span that was pending is news.
 
         A pending span's key ends in "p". Its ids are known before it ends (they are sent to whoever is called in
@@ -602,7 +616,7 @@ class Pipeline:
         self._remembered = key
         return False
 
-    def _duplicate_key(self, owner: Owner, span: Span) -> bytes:
+    def _duplicate_key(self, owner: ResourceIdentity, span: Span) -> bytes:
         """The ids of a span, with its namespace: tenants may use the same ids."""
         key = span.trace_id + span.span_id
         return key + owner.mark if owner.mark else key
@@ -645,7 +659,7 @@ class Pipeline:
         self._rejects.add(f"span {span.span_id.hex()}", fault, "over_bound")
 
     def _take_doubtful(
-        self, span: Span, plan: Plan, doubt: Doubt, evidence: Evidence, now: int
+        self, span: Span, plan: ReadPlan, doubt: Doubt, evidence: Evidence, now: int
     ) -> None:
         """A span that has further readings: each one is judged, and the doubt is counted once."""
         if doubt.reasons and (self._remembered or not doubt.readings):
@@ -662,10 +676,10 @@ class Pipeline:
 
     def _take_again(
         self,
-        owner: Owner,
+        owner: ResourceIdentity,
         span: Span,
-        plan: Plan,
-        reading: Reading,
+        plan: ReadPlan,
+        reading: SpanReading,
         evidence: Evidence,
         now: int,
     ) -> None:
@@ -693,7 +707,9 @@ class Pipeline:
         self._touch(trace)
         self._coverage.count_call("duplicate", call)
 
-    def _is_another(self, call: Call, span: Span, reading: Reading, evidence: Evidence) -> bool:
+    def _is_another(
+        self, call: LogicalCall, span: Span, reading: SpanReading, evidence: Evidence
+    ) -> bool:
         """True where the span tells another call than the one that is known by its id."""
         piece = Piece.of(span, reading, "", evidence, None, "")
         return is_another(call.piece(span.span_id), piece)
@@ -701,10 +717,10 @@ class Pipeline:
     def _take_another(
         self,
         span: Span,
-        plan: Plan,
-        reading: Reading,
+        plan: ReadPlan,
+        reading: SpanReading,
         evidence: Evidence,
-        call: Call,
+        call: LogicalCall,
         now: int,
     ) -> None:
         """Another call under ids that are known: it is judged under an id of its own, and counted."""
@@ -719,7 +735,7 @@ class Pipeline:
         if trace.tree is not None:
             self._correlation.doubt_again(trace, trace.tree, span.span_id, own.span_id, now)
 
-    def _apart(self, span: Span, reading: Reading, evidence: Evidence) -> Span:
+    def _apart(self, span: Span, reading: SpanReading, evidence: Evidence) -> Span:
         """The span under an id of its own: the same for its copies, and for its end if it is pending."""
         owner = self._session_ids.owner(span.resource)
         tree = self._traces.of(owner.namespace, span.trace_id).tree
@@ -732,7 +748,7 @@ class Pipeline:
         return own
 
     def _count(
-        self, span: Span, reading: Reading, evidence: Evidence, call: Call | None
+        self, span: Span, reading: SpanReading, evidence: Evidence, call: LogicalCall | None
     ) -> None:
         """Counts why this span's call is not judged, or not for certain."""
         owner = self._session_ids.owner(span.resource)

@@ -7,7 +7,7 @@ correlated like any other. An execution that comes later takes it back (`Correla
 from __future__ import annotations
 
 from collector.calls.correlation.correlation import Correlation
-from collector.calls.correlation.session_moves import Sessions
+from collector.calls.correlation.session_moves import SessionMoves
 from collector.calls.coverage import Coverage
 from collector.calls.model_requests import ModelRequests, RequestPiece
 from collector.calls.records import Requester
@@ -35,7 +35,7 @@ class RequestedCalls:
         self,
         requests: ModelRequests,
         correlation: Correlation,
-        sessions: Sessions,
+        sessions: SessionMoves,
         traces: Traces,
         coverage: Coverage,
     ) -> None:

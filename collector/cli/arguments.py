@@ -11,10 +11,10 @@ from typing import Any
 
 from monitor.spec.suggestions import closest
 
-__all__ = ["Arguments", "add_specs", "add_token_file", "to_path"]
+__all__ = ["CommandParser", "add_specs", "add_token_file", "to_path"]
 
 
-class Arguments(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """The parser of the program or of one verb."""
 
     def __init__(self, **options: Any) -> None:

@@ -15,7 +15,7 @@ from collector.cli.guarding import guard_of
 from collector.cli.inputs import FAILED, OK
 from guard.base import BaseGuard
 from guard.client import Guard
-from guard.resident import Answer, Request, listen, socket_path
+from guard.resident import Answer, HookRequest, listen, socket_path
 from guard.resident import serve as answer_hooks
 
 __all__ = ["serve"]
@@ -67,7 +67,7 @@ class _Guards:
         self._guards: OrderedDict[tuple[Any, ...], Guard] = OrderedDict()
         self._lock = threading.Lock()
 
-    def answer(self, request: Request) -> Answer | None:
+    def answer(self, request: HookRequest) -> Answer | None:
         """The answer to a hook; None where its options cannot be used, which it says itself."""
         try:
             options = self._of(request)
@@ -81,7 +81,7 @@ class _Guards:
         for each in self._guards.values():
             each.close()
 
-    def _of(self, request: Request) -> argparse.Namespace:
+    def _of(self, request: HookRequest) -> argparse.Namespace:
         """The options of a hook; our own, with answers in JSON, for another program."""
         if request.arguments is None:
             return argparse.Namespace(**{**vars(self._options), "json": True})

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from collector.config.settings import Settings
-    from monitor.spec.read import Loaded
+    from monitor.spec.read import LoadedSpecs
 
 __all__ = [
     "FAILED",
@@ -56,7 +56,7 @@ def load_specs_or_quit(paths: Sequence[Path]) -> tuple[Any, ...]:
     return loaded_or_quit(paths).specs if paths else ()
 
 
-def loaded_or_quit(paths: Sequence[Path]) -> Loaded:
+def loaded_or_quit(paths: Sequence[Path]) -> LoadedSpecs:
     """The same with what was found in them."""
     loaded = read_specs(paths)
     if loaded.refused:
@@ -65,7 +65,7 @@ def loaded_or_quit(paths: Sequence[Path]) -> Loaded:
     return loaded
 
 
-def read_specs(paths: Sequence[Path]) -> Loaded:
+def read_specs(paths: Sequence[Path]) -> LoadedSpecs:
     """The same, but refused ones are left out, and are among what was found."""
     from collector.telemetry.clock import now_ns
     from monitor.spec.acceptance import day_of

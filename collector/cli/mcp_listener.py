@@ -7,8 +7,8 @@ import signal
 from typing import TYPE_CHECKING, Final
 
 from collector.net.asgi import Receive, Scope, Send, send_json
-from collector.net.host_guard import Guard
-from collector.receive.connections import Bounds
+from collector.net.host_guard import HostGuard
+from collector.receive.connections import ConnectionBounds
 from collector.receive.http.asgi_server import WebApp
 from collector.receive.listener import Listener
 from guard.mcp.http import HttpProxy
@@ -16,13 +16,13 @@ from guard.mcp.http import HttpProxy
 if TYPE_CHECKING:
     from guard.mcp.gate import Gate
 
-__all__ = ["NotStartedError", "serve"]
+__all__ = ["ListenError", "serve"]
 
 CONNECTIONS_MAX: Final = 1024
 STOP_SECONDS: Final = 1.0
 
 
-class NotStartedError(Exception):
+class ListenError(Exception):
     """The address cannot be listened on."""
 
 
@@ -36,10 +36,10 @@ def serve(gate: Gate, address: str, target: str) -> int:
 
     Raises:
         ValueError: an address is none.
-        NotStartedError: the address cannot be listened on.
+        ListenError: the address cannot be listened on.
     """
     proxy = HttpProxy(gate, target)
-    hosts = Guard(address, setting="--listen")
+    hosts = HostGuard(address, setting="--listen")
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         refused = hosts.refuses(scope)
@@ -48,7 +48,9 @@ def serve(gate: Gate, address: str, target: str) -> int:
             return
         await proxy(scope, receive, send)
 
-    listener = Listener(WebApp(app), address, bounds=Bounds(CONNECTIONS_MAX), name="mcp-proxy")
+    listener = Listener(
+        WebApp(app), address, bounds=ConnectionBounds(CONNECTIONS_MAX), name="mcp-proxy"
+    )
     return asyncio.run(_serve(listener, proxy))
 
 
@@ -59,7 +61,7 @@ async def _serve(listener: Listener, proxy: HttpProxy) -> int:
     try:
         place = await listener.start()
     except OSError as problem:
-        raise NotStartedError(str(problem)) from problem
+        raise ListenError(str(problem)) from problem
     print(f"offrails mcp-proxy ready listen={place}", flush=True)
     await stop.wait()
     await listener.stop(STOP_SECONDS)

@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from collector import __version__
-from collector.cli.arguments import Arguments
+from collector.cli.arguments import CommandParser
 from collector.cli.inputs import FAILED, OK
 from collector.cli.pydantic_plugins import skip_plugins
 from collector.cli.verbs import (
@@ -90,7 +90,9 @@ def _open_streams() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    found = Arguments(prog="offrails", description="Online monitor for AI agents' tool calls.")
+    found = CommandParser(
+        prog="offrails", description="Online monitor for AI agents' tool calls."
+    )
     found.add_argument(
         "--version", action="version", version=f"offrails {__version__} ({BUILD})"
     )

@@ -27,7 +27,7 @@ from collector.receive.address import Address, parse_address
 from collector.receive.protocol_detection import PREFACE
 from collector.receive.status import status_message
 
-__all__ = ["Finding", "Sender", "api_beside", "examine", "run", "sender"]
+__all__ = ["ProbeTarget", "TransportCheck", "api_beside", "examine", "run", "sender"]
 
 TIMEOUT_SECONDS: Final = 5
 PORTS: Final = {"grpc": 4317, "http": 4318}
@@ -41,7 +41,7 @@ PROTOCOLS: Final = {"grpc": "grpc", "http/protobuf": "http_proto", "http/json": 
 """What OTEL_EXPORTER_OTLP_PROTOCOL may say -> the transport."""
 
 
-class Finding(NamedTuple):
+class TransportCheck(NamedTuple):
     """What came of one transport."""
 
     transport: str
@@ -63,7 +63,7 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class ProbeTarget:
     """Where to send, and with what."""
 
     addresses: Mapping[str, Address]
@@ -81,7 +81,7 @@ class Sender:
     """The port that the endpoint names."""
 
 
-def sender(endpoint: str | None, environ: Mapping[str, str]) -> Sender:
+def sender(endpoint: str | None, environ: Mapping[str, str]) -> ProbeTarget:
     """Return what an exporter would use for an endpoint: [http[s]://]HOST[:PORT], or unix:PATH.
 
     Without a port, the two usual ones; with one of these and no protocol, that transport's is it and the
@@ -105,7 +105,7 @@ def sender(endpoint: str | None, environ: Mapping[str, str]) -> Sender:
             ("key", "CLIENT_KEY"),
         )
     }
-    return Sender(
+    return ProbeTarget(
         _addresses(given, protocol),
         given.startswith("https:") or files["ca"] is not None,
         dict(_headers(_variable(environ, "HEADERS"))),
@@ -129,7 +129,7 @@ def _path(given: str, *, is_whole: bool) -> str:
     return path or "/" if is_whole else path.rstrip("/") + TRACES_PATH
 
 
-def api_beside(who: Sender) -> str | None:
+def api_beside(who: ProbeTarget) -> str | None:
     """Where the API of a service on this machine is by default; None for one on another: it keeps its API to itself."""
     address = who.addresses["grpc"]
     if address.path:
@@ -163,9 +163,9 @@ def _headers(text: str) -> Iterator[tuple[str, str]]:
             yield name.strip().lower(), unquote(value.strip())
 
 
-def examine(who: Sender) -> Iterator[Finding]:
+def examine(who: ProbeTarget) -> Iterator[TransportCheck]:
     """Send a span by gRPC, HTTP with protobuf, and HTTP with JSON; by the protocol that is named, if one is."""
-    checks: dict[str, tuple[str, Callable[[Sender], Finding]]] = {
+    checks: dict[str, tuple[str, Callable[[ProbeTarget], TransportCheck]]] = {
         "grpc": ("grpc", _by_grpc),
         "http_proto": ("http", lambda who: _by_http(who, PROTO)),
         "http_json": ("http", lambda who: _by_http(who, JSON)),
@@ -184,19 +184,19 @@ def examine(who: Sender) -> Iterator[Finding]:
         yield _untried(named, who.addresses[named])
 
 
-def _untried(spoken: str, address: Address) -> Finding:
+def _untried(spoken: str, address: Address) -> TransportCheck:
     """The other transport does not go to a port that is named: an exporter's endpoint serves one of them."""
     (other,) = PORTS.keys() - {spoken}
-    return Finding(
+    return TransportCheck(
         other, str(address), "", f"is {spoken}'s: {_PORT_OF[other]}", is_untried=True
     )
 
 
-def _by_grpc(who: Sender) -> Finding:
+def _by_grpc(who: ProbeTarget) -> TransportCheck:
     import grpc
 
     address = who.addresses["grpc"]
-    found = Finding("grpc", str(address), "")
+    found = TransportCheck("grpc", str(address), "")
     proxy = _proxy(who, address)
     if proxy is None and (why := _unreachable(address)):
         return found._replace(problem=why, hint=_REACH)
@@ -220,7 +220,7 @@ def _by_grpc(who: Sender) -> Finding:
     return found
 
 
-def _credentials(who: Sender) -> Any:
+def _credentials(who: ProbeTarget) -> Any:
     import grpc
 
     ca, key, cert = (
@@ -229,9 +229,9 @@ def _credentials(who: Sender) -> Any:
     return grpc.ssl_channel_credentials(ca, key, cert)
 
 
-def _by_http(who: Sender, content_type: str) -> Finding:
+def _by_http(who: ProbeTarget, content_type: str) -> TransportCheck:
     address = who.addresses["http"]
-    found = Finding("http", str(address), "")
+    found = TransportCheck("http", str(address), "")
     if _proxy(who, address) is None and (why := _unreachable(address)):
         return found._replace(problem=why, hint=_REACH)
     body = _span() if content_type == PROTO else _json_span()
@@ -252,7 +252,7 @@ def _by_http(who: Sender, content_type: str) -> Finding:
     return found._replace(problem=f"status {status}: {text[:200]}", hint=hint)
 
 
-def _observer(who: Sender, address: Address) -> str:
+def _observer(who: ProbeTarget, address: Address) -> str:
     """Which of our other listeners is there; "" where it is none of them."""
     try:
         ready = _ask(who, address, "GET", "/-/ready")[1].strip()
@@ -265,12 +265,14 @@ def _observer(who: Sender, address: Address) -> str:
     return f"the {'admin' if admin else 'metrics'} listener is there, and {ready}"
 
 
-def _post(who: Sender, address: Address, body: bytes, content_type: str) -> tuple[int, str]:
+def _post(
+    who: ProbeTarget, address: Address, body: bytes, content_type: str
+) -> tuple[int, str]:
     return _ask(who, address, "POST", who.path, body, {"content-type": content_type})
 
 
 def _ask(
-    who: Sender,
+    who: ProbeTarget,
     address: Address,
     method: str,
     path: str,
@@ -307,18 +309,18 @@ def _ask(
     return answer.status_code, "".join(letter for letter in text if letter.isprintable())
 
 
-def _url(who: Sender, address: Address) -> str:
+def _url(who: ProbeTarget, address: Address) -> str:
     """Where HTTP is spoken; a Unix socket has no place of its own."""
     scheme = "https" if who.tls else "http"
     return f"{scheme}://localhost" if address.path else f"{scheme}://{address}"
 
 
-def _proxy(who: Sender, address: Address) -> str | None:
+def _proxy(who: ProbeTarget, address: Address) -> str | None:
     """The proxy on the way, which senders find in their environment, too."""
     return None if address.path else proxy_of(_url(who, address))
 
 
-def _context(who: Sender) -> ssl.SSLContext:
+def _context(who: ProbeTarget) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=str(who.ca) if who.ca else None)
     if who.cert is not None:
         context.load_cert_chain(who.cert, who.key)
@@ -326,7 +328,7 @@ def _context(who: Sender) -> ssl.SSLContext:
 
 
 def _open(
-    who: Sender, address: Address, *, tls: bool, protocols: Sequence[str] = ("http/1.1",)
+    who: ProbeTarget, address: Address, *, tls: bool, protocols: Sequence[str] = ("http/1.1",)
 ) -> socket.socket:
     if address.path:
         plain = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -344,13 +346,13 @@ def _open(
 def _unreachable(address: Address) -> str:
     """Why nobody can be reached there; "" where somebody can."""
     try:
-        _open(Sender({}), address, tls=False).close()
+        _open(ProbeTarget({}), address, tls=False).close()
     except OSError as error:
         return f"cannot connect: {error.strerror or error}"
     return ""
 
 
-def _wrong_protocol(who: Sender, address: Address, wanted: str) -> str:
+def _wrong_protocol(who: ProbeTarget, address: Address, wanted: str) -> str:
     """What is spoken there instead, as a hint."""
     spoken = _spoken(who, address)
     if spoken == "tls":
@@ -362,7 +364,7 @@ def _wrong_protocol(who: Sender, address: Address, wanted: str) -> str:
     return "something that is not OTLP listens there"
 
 
-def _spoken(who: Sender, address: Address) -> str | None:
+def _spoken(who: ProbeTarget, address: Address) -> str | None:
     """The protocol of a port, by how it answers a request in HTTP/1.1: grpc, http, tls, None."""
     if agreed := who.tls and _agreed(who, address):
         return "grpc" if agreed == "h2" else "http"
@@ -378,7 +380,7 @@ def _spoken(who: Sender, address: Address) -> str | None:
     return None
 
 
-def _agreed(who: Sender, address: Address) -> str | None:
+def _agreed(who: ProbeTarget, address: Address) -> str | None:
     """The protocol that TLS agrees on; None where it does not."""
     try:
         with _open(who, address, tls=True, protocols=("h2", "http/1.1")) as connection:
@@ -388,7 +390,7 @@ def _agreed(who: Sender, address: Address) -> str | None:
         return None
 
 
-def _answer(who: Sender, address: Address, asked: bytes) -> bytes:
+def _answer(who: ProbeTarget, address: Address, asked: bytes) -> bytes:
     """The first bytes that come back; none where there are none."""
     try:
         with _open(who, address, tls=who.tls) as connection:
@@ -403,7 +405,7 @@ def _speaks_tls(address: Address) -> bool:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # only whether; nothing is sent
     try:
-        with _open(Sender({}), address, tls=False) as plain:
+        with _open(ProbeTarget({}), address, tls=False) as plain:
             context.wrap_socket(plain).close()
     except OSError:
         return False

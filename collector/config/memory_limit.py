@@ -10,9 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from collector.config.settings import NextHop, Settings
+from collector.config.settings import NextHopSettings, Settings
 
-__all__ = ["IDLE_BYTES", "Fitted", "cgroup_limit", "fitted"]
+__all__ = ["IDLE_BYTES", "FittedSettings", "cgroup_limit", "fitted"]
 
 IDLE_BYTES: Final = 80 << 20
 """What the process takes before its first span, with everything loaded."""
@@ -37,7 +37,7 @@ _NONE: Final = 1 << 60
 """A cgroup of version 1 without a limit has a number like this."""
 
 
-class Fitted(NamedTuple):
+class FittedSettings(NamedTuple):
     """Settings whose bounds fit the memory."""
 
     settings: Settings
@@ -47,7 +47,7 @@ class Fitted(NamedTuple):
     """Where the limit is from: `setting`, `cgroup`, or "" without one."""
 
 
-def fitted(settings: Settings, cgroup: int) -> Fitted:
+def fitted(settings: Settings, cgroup: int) -> FittedSettings:
     """The settings with bounds that follow from the memory limit, but for those that are set.
 
     Args:
@@ -57,7 +57,7 @@ def fitted(settings: Settings, cgroup: int) -> Fitted:
     is_set = settings.memory_limit is not None
     limit = (settings.memory_limit or 0) if is_set else cgroup
     if not limit:
-        return Fitted(settings, 0, "")
+        return FittedSettings(settings, 0, "")
     free = max(limit - IDLE_BYTES, LEAST_BYTES)
     changed: dict[str, dict[str, int]] = {}
     for (section, name), share in SHARES.items():
@@ -68,14 +68,14 @@ def fitted(settings: Settings, cgroup: int) -> Fitted:
         name: getattr(settings, name).model_copy(update=bounds)
         for name, bounds in changed.items()
     }
-    return Fitted(
+    return FittedSettings(
         settings.model_copy(update={**sections, "forward": _hops(settings, free)}),
         limit,
         "setting" if is_set else "cgroup",
     )
 
 
-def _hops(settings: Settings, free: int) -> tuple[NextHop, ...]:
+def _hops(settings: Settings, free: int) -> tuple[NextHopSettings, ...]:
     """The next hops, with queues that share what there is for them."""
     hops = settings.forward
     share = int(free * FORWARD_SHARE / max(len(hops), 1))

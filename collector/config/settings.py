@@ -49,16 +49,16 @@ from collector.config.field_types import (
 from collector.decode.sizes import VALUE_BYTES_MAX, VALUE_BYTES_MIN
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS
 from monitor.limits import SESSION_BYTES_MAX
-from monitor.spec.document.validation import Fault, Model, validated
+from monitor.spec.document.validation import DocumentFault, StrictModel, validated
 from monitor.spec.document.yaml_text import Document, parse
 from monitor.spec.suggestions import closest
 
 __all__ = [
     "ENVIRONMENT",
     "OFF",
-    "HttpClient",
+    "HttpClientSettings",
     "Leaf",
-    "NextHop",
+    "NextHopSettings",
     "Settings",
     "SettingsError",
     "leaves",
@@ -75,13 +75,13 @@ class SettingsError(Exception):
     """The configuration cannot be used; the message says where and what was expected."""
 
 
-class _Section(Model):
+class _Section(StrictModel):
     """A section of the settings. Numbers are finite."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
 
-class Tls(_Section):
+class TlsSettings(_Section):
     """Certificates of a listener, in PEM. They are reloaded when the files change."""
 
     cert: Annotated[
@@ -109,7 +109,7 @@ class Tls(_Section):
         return self
 
 
-class TokenLimits(_Section):
+class TokenLimitSettings(_Section):
     """Limits for the senders of each token name. None: no limit."""
 
     requests_per_second: Annotated[
@@ -132,7 +132,7 @@ class TokenLimits(_Section):
     ] = None
 
 
-class Bearer(_Section):
+class BearerSettings(_Section):
     """Bearer tokens."""
 
     tokens_file: Annotated[
@@ -141,22 +141,24 @@ class Bearer(_Section):
             description="File of accepted tokens, one per line: `token` or `name: token`. If set, every sender needs a token, and the name separates tenants."
         ),
     ] = None
-    limits: Annotated[TokenLimits, Field(description="Limits of each sender.")] = TokenLimits()
+    limits: Annotated[TokenLimitSettings, Field(description="Limits of each sender.")] = (
+        TokenLimitSettings()
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.tokens_file is None and self.limits != TokenLimits():
+        if self.tokens_file is None and self.limits != TokenLimitSettings():
             raise ValueError("limits are of tokens: expected a tokens_file")
         return self
 
 
-class Auth(_Section):
+class AuthSettings(_Section):
     """Who may send."""
 
-    bearer: Annotated[Bearer, Field(description="Bearer tokens.")] = Bearer()
+    bearer: Annotated[BearerSettings, Field(description="Bearer tokens.")] = BearerSettings()
 
 
-class AdminBearer(_Section):
+class AdminBearerSettings(_Section):
     """Bearer tokens of the admin listener."""
 
     tokens_file: Annotated[
@@ -167,7 +169,7 @@ class AdminBearer(_Section):
     ] = None
 
 
-class AdminProxy(_Section):
+class AdminProxySettings(_Section):
     """A proxy in front of the admin listener that knows its users, such as oauth2-proxy."""
 
     model_config = ConfigDict(serialize_by_alias=True)
@@ -193,10 +195,12 @@ class AdminProxy(_Section):
     ] = ()
 
 
-class AdminAuth(_Section):
+class AdminAuthSettings(_Section):
     """Who may read sessions, end them, and reload specs."""
 
-    bearer: Annotated[AdminBearer, Field(description="Bearer tokens.")] = AdminBearer()
+    bearer: Annotated[AdminBearerSettings, Field(description="Bearer tokens.")] = (
+        AdminBearerSettings()
+    )
     roles: Roles = Field(
         default_factory=dict,
         description="Name of a token, or of a user or group of the proxy -> `viewer`, who reads, or `operator`, who also reloads specs and ends sessions. A token without a role is an operator's. In a variable: `name=role`.",
@@ -205,7 +209,9 @@ class AdminAuth(_Section):
         default_factory=dict,
         description="Name of a token, or of a user or group of the proxy -> the namespaces that it sees, each with all below it (`team-a` has `team-a/prod`). Who is not named here sees all. In a variable: `name=namespace`, one for each.",
     )
-    proxy: Annotated[AdminProxy, Field(description="A proxy in front.")] = AdminProxy()
+    proxy: Annotated[AdminProxySettings, Field(description="A proxy in front.")] = (
+        AdminProxySettings()
+    )
 
     @property
     def is_asked(self) -> bool:
@@ -218,12 +224,12 @@ class AdminAuth(_Section):
             raise ValueError(
                 "roles and namespaces are of tokens and users: expected bearer.tokens_file or proxy.from"
             )
-        if self.proxy != AdminProxy() and not self.proxy.networks:
+        if self.proxy != AdminProxySettings() and not self.proxy.networks:
             raise ValueError("proxy: expected its addresses under `from`")
         return self
 
 
-class Cors(_Section):
+class CorsSettings(_Section):
     """Browsers that may send."""
 
     origins: Annotated[
@@ -234,7 +240,7 @@ class Cors(_Section):
     ] = ()
 
 
-class Keepalive(_Section):
+class KeepaliveSettings(_Section):
     """How long connections live. Null: no limit, or gRPC's default where a description names one."""
 
     ping_seconds: Annotated[
@@ -275,7 +281,7 @@ class Keepalive(_Section):
     ] = None
 
 
-class Receiver(_Section):
+class ReceiverSettings(_Section):
     """The OTLP listeners."""
 
     grpc: Annotated[
@@ -336,24 +342,24 @@ class Receiver(_Section):
         Number,
         Field(gt=0, description="Time for the body of a request, from the end of its headers."),
     ] = 60.0
-    tls: Annotated[Tls, Field(description="Certificates.")] = Tls()
-    auth: Annotated[Auth, Field(description="Who may send.")] = Auth()
+    tls: Annotated[TlsSettings, Field(description="Certificates.")] = TlsSettings()
+    auth: Annotated[AuthSettings, Field(description="Who may send.")] = AuthSettings()
     names: Annotated[
         Names,
         Field(
             description="Host names that HTTP senders may use, in addition to IP addresses and loopback names. If empty, a listener that is not on loopback accepts any name."
         ),
     ] = ()
-    cors: Annotated[Cors, Field(description="Browsers that may send.")] = Cors()
-    keepalive: Annotated[Keepalive, Field(description="How long connections live.")] = (
-        Keepalive()
+    cors: Annotated[CorsSettings, Field(description="Browsers that may send.")] = CorsSettings()
+    keepalive: Annotated[KeepaliveSettings, Field(description="How long connections live.")] = (
+        KeepaliveSettings()
     )
     reflection: Annotated[
         Switch, Field(description="Offers gRPC reflection, for tools such as grpcurl.")
     ] = False
 
 
-class Decide(_Section):
+class DecideSettings(_Section):
     """The listener that answers before a call is made (docs/before-the-call.md)."""
 
     listen: Annotated[
@@ -380,13 +386,13 @@ class Decide(_Section):
             description="Approximate bytes of decided calls, which are remembered for 11 minutes. Beyond it, the tenant that holds most loses its oldest; a quarter more is for denied calls that are shown.",
         ),
     ] = DECIDED_BYTES_MAX
-    tls: Annotated[Tls, Field(description="Certificates.")] = Tls()
+    tls: Annotated[TlsSettings, Field(description="Certificates.")] = TlsSettings()
     auth: Annotated[
-        Auth,
+        AuthSettings,
         Field(
             description="Who may ask. If `bearer.tokens_file` is not set, the tokens of the receivers are required, if these require any."
         ),
-    ] = Auth()
+    ] = AuthSettings()
     names: Annotated[
         Names,
         Field(
@@ -395,7 +401,7 @@ class Decide(_Section):
     ] = ()
 
 
-class Sessions(_Section):
+class SessionSettings(_Section):
     """What a session is, and how long it lives."""
 
     max: Annotated[
@@ -491,7 +497,7 @@ class Sessions(_Section):
     ] = ()
 
 
-class Reload(_Section):
+class ReloadSettings(_Section):
     """Specs that change while the service runs."""
 
     watch: Annotated[
@@ -502,7 +508,7 @@ class Reload(_Section):
     ] = True
 
 
-class HttpClient(_Section):
+class HttpClientSettings(_Section):
     """How a sink reaches its receiver. Files are reloaded when they change."""
 
     username: Annotated[
@@ -568,7 +574,7 @@ class HttpClient(_Section):
         return {name: value.get_secret_value() for name, value in self.headers.items()}
 
 
-class NextHop(HttpClient):
+class NextHopSettings(HttpClientSettings):
     """A receiver to which accepted requests go on, unchanged."""
 
     endpoint: Annotated[
@@ -663,7 +669,7 @@ class NextHop(HttpClient):
         return self
 
 
-class Webhook(_Section):
+class WebhookSettings(_Section):
     """A receiver of pages of specs in `mode: page`, in the format of Alertmanager's webhook."""
 
     url: Annotated[Url, Field(description="URL to which pages are posted.")] = ""
@@ -679,16 +685,16 @@ Joined = Literal["page", "hint", "silent"]
 """How possible harm is reported: calls that are harmful unless their session began before the start."""
 
 
-class Alerts(_Section):
+class AlertSettings(_Section):
     """What is sent at once when a call is harmful. Only specs in `mode: page` page."""
 
     alertmanager: Annotated[
         Urls,
         Field(description="Base URLs of Alertmanagers. Each gets every page."),
     ] = ()
-    alertmanager_http: HttpClient = HttpClient()
-    webhook: Webhook = Webhook()
-    webhook_http: HttpClient = HttpClient()
+    alertmanager_http: HttpClientSettings = HttpClientSettings()
+    webhook: WebhookSettings = WebhookSettings()
+    webhook_http: HttpClientSettings = HttpClientSettings()
     jsonl: Annotated[
         File | None,
         Field(description="File to which harmful verdicts are appended as JSON lines."),
@@ -699,7 +705,7 @@ class Alerts(_Section):
             description="OTLP/HTTP receiver of log events (`gen_ai.evaluation.result`). Needs `offrails[otlp]`."
         ),
     ] = ""
-    otlp_http: HttpClient = HttpClient()
+    otlp_http: HttpClientSettings = HttpClientSettings()
     settle_seconds: Annotated[
         Number,
         Field(
@@ -784,7 +790,7 @@ class Alerts(_Section):
         return self
 
 
-class Record(_Section):
+class RecordSettings(_Section):
     """Recordings of accepted trace requests, as OTLP/JSON lines for `learn` and `replay`."""
 
     folder: Annotated[
@@ -815,7 +821,7 @@ class Record(_Section):
     ] = ()
 
 
-class State(_Section):
+class StateSettings(_Section):
     """The journal, from which a process that starts goes on where the one before it ended."""
 
     dir: Annotated[
@@ -871,7 +877,7 @@ class State(_Section):
     ] = 0.0
 
 
-class LogLines(_Section):
+class LogLineSettings(_Section):
     """Rate limits of the log lines that agents cause. Suppressed lines are counted, and the count is logged."""
 
     verdict_lines_per_second: Annotated[
@@ -900,7 +906,7 @@ class LogLines(_Section):
     ] = 10.0
 
 
-class Redact(_Section):
+class RedactSettings(_Section):
     """RE2 expressions for what is removed from all that is shown, sent, logged or recorded."""
 
     replace: Annotated[
@@ -923,7 +929,7 @@ class Redact(_Section):
     ] = None
 
 
-class Ready(_Section):
+class ReadySettings(_Section):
     """When `/-/ready` says no, besides start and stop."""
 
     full_seconds: Annotated[
@@ -938,7 +944,7 @@ class Ready(_Section):
     ] = False
 
 
-class Telemetry(_Section):
+class TelemetrySettings(_Section):
     """The service's own metrics and traces, pushed over OTLP."""
 
     otlp_endpoint: Annotated[
@@ -997,9 +1003,11 @@ class Settings(_Section):
             description="Folder in which the last specs that compiled are kept, for a start with `specs_on_error: start` whose specs are refused. If empty: `state.dir`, if a journal is kept."
         ),
     ] = None
-    reload: Reload = Reload()
-    receiver: Receiver = Receiver()
-    decide: Annotated[Decide, Field(description="Decisions before calls are made.")] = Decide()
+    reload: ReloadSettings = ReloadSettings()
+    receiver: ReceiverSettings = ReceiverSettings()
+    decide: Annotated[DecideSettings, Field(description="Decisions before calls are made.")] = (
+        DecideSettings()
+    )
     metrics: Annotated[
         Address, Field(description="Address of /metrics and health: HOST:PORT or off.")
     ] = "127.0.0.1:9464"
@@ -1035,14 +1043,16 @@ class Settings(_Section):
             description="Address of the API and the session view: HOST:PORT or off. Keep it on loopback, or set `admin_auth`."
         ),
     ] = "127.0.0.1:4319"
-    metrics_tls: Annotated[Tls, Field(description="Certificates of the metrics listener.")] = (
-        Tls()
-    )
-    admin_tls: Annotated[Tls, Field(description="Certificates of the admin listener.")] = Tls()
+    metrics_tls: Annotated[
+        TlsSettings, Field(description="Certificates of the metrics listener.")
+    ] = TlsSettings()
+    admin_tls: Annotated[
+        TlsSettings, Field(description="Certificates of the admin listener.")
+    ] = TlsSettings()
     admin_auth: Annotated[
-        AdminAuth, Field(description="Who may read sessions and reload specs.")
-    ] = AdminAuth()
-    sessions: Sessions = Sessions()
+        AdminAuthSettings, Field(description="Who may read sessions and reload specs.")
+    ] = AdminAuthSettings()
+    sessions: SessionSettings = SessionSettings()
     history: Annotated[
         Literal["auto", "complete"],
         Field(
@@ -1073,22 +1083,22 @@ class Settings(_Section):
             description="Address under which people reach the admin listener, such as `https://offrails.example.com`. Direct alerts then link to their session in the session view and to their runbook, unless `alerts.session_url` and `alerts.runbook_url` say otherwise."
         ),
     ] = ""
-    alerts: Alerts = Alerts()
-    record: Annotated[Record, Field(description="Recordings of accepted trace requests.")] = (
-        Record()
-    )
+    alerts: AlertSettings = AlertSettings()
+    record: Annotated[
+        RecordSettings, Field(description="Recordings of accepted trace requests.")
+    ] = RecordSettings()
     forward: Annotated[
-        NextHops[NextHop],
+        NextHops[NextHopSettings],
         Field(
             description="Next hops: receivers to which each accepted request goes on, unchanged (docs/forward.md). In a variable: their endpoints, over HTTP."
         ),
     ] = ()
-    state: Annotated[State, Field(description="The journal, which outlives the process.")] = (
-        State()
-    )
+    state: Annotated[
+        StateSettings, Field(description="The journal, which outlives the process.")
+    ] = StateSettings()
     redact: Annotated[
-        Redact, Field(description="What is removed before anything leaves the process.")
-    ] = Redact()
+        RedactSettings, Field(description="What is removed before anything leaves the process.")
+    ] = RedactSettings()
     show_arguments: Annotated[
         Switch,
         Field(
@@ -1101,7 +1111,9 @@ class Settings(_Section):
             description="Bytes that the process may use. Requests are refused before it is reached, and bounds in bytes that are not set follow from it (docs/operations.md). Unset: the cgroup's limit. 0: no limit."
         ),
     ] = None
-    ready: Annotated[Ready, Field(description="When `/-/ready` says no.")] = Ready()
+    ready: Annotated[ReadySettings, Field(description="When `/-/ready` says no.")] = (
+        ReadySettings()
+    )
     drain_seconds: Annotated[
         Number,
         Field(
@@ -1120,10 +1132,13 @@ class Settings(_Section):
         Literal["debug", "info", "warning", "error"],
         Field(description="Lowest level that is logged."),
     ] = "info"
-    log: Annotated[LogLines, Field(description="Rate limits of log lines.")] = LogLines()
+    log: Annotated[LogLineSettings, Field(description="Rate limits of log lines.")] = (
+        LogLineSettings()
+    )
     telemetry: Annotated[
-        Telemetry, Field(description="The service's own metrics and traces, pushed over OTLP.")
-    ] = Telemetry()
+        TelemetrySettings,
+        Field(description="The service's own metrics and traces, pushed over OTLP."),
+    ] = TelemetrySettings()
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -1156,12 +1171,12 @@ class Leaf(NamedTuple):
     description: str
 
 
-def leaves(model: type[Model], path: tuple[str, ...] = ()) -> Iterator[Leaf]:
+def leaves(model: type[StrictModel], path: tuple[str, ...] = ()) -> Iterator[Leaf]:
     """The settings of a section and of its subsections, in order."""
     for name, field in model.model_fields.items():
         here = (*path, field.alias or name)
         kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, Model):
+        if isinstance(kind, type) and issubclass(kind, StrictModel):
             yield from leaves(kind, here)
         else:
             default = field.get_default(call_default_factory=True)
@@ -1369,7 +1384,7 @@ def _put(data: dict[str, Any], path: tuple[str, ...], value: Any) -> tuple[str, 
 
 
 def _told(
-    faults: Iterable[Fault],
+    faults: Iterable[DocumentFault],
     document: Document,
     file: Path | None,
     origin: Mapping[tuple[str, ...], str],
@@ -1403,7 +1418,7 @@ def _where(
     return f"{file}:{line}:{column}"
 
 
-def _wrong(fault: Fault) -> str:
+def _wrong(fault: DocumentFault) -> str:
     if fault.kind != "unknown":
         return fault.said
     *section, key = map(str, fault.path)
@@ -1413,15 +1428,17 @@ def _wrong(fault: Fault) -> str:
 
 def _keys(section: Iterable[str]) -> Iterable[str]:
     """The keys that a section has."""
-    model: type[Model] = Settings
+    model: type[StrictModel] = Settings
     for key in section:
         if not key.isdigit():  # else a place in a list of sections
             model = _section_of(model.model_fields[key].annotation)
     return model.model_fields
 
 
-def _section_of(kind: Any) -> type[Model]:
+def _section_of(kind: Any) -> type[StrictModel]:
     """The model of a section, or of a list of sections."""
-    found = kind if isinstance(kind, type) and issubclass(kind, Model) else get_args(kind)[0]
-    assert issubclass(found, Model)
+    found = (
+        kind if isinstance(kind, type) and issubclass(kind, StrictModel) else get_args(kind)[0]
+    )
+    assert issubclass(found, StrictModel)
     return found

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple, Protocol
 from collector.telemetry.tracing import Tracer, traced
 from monitor.findings import Finding
 from monitor.spec.acceptance import day_of
-from monitor.spec.read import Loaded, load_specs, spec_files
+from monitor.spec.read import LoadedSpecs, load_specs, spec_files
 from monitor.spec.spec import Acceptance, Spec
 
-__all__ = ["PATH", "Reloaded", "Reloader", "Reloads", "Running", "accepted"]
+__all__ = ["PATH", "ReloadResult", "ReloadedSessions", "Reloader", "Reloads", "accepted"]
 
 PATH = b"/-/reload"
 POLL_SECONDS = 1.0
@@ -30,7 +30,7 @@ Look = Mapping[str, tuple[int, ...]]
 
 
 class _AfterReload(Protocol):
-    def __call__(self, *, rejudge: bool) -> Awaitable[Running]: ...
+    def __call__(self, *, rejudge: bool) -> Awaitable[ReloadedSessions]: ...
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Reloads:
     """When the specs in use were loaded, Unix nanoseconds; 0 where that is not known."""
 
 
-class Running(NamedTuple):
+class ReloadedSessions(NamedTuple):
     """Sessions that were running when specs were read anew."""
 
     kept: int = 0
@@ -55,11 +55,11 @@ class Running(NamedTuple):
     """Those that went over to the versions in use."""
 
 
-NOBODY: Final = Running()
+NOBODY: Final = ReloadedSessions()
 
 
 @dataclass(frozen=True, slots=True)
-class Reloaded:
+class ReloadResult:
     """How one reload went."""
 
     success: bool
@@ -68,7 +68,7 @@ class Reloaded:
     specs: int
     """How many specs are in use now."""
     findings: tuple[Finding, ...]
-    running: Running = NOBODY
+    running: ReloadedSessions = NOBODY
 
     def as_json(self) -> dict[str, Any]:
         """The answer to whoever asked."""
@@ -121,7 +121,7 @@ class Reloader:
         self._lock = asyncio.Lock()
         self._in_use = 0
         self._accepted: Accepted = frozenset()
-        self._asked: set[asyncio.Task[Reloaded]] = set()
+        self._asked: set[asyncio.Task[ReloadResult]] = set()
 
     def loaded(self, specs: int, accepted_calls: Accepted = frozenset()) -> None:
         """How many specs the service began with, and what they accept."""
@@ -145,7 +145,7 @@ class Reloader:
         self._asked.add(task)
         task.add_done_callback(self._asked.discard)
 
-    async def reload(self, why: str, who: str = "", *, rejudge: bool = False) -> Reloaded:
+    async def reload(self, why: str, who: str = "", *, rejudge: bool = False) -> ReloadResult:
         """Reads the files beside the event loop, then takes what they say in one step.
 
         Args:
@@ -179,20 +179,20 @@ class Reloader:
             )
         return done
 
-    def _take(self, loaded: Loaded) -> Reloaded:
+    def _take(self, loaded: LoadedSpecs) -> ReloadResult:
         """Nothing is awaited here: a call is judged before the change, or after it."""
         reloads = self.reloads
         reloads.last_succeeded = not loaded.refused
         if loaded.refused:
             reloads.failed += 1
             reloads.errors += sum(each.severity == "error" for each in loaded.findings)
-            return Reloaded(False, False, self._in_use, loaded.findings)
+            return ReloadResult(False, False, self._in_use, loaded.findings)
         changed = self._use(loaded.specs)
         self._audit(accepted(loaded.specs))
         reloads.succeeded += 1
         reloads.success_ns = self._clock()
         self._in_use = len(loaded.specs)
-        return Reloaded(True, changed, self._in_use, loaded.findings)
+        return ReloadResult(True, changed, self._in_use, loaded.findings)
 
     def _audit(self, now: Accepted) -> None:
         """One line for each call that somebody has accepted, or accepts no longer, since the last reload."""
@@ -213,7 +213,7 @@ class Reloader:
                 )
         self._accepted = now
 
-    def _tell(self, done: Reloaded, why: str) -> None:
+    def _tell(self, done: ReloadResult, why: str) -> None:
         for finding in done.findings:
             tell = self._log.error if finding.severity == "error" else self._log.warning
             tell("spec_finding", **finding.as_json())

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from collector.calls.deciding import Made
+from collector.calls.question_handler import DecisionResult
 from monitor.decision import SpecDecision
 
 __all__ = ["as_json_object"]
 
 
-def as_json_object(made: Made, decision_id: str, message: str) -> dict[str, Any]:
+def as_json_object(made: DecisionResult, decision_id: str, message: str) -> dict[str, Any]:
     """One decision. At the top stands what the spec says that decides; `specs` has each.
 
     Args:

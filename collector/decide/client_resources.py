@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from collector.decode.retained import Retained
+from collector.decode.retained import RetainedAttributes
 from collector.decode.span import Resource
 from collector.receive.tenant_stamp import SENDER_KEY
 from monitor.tenants import SharedBytes
@@ -79,7 +79,7 @@ class ClientResources:
         kept.pop(SENDER_KEY, None)
         if sender is not None:
             kept[SENDER_KEY] = sender
-        known = _Known(Resource(Retained(kept)), now)
+        known = _Known(Resource(RetainedAttributes(kept)), now)
         self._known.put(key, known, sender or "", RESOURCE_BYTES + 2 * arguments_bytes(kept))
         return known.resource
 

@@ -14,17 +14,17 @@ from functools import partial
 from typing import Final, Literal
 
 from collector.decide.service import DecideService
-from collector.net.host_guard import Guard
+from collector.net.host_guard import HostGuard
 from collector.receive.admission import Admission
 from collector.receive.http.admitted import (
     AdmittedExchange,
-    Reply,
+    HttpResponse,
     Service,
     refusal_headers,
     routed,
 )
-from collector.receive.http.connection import Connection, Exchange
-from collector.receive.status import Outcome, Refusal
+from collector.receive.http.connection import Exchange, HttpConnection
+from collector.receive.status import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
 
 __all__ = ["DecideApp"]
@@ -44,7 +44,7 @@ GROUP_BYTES: Final = 512
 """Of such a body; smaller ones ask about a few calls."""
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
-HEALTHY: Final = Reply(200, b"ok\n")
+HEALTHY: Final = HttpResponse(200, b"ok\n")
 
 
 class DecideApp(Service):
@@ -66,7 +66,7 @@ class DecideApp(Service):
         fault: Callable[[Exception], Refusal],
         max_body: int,
         admission: Admission,
-        guard: Guard,
+        guard: HostGuard,
     ) -> None:
         super().__init__(stats, max_body, admission, (), guard)
         self.decisions = decisions
@@ -74,7 +74,7 @@ class DecideApp(Service):
         """Held by the large request that is answered."""
         self._fault = fault
 
-    def start(self, connection: Connection) -> Exchange:
+    def start(self, connection: HttpConnection) -> Exchange:
         return _Exchange(connection, self)
 
     def fault(self, error: Exception) -> Refusal:
@@ -86,7 +86,7 @@ class _Exchange(AdmittedExchange):
 
     _path: Path | None = None
 
-    def __init__(self, connection: Connection, app: DecideApp) -> None:
+    def __init__(self, connection: HttpConnection, app: DecideApp) -> None:
         super().__init__(connection, app)
         self._app = app
 
@@ -105,22 +105,28 @@ class _Exchange(AdmittedExchange):
     def _check(self) -> None:
         if self._path is None:
             paths = ", ".join(path.decode() for path in PATHS)
-            raise Refusal(Outcome.NOT_FOUND, f"no such path; there are {paths}")
+            raise Refusal(ExportStatus.NOT_FOUND, f"no such path; there are {paths}")
         wanted = (b"GET", b"HEAD") if self._path == "healthy" else (b"POST",)
         if self.method not in wanted:
             method = self.method.decode("latin-1")[:20]
             use = wanted[0].decode()
-            raise Refusal(Outcome.METHOD_NOT_ALLOWED, f"{method} is not allowed; use {use}")
+            raise Refusal(
+                ExportStatus.METHOD_NOT_ALLOWED, f"{method} is not allowed; use {use}"
+            )
         if self._foreign is not None:
-            raise Refusal(Outcome.PERMISSION_DENIED, self._foreign)
+            raise Refusal(ExportStatus.PERMISSION_DENIED, self._foreign)
         if self._path == "healthy":
             self._answer(HEALTHY)
             return
         media_type = self._found.get(b"content-type", b"")
         if media_type != JSON and media_type.split(b";", 1)[0].strip().lower() != JSON:
-            raise Refusal(Outcome.UNSUPPORTED_MEDIA, "expected Content-Type: application/json")
+            raise Refusal(
+                ExportStatus.UNSUPPORTED_MEDIA, "expected Content-Type: application/json"
+            )
         if self._found.get(b"content-encoding", b"identity").lower() != b"identity":
-            raise Refusal(Outcome.UNSUPPORTED_MEDIA, "expected a body without Content-Encoding")
+            raise Refusal(
+                ExportStatus.UNSUPPORTED_MEDIA, "expected a body without Content-Encoding"
+            )
 
     def _take(self) -> None:
         body = self._body()
@@ -129,22 +135,22 @@ class _Exchange(AdmittedExchange):
         else:
             self._answer(self._reply(body))
 
-    def _reply(self, body: bytes) -> Reply:
+    def _reply(self, body: bytes) -> HttpResponse:
         decisions = self._app.decisions
         take = decisions.decide if self._path == "decide" else decisions.settle
-        return Reply(*take(body, self._sender))
+        return HttpResponse(*take(body, self._sender))
 
-    async def _reply_large(self, body: bytes) -> Reply:
+    async def _reply_large(self, body: bytes) -> HttpResponse:
         async with self._app.large:
             await asyncio.sleep(0)
             return self._reply(body)
 
-    def _refused(self, refusal: Refusal) -> Reply:
+    def _refused(self, refusal: Refusal) -> HttpResponse:
         headers = refusal_headers(refusal)
-        if refusal.outcome is Outcome.METHOD_NOT_ALLOWED and self._path == "healthy":
+        if refusal.outcome is ExportStatus.METHOD_NOT_ALLOWED and self._path == "healthy":
             headers = [(b"allow", b"GET, HEAD")]
         body = json.dumps({"error": refusal.message}).encode()
-        return Reply(refusal.outcome.value.http, body, headers)
+        return HttpResponse(refusal.outcome.value.http, body, headers)
 
     def _content_type(self) -> bytes:
         is_text = self._path == "healthy" and self.method in (b"GET", b"HEAD")

@@ -15,12 +15,12 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from collector.calls.decisions.decided_calls import OUTCOMES, Asked, Outcome
+from collector.calls.decisions.decided_calls import OUTCOMES, Outcome, QuestionCall
 from collector.dialects.read import NAME_MAX
 from collector.dialects.values.arguments import UNREADABLE, mapping
-from monitor.partial import Partial, all_but
+from monitor.partial import PartialArguments, all_but
 
-__all__ = ["CALLS_MAX", "BadRequest", "Question", "read_outcome", "read_question"]
+__all__ = ["CALLS_MAX", "BadRequest", "QuestionRequest", "read_outcome", "read_question"]
 
 CALLS_MAX: Final = 64
 """Calls of one question: as many as one call may have spans."""
@@ -58,10 +58,10 @@ class BadRequest(Exception):  # noqa: N818 - an answer, not an error of ours
         self.where = where
 
 
-class Question(msgspec.Struct, frozen=True):
+class QuestionRequest(msgspec.Struct, frozen=True):
     """The calls of one question, in order, and whether those that are not denied go ahead."""
 
-    calls: list[Asked]
+    calls: list[QuestionCall]
     commit: bool
     is_batch: bool
     new_session: bool
@@ -106,7 +106,7 @@ _body: Final = msgspec.json.Decoder(_Body)
 _outcome: Final = msgspec.json.Decoder(_Outcome)
 
 
-def read_question(body: bytes) -> Question:
+def read_question(body: bytes) -> QuestionRequest:
     """The question in a body.
 
     Raises:
@@ -129,7 +129,7 @@ def read_question(body: bytes) -> Question:
             *(found.span_id, found.parent_span_id),
         )
         calls = [_asked(found, one, trace_id, 0, "")]
-        return Question(calls, found.commit, False, found.new_session, attributes)
+        return QuestionRequest(calls, found.commit, False, found.new_session, attributes)
     for name in ("tool", "call_id", "span_id"):
         if getattr(found, name) not in (UNSET, ""):
             raise BadRequest("expected it in each of the calls, not beside them", name)
@@ -142,7 +142,7 @@ def read_question(body: bytes) -> Question:
         _asked(found, each, trace_id, place, f"calls[{place}].")
         for place, each in enumerate(found.calls)
     ]
-    return Question(calls, found.commit, True, found.new_session, attributes)
+    return QuestionRequest(calls, found.commit, True, found.new_session, attributes)
 
 
 def read_outcome(body: bytes) -> tuple[str, Outcome]:
@@ -192,7 +192,7 @@ def _attributes(found: _Body) -> dict[str, Any]:
     return {**found.attributes, "service.name": found.service}
 
 
-def _asked(found: _Body, call: _Call, trace_id: bytes, place: int, where: str) -> Asked:
+def _asked(found: _Body, call: _Call, trace_id: bytes, place: int, where: str) -> QuestionCall:
     if not call.tool:
         raise BadRequest("expected the name of a tool", f"{where}tool")
     for name, text in (("tool", call.tool), ("call_id", call.call_id), ("agent", found.agent)):
@@ -203,7 +203,7 @@ def _asked(found: _Body, call: _Call, trace_id: bytes, place: int, where: str) -
     span_id = _id(call.span_id, SPAN_DIGITS, f"{where}span_id")
     if span_id and not trace_id:
         raise BadRequest("a span_id needs a trace_id", f"{where}span_id")
-    return Asked(
+    return QuestionCall(
         found.session,
         found.agent,
         call.tool,
@@ -236,7 +236,7 @@ def _arguments(call: _Call, where: str) -> dict[str, Any] | None:
         raise BadRequest(
             f"expected at most {ARGUMENTS_MAX} arguments, found {count}", f"{where}arguments"
         )
-    known = found.unread if isinstance(found, Partial) else frozenset[str]()
+    known = found.unread if isinstance(found, PartialArguments) else frozenset[str]()
     return all_but(found, {*known, *call.unread})
 
 

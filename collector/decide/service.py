@@ -7,17 +7,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any, Final, Protocol
 
-from collector.calls.deciding import Made
 from collector.calls.pipeline import Pipeline
+from collector.calls.question_handler import DecisionResult
 from collector.decide.answer import as_json_object
 from collector.decide.client_resources import ClientResources
-from collector.decide.request import BadRequest, Question, read_outcome, read_question
-from collector.telemetry.counters import VERDICT_LATENCY_SECONDS, Histogram, Reading, Tally
+from collector.decide.request import BadRequest, QuestionRequest, read_outcome, read_question
+from collector.telemetry.counters import (
+    VERDICT_LATENCY_SECONDS,
+    DurationHistogram,
+    MetricReading,
+    Tally,
+)
 from collector.telemetry.json_text import as_json
 from monitor.engine import Monitor
 from monitor.spec.spec import Spec
 
-__all__ = ["DECISIONS", "DecideService", "Keep", "new_seed"]
+__all__ = ["DECISIONS", "DecideService", "QuestionJournal", "new_seed"]
 
 WITHOUT_MAX: Final = 256
 """Services and agents without a spec that are told of; `offrails_decisions_total` with no spec counts the calls of all."""
@@ -36,7 +41,7 @@ def new_seed() -> bytes:
     return secrets.token_bytes(8)
 
 
-class Keep(Protocol):
+class QuestionJournal(Protocol):
     """Where questions that commit calls, and outcomes, are kept before they take effect: a journal."""
 
     def keep_question(self, now_ns: int, body: bytes, sender: str | None) -> None:
@@ -64,7 +69,7 @@ class DecideService:
         pipeline: Pipeline,
         monitor: Monitor,
         clock: Callable[[], int],
-        keep: Keep | None = None,
+        keep: QuestionJournal | None = None,
         without_spec: Callable[[str, str, Iterable[Spec]], None] | None = None,
     ) -> None:
         self._pipeline = pipeline
@@ -78,7 +83,7 @@ class DecideService:
         self._decisions = Tally(2)
         self.requests = Tally(1)
         """Answered requests, by HTTP status."""
-        self.seconds = Histogram(VERDICT_LATENCY_SECONDS)
+        self.seconds = DurationHistogram(VERDICT_LATENCY_SECONDS)
         """From the last byte of a question to its answer."""
 
     def decide(self, body: bytes, sender: str | None) -> Response:
@@ -145,7 +150,7 @@ class DecideService:
             asked: its arguments of then.
         """
         keep, seconds = self._keep, self.seconds
-        self._keep, self.seconds = None, Histogram(VERDICT_LATENCY_SECONDS)
+        self._keep, self.seconds = None, DurationHistogram(VERDICT_LATENCY_SECONDS)
         try:
             status, _ = take(*asked)
         finally:
@@ -173,20 +178,22 @@ class DecideService:
         if "seconds" in found:
             self.seconds.set(*found["seconds"])
 
-    def readings(self) -> Iterator[Reading]:
+    def readings(self) -> Iterator[MetricReading]:
         """What was decided, as metrics."""
         specs = {"", *self._monitor.binder.judges}
         counts = dict.fromkeys(product(DECISIONS, specs), 0) | self._decisions.counts
-        yield Reading("decisions", sorted(counts.items()))
-        yield Reading("decision_seconds", [((), self.seconds)])
+        yield MetricReading("decisions", sorted(counts.items()))
+        yield MetricReading("decision_seconds", [((), self.seconds)])
         codes = {"200": 0, "503": 0} | self.requests.counts
-        yield Reading("decision_requests", [((code,), n) for code, n in sorted(codes.items())])
+        yield MetricReading(
+            "decision_requests", [((code,), n) for code, n in sorted(codes.items())]
+        )
         decided = self._pipeline.decided
-        yield Reading("decided_calls", [((), len(decided))])
-        yield Reading("decided_calls_capacity", [((), decided.entries_max)])
-        yield Reading("decided_calls_overflowed", [((), decided.overflowed)])
+        yield MetricReading("decided_calls", [((), len(decided))])
+        yield MetricReading("decided_calls_capacity", [((), decided.entries_max)])
+        yield MetricReading("decided_calls_overflowed", [((), decided.overflowed)])
 
-    def _answer(self, made: Made) -> dict[str, Any]:
+    def _answer(self, made: DecisionResult) -> dict[str, Any]:
         worst = made.decision.worst
         decision = "would_deny" if made.would_deny and made.committed else made.answer.value
         self._decisions.add(1, decision, worst.spec if worst is not None else "")
@@ -195,7 +202,7 @@ class DecideService:
             made, decision_id, self._monitor.explain(made.tool, made.decision)
         )
 
-    def _tell_unmatched(self, question: Question, sender: str | None) -> None:
+    def _tell_unmatched(self, question: QuestionRequest, sender: str | None) -> None:
         """No spec judges the calls of a question: its client may have the wrong name of a service."""
         service = str(question.attributes.get("service.name", ""))
         client = (sender, service, question.calls[0].agent)

@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 
 from monitor.weights import arguments_bytes
 
-__all__ = ["Bounds", "Retained", "bounds", "retained_bytes"]
+__all__ = ["AttributeBounds", "RetainedAttributes", "bounds", "retained_bytes"]
 
 
-class Bounds(NamedTuple):
+class AttributeBounds(NamedTuple):
     """Bounds on one set of attributes."""
 
     value: int
@@ -23,9 +23,9 @@ class Bounds(NamedTuple):
     """Characters of all values and keys."""
 
 
-USUAL: Final = Bounds(16 << 10, 64 << 10)
-MANY: Final = Bounds(1 << 10, 4 << 10)
-TOO_MANY: Final = Bounds(256, 1 << 10)
+USUAL: Final = AttributeBounds(16 << 10, 64 << 10)
+MANY: Final = AttributeBounds(1 << 10, 4 << 10)
+TOO_MANY: Final = AttributeBounds(256, 1 << 10)
 
 MANY_BYTES: Final = 32 << 20
 TOO_MANY_BYTES: Final = 64 << 20
@@ -42,7 +42,7 @@ class _Live:
 _LIVE: Final = _Live()
 
 
-class Retained(dict[str, Any]):
+class RetainedAttributes(dict[str, Any]):
     """Attributes whose bytes count until they are freed."""
 
     __slots__ = ("_bytes",)
@@ -61,9 +61,9 @@ class Retained(dict[str, Any]):
     def __del__(self) -> None:
         _LIVE.bytes -= self._bytes
 
-    def __reduce__(self) -> tuple[type[Retained], tuple[dict[str, Any]]]:
+    def __reduce__(self) -> tuple[type[RetainedAttributes], tuple[dict[str, Any]]]:
         """A copy counts, too."""
-        return Retained, (dict(self),)
+        return RetainedAttributes, (dict(self),)
 
 
 def retained_bytes() -> int:
@@ -71,7 +71,7 @@ def retained_bytes() -> int:
     return _LIVE.bytes
 
 
-def bounds() -> Bounds:
+def bounds() -> AttributeBounds:
     """The bounds on attributes that are read now."""
     live = _LIVE.bytes
     return USUAL if live < MANY_BYTES else MANY if live < TOO_MANY_BYTES else TOO_MANY

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from collector.decode.retained import USUAL, Retained, bounds
+from collector.decode.retained import USUAL, RetainedAttributes, bounds
 
 __all__ = ["VALUE_BYTES_MAX", "VALUE_BYTES_MIN", "Sizes", "kept", "weight"]
 
@@ -80,7 +80,7 @@ def kept(found: Mapping[str, Any], note: Callable[[], None]) -> dict[str, Any]:
             continue
         room -= size
         small[key] = value
-    return Retained(small)
+    return RetainedAttributes(small)
 
 
 def _by_use(item: tuple[str, Any]) -> bool:

@@ -19,15 +19,15 @@ __all__ = [
     "KEY_MAX",
     "NAME_MAX",
     "REJECTED",
-    "Batch",
     "Codec",
-    "Malformed",
+    "MalformedBodyError",
     "OverBound",
     "Rejects",
     "Resource",
     "Span",
+    "SpanBatch",
     "SpanEvent",
-    "Unjudged",
+    "UnjudgedSpansError",
     "id_fault",
     "is_sampled",
     "key_fault",
@@ -51,7 +51,7 @@ SpanEvent = tuple[str, dict[str, Any], int]
 """Name, attributes, time in Unix nanoseconds."""
 
 
-class Malformed(Exception):  # noqa: N818 - the outcome's name
+class MalformedBodyError(Exception):
     """The body is not the message it claims to be; no span of it was used."""
 
 
@@ -59,7 +59,7 @@ class OverBound(Exception):  # noqa: N818 - an outcome: that span alone is left 
     """The span is over a bound."""
 
 
-class Unjudged(Exception):  # noqa: N818 - what came of a request
+class UnjudgedSpansError(Exception):
     """Internal errors kept spans of a request from being judged; its other spans are judged.
 
     The duplicate filter does not hold these spans, so they are judged if they are sent again.
@@ -256,7 +256,7 @@ class Rejects:
             self.reasons[reason] = self.reasons.get(reason, 0) + count
 
 
-class Batch:
+class SpanBatch:
     """The spans of one request."""
 
     __slots__ = ("rejects", "spans")

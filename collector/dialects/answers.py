@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from collector.decode.span import Span
 from collector.dialects.values.arguments import parsed
 
-__all__ = ["Answer", "answer_of", "answers"]
+__all__ = ["AnswerText", "answer_of", "answers"]
 
 _TEXTS: Final = (
     "llm.output_messages.0.message.content",
@@ -32,7 +32,7 @@ _PLACES: Final[dict[int, tuple[tuple[str, ...], tuple[tuple[str, int], ...]]]] =
 """By the identity of a shape, which is kept beside: so no other shape can have it."""
 
 
-class Answer(NamedTuple):
+class AnswerText(NamedTuple):
     """The answer in one span. Of several the greatest counts: a model's first, then the latest."""
 
     by_model: bool
@@ -43,7 +43,7 @@ class Answer(NamedTuple):
 
 def answers(spans: Iterable[Span]) -> dict[bytes, str]:
     """The last answer of each trace that has one, by trace id."""
-    found: dict[bytes, Answer] = {}
+    found: dict[bytes, AnswerText] = {}
     for span in spans:
         answer = answer_of(span)
         known = found.get(span.trace_id)
@@ -52,13 +52,13 @@ def answers(spans: Iterable[Span]) -> dict[bytes, str]:
     return {trace: answer.text for trace, answer in found.items()}
 
 
-def answer_of(span: Span) -> Answer | None:
+def answer_of(span: Span) -> AnswerText | None:
     """The answer in one span; None where it has none."""
     attributes = {key: span.attribute(at) for key, at in _places(span)}
     text, by_model = _of_model(attributes), True
     if not text and not span.parent_span_id:
         text, by_model = _of_root(attributes), False
-    return Answer(by_model, span.end_ns, span.start_ns, text) if text else None
+    return AnswerText(by_model, span.end_ns, span.start_ns, text) if text else None
 
 
 def _places(span: Span) -> tuple[tuple[str, int], ...]:

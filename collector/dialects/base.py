@@ -11,7 +11,7 @@ from typing import Final
 from collector.dialects.values.arguments import Unwrap, mapping
 from collector.dialects.values.results import Says
 
-__all__ = ["NAME_MAX", "NOT_A_TOOL", "Dialect", "Freshness", "Source"]
+__all__ = ["NAME_MAX", "NOT_A_TOOL", "ArgumentSource", "Dialect", "Freshness"]
 
 NAME_MAX: Final = 1_024
 """Longer names of agents and calls are cut, calls of tools with longer ones are left out: the text
@@ -35,7 +35,7 @@ NOT_A_TOOL: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ArgumentSource:
     """A place where arguments may be, and the function that unwraps them."""
 
     key: str
@@ -95,7 +95,7 @@ class Dialect:
     """Pattern of the whole span name, "" is any; its group `tool` names the tool."""
     tool: tuple[str, ...] = ()
     """Keys of the tool's name, the first present one wins; then the span's name."""
-    arguments: tuple[Source, ...] = ()
+    arguments: tuple[ArgumentSource, ...] = ()
     """Places of the arguments; the first that gives any wins."""
     call_id: tuple[str, ...] = ()
     """Keys of the id that the model gave the call."""

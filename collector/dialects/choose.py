@@ -36,12 +36,12 @@ from collector.dialects.names import (
 from collector.dialects.outputs import OUTPUTS_FROM, Outputs, outputs_of
 from collector.dialects.plan import (
     AgentAt,
-    At,
+    ArgumentsAt,
+    AttributeCondition,
     Fields,
-    Guard,
-    Plan,
+    ReadPlan,
     ResultAt,
-    Unclear,
+    ToolNameHint,
     WrapperAt,
 )
 from collector.dialects.registry import DIALECTS
@@ -102,7 +102,7 @@ VARIANTS_MAX: Final = 64
 MARK_MAX: Final = 512
 """Plans for longer guarded values are not remembered: they are an attack, or a mistake."""
 
-Guards = tuple[Guard, ...]
+Guards = tuple[AttributeCondition, ...]
 """Conditions on a span's values, under which its plan has a part."""
 
 
@@ -179,11 +179,11 @@ class _PlanParts:
             places.add(self.pending)
         return tuple(sorted(places))
 
-    def settled(self, span: Span) -> Plan:
+    def settled(self, span: Span) -> ReadPlan:
         """The plan for spans whose guarded values are this one's."""
         outputs = self.outputs
         at = self.pending
-        plan = Plan(
+        plan = ReadPlan(
             tuple([fields for guards, fields in self.calls if _pass(span, guards)]),
             self.session,
             tuple([agent for guards, agent in self.agents if _fit(span, guards)]),
@@ -215,7 +215,7 @@ class _Variant:
 
     __slots__ = ("as_written", "mark", "plan")
 
-    def __init__(self, mark: Any, guarded: tuple[int, ...], plan: Plan) -> None:
+    def __init__(self, mark: Any, guarded: tuple[int, ...], plan: ReadPlan) -> None:
         self.mark = mark
         """The guarded values."""
         self.plan = plan
@@ -267,7 +267,7 @@ class _ShapePlans:
         self.usual: _Variant | None = None
         """The last one used: mostly the next span has the same guarded values."""
 
-    def settled(self, span: Span) -> Plan:
+    def settled(self, span: Span) -> ReadPlan:
         """The plan for spans whose guarded values are this one's."""
         plan = self.open.settled(span)
         if self.twins:
@@ -301,7 +301,7 @@ class Plans:
         self._slots: list[_ShapePlans | None] = [None] * SLOTS
         """Slot -> the last one used of the shapes that share the slot."""
 
-    def of(self, span: Span) -> Plan:
+    def of(self, span: Span) -> ReadPlan:
         """The plan for a span: by its shape, and by the values that decide what it is.
 
         These are few (an operation's name, a kind), so they are compared as they came, undecoded.
@@ -329,7 +329,7 @@ class Plans:
             return usual.plan
         return self._variant(span, known_shape, mark)
 
-    def _variant(self, span: Span, known_shape: _ShapePlans, mark: Any) -> Plan:
+    def _variant(self, span: Span, known_shape: _ShapePlans, mark: Any) -> ReadPlan:
         """The plan for a span whose guarded values are not those of the one before."""
         try:
             found = known_shape.variants.get(mark)
@@ -445,13 +445,15 @@ _NOT_CALLS: Final = tuple(
 )
 
 
-def _unclear(scope: str, place: dict[str, int]) -> Unclear | None:
+def _unclear(scope: str, place: dict[str, int]) -> ToolNameHint | None:
     """The unclear parts of a shape that names a tool or may say that one ran; None for all others."""
     names = tuple([place[key] for key in NAMES if key in place])
-    says = tuple([(key, Guard(place[key], SAYS[key])) for key in SAYS if key in place])
+    says = tuple(
+        [(key, AttributeCondition(place[key], SAYS[key])) for key in SAYS if key in place]
+    )
     if not names and not says:
         return None
-    return Unclear(
+    return ToolNameHint(
         names,
         says,
         given=not GIVEN.isdisjoint(place),
@@ -478,7 +480,7 @@ def _fit(span: Span, guards: Guards) -> bool:
     return all(fits(span, guard) for guard in guards)
 
 
-def fits(span: Span, guard: Guard) -> bool:
+def fits(span: Span, guard: AttributeCondition) -> bool:
     """True if the guarded value is a text or a bool that the guard accepts."""
     value = span.recurring(guard.at)
     if type(value) is bool:
@@ -515,7 +517,7 @@ def _guards(
         return ()
     return tuple(
         [
-            Guard(place[key], found, forbidden=forbidden)
+            AttributeCondition(place[key], found, forbidden=forbidden)
             for key, found in values.items()
             if key in place
         ]
@@ -562,14 +564,14 @@ def unclear_fields(span: Span) -> Fields:
     return _fields(UNCLEAR, {key: index for index, key in enumerate(keys)})
 
 
-def _places(dialect: Dialect, place: dict[str, int]) -> tuple[At, ...]:
+def _places(dialect: Dialect, place: dict[str, int]) -> tuple[ArgumentsAt, ...]:
     found = []
     for source in dialect.arguments:
         unwrap = unless_scrubbed(source.unwrap) if SCRUBBED_KEY in place else source.unwrap
         if source.event:
-            found.append(At(-1, unwrap, source.event, source.key))
+            found.append(ArgumentsAt(-1, unwrap, source.event, source.key))
         elif source.key in place and (not source.needs or source.needs in place):
-            found.append(At(place[source.key], unwrap))
+            found.append(ArgumentsAt(place[source.key], unwrap))
     return tuple(found)
 
 

@@ -12,8 +12,8 @@ from collector.decode.span import Span
 from collector.dialects.choose import unclear_fields
 from collector.dialects.event_calls import tells_of_call
 from collector.dialects.names import is_served
-from collector.dialects.plan import Plan
-from collector.dialects.read import TOO_LONG, Reading, read, read_as
+from collector.dialects.plan import ReadPlan
+from collector.dialects.read import TOO_LONG, SpanReading, read, read_as
 from collector.dialects.span_name import LENGTH_MAX, span_name
 from collector.dialects.unclear import SPOKEN, SPOKEN_BEGINS, TOOL_BY_NAME
 
@@ -31,7 +31,7 @@ class Doubt:
     __slots__ = ("readings", "reasons")
 
     def __init__(self) -> None:
-        self.readings: list[Reading] = []
+        self.readings: list[SpanReading] = []
         """Each is a call that the span may mean; no two are equal."""
         self.reasons: list[str] = []
         """Reasons of `coverage`, each once."""
@@ -41,7 +41,7 @@ class Doubt:
         if reason not in self.reasons:
             self.reasons.append(reason)
 
-    def add(self, reading: Reading) -> None:
+    def add(self, reading: SpanReading) -> None:
         """Adds a reading."""
         if len(self.readings) >= READINGS_MAX:
             return
@@ -49,7 +49,7 @@ class Doubt:
             self.readings.append(reading)
 
 
-def is_in_doubt(span: Span, plan: Plan, reading: Reading | None) -> bool:
+def is_in_doubt(span: Span, plan: ReadPlan, reading: SpanReading | None) -> bool:
     """True if `doubt_of` may find more than the one reading."""
     if plan.doubtful or (span.events and tells_of_call(span, reading)):
         return True
@@ -62,7 +62,7 @@ def is_in_doubt(span: Span, plan: Plan, reading: Reading | None) -> bool:
     return False
 
 
-def doubt_of(span: Span, plan: Plan, reading: Reading | None) -> Doubt:
+def doubt_of(span: Span, plan: ReadPlan, reading: SpanReading | None) -> Doubt:
     """All ways to read a span, the one there is first.
 
     Args:
@@ -83,7 +83,7 @@ def doubt_of(span: Span, plan: Plan, reading: Reading | None) -> Doubt:
     return doubt
 
 
-def _add_all(doubt: Doubt, span: Span, plan: Plan, reading: Reading | None) -> None:
+def _add_all(doubt: Doubt, span: Span, plan: ReadPlan, reading: SpanReading | None) -> None:
     if reading is None:
         _add_unclear(doubt, span, plan)
         return
@@ -94,7 +94,7 @@ def _add_all(doubt: Doubt, span: Span, plan: Plan, reading: Reading | None) -> N
                 doubt.add(_named(span, plan, name))
 
 
-def _add_unclear(doubt: Doubt, span: Span, plan: Plan) -> None:
+def _add_unclear(doubt: Doubt, span: Span, plan: ReadPlan) -> None:
     """Adds readings of a span that no dialect reads as a call, from whatever names a tool there."""
     unclear = plan.unclear
     spoken = _SPOKEN.find(span.name) or ""
@@ -120,7 +120,7 @@ def _add_unclear(doubt: Doubt, span: Span, plan: Plan) -> None:
         doubt.add(_named(span, plan, name))
 
 
-def _named(span: Span, plan: Plan, tool: str) -> Reading:
+def _named(span: Span, plan: ReadPlan, tool: str) -> SpanReading:
     """The span as a call of this tool, by the nearest dialect."""
     for fields in plan.calls:
         if fields.tool is not None:
@@ -128,13 +128,13 @@ def _named(span: Span, plan: Plan, tool: str) -> Reading:
     return read_as(span, plan, unclear_fields(span), tool)
 
 
-def _is_same(one: Reading, other: Reading) -> bool:
+def _is_same(one: SpanReading, other: SpanReading) -> bool:
     return one.tool == other.tool and (
         one.arguments == other.arguments or one.arguments is None or other.arguments is None
     )
 
 
-def _is_doubled(span: Span, plan: Plan) -> bool:
+def _is_doubled(span: Span, plan: ReadPlan) -> bool:
     """True if a key that decides on the reading is duplicated, with different values."""
     values = span.values
     return any(

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from collector.decode.span import Span
 from collector.dialects.names import is_served
-from collector.dialects.read import TOO_LONG, Reading
+from collector.dialects.read import TOO_LONG, SpanReading
 from collector.dialects.span_name import span_name
 from collector.dialects.unclear import GIVEN, NAMES, SAYS, SPOKEN
 
@@ -23,7 +23,7 @@ _MARK: Final = b"tool"
 """Part of every key that names a tool, and of every name that says that one ran."""
 
 
-def tells_of_call(span: Span, reading: Reading | None) -> bool:
+def tells_of_call(span: Span, reading: SpanReading | None) -> bool:
     """True if an event of the span tells of a call of another tool than the span itself does.
 
     Args:

@@ -20,7 +20,7 @@ __all__ = [
     "SESSION_KEYS",
     "STOPS",
     "AgentSpan",
-    "Part",
+    "PartSpans",
     "is_served",
 ]
 
@@ -188,7 +188,7 @@ ROOT_AGENT: Final = {"gen_ai.operation.name": frozenset({"invoke_agent"})}
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartSpans:
     """Which spans below a call's own show how the call went."""
 
     scopes: tuple[str, ...]
@@ -199,16 +199,16 @@ class Part:
 
 _CLAUDE_CODE: Final = ("com.anthropic.claude_code",)
 
-FAILED_PARTS: Final[tuple[Part, ...]] = (
-    Part(
+FAILED_PARTS: Final[tuple[PartSpans, ...]] = (
+    PartSpans(
         _CLAUDE_CODE,
         {"span.type": frozenset({"tool.execution"}), "success": frozenset({"false"})},
     ),
-    Part(
+    PartSpans(
         _CLAUDE_CODE,
         {"span.type": frozenset({"tool.blocked_on_user"}), "decision": frozenset({"reject"})},
     ),
-    Part(
+    PartSpans(
         ("codex", "Codex"),
         {"target": frozenset({"codex_core::tools::router"})},
         {"event.name": "codex.tool_result", "success": "false"},

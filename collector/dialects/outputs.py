@@ -22,7 +22,7 @@ __all__ = [
     "OUTPUTS_FROM",
     "OVERSIZED",
     "Outputs",
-    "Requested",
+    "RequestedCall",
     "answered_ids",
     "executed_within",
     "goes_on",
@@ -33,7 +33,7 @@ __all__ = [
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
-class Requested:
+class RequestedCall:
     """A tool call that a model asked for; `arguments` is None if they cannot be read."""
 
     __slots__ = ("arguments", "call_id", "tool")
@@ -44,7 +44,7 @@ class Requested:
         self.call_id = call_id
 
 
-OVERSIZED: Final = Requested("", None, "")
+OVERSIZED: Final = RequestedCall("", None, "")
 """A request whose tool's name is longer than NAME_MAX, or a request beyond `_MANY`."""
 
 
@@ -245,7 +245,7 @@ def _flat(place: dict[str, int]) -> tuple[tuple[int | None, int, int | None], ..
     )
 
 
-def requested(span: Span, outputs: Outputs, *, names_only: bool = False) -> list[Requested]:
+def requested(span: Span, outputs: Outputs, *, names_only: bool = False) -> list[RequestedCall]:
     """The tool calls that the model asked for in this span.
 
     Args:
@@ -363,16 +363,16 @@ def _is_answer(value: Any, depth: int) -> bool:
     )
 
 
-def _usable(found: list[Requested | None]) -> list[Requested]:
+def _usable(found: list[RequestedCall | None]) -> list[RequestedCall]:
     """The requests that name a tool: nearly always all of them."""
     for each in found:
         if each is None:
             return [other for other in found if other is not None]
-    return cast("list[Requested]", found)
+    return cast("list[RequestedCall]", found)
 
 
-def _flattened(span: Span, outputs: Outputs, *, names_only: bool) -> list[Requested | None]:
-    found: list[Requested | None] = []
+def _flattened(span: Span, outputs: Outputs, *, names_only: bool) -> list[RequestedCall | None]:
+    found: list[RequestedCall | None] = []
     for call_id, name, arguments in outputs.flat:
         given = None if arguments is None or names_only else span.attribute(arguments)
         id_ = None if call_id is None else span.attribute(call_id)
@@ -380,7 +380,7 @@ def _flattened(span: Span, outputs: Outputs, *, names_only: bool) -> list[Reques
     return found
 
 
-def _listed_in(span: Span, at: int, *, names_only: bool) -> list[Requested | None]:
+def _listed_in(span: Span, at: int, *, names_only: bool) -> list[RequestedCall | None]:
     """Requests in messages. Most turns have none, which a search for `_MARK` shows without parsing."""
     found = _named_at(span, at) if names_only else None
     if found is not None:
@@ -396,14 +396,14 @@ def _listed_in(span: Span, at: int, *, names_only: bool) -> list[Requested | Non
     return _parts(value, names_only=names_only) if _MARK in value else []
 
 
-def _named_at(span: Span, at: int) -> list[Requested | None] | None:
+def _named_at(span: Span, at: int) -> list[RequestedCall | None] | None:
     """Requests without their arguments, read in place; None if the value must be decoded."""
     if _listed_at is None:
         return None
     return _requests(_listed_at(span.values, at, "parts", _MARK, "type", "name", "id"))
 
 
-def _named(text: str) -> list[Requested | None] | None:
+def _named(text: str) -> list[RequestedCall | None] | None:
     """Requests without their arguments, read in C; None if the text must be parsed in full."""
     if _listed is None:
         return None
@@ -412,11 +412,11 @@ def _named(text: str) -> list[Requested | None] | None:
 
 def _requests(
     calls: list[tuple[str | bytes | None, ...]] | None,
-) -> list[Requested | None] | None:
+) -> list[RequestedCall | None] | None:
     """Requests from their names and ids; None if one of them was not readable in place."""
     if calls is None:
         return None
-    found: list[Requested | None] = []
+    found: list[RequestedCall | None] = []
     for name, call_id in calls:
         if isinstance(name, bytes) or isinstance(call_id, bytes):
             return None
@@ -424,7 +424,7 @@ def _requests(
     return found
 
 
-def _parts(value: Any, *, names_only: bool) -> list[Requested | None]:
+def _parts(value: Any, *, names_only: bool) -> list[RequestedCall | None]:
     if names_only and type(value) is str:
         try:
             return _decoded(_messages(value))
@@ -442,7 +442,7 @@ def _parts(value: Any, *, names_only: bool) -> list[Requested | None]:
     ]
 
 
-def _decoded(messages: list[partial_json.Message]) -> list[Requested | None]:
+def _decoded(messages: list[partial_json.ModelMessage]) -> list[RequestedCall | None]:
     return [
         _request(part.name, None, part.id)
         for message in messages
@@ -451,7 +451,7 @@ def _decoded(messages: list[partial_json.Message]) -> list[Requested | None]:
     ]
 
 
-def _items(value: Any) -> list[Requested | None]:
+def _items(value: Any) -> list[RequestedCall | None]:
     calls = outlined(value)
     if not isinstance(calls, list):
         return []
@@ -464,7 +464,7 @@ def _items(value: Any) -> list[Requested | None]:
     ]
 
 
-def _answered(value: Any) -> list[Requested | None]:
+def _answered(value: Any) -> list[RequestedCall | None]:
     """Requests in a chat completion's message or choices, or in the items of OpenAI's Responses.
 
     Name and arguments are beside the id (LangChain) or in `function` (OpenAI).
@@ -472,7 +472,7 @@ def _answered(value: Any) -> list[Requested | None]:
     if type(value) is not str or (_MARK not in value and _FUNCTION not in value):
         return []
     items = outlined(value)
-    found: list[Requested | None] = []
+    found: list[RequestedCall | None] = []
     for item in items if isinstance(items, list) else [items]:
         if not isinstance(item, dict):
             continue
@@ -489,14 +489,16 @@ def _answered(value: Any) -> list[Requested | None]:
     return found
 
 
-def _request(name: Any, arguments: Any, call_id: Any, absent: Any = None) -> Requested | None:
+def _request(
+    name: Any, arguments: Any, call_id: Any, absent: Any = None
+) -> RequestedCall | None:
     """One request; `absent` stands for missing arguments: flattened attributes omit empty ones."""
     if not isinstance(name, str) or not name or name in NOT_A_TOOL:
         return None
     if len(name) > NAME_MAX:
         return OVERSIZED
     found = absent if arguments is None else mapping(arguments)
-    return Requested(
+    return RequestedCall(
         name,
         found if isinstance(found, dict) else None,
         call_id[:NAME_MAX] if isinstance(call_id, str) else "",

@@ -15,10 +15,19 @@ from collector.dialects.values.arguments import Unwrap
 from collector.dialects.values.results import sign_of
 from collector.dialects.wrappers import Listed
 
-__all__ = ["AgentAt", "At", "Fields", "Guard", "Plan", "ResultAt", "Unclear", "WrapperAt"]
+__all__ = [
+    "AgentAt",
+    "ArgumentsAt",
+    "AttributeCondition",
+    "Fields",
+    "ReadPlan",
+    "ResultAt",
+    "ToolNameHint",
+    "WrapperAt",
+]
 
 
-class Guard:
+class AttributeCondition:
     """The value of attribute `at` must be one of `values` (or, `forbidden`, none of them)."""
 
     __slots__ = ("at", "forbidden", "values")
@@ -29,7 +38,7 @@ class Guard:
         self.forbidden = forbidden
 
 
-class At:
+class ArgumentsAt:
     """A place of arguments: an attribute by index, or an event's attribute by name and key."""
 
     __slots__ = ("at", "event", "key", "unwrap")
@@ -77,10 +86,10 @@ class Fields:
         dialect: Dialect,
         name: SpanName | None,
         tool: int | None,
-        arguments: tuple[At, ...],
+        arguments: tuple[ArgumentsAt, ...],
         call_id: int | None,
         request_id: int | None,
-        failed: tuple[Guard, ...],
+        failed: tuple[AttributeCondition, ...],
         results: tuple[int, ...],
         failed_marks: tuple[tuple[int, tuple[str, ...]], ...],
         marks: tuple[tuple[int, str], ...],
@@ -148,7 +157,7 @@ class WrapperAt:
         """Reads the calls that the source lists."""
 
 
-class Unclear:
+class ToolNameHint:
     """Where a shape may name a tool, for spans that no dialect reads as a call."""
 
     __slots__ = ("given", "known", "names", "parts", "says")
@@ -156,7 +165,7 @@ class Unclear:
     def __init__(
         self,
         names: tuple[int, ...],
-        says: tuple[tuple[str, Guard], ...],
+        says: tuple[tuple[str, AttributeCondition], ...],
         *,
         given: bool,
         known: bool,
@@ -173,7 +182,7 @@ class Unclear:
         """True for a scope that repeats a call's tool on spans below the call."""
 
 
-class Plan:
+class ReadPlan:
     """How spans of one shape and one set of guarded values are read."""
 
     __slots__ = (
@@ -256,7 +265,7 @@ class Plan:
             or fails is not None
         )
         """True if such spans tell only their parent."""
-        self.unclear: Unclear | None = None
+        self.unclear: ToolNameHint | None = None
         """Set if such spans name a tool, or say that one ran."""
         self.says: tuple[str, ...] = ()
         """Keys that say that a tool ran."""
@@ -264,7 +273,7 @@ class Plan:
         """Attributes that name a tool."""
         self.rivals: tuple[int, ...] = ()
         """Those of `names` that the reading as a call does not use."""
-        self.twins: tuple[Plan, ...] = ()
+        self.twins: tuple[ReadPlan, ...] = ()
         """Plans that read other attributes of equal keys."""
         self.doubled: tuple[tuple[int, ...], ...] = ()
         """Places of equal keys, for each duplicated key that decides on the reading."""
@@ -273,7 +282,7 @@ class Plan:
         self.untold: str | None = None
         """The last name that tells of no tool, of a span that is no call: the next span mostly has the same name."""
 
-    def doubt(self, unclear: Unclear | None, says: tuple[str, ...]) -> None:
+    def doubt(self, unclear: ToolNameHint | None, says: tuple[str, ...]) -> None:
         """Notes what may be ambiguous in such spans."""
         calls = [fields.tool for fields in self.calls if fields.tool is not None]
         names = sorted({*calls, *(unclear.names if unclear is not None else ())})
@@ -284,16 +293,16 @@ class Plan:
             self.rivals = tuple([at for at in names if at != calls[0]])
             self.doubtful = True
 
-    def double(self, twins: tuple[Plan, ...], doubled: tuple[tuple[int, ...], ...]) -> None:
+    def double(self, twins: tuple[ReadPlan, ...], doubled: tuple[tuple[int, ...], ...]) -> None:
         """Notes the plans for further attributes of equal keys."""
         self.twins, self.doubled, self.doubtful = twins, doubled, True
 
 
-def _several(calls: tuple[Fields, ...]) -> tuple[At, ...]:
+def _several(calls: tuple[Fields, ...]) -> tuple[ArgumentsAt, ...]:
     """The places of arguments, each once, as the first dialect reads it; () if there is no more than one."""
     if sum([len(fields.arguments) for fields in calls]) < 2:
         return ()
-    found: dict[tuple[int, str, str], At] = {}
+    found: dict[tuple[int, str, str], ArgumentsAt] = {}
     for fields in calls:
         for place in fields.arguments:
             found.setdefault((place.at, place.event, place.key), place)

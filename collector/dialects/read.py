@@ -12,19 +12,19 @@ from collector.decode.span import Span
 from collector.dialects.base import NAME_MAX, Dialect
 from collector.dialects.choose import MARK_MAX, fits
 from collector.dialects.names import NO_AGENT
-from collector.dialects.plan import AgentAt, At, Fields, Plan, ResultAt
+from collector.dialects.plan import AgentAt, ArgumentsAt, Fields, ReadPlan, ResultAt
 from collector.dialects.values import partial_json
-from collector.dialects.values.arguments import UNREADABLE, Bare, Carried, parsed
+from collector.dialects.values.arguments import UNREADABLE, BareValue, CarriedArguments, parsed
 from collector.dialects.values.results import FAILING, may_fail, of_protocol
 from collector.dialects.values.rivals import united
-from collector.dialects.wrappers import Wrapped
-from monitor.partial import Partial
+from collector.dialects.wrappers import WrappedCall
+from monitor.partial import PartialArguments
 
 __all__ = [
     "NAME_MAX",
     "STATUS_OK",
     "TOO_LONG",
-    "Reading",
+    "SpanReading",
     "agent_of",
     "has_event",
     "read",
@@ -51,7 +51,7 @@ _AGENT_NAME: Final = "lc_agent_name"
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
-class Reading:
+class SpanReading:
     """A span read as a tool call."""
 
     __slots__ = (
@@ -75,7 +75,7 @@ class Reading:
         dialect: str,
         tool: str,
         arguments: Mapping[str, Any] | None,
-        bare: Bare | None,
+        bare: BareValue | None,
         unreadable: str,
         call_id: str,
         request_id: str,
@@ -112,11 +112,11 @@ class Reading:
 RESULT_SHOWN: Final = 1_024
 """Characters of a result that are looked at."""
 
-TOO_LONG: Final = Reading("", "", None, None, "", "", "", False, False, "")
+TOO_LONG: Final = SpanReading("", "", None, None, "", "", "", False, False, "")
 """A call whose tool's name is over the bound. The name is not cut, since a cut name may be another tool's."""
 
 
-def read(span: Span, plan: Plan) -> Reading | None:
+def read(span: Span, plan: ReadPlan) -> SpanReading | None:
     """The span as a tool call; None if it is none, TOO_LONG if the tool's name is over the bound."""
     # The hot path: an attribute is decoded at most once, and only if it is used.
     for fields in plan.calls:
@@ -131,7 +131,7 @@ def read(span: Span, plan: Plan) -> Reading | None:
     return None
 
 
-def read_as(span: Span, plan: Plan, fields: Fields, tool: str) -> Reading:
+def read_as(span: Span, plan: ReadPlan, fields: Fields, tool: str) -> SpanReading:
     """The span as a call of this tool; TOO_LONG if the name is over the bound."""
     if len(tool) > NAME_MAX:
         return TOO_LONG
@@ -142,10 +142,10 @@ def read_as(span: Span, plan: Plan, fields: Fields, tool: str) -> Reading:
         if call_id and call_id[0] in _SPECIAL:
             call_id = _plain_id(call_id)
     arguments: Any = None
-    told: At | None = None
+    told: ArgumentsAt | None = None
     if fields.arguments:
         arguments, told = _arguments(span, fields)
-    if type(arguments) is Carried:
+    if type(arguments) is CarriedArguments:
         call_id = call_id or arguments.call_id[:NAME_MAX]
         arguments = arguments.arguments
     if plan.arguments and isinstance(arguments, dict):
@@ -167,12 +167,12 @@ def read_as(span: Span, plan: Plan, fields: Fields, tool: str) -> Reading:
     if type(arguments) is not dict:
         if arguments is None or arguments is UNREADABLE:
             unreadable = _why_unread(span, fields, arguments)
-        elif type(arguments) is Partial:
+        elif type(arguments) is PartialArguments:
             unreadable = "arguments_unreadable"
-        elif type(arguments) is Bare:
+        elif type(arguments) is BareValue:
             bare = arguments
         arguments = arguments if isinstance(arguments, dict) else None
-    return Reading(
+    return SpanReading(
         dialect.name,
         tool,
         arguments,
@@ -194,7 +194,7 @@ def _plain_id(call_id: str) -> str:
     return "" if call_id == _NO_ID else call_id.strip('"')
 
 
-def _arguments(span: Span, fields: Fields) -> tuple[Any, At | None]:
+def _arguments(span: Span, fields: Fields) -> tuple[Any, ArgumentsAt | None]:
     """The arguments of the first place that has readable ones, and the place.
 
     UNREADABLE if all places with arguments are unreadable.
@@ -214,7 +214,7 @@ def _arguments(span: Span, fields: Fields) -> tuple[Any, At | None]:
 
 
 def _united(
-    span: Span, plan: Plan, known: dict[str, Any], told: At | None
+    span: Span, plan: ReadPlan, known: dict[str, Any], told: ArgumentsAt | None
 ) -> Mapping[str, Any]:
     """The arguments, as far as all places of a span that tell them agree. `told` is where they were read."""
     found: Mapping[str, Any] = known
@@ -227,14 +227,14 @@ def _united(
             value = place.unwrap(_event_value(span, place.event, place.key))
         else:
             continue
-        if type(value) is Carried:
+        if type(value) is CarriedArguments:
             value = value.arguments
         if isinstance(value, dict) and value != known:
             found = united(found, value)
     return found
 
 
-def _is_alike(span: Span, place: At, told: At) -> bool:
+def _is_alike(span: Span, place: ArgumentsAt, told: ArgumentsAt) -> bool:
     """True if a place holds what another one does, so that reading it brings nothing new."""
     if place is told:
         return True
@@ -267,7 +267,7 @@ def _is_marked(span: Span, fields: Fields) -> bool:
     return False
 
 
-def _failed(span: Span, plan: Plan, fields: Fields, call_id: str) -> bool:
+def _failed(span: Span, plan: ReadPlan, fields: Fields, call_id: str) -> bool:
     """True if anything but the status shows that the call failed."""
     if fields.undone and span.end_ns and not plan.pending and _says_all(span, fields.dialect):
         return True
@@ -352,7 +352,7 @@ def _id(span: Span, index: int | None) -> str:
     return str(value)[:NAME_MAX] if isinstance(value, str | int) else ""
 
 
-def agent_of(span: Span, plan: Plan) -> str:
+def agent_of(span: Span, plan: ReadPlan) -> str:
     """The agent that a span names; "" if it names none."""
     for place in plan.agents:
         if (
@@ -451,7 +451,7 @@ def _is_nameless(span: Span, at: int) -> bool:
     return isinstance(found, dict) and found.get(_AGENT_NAME, "") is None
 
 
-def wrapped_by(span: Span, plan: Plan) -> tuple[Wrapped, ...] | None:
+def wrapped_by(span: Span, plan: ReadPlan) -> tuple[WrappedCall, ...] | None:
     """The calls that a span around tool spans lists; None if the span is no such wrapper."""
     for at in plan.wrappers:
         if at.name is None or at.name.find(span.name) is not None:
@@ -463,7 +463,7 @@ def wrapped_by(span: Span, plan: Plan) -> tuple[Wrapped, ...] | None:
     return None
 
 
-def unpended(span: Span, plan: Plan) -> Span | None:
+def unpended(span: Span, plan: ReadPlan) -> Span | None:
     """The span that a Logfire pending span stands for; None if the span is no pending span.
 
     A pending span is sent when the real span starts, as its child. So its parent id is the real
@@ -483,7 +483,7 @@ def _parent(digits: str) -> bytes:
     return found if len(found) == 8 and any(found) else b""
 
 
-def result_of(span: Span, reading: Reading) -> str:
+def result_of(span: Span, reading: SpanReading) -> str:
     """What a tool returned, as a text of at most `RESULT_SHOWN` characters; "" if its span does not have it."""
     for result in reading.handed:
         value = span.attribute(result.at)

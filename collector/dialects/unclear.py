@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.values.arguments import mapping, maybe_call_form
 
 __all__ = [
@@ -80,15 +80,15 @@ GIVEN: Final = frozenset(
 UNCLEAR: Final = Dialect(
     name="unclear",
     arguments=(
-        Source("gen_ai.tool.call.arguments", mapping),
-        Source("mcp.tool.arguments", mapping),
-        Source("gen_ai.tool.arguments", mapping),
-        Source("tool_call.function.arguments", mapping),
-        Source("tool.arguments", mapping),
-        Source("ai.toolCall.args", mapping),
-        Source("ai.toolCall.input", mapping),
-        Source("spring.ai.tool.call.arguments", mapping),
-        Source("input.value", maybe_call_form, needs="openinference.span.kind"),
+        ArgumentSource("gen_ai.tool.call.arguments", mapping),
+        ArgumentSource("mcp.tool.arguments", mapping),
+        ArgumentSource("gen_ai.tool.arguments", mapping),
+        ArgumentSource("tool_call.function.arguments", mapping),
+        ArgumentSource("tool.arguments", mapping),
+        ArgumentSource("ai.toolCall.args", mapping),
+        ArgumentSource("ai.toolCall.input", mapping),
+        ArgumentSource("spring.ai.tool.call.arguments", mapping),
+        ArgumentSource("input.value", maybe_call_form, needs="openinference.span.kind"),
     ),
     call_id=("gen_ai.tool.call.id", "tool_call.id", "ai.toolCall.id", "spring.ai.tool.call.id"),
 )

@@ -17,10 +17,10 @@ from collector.dialects.values import partial_json
 from collector.dialects.values.arguments import parsed
 from collector.dialects.values.members import is_deep
 
-__all__ = ["WRAPPERS", "Listed", "Wrapped", "Wrapper"]
+__all__ = ["WRAPPERS", "Listed", "WrappedCall", "Wrapper"]
 
 
-class Wrapped(NamedTuple):
+class WrappedCall(NamedTuple):
     """A call as the wrapper lists it."""
 
     tool: str
@@ -28,7 +28,7 @@ class Wrapped(NamedTuple):
     call_id: str
 
 
-Listed = Callable[[Any], tuple[Wrapped, ...]]
+Listed = Callable[[Any], tuple[WrappedCall, ...]]
 
 TEXT_MAX: Final = 1024 * 1024
 """Longer texts are not read. A state contains all results so far, which may be long pages."""
@@ -37,14 +37,14 @@ _SENT: Final = '{"__type": "tool_call_with_context",'
 """The beginning of a single call that is sent to a node of tools, with the state behind it."""
 
 
-def listed_calls(value: Any) -> tuple[Wrapped, ...]:
+def listed_calls(value: Any) -> tuple[WrappedCall, ...]:
     """Calls in `[{"name", "args", "id", "type": "tool_call"}, ...]`; () for any other value."""
     if not isinstance(value, str) or not value.startswith("[{") or len(value) > TEXT_MAX:
         return ()
     return _wrapped(parsed(value))
 
 
-def python_calls(value: Any) -> tuple[Wrapped, ...]:
+def python_calls(value: Any) -> tuple[WrappedCall, ...]:
     """Calls in the input of LangGraph's node of tools: a list, one call with the state, or the state."""
     if not isinstance(value, str) or not value.startswith("{"):
         return listed_calls(value)
@@ -60,7 +60,7 @@ def python_calls(value: Any) -> tuple[Wrapped, ...]:
     return () if is_deep(asked, value) else _wrapped(asked)
 
 
-def javascript_calls(value: Any) -> tuple[Wrapped, ...]:
+def javascript_calls(value: Any) -> tuple[WrappedCall, ...]:
     """Calls in the input of a node of LangGraph for JavaScript, which is always the state.
 
     One call is in `lg_tool_call`, or several are in the last message.
@@ -92,7 +92,7 @@ def _may_ask(state: str, asked: str, answered: str = "") -> bool:
     return at >= 0 and (not answered or state.find(answered, at) < 0)
 
 
-def _wrapped(found: Any) -> tuple[Wrapped, ...]:
+def _wrapped(found: Any) -> tuple[WrappedCall, ...]:
     if not isinstance(found, list):
         return ()
     calls = []
@@ -102,7 +102,7 @@ def _wrapped(found: Any) -> tuple[Wrapped, ...]:
         name, arguments, call_id = item.get("name"), item.get("args"), item.get("id")
         if not isinstance(name, str) or not isinstance(arguments, dict):
             return ()
-        calls.append(Wrapped(name, arguments, call_id if isinstance(call_id, str) else ""))
+        calls.append(WrappedCall(name, arguments, call_id if isinstance(call_id, str) else ""))
     return tuple(calls)
 
 

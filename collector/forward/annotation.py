@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from collector.decode.protobuf.message_classes import varint
 from monitor.records import Kind, Verdict
 
-__all__ = ["Mark", "Marks", "annotated_json", "annotated_proto", "is_worse"]
+__all__ = ["Marks", "SpanAnnotation", "annotated_json", "annotated_proto", "is_worse"]
 
 GROUP: Final = b"\x0a"
 SPANS: Final = b"\x12"
@@ -33,7 +33,7 @@ _DEPTHS: Final[tuple[_Tag, ...]] = (FIRST, SECOND, SECOND)
 """The field that leads one level down: to a resource, a scope, a span."""
 
 
-class Mark(NamedTuple):
+class SpanAnnotation(NamedTuple):
     """What the attributes of one span say."""
 
     verdict: str
@@ -59,7 +59,7 @@ class Mark(NamedTuple):
         return found
 
 
-Marks = Mapping[bytes, Mark]
+Marks = Mapping[bytes, SpanAnnotation]
 """Trace id and span id, joined -> what that span's attributes say."""
 
 
@@ -159,7 +159,7 @@ def _varint(body: bytes, at: int, end: int) -> tuple[int, int]:
     raise ValueError("it is cut off")
 
 
-def _fields_of(mark: Mark) -> bytes:
+def _fields_of(mark: SpanAnnotation) -> bytes:
     """The attributes as fields of a span."""
     return b"".join(
         _delimited(ATTRIBUTE, _delimited(b"\x0a", key.encode()) + _delimited(b"\x12", value))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from collector.telemetry.counters import Histogram
+from collector.telemetry.counters import DurationHistogram
 
 __all__ = ["DROPPED", "FORWARD_SECONDS", "Counts"]
 
@@ -52,7 +52,7 @@ class Counts:
         self.rejected: Counter[str] = Counter(dict.fromkeys(signals, 0))
         """signal -> items that the next hop left out of requests it took."""
         self.retries = 0
-        self.latency = Histogram(FORWARD_SECONDS)
+        self.latency = DurationHistogram(FORWARD_SECONDS)
 
     def count(self, signal: str, result: str, reason: str = "", by: int = 1) -> None:
         """Counts what became of some messages."""

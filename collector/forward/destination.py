@@ -26,17 +26,17 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, Final, Protocol
 
-from collector.config.settings import NextHop
+from collector.config.settings import NextHopSettings
 from collector.forward.counts import Counts
 from collector.forward.encoding import encode
-from collector.forward.message import Message, Reply
-from collector.forward.queue import Queue
-from collector.forward.transcode import UnreadableError
+from collector.forward.message import ForwardMessage, ForwardReply
+from collector.forward.queue import ForwardQueue
+from collector.forward.transcode import TranscodeError
 from collector.receive.request import Encoding
-from collector.receive.status import Outcome
+from collector.receive.status import ExportStatus
 from collector.telemetry.logs import log
 
-__all__ = ["Destination", "Sender"]
+__all__ = ["Destination", "NextHopSender"]
 
 IN_FLIGHT_MAX: Final = 8
 """Messages that are on their way to one next hop at a time."""
@@ -56,7 +56,7 @@ WORDS_MAX: Final = 200
 """Characters of a next hop's answer in the log."""
 
 
-class Sender(Protocol):
+class NextHopSender(Protocol):
     """Sends to one next hop."""
 
     encodings: frozenset[Encoding]
@@ -66,10 +66,10 @@ class Sender(Protocol):
         """Reads certificates and credentials.
 
         Raises:
-            UnusableError: a file that the settings name.
+            UnusableFileError: a file that the settings name.
         """
 
-    async def send(self, message: Message) -> Reply:
+    async def send(self, message: ForwardMessage) -> ForwardReply:
         """Makes one attempt, within the next hop's timeout."""
 
     async def close(self) -> None:
@@ -88,9 +88,9 @@ class Destination:
 
     def __init__(
         self,
-        hop: NextHop,
-        sender: Sender,
-        queue: Queue,
+        hop: NextHopSettings,
+        sender: NextHopSender,
+        queue: ForwardQueue,
         random: Random | None = None,
     ) -> None:
         self.hop = hop
@@ -99,7 +99,7 @@ class Destination:
         self.counts = Counts(hop.signals)
         self.before = Counts(hop.signals)
         """Of earlier processes, while they come back."""
-        self.settled: Callable[[Message, str, str], None] | None = None
+        self.settled: Callable[[ForwardMessage, str, str], None] | None = None
         """Called for each message that is in the journal and need not be sent any more, with its result and, where it
         was dropped, the reason; both are counted by then."""
         self.is_up = True
@@ -126,7 +126,7 @@ class Destination:
 
     # --- what comes in -------------------------------------------------------------------------
 
-    def offer(self, message: Message, age_seconds: float = 0.0) -> None:
+    def offer(self, message: ForwardMessage, age_seconds: float = 0.0) -> None:
         """Takes a message if there is room for it, else drops and counts it.
 
         Args:
@@ -138,7 +138,7 @@ class Destination:
         else:
             self.drop(message, "queue_full")
 
-    def put(self, message: Message, age_seconds: float = 0.0) -> None:
+    def put(self, message: ForwardMessage, age_seconds: float = 0.0) -> None:
         """Takes a message whose size is reserved in the queue."""
         message.received = asyncio.get_running_loop().time() - age_seconds
         self.queue.put(message)
@@ -151,7 +151,7 @@ class Destination:
         """Reads certificates and credentials.
 
         Raises:
-            UnusableError: a file that the settings name.
+            UnusableFileError: a file that the settings name.
         """
         await self._sender.prepare()
 
@@ -217,7 +217,7 @@ class Destination:
 
     # --- one attempt ----------------------------------------------------------------------------
 
-    async def _deliver(self, message: Message) -> None:
+    async def _deliver(self, message: ForwardMessage) -> None:
         """Makes one attempt. A message that is to be sent again goes behind the others."""
         began = asyncio.get_running_loop().time()
         try:
@@ -226,7 +226,7 @@ class Destination:
         except asyncio.CancelledError:
             self.queue.put_back(message)
             raise
-        except UnreadableError:
+        except TranscodeError:
             self.queue.settle(message)
             self.drop(message, "unreadable")
             return
@@ -242,23 +242,23 @@ class Destination:
         self.queue.settle(message)
         self._settle(message, reply)
 
-    async def send_now(self, message: Message) -> Reply:
+    async def send_now(self, message: ForwardMessage) -> ForwardReply:
         """Makes one attempt with a message whose size is reserved, and frees it; its sender waits.
 
         Raises:
-            UnreadableError: the message cannot be converted for this next hop.
+            TranscodeError: the message cannot be converted for this next hop.
         """
         if self._waiting >= (1 if self._failures else SYNC_MAX):
             self.queue.settle(message)
             self.counts.retries += 1
-            return Reply(Outcome.UNAVAILABLE, "it has not answered others yet")
+            return ForwardReply(ExportStatus.UNAVAILABLE, "it has not answered others yet")
         began = message.received = asyncio.get_running_loop().time()
         self._waiting += 1
         try:
             await self._encode(message)
             reply = await self._sender.send(message)
         except Exception as error:
-            unreadable = isinstance(error, UnreadableError)
+            unreadable = isinstance(error, TranscodeError)
             self.drop(message, "unreadable" if unreadable else "internal_error")
             raise
         finally:
@@ -272,11 +272,11 @@ class Destination:
             self._settle(message, reply)
         return reply
 
-    async def _encode(self, message: Message) -> None:
+    async def _encode(self, message: ForwardMessage) -> None:
         """Annotates and converts the body, once; a large one in a thread.
 
         Raises:
-            UnreadableError: the official schema does not allow it.
+            TranscodeError: the official schema does not allow it.
         """
         encodings = self._sender.encodings
         if message.marks is None and message.encoding in encodings:
@@ -286,7 +286,7 @@ class Destination:
         else:
             await asyncio.to_thread(encode, message, encodings)
 
-    def _retry(self, message: Message, reply: Reply, began: float) -> None:
+    def _retry(self, message: ForwardMessage, reply: ForwardReply, began: float) -> None:
         now = asyncio.get_running_loop().time()
         self._failed(reply, began, now)
         if now - message.received >= self.hop.give_up_seconds:
@@ -296,7 +296,7 @@ class Destination:
         self.counts.retries += 1
         self.queue.put_back(message)
 
-    def _failed(self, reply: Reply, began: float, now: float) -> None:
+    def _failed(self, reply: ForwardReply, began: float, now: float) -> None:
         """Nothing is sent for a while."""
         if began >= self._failed_at or not self._failures:
             self._failures = min(self._failures + 1, FAILURES_MAX)
@@ -318,11 +318,11 @@ class Destination:
             self._logged_failure = False
             log.info("forward_recovered", destination=self.name, waiting=len(self.queue))
 
-    def _settle(self, message: Message, reply: Reply) -> None:
+    def _settle(self, message: ForwardMessage, reply: ForwardReply) -> None:
         """Counts a message that the next hop took or refused."""
         signal = message.signal
         self.counts.latency.observe(asyncio.get_running_loop().time() - message.received)
-        if reply.outcome is not Outcome.OK:
+        if reply.outcome is not ExportStatus.OK:
             self.counts.count(signal, "refused")
             self._done(message, "refused")
             words = reply.message[:WORDS_MAX]
@@ -342,14 +342,14 @@ class Destination:
                 reason=words,
             )
 
-    def drop(self, message: Message, reason: str) -> None:
+    def drop(self, message: ForwardMessage, reason: str) -> None:
         """Gives a message up, and counts it."""
         self.counts.count(message.signal, "dropped", reason)
         self._done(message, "dropped", reason)
         if reason != "shutdown":  # which has a line of its own
             self._log("warning", "forward_dropped", reason=reason)
 
-    def _done(self, message: Message, result: str, reason: str = "") -> None:
+    def _done(self, message: ForwardMessage, result: str, reason: str = "") -> None:
         if message.place and self.settled is not None:
             self.settled(message, result, reason)
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from contextlib import suppress
 
 from collector.forward.annotation import annotated_json, annotated_proto
-from collector.forward.message import Message
+from collector.forward.message import ForwardMessage
 from collector.forward.transcode import to_protobuf
 from collector.receive.request import Encoding
 
 __all__ = ["encode"]
 
 
-def encode(message: Message, encodings: frozenset[Encoding]) -> None:
+def encode(message: ForwardMessage, encodings: frozenset[Encoding]) -> None:
     """Annotates a message where it has marks, and converts it where the next hop does not take its encoding.
 
     A body that cannot be annotated goes on as it is.
 
     Raises:
-        UnreadableError: the official schema does not allow the body.
+        TranscodeError: the official schema does not allow the body.
     """
     marks, message.marks = message.marks, None
     if marks:

@@ -15,13 +15,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from collector.config.settings import NextHop
+from collector.config.settings import NextHopSettings
 from collector.forward.answers import proto_answer
-from collector.forward.message import Message, Reply
+from collector.forward.message import ForwardMessage, ForwardReply
 from collector.net.http_client import proxy_of, tls_context, without_user
-from collector.net.watched_files import UnusableError, Watched, read_file
+from collector.net.watched_files import UnusableFileError, WatchedFiles, read_file
 from collector.receive.request import Encoding, Metadata, Signal
-from collector.receive.status import Outcome, retry_seconds
+from collector.receive.status import ExportStatus, retry_seconds
 from collector.sinks.http_client import authorization_of, files_of
 from collector.telemetry.logs import log
 
@@ -35,19 +35,19 @@ METHODS: Final[Mapping[Signal, str]] = {
     "metrics": "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
     "logs": "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
 }
-OUTCOMES: Final[Mapping[int, Outcome]] = {
-    1: Outcome.UNAVAILABLE,  # CANCELLED
-    3: Outcome.MALFORMED,
-    4: Outcome.UNAVAILABLE,  # DEADLINE_EXCEEDED
-    5: Outcome.NOT_FOUND,
-    7: Outcome.PERMISSION_DENIED,
-    8: Outcome.TOO_LARGE,
-    10: Outcome.UNAVAILABLE,  # ABORTED
-    11: Outcome.UNAVAILABLE,  # OUT_OF_RANGE
-    12: Outcome.METHOD_NOT_ALLOWED,
-    14: Outcome.UNAVAILABLE,
-    15: Outcome.UNAVAILABLE,  # DATA_LOSS
-    16: Outcome.UNAUTHENTICATED,
+OUTCOMES: Final[Mapping[int, ExportStatus]] = {
+    1: ExportStatus.UNAVAILABLE,  # CANCELLED
+    3: ExportStatus.MALFORMED,
+    4: ExportStatus.UNAVAILABLE,  # DEADLINE_EXCEEDED
+    5: ExportStatus.NOT_FOUND,
+    7: ExportStatus.PERMISSION_DENIED,
+    8: ExportStatus.TOO_LARGE,
+    10: ExportStatus.UNAVAILABLE,  # ABORTED
+    11: ExportStatus.UNAVAILABLE,  # OUT_OF_RANGE
+    12: ExportStatus.METHOD_NOT_ALLOWED,
+    14: ExportStatus.UNAVAILABLE,
+    15: ExportStatus.UNAVAILABLE,  # DATA_LOSS
+    16: ExportStatus.UNAUTHENTICATED,
 }
 RESOURCE_EXHAUSTED: Final = 8
 DETAILS: Final = "grpc-status-details-bin"
@@ -72,11 +72,11 @@ class GrpcForwarder:
 
     encodings: frozenset[Encoding] = frozenset({"proto"})
 
-    def __init__(self, hop: NextHop, setting: str) -> None:
+    def __init__(self, hop: NextHopSettings, setting: str) -> None:
         self._hop = hop
         self._setting = setting
         self._endpoint, self._authorization = without_user(hop.endpoint)
-        self._watched = Watched(*files_of(hop))
+        self._watched = WatchedFiles(*files_of(hop))
         self._channel: grpc.aio.Channel | None = None
         self._calls: dict[Signal, Any] = {}
         self._metadata: list[tuple[str, str | bytes]] = []
@@ -86,13 +86,13 @@ class GrpcForwarder:
         """Makes the channel, so that files that cannot be used are noticed at the start.
 
         Raises:
-            UnusableError: a file that the settings name.
+            UnusableFileError: a file that the settings name.
         """
         # What the environment says of proxies is no setting: the first attempt says that it is wrong.
         with contextlib.suppress(ValueError):
             await self._connect()
 
-    async def send(self, message: Message) -> Reply:
+    async def send(self, message: ForwardMessage) -> ForwardReply:
         """Makes one attempt. Faults of the network are replies, too: they are to be tried again."""
         import grpc
 
@@ -104,12 +104,12 @@ class GrpcForwarder:
             )
         except grpc.aio.AioRpcError as error:
             return _refused(error)
-        except UnusableError as problem:
-            return Reply(Outcome.UNAVAILABLE, str(problem.strerror))
+        except UnusableFileError as problem:
+            return ForwardReply(ExportStatus.UNAVAILABLE, str(problem.strerror))
         except ValueError as problem:
-            return Reply(Outcome.UNAVAILABLE, str(problem))
+            return ForwardReply(ExportStatus.UNAVAILABLE, str(problem))
         rejected, words = proto_answer(answer)
-        return Reply(Outcome.OK, words, rejected)
+        return ForwardReply(ExportStatus.OK, words, rejected)
 
     async def close(self) -> None:
         """Closes its connections."""
@@ -126,7 +126,7 @@ class GrpcForwarder:
         elif self._watched.changed():
             try:
                 await self._connect()
-            except UnusableError as problem:
+            except UnusableFileError as problem:
                 log.warning("forward_files_not_reloaded", reason=problem.strerror)
 
     async def _connect(self) -> None:
@@ -204,17 +204,17 @@ def _metadata(given: Metadata) -> list[tuple[str, str | bytes]]:
     return found
 
 
-def _refused(error: grpc.aio.AioRpcError) -> Reply:
+def _refused(error: grpc.aio.AioRpcError) -> ForwardReply:
     code = error.code()
     trailers: Any = error.trailing_metadata() or ()
     details = next((value for name, value in trailers if name == DETAILS), None)
     wait = retry_seconds(details) if isinstance(details, bytes) else None
     outcome = outcome_of(code.value[0], has_retry_info=wait is not None)
-    return Reply(outcome, f"{code.name}: {error.details()}", wait_seconds=wait or 0.0)
+    return ForwardReply(outcome, f"{code.name}: {error.details()}", wait_seconds=wait or 0.0)
 
 
-def outcome_of(code: int, *, has_retry_info: bool = False) -> Outcome:
+def outcome_of(code: int, *, has_retry_info: bool = False) -> ExportStatus:
     """The outcome that a code of gRPC stands for."""
     if code == RESOURCE_EXHAUSTED and has_retry_info:
-        return Outcome.THROTTLED
-    return OUTCOMES.get(code, Outcome.INTERNAL)
+        return ExportStatus.THROTTLED
+    return OUTCOMES.get(code, ExportStatus.INTERNAL)

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
 
-from collector.config.settings import NextHop
+from collector.config.settings import NextHopSettings
 from collector.forward.answers import json_answer, json_message, proto_answer
-from collector.forward.message import Message, Reply
+from collector.forward.message import ForwardMessage, ForwardReply
 from collector.net.http_client import reason, without_user
-from collector.net.watched_files import UnusableError
+from collector.net.watched_files import UnusableFileError
 from collector.receive.request import Encoding
-from collector.receive.status import Outcome, status_message
+from collector.receive.status import ExportStatus, status_message
 from collector.sinks.http_client import KeptClient
 
 if TYPE_CHECKING:
@@ -29,18 +29,18 @@ CONTENT_TYPES: Final[Mapping[Encoding, bytes]] = {
     "proto": b"application/x-protobuf",
     "json": b"application/json",
 }
-OUTCOMES: Final[Mapping[int, Outcome]] = {
-    400: Outcome.MALFORMED,
-    401: Outcome.UNAUTHENTICATED,
-    403: Outcome.PERMISSION_DENIED,
-    404: Outcome.NOT_FOUND,
-    405: Outcome.METHOD_NOT_ALLOWED,
-    413: Outcome.TOO_LARGE,
-    415: Outcome.UNSUPPORTED_MEDIA,
-    429: Outcome.THROTTLED,
-    502: Outcome.UNAVAILABLE,
-    503: Outcome.UNAVAILABLE,
-    504: Outcome.UNAVAILABLE,
+OUTCOMES: Final[Mapping[int, ExportStatus]] = {
+    400: ExportStatus.MALFORMED,
+    401: ExportStatus.UNAUTHENTICATED,
+    403: ExportStatus.PERMISSION_DENIED,
+    404: ExportStatus.NOT_FOUND,
+    405: ExportStatus.METHOD_NOT_ALLOWED,
+    413: ExportStatus.TOO_LARGE,
+    415: ExportStatus.UNSUPPORTED_MEDIA,
+    429: ExportStatus.THROTTLED,
+    502: ExportStatus.UNAVAILABLE,
+    503: ExportStatus.UNAVAILABLE,
+    504: ExportStatus.UNAVAILABLE,
 }
 CONNECTIONS_MAX: Final = 64
 ANSWER_BYTES_MAX: Final = 64 * 1024
@@ -59,7 +59,7 @@ class HttpForwarder:
 
     encodings: frozenset[Encoding] = frozenset({"proto", "json"})
 
-    def __init__(self, hop: NextHop, setting: str, clock: Callable[[], int]) -> None:
+    def __init__(self, hop: NextHopSettings, setting: str, clock: Callable[[], int]) -> None:
         self._hop = hop
         self._clock = clock
         url, authorization = without_user(hop.endpoint.rstrip("/"))
@@ -79,11 +79,11 @@ class HttpForwarder:
         """Makes the client, so that files that cannot be used are noticed at the start.
 
         Raises:
-            UnusableError: a file that the settings name.
+            UnusableFileError: a file that the settings name.
         """
         await self._client.prepare()
 
-    async def send(self, message: Message) -> Reply:
+    async def send(self, message: ForwardMessage) -> ForwardReply:
         """Makes one attempt. Faults of the network are replies, too: they are to be tried again."""
         import httpx
 
@@ -91,17 +91,17 @@ class HttpForwarder:
             async with asyncio.timeout(self._hop.timeout_seconds):
                 return await self._post(message)
         except TimeoutError:
-            return Reply(Outcome.UNAVAILABLE, "no answer in time")
-        except UnusableError as problem:
-            return Reply(Outcome.UNAVAILABLE, str(problem.strerror))
+            return ForwardReply(ExportStatus.UNAVAILABLE, "no answer in time")
+        except UnusableFileError as problem:
+            return ForwardReply(ExportStatus.UNAVAILABLE, str(problem.strerror))
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as problem:
-            return Reply(Outcome.UNAVAILABLE, reason(problem))
+            return ForwardReply(ExportStatus.UNAVAILABLE, reason(problem))
 
     async def close(self) -> None:
         """Closes its connections."""
         await self._client.close()
 
-    async def _post(self, message: Message) -> Reply:
+    async def _post(self, message: ForwardMessage) -> ForwardReply:
         client = await self._client.get()
         headers = [(b"content-type", CONTENT_TYPES[message.encoding]), *message.metadata]
         async with client.stream(
@@ -110,26 +110,26 @@ class HttpForwarder:
             body = await _read(answer)
         return self._reply(answer, body)
 
-    def _reply(self, answer: httpx.Response, body: bytes) -> Reply:
+    def _reply(self, answer: httpx.Response, body: bytes) -> ForwardReply:
         status = answer.status_code
         outcome = outcome_of(status)
         is_json = "json" in answer.headers.get("content-type", "")
-        if outcome is Outcome.OK:
+        if outcome is ExportStatus.OK:
             rejected, words = json_answer(body) if is_json else proto_answer(body)
-            return Reply(outcome, words, rejected)
+            return ForwardReply(outcome, words, rejected)
         said = json_message(body) if is_json else status_message(body)
         words = f"status {status}: {said}" if said else f"status {status}"
         wait = 0.0
         if outcome.value.retryable:
             wait = retry_after(answer.headers.get("retry-after", ""), self._clock())
-        return Reply(outcome, words, wait_seconds=wait)
+        return ForwardReply(outcome, words, wait_seconds=wait)
 
 
-def outcome_of(status: int) -> Outcome:
+def outcome_of(status: int) -> ExportStatus:
     """The outcome that a status of HTTP stands for."""
     if 200 <= status < 300:
-        return Outcome.OK
-    return OUTCOMES.get(status, Outcome.INTERNAL)
+        return ExportStatus.OK
+    return OUTCOMES.get(status, ExportStatus.INTERNAL)
 
 
 def retry_after(value: str, now_ns: int) -> float:

@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 from collector.forward.annotation import Marks
 from collector.receive.request import Encoding, Metadata, Signal
-from collector.receive.status import Outcome
+from collector.receive.status import ExportStatus
 
-__all__ = ["MESSAGE_BYTES", "Message", "Reply"]
+__all__ = ["MESSAGE_BYTES", "ForwardMessage", "ForwardReply"]
 
 MESSAGE_BYTES: Final = 1_024
 """What a message takes beside its body and its metadata."""
@@ -16,7 +16,7 @@ MARK_BYTES: Final = 512
 """What the annotation of one span takes, before it is made and after."""
 
 
-class Message:
+class ForwardMessage:
     """One accepted request for one next hop.
 
     Args:
@@ -64,10 +64,10 @@ class Message:
         """When it was put into the queue, by the event loop's clock."""
 
 
-class Reply(NamedTuple):
+class ForwardReply(NamedTuple):
     """What a next hop made of one attempt, or why it made nothing of it."""
 
-    outcome: Outcome
+    outcome: ExportStatus
     """Retryable: the same bytes are to be sent again."""
     message: str = ""
     """The next hop's own words or the fault of the connection; "" on full success."""

@@ -1,8 +1,8 @@
 """The queues of next hops in the journal: what a process has not sent when it ends, the next one sends.
 
 Idea: an accepted request is in the journal already, by its body. Before it is acknowledged, one more record says that it
-goes on, and to whom (`Kind.FORWARDED`); metrics and logs, which nobody judges, have their bodies there. Once a next hop
-has it, or will never get it, a record says that too (`Kind.CONFIRMED`). What has the first record and not the second is
+goes on, and to whom (`RecordKind.FORWARDED`); metrics and logs, which nobody judges, have their bodies there. Once a next hop
+has it, or will never get it, a record says that too (`RecordKind.CONFIRMED`). What has the first record and not the second is
 put into the queues when the next process starts.
 
 Invariants:
@@ -24,12 +24,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from collector.forward.annotation import Mark, Marks
-from collector.forward.message import Message
-from collector.forward.unsent import Unsent
+from collector.forward.annotation import Marks, SpanAnnotation
+from collector.forward.message import ForwardMessage
+from collector.forward.unsent_request import UnsentRequest
 from collector.receive.request import Request
 from collector.state.journal import Journal
-from collector.state.records import Confirmed, Forwarded, Kind, encoded
+from collector.state.records import ConfirmationRecord, ForwardRecord, RecordKind, encoded
 from collector.state.segment import number_of
 
 __all__ = ["Outbox", "marks_of"]
@@ -80,7 +80,7 @@ class Outbox:
             Refusal: UNAVAILABLE; it could not be written.
         """
         is_here = not request.place
-        record = Forwarded(
+        record = ForwardRecord(
             request.place,
             list(names),
             request.signal,
@@ -94,7 +94,7 @@ class Outbox:
             self._wait(place, request.place or place, names)
         return place
 
-    def found(self, unsent: Unsent, names: Sequence[str]) -> None:
+    def found(self, unsent: UnsentRequest, names: Sequence[str]) -> None:
         """A request of an earlier process waits again, for these next hops."""
         self._wait(unsent.place, unsent.request or unsent.place, names)
 
@@ -103,7 +103,7 @@ class Outbox:
         for name in names:
             self._waiting[name][place] = number
 
-    def confirm(self, name: str, message: Message, result: str, reason: str) -> None:
+    def confirm(self, name: str, message: ForwardMessage, result: str, reason: str) -> None:
         """A next hop need not be sent a request any more."""
         self._waiting[name].pop(message.place, None)
         found = message.place, (message.signal, result, reason)
@@ -120,8 +120,8 @@ class Outbox:
         for name, some in confirmed.items():
             results = Counter(result for _, result in some)
             counts = [(*result, count) for result, count in results.items()]
-            record = encoded(Confirmed(name, [place for place, _ in some], counts))
-            if not self._journal.try_append(Kind.CONFIRMED, now, record):
+            record = encoded(ConfirmationRecord(name, [place for place, _ in some], counts))
+            if not self._journal.try_append(RecordKind.CONFIRMED, now, record):
                 self._confirmed.setdefault(name, []).extend(some)
 
     # --- files of the journal -------------------------------------------------------------------
@@ -140,10 +140,10 @@ class Outbox:
                 del waiting[place]
 
 
-def marks_of(unsent: Unsent) -> Marks | None:
+def marks_of(unsent: UnsentRequest) -> Marks | None:
     """The marks that a request had in an earlier process."""
     found = {
-        key: Mark(verdict, reason, spec, harm_rate, possible)
+        key: SpanAnnotation(verdict, reason, spec, harm_rate, possible)
         for key, verdict, reason, spec, harm_rate, possible in unsent.marks
     }
     return found or None

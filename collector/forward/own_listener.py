@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
-from collector.config.settings import NextHop
-from collector.net.watched_files import UnusableError
+from collector.config.settings import NextHopSettings
+from collector.net.watched_files import UnusableFileError
 from collector.receive.address import Address, parse_address
 
 __all__ = ["refuse_loops"]
@@ -18,7 +18,7 @@ PORTS: Final = {"http": 80, "https": 443}
 LISTENERS: Final = ("grpc", "http")
 
 
-def refuse_loops(hops: Iterable[NextHop], addresses: Mapping[str, str]) -> None:
+def refuse_loops(hops: Iterable[NextHopSettings], addresses: Mapping[str, str]) -> None:
     """Refuses an endpoint at which one of our OTLP listeners answers. Resolves names, which may take time.
 
     Args:
@@ -26,7 +26,7 @@ def refuse_loops(hops: Iterable[NextHop], addresses: Mapping[str, str]) -> None:
         addresses: listener -> the address to which it is bound.
 
     Raises:
-        UnusableError: names the setting and the listener.
+        UnusableFileError: names the setting and the listener.
     """
     own = {name: parse_address(addresses[name]) for name in LISTENERS if name in addresses}
     for place, hop in enumerate(hops):
@@ -38,7 +38,7 @@ def refuse_loops(hops: Iterable[NextHop], addresses: Mapping[str, str]) -> None:
             if any(_answers(address, each) for each in _resolved(parts.hostname or "", port)):
                 setting = f"forward[{place}].endpoint"
                 why = f"it is this service's own listener receiver.{name}"
-                raise UnusableError(setting, f"{parts.hostname}:{port}", why)
+                raise UnusableFileError(setting, f"{parts.hostname}:{port}", why)
 
 
 def _resolved(host: str, port: int) -> list[str]:

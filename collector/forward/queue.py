@@ -13,12 +13,12 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Protocol
 
-from collector.forward.message import Message
+from collector.forward.message import ForwardMessage
 
-__all__ = ["MemoryQueue", "Queue"]
+__all__ = ["ForwardQueue", "MemoryQueue"]
 
 
-class Queue(Protocol):
+class ForwardQueue(Protocol):
     """What a destination needs of its queue."""
 
     bytes: int
@@ -34,19 +34,19 @@ class Queue(Protocol):
     def release(self, size: int) -> None:
         """Frees bytes that `reserve` held."""
 
-    def put(self, message: Message) -> None:
+    def put(self, message: ForwardMessage) -> None:
         """Lets a message wait, whose size is reserved."""
 
-    def take(self) -> Message:
+    def take(self) -> ForwardMessage:
         """The message that waits longest; it is on its way now."""
 
-    def put_back(self, message: Message) -> None:
+    def put_back(self, message: ForwardMessage) -> None:
         """A message that was on its way waits again, behind the others."""
 
-    def settle(self, message: Message) -> None:
+    def settle(self, message: ForwardMessage) -> None:
         """A message that was on its way is delivered or given up."""
 
-    def drain(self) -> Iterator[Message]:
+    def drain(self) -> Iterator[ForwardMessage]:
         """Takes out and settles all messages that wait."""
 
 
@@ -60,7 +60,7 @@ class MemoryQueue:
     def __init__(self, bytes_max: int) -> None:
         self.bytes = 0
         self.bytes_max = bytes_max
-        self._waiting: deque[Message] = deque()
+        self._waiting: deque[ForwardMessage] = deque()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -74,19 +74,19 @@ class MemoryQueue:
     def release(self, size: int) -> None:
         self.bytes -= size
 
-    def put(self, message: Message) -> None:
+    def put(self, message: ForwardMessage) -> None:
         self._waiting.append(message)
 
-    def take(self) -> Message:
+    def take(self) -> ForwardMessage:
         return self._waiting.popleft()
 
-    def put_back(self, message: Message) -> None:
+    def put_back(self, message: ForwardMessage) -> None:
         self._waiting.append(message)
 
-    def settle(self, message: Message) -> None:
+    def settle(self, message: ForwardMessage) -> None:
         self.bytes -= message.size
 
-    def drain(self) -> Iterator[Message]:
+    def drain(self) -> Iterator[ForwardMessage]:
         while self._waiting:
             message = self._waiting.popleft()
             self.bytes -= message.size

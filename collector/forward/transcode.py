@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 
 from collector.receive.request import Signal
 
-__all__ = ["UnreadableError", "to_protobuf"]
+__all__ = ["TranscodeError", "to_protobuf"]
 
 IDS: Final = frozenset(
     {"traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id"}
@@ -25,7 +25,7 @@ IDS: Final = frozenset(
 ESCAPE: Final = b"\\u"
 
 
-class UnreadableError(Exception):
+class TranscodeError(Exception):
     """A body that cannot be converted."""
 
 
@@ -33,17 +33,17 @@ def to_protobuf(signal: Signal, body: bytes) -> bytes:
     """The request as protobuf.
 
     Raises:
-        UnreadableError: the body has a value that the official schema does not allow.
+        TranscodeError: the body has a value that the official schema does not allow.
     """
     try:
         found = json.loads(body)
         if not isinstance(found, dict):
-            raise UnreadableError("expected an object")
+            raise TranscodeError("expected an object")
         _prepare(found, scrub=ESCAPE in body)
         message = ParseDict(found, _request(signal), ignore_unknown_fields=True)
         return message.SerializeToString()
     except (ParseError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise UnreadableError(str(error)) from error
+        raise TranscodeError(str(error)) from error
 
 
 def _request(signal: Signal) -> Message:
@@ -82,7 +82,7 @@ def _base64(value: Any) -> Any:
     try:
         return base64.b64encode(binascii.unhexlify(value)).decode()
     except ValueError as error:
-        raise UnreadableError("an id is not hexadecimal") from error
+        raise TranscodeError("an id is not hexadecimal") from error
 
 
 def _clean(holder: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from collector.calls.inventory.inventory import Inventory
-from collector.telemetry.counters import Reading
+from collector.telemetry.counters import MetricReading
 from monitor.aggregate.totals import AGENT_CHARACTERS_MAX, OVERFLOW
 
 __all__ = ["AGENTS_MAX", "AgentCalls"]
@@ -31,7 +31,7 @@ class AgentCalls:
         self._seen = seen
         self._namespaced = namespaced
 
-    def readings(self) -> Iterator[Reading]:
+    def readings(self) -> Iterator[MetricReading]:
         """Calls by agent, and by what is known of their arguments."""
         found: Counter[tuple[str, str, str]] = Counter()
         agents: set[tuple[str, str]] = set()
@@ -44,4 +44,4 @@ class AgentCalls:
                 agents.add(who)
                 found[(*who, "known")] += run.known
                 found[(*who, "missing")] += run.missing
-        yield Reading("agent_calls", sorted(found.items()))
+        yield MetricReading("agent_calls", sorted(found.items()))

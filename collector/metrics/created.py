@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from monitor.exposition.families import Family, Marked, Sample
+from monitor.exposition.families import ExemplarLines, Family, Sample
 
 __all__ = ["LOSSES", "VERDICTS", "with_created"]
 
-Line = Sample | Marked | str
+Line = Sample | ExemplarLines | str
 
 LOSSES: Final = frozenset(
     {
@@ -90,9 +90,9 @@ def _dated(samples: Iterable[Line], started: float) -> Iterator[Line]:
     for sample in samples:
         if isinstance(sample, str):
             yield _COUNTER.sub(line, sample)
-        elif isinstance(sample, Marked):
+        elif isinstance(sample, ExemplarLines):
             marks = {2 * place: mark for place, mark in sample.exemplars.items()}
-            yield Marked(_COUNTER.sub(line, sample.text), marks)
+            yield ExemplarLines(_COUNTER.sub(line, sample.text), marks)
         else:
             yield sample
             yield Sample("_created", sample.labels, started)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from collector.telemetry.counters import Reading
+from collector.telemetry.counters import MetricReading
 
 __all__ = ["MemoryMetrics"]
 
@@ -19,7 +19,7 @@ class MemoryMetrics:
     def __init__(self, *holders: Callable[[], Mapping[str, int]]) -> None:
         self._holders = holders
 
-    def readings(self) -> Iterator[Reading]:
+    def readings(self) -> Iterator[MetricReading]:
         """Bytes by holder."""
         found = {of: size for holder in self._holders for of, size in holder().items()}
-        yield Reading("memory_bytes", (((of,), size) for of, size in found.items()))
+        yield MetricReading("memory_bytes", (((of,), size) for of, size in found.items()))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TIMEOUT_SECONDS",
-    "Arguments",
+    "ExporterArguments",
     "exporter_arguments",
     "prepare",
     "resource",
@@ -34,7 +34,7 @@ TIMEOUT_SECONDS: Final = 10.0
 _INSTANCE: Final = str(uuid.uuid4())
 
 
-class Arguments(TypedDict):
+class ExporterArguments(TypedDict):
     """What every exporter is made with."""
 
     endpoint: str
@@ -66,7 +66,7 @@ def _is_installed() -> bool:
         return False
 
 
-def exporter_arguments(endpoint: str, path: str) -> Arguments:
+def exporter_arguments(endpoint: str, path: str) -> ExporterArguments:
     """The receiver's URL with the path of a signal, its user as a header, and the proxy of every sink."""
     import requests
 

@@ -14,15 +14,15 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from collector.config.settings import Telemetry
+from collector.config.settings import TelemetrySettings
 from collector.metrics.families import TABLE
 from collector.metrics.otlp_client import exporter_arguments, prepare, resource
 from collector.metrics.service import SLICE_CHARACTERS, Families
 from collector.net.threads import in_thread
-from collector.telemetry.counters import Reading
+from collector.telemetry.counters import MetricReading
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction
-from monitor.exposition.families import PAIR, Family, Marked, Sample
+from monitor.exposition.families import PAIR, ExemplarLines, Family, Sample
 
 if TYPE_CHECKING:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -51,7 +51,7 @@ class OtlpPush:
 
     def __init__(
         self,
-        settings: Telemetry,
+        settings: TelemetrySettings,
         families: Families,
         redaction: Redaction,
         clock: Callable[[], int],
@@ -67,8 +67,8 @@ class OtlpPush:
         self._ended = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def readings(self) -> Iterator[Reading]:
-        yield Reading(
+    def readings(self) -> Iterator[MetricReading]:
+        yield MetricReading(
             "telemetry_pushes", [((result,), count) for result, count in self._results.items()]
         )
 
@@ -115,7 +115,7 @@ class OtlpPush:
         for family in self._families.collect():
             if _is_of_pairs(family) and not self._with_pairs:
                 continue
-            samples: list[Sample | Marked | str] = []
+            samples: list[Sample | ExemplarLines | str] = []
             for sample in family.samples:
                 samples.append(sample)
                 room -= _characters(sample)
@@ -139,10 +139,10 @@ def _is_of_pairs(family: Family) -> bool:
     return row is not None and row.labels[:2] == PAIR
 
 
-def _characters(sample: Sample | Marked | str) -> int:
+def _characters(sample: Sample | ExemplarLines | str) -> int:
     if isinstance(sample, str):
         return len(sample)
-    return len(sample.text) if isinstance(sample, Marked) else _LINE_CHARACTERS
+    return len(sample.text) if isinstance(sample, ExemplarLines) else _LINE_CHARACTERS
 
 
 class _Sender:
@@ -196,7 +196,7 @@ def _lumps(families: Sequence[Family]) -> Iterator[list[Family]]:
     lump: list[Family] = []
     room = POINTS_MAX
     for family in families:
-        part: list[Sample | Marked | str] = []
+        part: list[Sample | ExemplarLines | str] = []
         for sample in family.samples:
             part.append(sample)
             room -= _points(sample)
@@ -211,7 +211,7 @@ def _lumps(families: Sequence[Family]) -> Iterator[list[Family]]:
         yield lump
 
 
-def _points(sample: Sample | Marked | str) -> int:
+def _points(sample: Sample | ExemplarLines | str) -> int:
     if isinstance(sample, str):
         return sample.count("\n")
-    return sample.text.count("\n") if isinstance(sample, Marked) else 1
+    return sample.text.count("\n") if isinstance(sample, ExemplarLines) else 1

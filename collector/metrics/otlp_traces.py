@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from collector.config.settings import Telemetry
+from collector.config.settings import TelemetrySettings
 from collector.metrics.otlp_client import prepare
 from collector.net.threads import in_thread
 from collector.telemetry.logs import log
@@ -34,7 +34,7 @@ class OtlpTraces:
         OSError: a sentence; the exporter is not installed.
     """
 
-    def __init__(self, settings: Telemetry, clock: Callable[[], int]) -> None:
+    def __init__(self, settings: TelemetrySettings, clock: Callable[[], int]) -> None:
         prepare()
         self._endpoint = settings.otlp_endpoint
         self._spans: SdkSpans | None = None

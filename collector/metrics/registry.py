@@ -25,12 +25,12 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from collector.metrics.families import OWN
-from collector.telemetry.counters import Histogram, Reading
+from collector.telemetry.counters import DurationHistogram, MetricReading
 from monitor.exposition.families import Family, Sample, labels_text
 
 __all__ = ["ServiceCollector", "family_of", "registry_of", "runtime"]
 
-Readings = Callable[[], Iterable[Reading]]
+Readings = Callable[[], Iterable[MetricReading]]
 Failed = Callable[[Exception], None]
 
 PROC: Final = "/proc"
@@ -90,21 +90,21 @@ class _Guarded(Collector):
             self._failed(error)
 
 
-def _metric(reading: Reading) -> Metric:
+def _metric(reading: MetricReading) -> Metric:
     """A reading as a metric, with name, kind and description."""
     row, name = OWN[reading.name], f"offrails_{reading.name}"
     metric = Metric(name, row.help, row.kind)
     full = f"{name}_total" if row.kind == "counter" else name
     for values, value in reading.values:
         labels = dict(zip(row.labels, values, strict=True))
-        if isinstance(value, Histogram):
+        if isinstance(value, DurationHistogram):
             _add_histogram(metric, labels, value)
         else:
             metric.add_sample(full, labels, value)
     return metric
 
 
-def _add_histogram(metric: Metric, labels: dict[str, str], found: Histogram) -> None:
+def _add_histogram(metric: Metric, labels: dict[str, str], found: DurationHistogram) -> None:
     for bound, count in found.cumulative():
         # Prometheus spells the bounds "0.005", "1.0", "+Inf".
         text = repr(bound) if bound != inf else "+Inf"

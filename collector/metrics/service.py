@@ -23,12 +23,12 @@ from collector.metrics.gzip_parts import GZIP_HEADERS, accepts_gzip, gzipped
 from collector.metrics.text_format import OPEN_METRICS, PLAIN, is_open_metrics, lines
 from collector.net.asgi import Receive, Scope, Send, begin_stream, end_stream, send_status
 from collector.net.health import Health
-from collector.net.host_guard import Guard
+from collector.net.host_guard import HostGuard
 from collector.net.long_responses import LongResponses
 from collector.receive.admission import REFUSED
 from collector.receive.connections import FAILURES
 from collector.telemetry.build import BUILD
-from collector.telemetry.counters import TRANSPORTS, Reading, Stats
+from collector.telemetry.counters import TRANSPORTS, MetricReading, Stats
 from collector.telemetry.redaction import Redaction
 from collector.telemetry.tracing import Tracer, traced
 from monitor.engine import Monitor
@@ -39,7 +39,7 @@ from monitor.records import Evidence
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-__all__ = ["COUNTED", "Families", "MetricsApp", "Source"]
+__all__ = ["COUNTED", "Families", "MetricSource", "MetricsApp"]
 
 SLICE_CHARACTERS = 64 * 1024
 """So much text is rendered before other tasks get their turn: half a millisecond."""
@@ -91,10 +91,10 @@ ESCAPED: Final = re.compile(r"\\(.)")
 """Labels with what agents say, as `labels_text` writes them."""
 
 
-class Source(Protocol):
+class MetricSource(Protocol):
     """Another part of this process with metrics."""
 
-    def readings(self) -> Iterable[Reading]: ...
+    def readings(self) -> Iterable[MetricReading]: ...
 
 
 class Families:
@@ -113,7 +113,7 @@ class Families:
         monitor: Monitor,
         stats: Stats,
         reloads: Reloads | None = None,
-        more: Sequence[Source] = (),
+        more: Sequence[MetricSource] = (),
         *,
         standby: bool = False,
     ) -> None:
@@ -131,7 +131,7 @@ class Families:
         """When the process began to count, Unix nanoseconds."""
         return self._monitor.started_ns if self.since is None else self.since()
 
-    def add(self, source: Source) -> None:
+    def add(self, source: MetricSource) -> None:
         """Adds one more part of the process."""
         self._more.append(source)
 
@@ -158,33 +158,33 @@ class Families:
     def _failed(self, error: Exception) -> None:
         self._stats.count("internal_errors", type(error).__name__)
 
-    def _readings(self) -> Iterator[Reading]:
+    def _readings(self) -> Iterator[MetricReading]:
         built = (__version__, platform.python_version(), BUILD)
-        yield Reading("build_info", [(built, 1)])
-        yield Reading("standby", [((), int(self._standby))])
+        yield MetricReading("build_info", [(built, 1)])
+        yield MetricReading("standby", [((), int(self._standby))])
         yield from _of_reloads(self._reloads)
         yield from _of_stats(self._monitor, self._stats)
         for source in self._more:
             yield from source.readings()
 
 
-def _of_reloads(reloads: Reloads) -> Iterator[Reading]:
+def _of_reloads(reloads: Reloads) -> Iterator[MetricReading]:
     found = {"success": reloads.succeeded, "failure": reloads.failed}
-    yield Reading("spec_reloads", _single(found))
-    yield Reading("spec_load_errors", [((), reloads.errors)])
-    yield Reading("spec_last_reload_successful", [((), int(reloads.last_succeeded))])
+    yield MetricReading("spec_reloads", _single(found))
+    yield MetricReading("spec_load_errors", [((), reloads.errors)])
+    yield MetricReading("spec_last_reload_successful", [((), int(reloads.last_succeeded))])
     when = [((), reloads.success_ns / 1e9)] if reloads.success_ns else []
-    yield Reading("spec_last_reload_success_timestamp_seconds", when)
+    yield MetricReading("spec_last_reload_success_timestamp_seconds", when)
 
 
-def _of_stats(monitor: Monitor, stats: Stats) -> Iterator[Reading]:
-    yield Reading("ingest_requests", stats.requests.items())
+def _of_stats(monitor: Monitor, stats: Stats) -> Iterator[MetricReading]:
+    yield MetricReading("ingest_requests", stats.requests.items())
     spans = dict.fromkeys(product(TRANSPORTS, RESULTS), 0) | stats.spans
-    yield Reading("ingest_spans", spans.items())
-    yield Reading("ingest_bytes", _single(stats.bytes))
-    yield Reading("spans_dropped", _single(stats.dropped))
-    yield Reading("record_requests", _single(stats.recorded))
-    yield Reading("log_lines_dropped", _single(stats.log_lines_dropped))
+    yield MetricReading("ingest_spans", spans.items())
+    yield MetricReading("ingest_bytes", _single(stats.bytes))
+    yield MetricReading("spans_dropped", _single(stats.dropped))
+    yield MetricReading("record_requests", _single(stats.recorded))
+    yield MetricReading("log_lines_dropped", _single(stats.log_lines_dropped))
     for counted, (name, labels) in COUNTED.items():
         found = dict.fromkeys(labels, 0)
         found |= {key[1:]: n for key, n in stats.counts.items() if key[0] == counted}
@@ -192,10 +192,12 @@ def _of_stats(monitor: Monitor, stats: Stats) -> Iterator[Reading]:
             found = _folded(found)
         if counted == "coverage":
             found["no_spec",] = monitor.without_spec
-        yield Reading(name, sorted(found.items()))
+        yield MetricReading(name, sorted(found.items()))
     latency = stats.verdict_latency.items()
-    yield Reading("verdict_latency_seconds", (((name,), found) for name, found in latency))
-    yield Reading("span_lag_seconds", [((), stats.span_lag)])
+    yield MetricReading(
+        "verdict_latency_seconds", (((name,), found) for name, found in latency)
+    )
+    yield MetricReading("span_lag_seconds", [((), stats.span_lag)])
 
 
 def _folded(errors: Mapping[tuple[str, ...], int]) -> dict[tuple[str, ...], int]:
@@ -227,11 +229,11 @@ class MetricsApp:
         families: Families,
         health: Health,
         redaction: Redaction | None = None,
-        guard: Guard | None = None,
+        guard: HostGuard | None = None,
         tracer: Tracer | None = None,
     ) -> None:
         self._tracer = tracer
-        self._guard = guard or Guard("")
+        self._guard = guard or HostGuard("")
         self._redaction = redaction or Redaction()
         self._families = families
         self._health = health

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from math import inf, isinf, isnan
 
 from monitor.aggregate.totals import Exemplar
-from monitor.exposition.families import Family, Marked
+from monitor.exposition.families import ExemplarLines, Family
 
 __all__ = ["OPEN_METRICS", "PLAIN", "is_open_metrics", "lines"]
 
@@ -45,7 +45,7 @@ def lines(families: Iterable[Family], *, open_metrics: bool) -> Iterator[str]:
             if isinstance(sample, str):
                 yield sample
                 continue
-            if isinstance(sample, Marked):
+            if isinstance(sample, ExemplarLines):
                 yield _marked(sample) if open_metrics else sample.text
                 continue
             suffix, labels, value, exemplar, _ = sample
@@ -70,7 +70,7 @@ def _head(family: Family, *, open_metrics: bool) -> str:
     return f"# HELP {name} {text}\n# TYPE {name} {family.kind}\n"
 
 
-def _marked(sample: Marked) -> str:
+def _marked(sample: ExemplarLines) -> str:
     """Lines with their exemplars. No label contains a line break."""
     lines = sample.text.split("\n")
     for place, (exemplar, observed) in sample.exemplars.items():

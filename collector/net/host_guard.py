@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from collector.net.asgi import Scope
 
-__all__ = ["Guard", "is_foreign", "is_local_name", "is_loopback"]
+__all__ = ["HostGuard", "is_foreign", "is_local_name", "is_loopback"]
 
 
 def is_loopback(host: str) -> bool:
@@ -53,7 +53,7 @@ def is_foreign(origin: bytes | None, host: bytes | None) -> bool:
     return origin is not None and origin.partition(b"://")[2] != (host or b"")
 
 
-class Guard:
+class HostGuard:
     """Decides which requests are refused, and why.
 
     Args:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from collector.net.watched_files import UnusableError, read_file
+from collector.net.watched_files import UnusableFileError, read_file
 
 __all__ = [
     "basic",
@@ -140,7 +140,7 @@ def tls_context(
         setting: the section that names the files.
 
     Raises:
-        UnusableError: a file cannot be read, or certificate and key do not match.
+        UnusableFileError: a file cannot be read, or certificate and key do not match.
     """
     files = {"ca_file": ca_file, "client_cert_file": cert_file, "client_key_file": key_file}
     for name, file in files.items():
@@ -153,7 +153,7 @@ def tls_context(
         except (ssl.SSLError, ValueError) as error:
             given = ", ".join(str(file) for file in (cert_file, key_file) if file is not None)
             why = getattr(error, "reason", None) or str(error)
-            raise UnusableError(f"{setting}.client_cert_file", given, why) from error
+            raise UnusableFileError(f"{setting}.client_cert_file", given, why) from error
     return context
 
 
@@ -162,7 +162,7 @@ def _trusting(ca_file: Path | None, setting: str) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
     except ssl.SSLError as error:
         why = error.reason or "expected certificates in PEM"
-        raise UnusableError(f"{setting}.ca_file", str(ca_file), why) from error
+        raise UnusableFileError(f"{setting}.ca_file", str(ca_file), why) from error
 
 
 def _no_password() -> str:

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-__all__ = ["UnusableError", "Watched", "read_file"]
+__all__ = ["UnusableFileError", "WatchedFiles", "read_file"]
 
 LOOK_SECONDS: Final = 1.0
 """How often files are looked at, at most; and how late a change is noticed."""
 
 
-class UnusableError(OSError):
+class UnusableFileError(OSError):
     """A file or folder that a setting names cannot be used.
 
     Args:
@@ -31,7 +31,7 @@ class UnusableError(OSError):
         self.setting = setting
 
 
-class Watched:
+class WatchedFiles:
     """Detects changes of a group of files.
 
     Args:
@@ -73,9 +73,9 @@ def read_file(file: Path, setting: str) -> bytes:
     """Return the content of a file that a setting names.
 
     Raises:
-        UnusableError: the file cannot be read; the message names setting and file.
+        UnusableFileError: the file cannot be read; the message names setting and file.
     """
     try:
         return file.read_bytes()
     except OSError as error:
-        raise UnusableError(setting, file, error.strerror, error.errno) from error
+        raise UnusableFileError(setting, file, error.strerror, error.errno) from error

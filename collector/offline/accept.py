@@ -22,7 +22,7 @@ from monitor.spec.constraints import SideBySide
 from monitor.spec.editing.add_acceptance import EditError, with_acceptance
 from monitor.spec.spec import Acceptance, Spec
 
-__all__ = ["Named", "NotAccepted", "accept", "by_service", "harmful_calls", "named"]
+__all__ = ["HarmfulCall", "NotAccepted", "accept", "by_service", "harmful_calls", "named"]
 
 _SPAN: Final = re.compile(r"[0-9a-f]{16}")
 _STEP: Final = re.compile(r"(.+)#([0-9]+)", re.DOTALL)
@@ -32,7 +32,7 @@ class NotAccepted(Exception):  # noqa: N818 - it says what is the case
     """The call cannot be accepted; the message says why, and what to do instead."""
 
 
-class Named(NamedTuple):
+class HarmfulCall(NamedTuple):
     """A harmful call, by its verdict."""
 
     spec: str
@@ -43,7 +43,7 @@ class Named(NamedTuple):
     reason: str | None
 
     @classmethod
-    def of(cls, verdict: Mapping[str, Any]) -> Named:
+    def of(cls, verdict: Mapping[str, Any]) -> HarmfulCall:
         """From a verdict, or a step of a judgement with its spec.
 
         Raises:
@@ -81,11 +81,11 @@ def named(verdict: str) -> tuple[str | None, int | None, str | None]:
 
 def harmful_calls(
     judgements: Iterable[Mapping[str, Any]], verdict: str, spec: str = ""
-) -> list[Named]:
+) -> list[HarmfulCall]:
     """The harmful calls of judgement objects that go by this name."""
     session, step, span = named(verdict)
     return [
-        Named.of({**each, "spec": judged["spec"]})
+        HarmfulCall.of({**each, "spec": judged["spec"]})
         for judged in judgements
         if judged["spec"] and spec in ("", judged["spec"])
         if session in (None, judged["session"])
@@ -121,7 +121,7 @@ def by_service(
 
 
 def accept(
-    found: Sequence[Named], specs: Sequence[Spec], who: str, why: str, until: date
+    found: Sequence[HarmfulCall], specs: Sequence[Spec], who: str, why: str, until: date
 ) -> tuple[Path, Acceptance]:
     """Writes the entry into the spec's file.
 
@@ -156,7 +156,7 @@ def accept(
     return Path(spec.file), acceptance
 
 
-def _only(found: Sequence[Named]) -> Named:
+def _only(found: Sequence[HarmfulCall]) -> HarmfulCall:
     different = list(dict.fromkeys(found))
     if not different:
         raise NotAccepted("no harmful call goes by that name")
@@ -166,7 +166,7 @@ def _only(found: Sequence[Named]) -> Named:
     return different[0]
 
 
-def _acceptance(one: Named, spec: Spec, who: str, why: str, until: date) -> Acceptance:
+def _acceptance(one: HarmfulCall, spec: Spec, who: str, why: str, until: date) -> Acceptance:
     if one.symbol is None:
         why = "matches no symbol, so no state can accept it: name it in the alphabet"
         raise NotAccepted(f"the call of {printable(one.tool)} {why}")

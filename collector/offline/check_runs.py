@@ -14,14 +14,14 @@ from typing import Any
 from collector.offline.tables import printable
 from monitor.spec.spec import Spec
 
-__all__ = ["Rejected", "Runs", "Tried", "lines", "try_runs", "untested"]
+__all__ = ["RejectedRun", "Runs", "SpecTrial", "lines", "try_runs", "untested"]
 
 Judged = Mapping[str, Any]
 """A judgement object."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedRun:
     """A run that a spec rejects: at its first harmful call, or at its end."""
 
     session: str
@@ -53,12 +53,12 @@ class Rejected:
 
 
 @dataclass(slots=True)
-class Tried:
+class SpecTrial:
     """One spec and the runs it judged."""
 
     spec: str
     runs: int = 0
-    rejected: list[Rejected] = field(default_factory=list)
+    rejected: list[RejectedRun] = field(default_factory=list)
     called: Counter[str] = field(default_factory=Counter)
     """Calls by tool."""
     mismatched: Counter[str] = field(default_factory=Counter)
@@ -102,7 +102,7 @@ class Tried:
 class Runs:
     """How all specs fared."""
 
-    specs: tuple[Tried, ...]
+    specs: tuple[SpecTrial, ...]
     unjudged: tuple[str, ...]
     """Sessions that no spec judges."""
 
@@ -131,19 +131,19 @@ def try_runs(judgements: Iterable[Judged], specs: Iterable[Spec] = ()) -> Runs:
         for spec in specs
         if spec.kind == "task"
     }
-    found: dict[str, Tried] = {}
+    found: dict[str, SpecTrial] = {}
     unjudged: list[str] = []
     for judged in judgements:
         if judged["spec"] is None:
             unjudged.append(judged["session"])
         elif judged["spec_kind"] != "reference":
             name = judged["spec"]
-            tried = found.setdefault(name, Tried(name, tools=tools.get(name, ())))
+            tried = found.setdefault(name, SpecTrial(name, tools=tools.get(name, ())))
             _count(tried, judged)
     return Runs(tuple(found[name] for name in sorted(found)), tuple(unjudged))
 
 
-def _count(tried: Tried, judged: Judged) -> None:
+def _count(tried: SpecTrial, judged: Judged) -> None:
     tried.runs += 1
     for step in judged["steps"]:
         tried.called[step["tool"]] += 1
@@ -154,20 +154,20 @@ def _count(tried: Tried, judged: Judged) -> None:
         tried.rejected.append(rejected)
 
 
-def _rejected(judged: Judged) -> Rejected | None:
+def _rejected(judged: Judged) -> RejectedRun | None:
     session, spec = judged["session"], judged["spec"]
     for step in judged["steps"]:
         if step["kind"] == "harmful":
-            return Rejected(
+            return RejectedRun(
                 session, spec, step["index"], step["tool"], _why(step), tuple(step["allowed"])
             )
     if judged["missed"]:
         missed = judged["missed"][0]
-        return Rejected(session, spec, None, "", f"{missed['kind']}: {_why(missed)}", ())
+        return RejectedRun(session, spec, None, "", f"{missed['kind']}: {_why(missed)}", ())
     if judged["accepting"] is False:
         owed = " and ".join(judged["unsatisfied"])
         why = f"not kept: {owed}" if owed else f"{judged['state']!r} is not accepting"
-        return Rejected(session, spec, None, "", why, ())
+        return RejectedRun(session, spec, None, "", why, ())
     return None
 
 

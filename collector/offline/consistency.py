@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from collector.decode.span import Span
 from collector.dialects.answers import answers
-from collector.offline.replay import Recorded
+from collector.offline.replay import Recording
 from monitor.reference.runs import SeenRun, sample, seen_call
 from monitor.scores.consistency import Consistency, consistency, output_agreement
 from monitor.session.session import UNKNOWN_AGENT
@@ -16,7 +16,7 @@ from monitor.session.session import UNKNOWN_AGENT
 __all__ = [
     "AVERAGED",
     "AgentMeans",
-    "Repeats",
+    "TaskConsistency",
     "TaskRun",
     "agent_means",
     "repeats",
@@ -45,7 +45,7 @@ class TaskRun(NamedTuple):
     """ "" where it is not on the wire."""
 
 
-class Repeats(NamedTuple):
+class TaskConsistency(NamedTuple):
     """An agent's runs of one task, compared in pairs."""
 
     agent: str
@@ -87,7 +87,7 @@ class Repeats(NamedTuple):
 
 
 def task_runs(
-    recordings: Sequence[Recorded], judgements: Iterable[Judgement], key: str | None = None
+    recordings: Sequence[Recording], judgements: Iterable[Judgement], key: str | None = None
 ) -> Iterator[TaskRun]:
     """The runs of recordings, each with its task.
 
@@ -153,7 +153,7 @@ def _session(
 # --- what they have in common -----------------------------------------------------------------
 
 
-def repeats(runs: Iterable[TaskRun]) -> list[Repeats]:
+def repeats(runs: Iterable[TaskRun]) -> list[TaskConsistency]:
     """Each agent's runs of each task, compared; sorted by agent and task."""
     groups: dict[tuple[str, str], list[TaskRun]] = {}
     for each in runs:
@@ -167,11 +167,11 @@ def _in_order(key: tuple[str, str]) -> tuple[str, int, str]:
     return agent, int(task) if task.isdecimal() else -1, task
 
 
-def _repeats(agent: str, task: str, runs: Sequence[TaskRun]) -> Repeats:
+def _repeats(agent: str, task: str, runs: Sequence[TaskRun]) -> TaskConsistency:
     compared = sample((each.run for each in runs), COMPARED_MAX)
     chosen = {id(run) for run in compared}
     final = [each.answer for each in runs if each.answer and id(each.run) in chosen]
-    return Repeats(
+    return TaskConsistency(
         agent=agent,
         task=task,
         runs=len(runs),
@@ -198,9 +198,9 @@ class AgentMeans(NamedTuple):
         return {"agent": self.agent, "tasks": self.tasks, "runs": self.runs, **self.means}
 
 
-def agent_means(found: Iterable[Repeats]) -> list[AgentMeans]:
+def agent_means(found: Iterable[TaskConsistency]) -> list[AgentMeans]:
     """Each agent's means, every task counting the same, as the paper has them."""
-    agents: dict[str, list[Repeats]] = {}
+    agents: dict[str, list[TaskConsistency]] = {}
     for each in found:
         if each.scores is not None:
             agents.setdefault(each.agent, []).append(each)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from monitor.findings import Finding, has_errors
-from monitor.reference.draft import Model, accepts, draft_text, pruned
+from monitor.reference.draft import DraftAutomaton, accepts, draft_text, pruned
 from monitor.reference.runs import SeenRun, sample
 from monitor.reference.settings import (
     SPEC_CONFIDENCE,
@@ -97,10 +97,10 @@ def _wrapped(lines: Sequence[str]) -> Iterator[str]:
 # --- learning ---------------------------------------------------------------------------------
 
 
-def _learnt(words: Sequence[Word], alergia: Learner) -> Model:
+def _learnt(words: Sequence[Word], alergia: Learner) -> DraftAutomaton:
     """The automaton of some runs; their order makes no difference, as they come sorted."""
     if not words:
-        return Model({}, frozenset())
+        return DraftAutomaton({}, frozenset())
     tools = sorted({tool for word in words for tool in word})
     number = {tool: place for place, tool in enumerate(tools)}
     data = [[_START, *(number[tool] for tool in word), _END] for word in words]
@@ -108,7 +108,7 @@ def _learnt(words: Sequence[Word], alergia: Learner) -> Model:
     return _model(chain.initial_state, tools)
 
 
-def _model(first: Any, tools: Sequence[str]) -> Model:
+def _model(first: Any, tools: Sequence[str]) -> DraftAutomaton:
     """The Markov chain as an automaton: the letter of a state is the call that leads to it."""
     numbers, found = {id(first): 0}, [first]
     edges: dict[tuple[int, str], int] = {}
@@ -123,15 +123,15 @@ def _model(first: Any, tools: Sequence[str]) -> Model:
                 numbers[id(target)] = len(found)
                 found.append(target)
             edges[source, tools[target.output]] = numbers[id(target)]
-    return Model(edges, frozenset(ends))
+    return DraftAutomaton(edges, frozenset(ends))
 
 
 # --- notes ------------------------------------------------------------------------------------
 
 
 def _notes(
-    model: Model,
-    whole: Model,
+    model: DraftAutomaton,
+    whole: DraftAutomaton,
     usual: Sequence[SeenRun],
     learning: Sequence[SeenRun],
     failed: Sequence[Word],

@@ -10,12 +10,12 @@ from collector.config.settings import Settings
 from collector.offline.progress_bar import Progress
 from collector.offline.replay import BadInput, recorded, replay, sessions
 from monitor.automaton.dfa import Automaton
-from monitor.drawing.reference_layout import Call
+from monitor.drawing.reference_layout import LayoutCall
 from monitor.drawing.reference_svg import RUNS_MAX
 from monitor.drawing.reference_svg import svg as tree_svg
-from monitor.drawing.svg import Step, svg
+from monitor.drawing.svg import DrawnStep, svg
 from monitor.reference.comparison import Comparison
-from monitor.spec.learnt import Learnt
+from monitor.spec.learnt_reference import LearntReference
 from monitor.spec.spec import Spec
 
 __all__ = ["BadPicture", "picture"]
@@ -53,7 +53,7 @@ def picture(spec: Spec, runs: Sequence[Path] = (), named: Sequence[str] = ()) ->
         raise BadPicture(f"{spec.file}: {problem}") from None
 
 
-def _path(spec: Spec, runs: Sequence[Path], session: str) -> Sequence[Step]:
+def _path(spec: Spec, runs: Sequence[Path], session: str) -> Sequence[DrawnStep]:
     if not isinstance(spec.machine, Automaton):
         raise BadPicture(f"{spec.file}: a session's path goes with transitions or golden")
     try:
@@ -76,12 +76,14 @@ def _path(spec: Spec, runs: Sequence[Path], session: str) -> Sequence[Step]:
     return tuple(_steps(found[0], spec.machine))
 
 
-def _steps(judged: Mapping[str, Any], machine: Automaton) -> Iterator[Step]:
+def _steps(judged: Mapping[str, Any], machine: Automaton) -> Iterator[DrawnStep]:
     number = {name: state for state, name in enumerate(machine.states)}
     before = machine.initial
     for step in judged["steps"]:
         after = number.get(step["state"], before)
-        yield Step(before, after, step["symbol"] or step["tool"], step["kind"] == "harmful")
+        yield DrawnStep(
+            before, after, step["symbol"] or step["tool"], step["kind"] == "harmful"
+        )
         before = after
 
 
@@ -92,7 +94,7 @@ def _title(spec: Spec) -> str:
     return f"{spec.id}, version {spec.version}"
 
 
-def _about(learnt: Learnt) -> str:
+def _about(learnt: LearntReference) -> str:
     caption = [f"learnt from {learnt.runs} runs"]
     if learnt.source.get("labelled"):
         caption[0] += f" that succeeded, {learnt.failures} that failed"
@@ -106,17 +108,17 @@ def _about(learnt: Learnt) -> str:
 
 
 def _ways(
-    learnt: Learnt, files: Sequence[Path], named: Sequence[str]
-) -> list[tuple[str, list[Call]]]:
+    learnt: LearntReference, files: Sequence[Path], named: Sequence[str]
+) -> list[tuple[str, list[LayoutCall]]]:
     """Name and calls of the runs to draw in."""
     comparison, progress = Comparison(learnt), Progress(list(files))
-    found: dict[str, list[Call]] = {}
+    found: dict[str, list[LayoutCall]] = {}
     try:
         for file in files:
             for name, calls in _recorded(file, progress):
                 if not named or name in named:
                     found[name] = [
-                        Call(tool, comparison.token(tool, arguments, failed))
+                        LayoutCall(tool, comparison.token(tool, arguments, failed))
                         for tool, arguments, failed in calls
                     ]
     except BadInput as problem:

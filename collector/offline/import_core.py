@@ -18,11 +18,11 @@ from monitor.spec.core_import.forms import FormError, read_task, records, withou
 from monitor.spec.core_import.repairs import repair
 from monitor.spec.spec import Spec
 
-__all__ = ["Imported", "import_core", "report"]
+__all__ = ["ImportResult", "import_core", "report"]
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportResult:
     """What became of one record."""
 
     id: str
@@ -34,7 +34,7 @@ class Imported:
     """What the user should know of a spec that is written all the same."""
 
 
-def import_core(files: Sequence[Path], out: Path, *, mend: bool) -> Iterator[Imported]:
+def import_core(files: Sequence[Path], out: Path, *, mend: bool) -> Iterator[ImportResult]:
     """Writes a spec for each record of the files; one that is refused spoils no other.
 
     Args:
@@ -80,7 +80,7 @@ def _file_name(id_: str) -> str:
     return re.sub(r"[^\w.-]", "_", id_)[:200].lstrip(".") or "_"
 
 
-def _import(id_: str, record: Any, target: Path, *, mend: bool) -> Imported:
+def _import(id_: str, record: Any, target: Path, *, mend: bool) -> ImportResult:
     try:
         task = read_task(id_, record)
     except FormError as problem:
@@ -89,7 +89,7 @@ def _import(id_: str, record: Any, target: Path, *, mend: bool) -> Imported:
     settled = {done.defect for done in repairs}
     left = tuple(defect for defect in defects(task) if defect not in settled)
     if left:
-        return Imported(id_, None, refusals=left)
+        return ImportResult(id_, None, refusals=left)
     text = document(task, repairs)
     spec, findings = compile_text(text, target.name)
     if spec is None:
@@ -97,13 +97,13 @@ def _import(id_: str, record: Any, target: Path, *, mend: bool) -> Imported:
         refusals = tuple(
             Defect(found.code, f"{found.message} ({found.key})") for found in errors
         )
-        return Imported(id_, None, refusals=refusals)
+        return ImportResult(id_, None, refusals=refusals)
     target.write_text(text, encoding="utf-8")
-    return Imported(id_, target, repairs=repairs, notes=tuple(_notes(task, spec)))
+    return ImportResult(id_, target, repairs=repairs, notes=tuple(_notes(task, spec)))
 
 
-def _refused(id_: str, code: str, why: str) -> Imported:
-    return Imported(id_, None, refusals=(Defect(code, why),))
+def _refused(id_: str, code: str, why: str) -> ImportResult:
+    return ImportResult(id_, None, refusals=(Defect(code, why),))
 
 
 # --- the expected sequence --------------------------------------------------------------------
@@ -152,7 +152,7 @@ def _first_wrong(spec: Spec, tokens: Sequence[int]) -> int | None:
 # --- telling ----------------------------------------------------------------------------------
 
 
-def report(found: Iterable[Imported], out: Path) -> Iterator[tuple[bool, str]]:
+def report(found: Iterable[ImportResult], out: Path) -> Iterator[tuple[bool, str]]:
     """Lines for people, each with whether it is a refusal; the last one sums up."""
     written = repaired = refused = 0
     for each in found:

@@ -9,12 +9,26 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from collector.sinks.recorder import line
-from collector.state.reading import Found, found_in, read_file
-from collector.state.records import Kind, request_of
+from collector.state.records import RecordKind, request_of
 from collector.state.segment import Damage, Record
-from collector.state.snapshot import About, OtherFormatError, Snapshot, UnusableError, snapshots
+from collector.state.segment_files import SegmentFile, found_in, read_file
+from collector.state.snapshot import (
+    OtherFormatError,
+    Snapshot,
+    SnapshotManifest,
+    UnusableSnapshotError,
+    snapshots,
+)
 
-__all__ = ["Content", "Short", "contents", "exported", "short_cuts", "shown", "shown_short"]
+__all__ = [
+    "Content",
+    "SnapshotSummary",
+    "contents",
+    "exported",
+    "short_cuts",
+    "shown",
+    "shown_short",
+]
 
 _FLAWS_SHOWN: Final = 10
 
@@ -22,7 +36,7 @@ _FLAWS_SHOWN: Final = 10
 class Content(NamedTuple):
     """One file, read to its end."""
 
-    file: Found
+    file: SegmentFile
     kinds: Counter[str]
     """Records by kind."""
     first_ns: int
@@ -76,10 +90,10 @@ def contents(folder: Path) -> Iterator[Content]:
             if isinstance(each, Damage):
                 damages.append(each)
                 continue
-            kind = Kind(each.kind)
+            kind = RecordKind(each.kind)
             kinds[kind.name.lower()] += 1
             times = [*times[:1], each.at_ns]
-            size += len(each.payload) if kind is Kind.REQUEST else 0
+            size += len(each.payload) if kind is RecordKind.REQUEST else 0
         first, last = (times[0], times[-1]) if times else (0, 0)
         yield Content(found, kinds, first, last, size, damages)
 
@@ -100,12 +114,12 @@ def shown(content: Content) -> Iterator[str]:
         yield f"  and {len(content.damages) - _FLAWS_SHOWN:,} more damages"
 
 
-class Short(NamedTuple):
+class SnapshotSummary(NamedTuple):
     """A snapshot, with all its checksums compared."""
 
     path: Path
     bytes: int
-    about: About | None
+    about: SnapshotManifest | None
     """None where its head cannot be read."""
     problem: str
     """Why it cannot be used; "" where it can."""
@@ -125,7 +139,7 @@ class Short(NamedTuple):
         }
 
 
-def short_cuts(folder: Path) -> Iterator[Short]:
+def short_cuts(folder: Path) -> Iterator[SnapshotSummary]:
     """The snapshots beside the files of a journal.
 
     Raises:
@@ -137,12 +151,12 @@ def short_cuts(folder: Path) -> Iterator[Short]:
             found = Snapshot(path)
             about = found.about
             deque(found.check(), maxlen=0)
-        except UnusableError as error:
+        except UnusableSnapshotError as error:
             problem, is_other = str(error), isinstance(error, OtherFormatError)
-        yield Short(path, path.stat().st_size, about, problem, is_other)
+        yield SnapshotSummary(path, path.stat().st_size, about, problem, is_other)
 
 
-def shown_short(short: Short) -> Iterator[str]:
+def shown_short(short: SnapshotSummary) -> Iterator[str]:
     """One snapshot, as lines for people."""
     about = short.about
     when = f"  {_time(about.at_ns)}, {about.sessions:,} sessions" if about is not None else ""
@@ -159,7 +173,7 @@ def exported(folder: Path) -> Iterator[bytes]:
     """
     for found in found_in(folder):
         for each in read_file(found.path) if not found.problem else ():
-            if isinstance(each, Record) and each.kind == Kind.REQUEST:
+            if isinstance(each, Record) and each.kind == RecordKind.REQUEST:
                 request = request_of(each.payload)
                 yield line(request.body, request.encoding)
 

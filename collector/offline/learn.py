@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from collector import __version__
 from collector.decode.span import Span
 from collector.offline.draft_spec import Draft, draft, learner
-from collector.offline.plain_runs import Run
+from collector.offline.plain_runs import AgentRun
 from collector.offline.progress_bar import Progress
-from collector.offline.replay import Recorded, recorded, sessions
+from collector.offline.replay import Recording, recorded, sessions
 from collector.offline.tables import printable
 from monitor.errors import SpecError
 from monitor.findings import has_errors
@@ -26,7 +26,7 @@ from monitor.reference.learn import learn
 from monitor.reference.runs import SeenRun, seen_call
 from monitor.reference.settings import VERSION
 from monitor.spec.compiler.compile import compile_text
-from monitor.spec.learnt import Alarm, Learnt
+from monitor.spec.learnt_reference import Alarm, LearntReference
 from monitor.spec.read import load_spec
 from monitor.spec.spec import Spec
 
@@ -231,7 +231,7 @@ def _hash(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _plain(run: Run, outcomes: _Outcomes) -> SeenRun:
+def _plain(run: AgentRun, outcomes: _Outcomes) -> SeenRun:
     success = None
     if outcomes.attribute:
         success = _equal(run.facts.get(outcomes.attribute), outcomes.value)
@@ -262,7 +262,7 @@ def _traced(
     return runs
 
 
-def _has_outcome(found: Recorded, attribute: str) -> bool:
+def _has_outcome(found: Recording, attribute: str) -> bool:
     """True where a run, or a span or a resource of it, has the attribute at all."""
     if any(attribute in run.facts for run in found.runs):
         return True
@@ -358,7 +358,9 @@ def _is_fine(value: Any) -> bool:
 # --- the summary ------------------------------------------------------------------------------
 
 
-def _summary(learnt: Learnt, id_: str, number: str, out: Path, found: Files) -> Iterator[str]:
+def _summary(
+    learnt: LearntReference, id_: str, number: str, out: Path, found: Files
+) -> Iterator[str]:
     failed = f" and {learnt.failures} that failed" if learnt.source.get("labelled") else ""
     yield f"{out}: reference {printable(id_)}, version {number}"
     yield f"learnt from {learnt.runs} runs{failed}, {len(learnt.nodes)} nodes"
@@ -393,7 +395,9 @@ def _figures(alarm: Alarm) -> str:
     )
 
 
-def _difference(old: Learnt, new: Learnt, before: str, now: str) -> Iterator[str]:
+def _difference(
+    old: LearntReference, new: LearntReference, before: str, now: str
+) -> Iterator[str]:
     """What is another in the new version."""
     yield f"version {before} -> {now}:"
     for title, one, other in (

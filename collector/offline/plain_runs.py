@@ -19,7 +19,7 @@ from typing import Any
 from monitor.argument_texts import read
 from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits
-from monitor.records import SPEC_ATTRIBUTE, Evidence, Named, SessionKey, ToolCall
+from monitor.records import SPEC_ATTRIBUTE, AgentName, Evidence, SessionKey, ToolCall
 from monitor.session.judge.judge import Judge
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.report.judgement_object import judgement_object
@@ -27,7 +27,7 @@ from monitor.session.session import Session
 from monitor.session.tool_names import Names
 from monitor.spec.spec import Spec
 
-__all__ = ["BadRun", "Run", "RunCall", "is_plain", "judge_run", "read_runs"]
+__all__ = ["AgentRun", "BadRun", "RunCall", "is_plain", "judge_run", "read_runs"]
 
 _FINE = frozenset({"ok", "success"})
 _SOURCE = "plain"
@@ -52,7 +52,7 @@ class RunCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class AgentRun:
     """One run of one agent."""
 
     session: str
@@ -86,7 +86,7 @@ def is_plain(line: bytes) -> bool:
     return isinstance(first, list) or (isinstance(first, dict) and "calls" in first)
 
 
-def read_runs(text: bytes, name: str) -> list[Run]:
+def read_runs(text: bytes, name: str) -> list[AgentRun]:
     """The runs of a file.
 
     Args:
@@ -121,13 +121,13 @@ def _line(line: bytes, number: int) -> Any:
         raise BadRun(f"run {number}: no JSON: {problem}") from None
 
 
-def _run(record: Any, name: str, place: int) -> Run:
+def _run(record: Any, name: str, place: int) -> AgentRun:
     if not isinstance(record, dict) or not isinstance(record.get("calls"), list):
         raise BadRun(f"run {place}: expected an object with a list of calls")
     calls = record["calls"]
     if all(isinstance(call, dict) and isinstance(call.get("step"), int) for call in calls):
         calls = sorted(calls, key=lambda call: call["step"])
-    return Run(
+    return AgentRun(
         session=_first(record, "run", "session") or _trial(record) or name,
         spec=_first(record, "spec", "prompt_id"),
         agent=_first(record, "agent", "gen_ai.agent.name", "model"),
@@ -185,7 +185,7 @@ def _is_fine(status: Any) -> bool:
 # --- judging ----------------------------------------------------------------------------------
 
 
-def judge_run(run: Run, specs: Sequence[Spec], limits: Limits) -> Iterator[dict[str, Any]]:
+def judge_run(run: AgentRun, specs: Sequence[Spec], limits: Limits) -> Iterator[dict[str, Any]]:
     """Judgement objects of one run: under the spec it names, and every policy that matches.
 
     A run without calls is judged too: its path is empty.
@@ -203,7 +203,7 @@ def judge_run(run: Run, specs: Sequence[Spec], limits: Limits) -> Iterator[dict[
     yield from monitor.find(run.session)
 
 
-def _tool_calls(run: Run) -> Iterator[ToolCall]:
+def _tool_calls(run: AgentRun) -> Iterator[ToolCall]:
     """The calls one after the other, in their order whatever their clock says."""
     attributes = {SPEC_ATTRIBUTE: run.spec} if run.spec else {}
     session, trace = SessionKey("", run.session), _id(run.session, run.spec)
@@ -234,12 +234,12 @@ def _id(*texts: str) -> bytes:
     return hashlib.blake2b("\0".join(texts).encode(errors="replace"), digest_size=16).digest()
 
 
-def _empty(run: Run, monitor: Monitor) -> Iterator[dict[str, Any]]:
+def _empty(run: AgentRun, monitor: Monitor) -> Iterator[dict[str, Any]]:
     """Judgements of a run that made no call: a monitor never sees such a session."""
     [nothing] = _tool_calls(replace(run, calls=(RunCall("", None, failed=False, at_ns=0),)))
     session = Session(nothing.session, nothing, 0)
     if nothing.agent:
-        session.name(Named(0, nothing.span_id, nothing.agent))
+        session.name(AgentName(0, nothing.span_id, nothing.agent))
     session.ended, session.started_ns, session.last_ns = "input_end", 0, 0
     for judge in monitor.binder.bind(nothing.attributes, run.agent) or (
         Judge(Spec.observer()),

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO, cast
 from collector.calls.pipeline import Pipeline
 from collector.config.settings import Settings
 from collector.decode.json import otlp_json
-from collector.decode.span import Malformed, Span
-from collector.offline.plain_runs import BadRun, Run, is_plain, judge_run, read_runs
+from collector.decode.span import MalformedBodyError, Span
+from collector.offline.plain_runs import AgentRun, BadRun, is_plain, judge_run, read_runs
 from collector.offline.progress_bar import Progress
 from collector.offline.starter_spec import Agent, agents, agents_of_runs
 from collector.telemetry.counters import Stats
@@ -27,7 +27,7 @@ from monitor.spec.spec import Spec
 
 __all__ = [
     "BadInput",
-    "Recorded",
+    "Recording",
     "files_of",
     "judge",
     "observe",
@@ -94,16 +94,16 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class Recording:
     """What a file holds: one of the two."""
 
     file: Path
     requests: Sequence[Sequence[Span]] = ()
-    runs: Sequence[Run] = ()
+    runs: Sequence[AgentRun] = ()
 
 
 def judge(
-    found: Sequence[Recorded], specs: Sequence[Spec], settings: Settings, unnamed: str = ""
+    found: Sequence[Recording], specs: Sequence[Spec], settings: Settings, unnamed: str = ""
 ) -> Iterator[dict[str, Any]]:
     """Judgement objects of recordings, their spans as one stream."""
     requests = [spans for each in found for spans in each.requests]
@@ -131,7 +131,7 @@ def observe(files: Sequence[Path], progress: Progress) -> list[Agent]:
     return agents(seen, monitor.judgements()) + agents_of_runs(runs)
 
 
-def recorded(file: Path, progress: Progress) -> Recorded:
+def recorded(file: Path, progress: Progress) -> Recording:
     """The spans, or the plain runs, of a file.
 
     Raises:
@@ -176,7 +176,7 @@ def _judge(
 
 
 def _judge_runs(
-    found: Recorded, specs: Sequence[Spec], unnamed: str
+    found: Recording, specs: Sequence[Spec], unnamed: str
 ) -> Iterator[dict[str, Any]]:
     known = {"", *(spec.id for spec in specs)}
     missing = dict.fromkeys(run.spec for run in found.runs if run.spec not in known)
@@ -208,7 +208,7 @@ def _first_come(judgement: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _read(file: Path, progress: Progress) -> Recorded:
+def _read(file: Path, progress: Progress) -> Recording:
     """Spans line by line, or plain runs: the first line shows which."""
     try:
         with file.open("rb") as stream:
@@ -216,12 +216,12 @@ def _read(file: Path, progress: Progress) -> Recorded:
             lines = _until_torn(file, enumerate(_lines(stream, progress), start=1))
             first = next(((number, line) for number, line in lines if line.strip()), None)
             if first is None:
-                return Recorded(file)
+                return Recording(file)
             if is_plain(first[1]):
                 return _plain(file, first[1] + b"".join(line for _, line in lines))
             every = chain([first], lines)
             requests = [_spans(line, file, number) for number, line in every if line.strip()]
-            return Recorded(file, requests=requests)
+            return Recording(file, requests=requests)
     except OSError as problem:
         raise BadInput(f"{file}: {problem.strerror or problem}") from None
 
@@ -240,19 +240,19 @@ def _until_torn(file: Path, lines: Iterable[tuple[int, bytes]]) -> Iterator[tupl
         )
 
 
-def _plain(file: Path, text: bytes) -> Recorded:
+def _plain(file: Path, text: bytes) -> Recording:
     """Plain runs; or a request of spans that was written over several lines."""
     if b'"resourceSpans"' in text:
-        return Recorded(file, requests=[_spans(text, file, 1)])
+        return Recording(file, requests=[_spans(text, file, 1)])
     try:
         runs = read_runs(text, file.stem)
     except BadRun as problem:
         raise BadInput(f"{file}: {problem}") from None
     _report_unread(file, runs)
-    return Recorded(file, runs=runs)
+    return Recording(file, runs=runs)
 
 
-def _report_unread(file: Path, runs: Sequence[Run]) -> None:
+def _report_unread(file: Path, runs: Sequence[AgentRun]) -> None:
     """Says which arguments are written but unknown: a line for each of the first, and how many more there are."""
     found = (
         f"{file}: run {place}, call {number}: arguments not read: {printable(call.unread)}"
@@ -281,7 +281,7 @@ def _lines(stream: BinaryIO, progress: Progress) -> Iterable[bytes]:
 def _spans(line: bytes, file: Path, number: int) -> Sequence[Span]:
     try:
         batch = otlp_json.decode(line)
-    except Malformed as problem:
+    except MalformedBodyError as problem:
         raise BadInput(f"{file}:{number}: {problem}") from None
     if batch.rejected:
         print(

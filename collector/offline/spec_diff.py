@@ -14,7 +14,7 @@ from collector.offline.tables import aligned, printable
 from monitor.records import Obstacle, Reason
 from monitor.spec.spec import Spec
 
-__all__ = ["ChangedCall", "ChangedSession", "Comparison", "SpecChange", "compare", "lines"]
+__all__ = ["ChangedCall", "ChangedSession", "SpecChange", "SpecDiff", "compare", "lines"]
 
 PER = 1_000
 """Pages are counted per so many sessions."""
@@ -105,7 +105,7 @@ class SpecChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class SpecDiff:
     """All that changed."""
 
     sessions: int
@@ -127,7 +127,7 @@ def compare(
     new: Iterable[Judged],
     old_specs: Sequence[Spec],
     new_specs: Sequence[Spec],
-) -> Comparison:
+) -> SpecDiff:
     """Compares judgement objects of the same recordings under two sets of specs."""
     before, after = _by_key(old), _by_key(new)
     specs: dict[str, SpecChange] = {}
@@ -149,9 +149,7 @@ def compare(
             change.changed_sessions += 1
             change.changed_calls += len(found.calls)
     sessions = {key[:3] for key in (*before, *after)}
-    return Comparison(
-        len(sessions), tuple(changed), tuple(specs[name] for name in sorted(specs))
-    )
+    return SpecDiff(len(sessions), tuple(changed), tuple(specs[name] for name in sorted(specs)))
 
 
 Key = tuple[str, str, int, str | None, str, str | None]
@@ -275,7 +273,7 @@ def _share(pages: int, sessions: int) -> float:
 # --- for people -------------------------------------------------------------------------------
 
 
-def lines(found: Comparison) -> Iterator[str]:
+def lines(found: SpecDiff) -> Iterator[str]:
     """A line per spec, then each session that is judged otherwise."""
     titles = [
         "spec",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from collector.calls.inventory.inventory import SERVICE_MAX, UNKNOWN
 from collector.client.api_client import NoAnswerError, ask
-from collector.offline.plain_runs import Run
+from collector.offline.plain_runs import AgentRun
 from monitor.session.spec_binding import AGENT_ATTRIBUTE
 from monitor.spec.document.write import name as plain
 
@@ -93,16 +93,16 @@ def agents(
     ]
 
 
-def agents_of_runs(runs: Iterable[Run]) -> list[Agent]:
+def agents_of_runs(runs: Iterable[AgentRun]) -> list[Agent]:
     """The agents of plain runs, by the names in the runs."""
-    by_name: dict[str, list[Run]] = {}
+    by_name: dict[str, list[AgentRun]] = {}
     for run in runs:
         if run.calls:
             by_name.setdefault(run.agent, []).append(run)
     return [_agent(name, its) for name, its in by_name.items()]
 
 
-def _agent(name: str, runs: Sequence[Run]) -> Agent:
+def _agent(name: str, runs: Sequence[AgentRun]) -> Agent:
     tools: dict[str, dict[str, None]] = {}
     calls = [call for run in runs for call in run.calls]
     for call in calls:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from collector.offline.compare_agents import VECTOR, AgentScores, Mean, Spread
 
 if TYPE_CHECKING:
-    from collector.offline.consistency import AgentMeans, Repeats
+    from collector.offline.consistency import AgentMeans, TaskConsistency
 
 __all__ = ["agents", "aligned", "distributions", "means", "printable", "table", "tasks"]
 
@@ -128,7 +128,7 @@ def agents(found: Sequence[AgentScores]) -> Iterator[str]:
         yield "The agents ran different numbers of tasks: compare with care."
 
 
-def tasks(found: Sequence[Repeats], overall: Sequence[AgentMeans]) -> Iterator[str]:
+def tasks(found: Sequence[TaskConsistency], overall: Sequence[AgentMeans]) -> Iterator[str]:
     """A line per agent and task: how alike its runs are. Then each agent's means over tasks."""
     titles = ["agent", "task", "runs", "TSS", "AC paper", "AC repo", "sequences", "diverge at",
               "first two", "answers"]  # fmt: skip

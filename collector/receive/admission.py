@@ -10,7 +10,7 @@ the oldest of its places whose body is incomplete. So a flood uses free capacity
 
 Invariants:
 
-- `requests` is the number of places, `bytes` the sum of `Place.bytes`. Both are 0 when nothing is in flight.
+- `requests` is the number of places, `bytes` the sum of `AdmissionPlace.bytes`. Both are 0 when nothing is in flight.
 - `waiting` holds the places with incomplete bodies, oldest first. Only these can be given up.
 - A place is given up only to a sender, or to a connection of the same sender, that has at least two fewer.
 
@@ -29,10 +29,10 @@ from typing import Final, Protocol
 from collector.receive.bearer_tokens import Tokens
 from collector.receive.memory_guard import MemoryGuard
 from collector.receive.rate_limits import RateLimits, SenderLimits
-from collector.receive.status import Outcome, Refusal
-from collector.telemetry.counters import Reading
+from collector.receive.status import ExportStatus, Refusal
+from collector.telemetry.counters import MetricReading
 
-__all__ = ["BODY_SECONDS", "HEAD_SECONDS", "REFUSED", "Admission", "Client", "Place"]
+__all__ = ["BODY_SECONDS", "HEAD_SECONDS", "REFUSED", "Admission", "AdmissionPlace", "Client"]
 
 RETRY_SECONDS: Final = 1
 """Time after which a refused sender may retry. Bodies usually arrive faster than that."""
@@ -50,7 +50,7 @@ and its place was given to a sender with fewer places. `memory`: the process is 
 `next_hop`: a next hop to which it must go has no room for it, or does not take it now."""
 
 
-class Owner(Protocol):
+class PlaceOwner(Protocol):
     """A request that holds a place."""
 
     def crowd_out(self, refusal: Refusal) -> None:
@@ -121,7 +121,7 @@ class Admission:
         self._tokens = tokens
         self._rate_limits = rate_limits
         self._count = count
-        self.waiting: dict[Place, None] = {}
+        self.waiting: dict[AdmissionPlace, None] = {}
         """Places whose bodies are incomplete, oldest first."""
 
     def sender(self, authorization: str) -> str | None:
@@ -136,8 +136,8 @@ class Admission:
         self,
         sender: str | None = None,
         client: Client | None = None,
-        owner: Owner | None = None,
-    ) -> Place:
+        owner: PlaceOwner | None = None,
+    ) -> AdmissionPlace:
         """Admits a request whose head has arrived. It holds no place until its body begins.
 
         Args:
@@ -149,7 +149,7 @@ class Admission:
             Refusal: UNAVAILABLE, or THROTTLED if the sender's own limit is used up; with the time
                 after which to retry.
         """
-        place = Place(self, None, client, owner, sender or "")
+        place = AdmissionPlace(self, None, client, owner, sender or "")
         if self.requests >= self.requests_max and not self._victims(place):
             raise self._all_taken()
         if self._rate_limits is not None and sender is not None:
@@ -157,7 +157,7 @@ class Admission:
             place.limits.enter()
         return place
 
-    def make_room(self, newcomer: Place) -> None:
+    def make_room(self, newcomer: AdmissionPlace) -> None:
         """Has others give up places, when all are taken.
 
         Raises:
@@ -169,7 +169,7 @@ class Admission:
         for each in victims:
             each.crowd_out(self.refused("crowded_out", "others hold fewer places"))
 
-    def _victims(self, newcomer: Place) -> list[Place]:
+    def _victims(self, newcomer: AdmissionPlace) -> list[AdmissionPlace]:
         """The places to give up; empty if no sender has at least two more than the newcomer.
 
         Chosen are the oldest places of the busiest connection of the busiest sender. More than one is given
@@ -199,14 +199,14 @@ class Admission:
     def refused(self, reason: str, what: str) -> Refusal:
         """Counts a refused request; returns the refusal for its sender."""
         self._count("requests_refused", reason)
-        return Refusal(Outcome.UNAVAILABLE, f"busy: {what}; try again", RETRY_SECONDS)
+        return Refusal(ExportStatus.UNAVAILABLE, f"busy: {what}; try again", RETRY_SECONDS)
 
-    def readings(self) -> Iterator[Reading]:
+    def readings(self) -> Iterator[MetricReading]:
         """Held and greatest numbers of requests and bytes, as metrics."""
         held = (("requests", self.requests), ("bytes", self.bytes + self.beside))
         most = (("requests", self.requests_max), ("bytes", self._max_inflight_bytes))
-        yield Reading("ingest_queue_length", [((name,), count) for name, count in held])
-        yield Reading("ingest_queue_capacity", [((name,), count) for name, count in most])
+        yield MetricReading("ingest_queue_length", [((name,), count) for name, count in held])
+        yield MetricReading("ingest_queue_capacity", [((name,), count) for name, count in most])
         if self.memory is not None:
             yield from self.memory.readings()
 
@@ -219,7 +219,7 @@ class Admission:
         return self._max_inflight_bytes
 
 
-class Place:
+class AdmissionPlace:
     """One admitted request and what it holds. Freed once, by `leave` or as a context manager.
 
     Args:
@@ -237,7 +237,7 @@ class Place:
         admission: Admission,
         limits: SenderLimits | None = None,
         client: Client | None = None,
-        owner: Owner | None = None,
+        owner: PlaceOwner | None = None,
         token: str = "",
     ) -> None:
         self._admission = admission
@@ -249,7 +249,7 @@ class Place:
         self.sender = token or ("" if client is None else client.network)
         self.bytes = 0
 
-    def __enter__(self) -> Place:
+    def __enter__(self) -> AdmissionPlace:
         return self
 
     def __exit__(self, *_: object) -> None:

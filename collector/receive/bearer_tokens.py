@@ -12,8 +12,8 @@ import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from collector.net.watched_files import UnusableError, Watched, read_file
-from collector.receive.status import Outcome, Refusal
+from collector.net.watched_files import UnusableFileError, WatchedFiles, read_file
+from collector.receive.status import ExportStatus, Refusal
 from collector.telemetry.logs import log
 
 __all__ = ["UNNAMED", "Tokens", "token_of"]
@@ -45,7 +45,7 @@ class Tokens:
     def __init__(self, file: Path, setting: str = SETTING) -> None:
         self._file = file
         self._setting = setting
-        self._watched = Watched(file)
+        self._watched = WatchedFiles(file)
         self._known = self._read()
         self._log = log
 
@@ -64,14 +64,14 @@ class Tokens:
             self._reload()
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise Refusal(Outcome.UNAUTHENTICATED, "expected Authorization: Bearer TOKEN")
+            raise Refusal(ExportStatus.UNAUTHENTICATED, "expected Authorization: Bearer TOKEN")
         digest = _digest(token.strip()[:TOKEN_BYTES_MAX])
         found: str | None = None
         for known in self._known:  # always all, so that the time reveals nothing
             if hmac.compare_digest(known.digest, digest):
                 found = known.name
         if found is None:
-            raise Refusal(Outcome.UNAUTHENTICATED, "the bearer token is not known here")
+            raise Refusal(ExportStatus.UNAUTHENTICATED, "the bearer token is not known here")
         return found
 
     def _reload(self) -> None:
@@ -104,8 +104,8 @@ class Tokens:
             raise self._wrong(f"line {number}: expected TOKEN or NAME: TOKEN")
         return _Known(match["name"] or "", _digest(match["token"]))
 
-    def _wrong(self, reason: str) -> UnusableError:
-        return UnusableError(self._setting, self._file, reason)
+    def _wrong(self, reason: str) -> UnusableFileError:
+        return UnusableFileError(self._setting, self._file, reason)
 
 
 def token_of(line: str) -> str:

@@ -40,8 +40,8 @@ __all__ = [
     "INBOX_BYTES",
     "LINGER_SECONDS",
     "NEVER",
-    "Bounds",
     "ConnectionBase",
+    "ConnectionBounds",
     "Connections",
     "Data",
     "failure_of",
@@ -84,7 +84,7 @@ once, the client's kernel would discard the response (RFC 9112 9.6)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ConnectionBounds:
     """Bounds on the connections of one listener; times in seconds."""
 
     connections: int = 16_384
@@ -183,7 +183,7 @@ class Connections:
         port: name of the listener in the log; "": its protocol.
     """
 
-    def __init__(self, bounds: Bounds, stats: Stats, port: str = "") -> None:
+    def __init__(self, bounds: ConnectionBounds, stats: Stats, port: str = "") -> None:
         self.bounds = bounds
         self._port = port
         self.open: set[ConnectionBase] = set()

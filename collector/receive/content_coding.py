@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from typing import Any, Final
 
-from collector.receive.status import Outcome, Refusal
+from collector.receive.status import ExportStatus, Refusal
 
 __all__ = ["ACCEPTED", "INLINE_BYTES_MAX", "LUMP_BYTES", "inflate", "inflate_beside"]
 
@@ -91,7 +91,7 @@ def _coding(header: str) -> str:
         return ""
     if len(names) > 1 or names[0] not in _CODINGS:
         message = f"Content-Encoding {header[:80]!r} is not supported; use {ACCEPTED}"
-        raise Refusal(Outcome.UNSUPPORTED_MEDIA, message)
+        raise Refusal(ExportStatus.UNSUPPORTED_MEDIA, message)
     return names[0]
 
 
@@ -104,7 +104,7 @@ def _zlib(body: bytes, name: str, bytes_max: int) -> Iterator[bytes]:
     try:
         yield from _members(body, name, bytes_max)
     except zlib.error as error:
-        raise Refusal(Outcome.MALFORMED, f"the body is not {name}: {error}") from error
+        raise Refusal(ExportStatus.MALFORMED, f"the body is not {name}: {error}") from error
 
 
 def _members(body: bytes, name: str, bytes_max: int) -> Iterator[bytes]:
@@ -122,7 +122,9 @@ def _members(body: bytes, name: str, bytes_max: int) -> Iterator[bytes]:
                     break
                 members += 1
                 if name == "deflate" or members > MEMBERS_MAX:
-                    raise Refusal(Outcome.MALFORMED, f"data after the end of the {name} body")
+                    raise Refusal(
+                        ExportStatus.MALFORMED, f"data after the end of the {name} body"
+                    )
                 stream = zlib.decompressobj(_WINDOW_BITS[name])
             piece = stream.decompress(rest, min(room + 1, LUMP_BYTES))
             room -= len(piece)
@@ -136,7 +138,7 @@ def _members(body: bytes, name: str, bytes_max: int) -> Iterator[bytes]:
             raise _too_large(bytes_max)
         yield piece
     if not stream.eof:
-        raise Refusal(Outcome.MALFORMED, f"the {name} body is cut off")
+        raise Refusal(ExportStatus.MALFORMED, f"the {name} body is cut off")
 
 
 def _zstd(body: bytes, bytes_max: int) -> Iterator[bytes]:
@@ -145,7 +147,7 @@ def _zstd(body: bytes, bytes_max: int) -> Iterator[bytes]:
     try:
         yield from _frames(zstandard, body, bytes_max)
     except zstandard.ZstdError as error:
-        raise Refusal(Outcome.MALFORMED, f"the body is not zstd: {error}") from error
+        raise Refusal(ExportStatus.MALFORMED, f"the body is not zstd: {error}") from error
 
 
 def _frames(zstandard: Any, body: bytes, bytes_max: int) -> Iterator[bytes]:
@@ -160,7 +162,7 @@ def _frames(zstandard: Any, body: bytes, bytes_max: int) -> Iterator[bytes]:
             if stream.eof:
                 frames += 1
                 if frames > MEMBERS_MAX:
-                    raise Refusal(Outcome.MALFORMED, "too many zstd frames")
+                    raise Refusal(ExportStatus.MALFORMED, "too many zstd frames")
                 stream = decompressor.decompressobj()
             piece = stream.decompress(rest)
             room -= len(piece)
@@ -169,9 +171,9 @@ def _frames(zstandard: Any, body: bytes, bytes_max: int) -> Iterator[bytes]:
             yield piece
             rest = stream.unused_data if stream.eof else b""
     if not stream.eof:
-        raise Refusal(Outcome.MALFORMED, "the zstd body is cut off")
+        raise Refusal(ExportStatus.MALFORMED, "the zstd body is cut off")
 
 
 def _too_large(bytes_max: int) -> Refusal:
     message = f"the body has more than {bytes_max} bytes when decompressed"
-    return Refusal(Outcome.TOO_LARGE, message)
+    return Refusal(ExportStatus.TOO_LARGE, message)

@@ -24,11 +24,17 @@ from collector.decode.protobuf import otlp_proto
 from collector.decode.protobuf.messages import PartialSuccess, TraceResponse
 from collector.decode.protobuf.slices import LARGE_BYTES, proto_slices
 from collector.decode.sizes import VALUE_BYTES_MAX, Sizes
-from collector.decode.span import Batch, Malformed, Rejects, Span, Unjudged
+from collector.decode.span import (
+    MalformedBodyError,
+    Rejects,
+    Span,
+    SpanBatch,
+    UnjudgedSpansError,
+)
 from collector.receive.rate_limits import Reservation
 from collector.receive.refusals import Refusals
 from collector.receive.request import Encoding, Metadata, Request, Signal
-from collector.receive.status import Outcome, Refusal
+from collector.receive.status import ExportStatus, Refusal
 from collector.receive.tenant_stamp import TenantStamp
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
@@ -36,15 +42,15 @@ from collector.telemetry.tracing import OWN, OwnSpan, Tracer
 
 __all__ = [
     "TAKEN",
-    "Answer",
     "Consume",
     "Encoding",
     "Export",
+    "ExportResult",
     "Forward",
-    "Keep",
-    "Limits",
     "Metadata",
     "Record",
+    "RequestJournal",
+    "RequestLimits",
     "Signal",
     "proto_answer",
 ]
@@ -52,7 +58,7 @@ __all__ = [
 Consume = Callable[[list[Span], int, str], Rejects | None]
 """Judges (spans, receipt in Unix nanoseconds, transport), at least one span; returns those it rejected.
 
-It may raise `Refusal` before it has judged any, and `Unjudged` after it has judged all it could."""
+It may raise `Refusal` before it has judged any, and `UnjudgedSpansError` after it has judged all it could."""
 
 Record = Callable[[bytes, Encoding], None]
 
@@ -87,7 +93,7 @@ class Forward(Protocol):
         """
         ...
 
-    async def deliver(self, request: Request) -> Answer:
+    async def deliver(self, request: Request) -> ExportResult:
         """Takes a request, and waits for next hops that are to answer it.
 
         Raises:
@@ -96,7 +102,7 @@ class Forward(Protocol):
         ...
 
 
-class Keep(Protocol):
+class RequestJournal(Protocol):
     """Where requests are kept before they are judged: a journal."""
 
     @property
@@ -140,7 +146,7 @@ ERROR_LOG_NS: Final = 60_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RequestLimits:
     """Bounds on one request."""
 
     body_bytes: int = 64 << 20
@@ -149,7 +155,7 @@ class Limits:
     """Bytes of one attribute value. Larger ones are not read."""
 
 
-class Answer(NamedTuple):
+class ExportResult(NamedTuple):
     """The result of an accepted request; 0 and "" on full success."""
 
     rejected: int = 0
@@ -192,11 +198,11 @@ class Export:
         consume: Consume,
         stats: Stats,
         clock: Callable[[], int],
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
         record: Record | None = None,
         tracer: Tracer | None = None,
         forward: Forward | None = None,
-        keep: Keep | None = None,
+        keep: RequestJournal | None = None,
         refusals: Refusals | None = None,
         *,
         is_timed: bool = True,
@@ -206,7 +212,7 @@ class Export:
             forward is not None and forward.waits
         )
         """True where answers wait for the disk or a next hop: then `ingest` is to be called, never `ingest_now`."""
-        self.limits = limits or Limits()
+        self.limits = limits or RequestLimits()
         self._consume = consume
         self._record = record
         self._tracer = tracer
@@ -242,7 +248,7 @@ class Export:
         sender: str | None = None,
         room: Reservation | None = None,
         metadata: Metadata = (),
-    ) -> Answer:
+    ) -> ExportResult:
         """Takes a request of any signal and size: reads it, has its spans judged, and passes it on.
 
         Args:
@@ -288,7 +294,7 @@ class Export:
         transport: str,
         sender: str | None = None,
         metadata: Metadata = (),
-    ) -> Answer:
+    ) -> ExportResult:
         """The same for a request that is not large, where no answer waits (`waits`).
 
         Raises:
@@ -332,7 +338,9 @@ class Export:
     def _count_oversized(self) -> None:
         self.stats.count("attributes_over_bound")
 
-    async def _deliver(self, forward: Forward, request: Request, answer: Answer) -> Answer:
+    async def _deliver(
+        self, forward: Forward, request: Request, answer: ExportResult
+    ) -> ExportResult:
         """Passes a request on; what next hops left out that were waited for is in the answer."""
         if not forward.waits:
             forward.send(request)
@@ -341,17 +349,17 @@ class Export:
         if left_out is TAKEN:
             return answer
         rejected = answer.rejected + left_out.rejected
-        return Answer(rejected, answer.message or left_out.message)
+        return ExportResult(rejected, answer.message or left_out.message)
 
     def _send_anyway(self, refusal: Refusal, request: Request) -> None:
         """A sound request goes on, too, where a fault of ours refuses it: its sender does not send it again."""
-        if self._forward is not None and refusal.outcome is Outcome.INTERNAL:
+        if self._forward is not None and refusal.outcome is ExportStatus.INTERNAL:
             with suppress(Refusal):
                 self._forward.send(request)
 
     # --- requests that are not large ------------------------------------------------------------
 
-    def _ingest(self, request: Request) -> Answer:
+    def _ingest(self, request: Request) -> ExportResult:
         if self._tracer is None or request.signal != "traces":
             return self._take(request)
         with _traced(self._tracer, request) as span:
@@ -359,7 +367,7 @@ class Export:
             span.set(status="OK", rejected=answer.rejected)
         return answer
 
-    def _take(self, request: Request, span: OwnSpan | None = None) -> Answer:
+    def _take(self, request: Request, span: OwnSpan | None = None) -> ExportResult:
         """Reads the body, has its spans judged, and records it."""
         now_ns = self._clock()
         self._admit(request)
@@ -382,7 +390,7 @@ class Export:
 
     # --- large requests -------------------------------------------------------------------------
 
-    async def _ingest_slices(self, request: Request, room: Reservation | None) -> Answer:
+    async def _ingest_slices(self, request: Request, room: Reservation | None) -> ExportResult:
         if self._tracer is None or request.signal != "traces":
             return await self._take_slices(request, room)
         with _traced(self._tracer, request) as span:
@@ -392,13 +400,13 @@ class Export:
 
     async def _take_slices(
         self, request: Request, room: Reservation | None, span: OwnSpan | None = None
-    ) -> Answer:
+    ) -> ExportResult:
         now_ns = self._clock()
         self._admit(request)
         if request.signal != "traces":
             return await self._accept_slices(request)
         body, encoding = request.body, request.encoding
-        kept: list[Batch] = []
+        kept: list[SpanBatch] = []
         held = count = spans = 0
         rejects = Rejects()
         turn = _Turn()
@@ -448,7 +456,7 @@ class Export:
     async def _judge_slices(
         self,
         slices: Iterator[tuple[str, bytes | None]],
-        kept: list[Batch],
+        kept: list[SpanBatch],
         rejects: Rejects,
         now_ns: int,
         request: Request,
@@ -469,11 +477,11 @@ class Export:
             if piece is not None:
                 batch = kept.pop() if kept else self._decoded(piece, request.encoding, place)
                 for at in range(0, len(batch.spans), TURN_SPANS):
-                    part = Batch(batch.spans[at : at + TURN_SPANS], Rejects())
+                    part = SpanBatch(batch.spans[at : at + TURN_SPANS], Rejects())
                     try:
                         rejects.join(self._judge(part, now_ns, request))
                     except Refusal as refusal:
-                        if refusal.outcome is not Outcome.INTERNAL:
+                        if refusal.outcome is not ExportStatus.INTERNAL:
                             raise
                         failed = failed or refusal  # the other parts are still judged
                     if turn.is_over():
@@ -487,7 +495,11 @@ class Export:
         return rejects
 
     async def _kept(
-        self, keep: Keep, judged: Coroutine[Any, Any, Rejects], now_ns: int, request: Request
+        self,
+        keep: RequestJournal,
+        judged: Coroutine[Any, Any, Rejects],
+        now_ns: int,
+        request: Request,
     ) -> Rejects:
         """The same, kept before. One at a time: between two, what is kept says all that was judged."""
         async with self._one:
@@ -502,7 +514,7 @@ class Export:
             finally:
                 keep.parts(begin=False)
 
-    async def _accept_slices(self, request: Request) -> Answer:
+    async def _accept_slices(self, request: Request) -> ExportResult:
         if request.encoding == "json":
             _check(request, otlp_json.check_object)
             return TAKEN
@@ -516,15 +528,15 @@ class Export:
 
     # --- what both have in common ---------------------------------------------------------------
 
-    def _decoded(self, body: bytes, encoding: Encoding, place: str = "") -> Batch:
+    def _decoded(self, body: bytes, encoding: Encoding, place: str = "") -> SpanBatch:
         try:
             if encoding == "proto":
                 return otlp_proto.decode(body, self._proto)
             return otlp_json.decode(body, self._json)
-        except Malformed as error:
-            raise Refusal(Outcome.MALFORMED, f"{place}{error}") from error
+        except MalformedBodyError as error:
+            raise Refusal(ExportStatus.MALFORMED, f"{place}{error}") from error
 
-    def _judge(self, batch: Batch, now_ns: int, request: Request) -> Rejects:
+    def _judge(self, batch: SpanBatch, now_ns: int, request: Request) -> Rejects:
         """Hands the spans on; gives all that were left out, by the decoder or the pipeline."""
         sender, transport = request.sender, request.transport
         spans = batch.spans if sender is None else self._stamp.stamp(batch.spans, sender)
@@ -550,27 +562,27 @@ class Export:
         if latency is not None:
             latency.observe((self._clock() - now_ns) / SECOND_NS)
 
-    def _answer(self, rejects: Rejects, request: Request) -> Answer:
+    def _answer(self, rejects: Rejects, request: Request) -> ExportResult:
         if not rejects.reasons:
             return TAKEN
         for reason, count in rejects.reasons.items():
             self.stats.count("spans_rejected", reason, by=count)
         self.stats.span(request.transport, "rejected", rejects.count)
-        return Answer(rejects.count, rejects.message)
+        return ExportResult(rejects.count, rejects.message)
 
     def _admit(self, request: Request) -> None:
         size, most = len(request.body), self.limits.body_bytes
         self.stats.received(request.transport, size)
         if size > most:
             message = f"the body has {size} bytes, the limit is {most}"
-            raise Refusal(Outcome.TOO_LARGE, message)
+            raise Refusal(ExportStatus.TOO_LARGE, message)
 
     def _hand_on(self, spans: list[Span], now_ns: int, transport: str) -> Rejects | None:
         try:
             return self._consume(spans, now_ns, transport)
         except Refusal:
             raise
-        except Unjudged as found:
+        except UnjudgedSpansError as found:
             refusal = self._refusal(found.__cause__ or found, found.errors)
             if not found.spans:
                 return None
@@ -595,10 +607,10 @@ class Export:
         if logged_ns is None or now_ns - logged_ns >= ERROR_LOG_NS:
             self._logged_ns[name] = now_ns
             self._log.error("spans could not be processed", error=name, exc_info=error)
-        return Refusal(Outcome.INTERNAL, "internal error; see the receiver's log")
+        return Refusal(ExportStatus.INTERNAL, "internal error; see the receiver's log")
 
 
-TAKEN: Final = Answer()
+TAKEN: Final = ExportResult()
 """Full success."""
 
 
@@ -614,7 +626,7 @@ def _traced(tracer: Tracer, request: Request) -> Iterator[OwnSpan]:
             raise
 
 
-def _describe(span: OwnSpan, batch: Batch) -> None:
+def _describe(span: OwnSpan, batch: SpanBatch) -> None:
     """Says how many spans a request has. Nothing is kept of one that has own spans of an offrails service alone.
 
     They are judged like any other, so that a sender cannot exempt calls by the same mark.
@@ -639,11 +651,11 @@ def _slices(
         else:
             for place, piece in json_slices(body, hold=hold):
                 yield f"{place}: ", piece
-    except Malformed as error:
-        raise Refusal(Outcome.MALFORMED, str(error)) from error
+    except MalformedBodyError as error:
+        raise Refusal(ExportStatus.MALFORMED, str(error)) from error
 
 
-def proto_answer(answer: Answer) -> bytes:
+def proto_answer(answer: ExportResult) -> bytes:
     """Return the response message; empty on full success, whose partial_success is unset.
 
     The responses of all three signals have the same fields.
@@ -662,15 +674,15 @@ def _check(request: Request, json_check: Callable[[bytes], object]) -> None:
         return
     try:
         json_check(request.body)
-    except Malformed as error:
-        raise Refusal(Outcome.MALFORMED, f"{request.signal}: {error}") from error
+    except MalformedBodyError as error:
+        raise Refusal(ExportStatus.MALFORMED, f"{request.signal}: {error}") from error
 
 
 def _check_proto(signal: Signal, body: bytes) -> None:
     try:
         _parse_other(signal, body)
     except DecodeError as error:
-        raise Refusal(Outcome.MALFORMED, f"{signal}: {error}") from error
+        raise Refusal(ExportStatus.MALFORMED, f"{signal}: {error}") from error
 
 
 def _parse_other(signal: Signal, body: bytes) -> None:

@@ -19,8 +19,8 @@ from typing import Final, cast
 from collector.receive.address import Address, bind, parse_address
 from collector.receive.connections import (
     LINGER_SECONDS,
-    Bounds,
     ConnectionBase,
+    ConnectionBounds,
     Connections,
     failure_of,
 )
@@ -62,7 +62,7 @@ class Listener:
         address: str,
         *,
         certificates: Certificates | None = None,
-        bounds: Bounds | None = None,
+        bounds: ConnectionBounds | None = None,
         stats: Stats | None = None,
         name: str = "",
         socket_mode: int | None = None,
@@ -72,7 +72,7 @@ class Listener:
         self._address = parse_address(address)
         self._certificates = certificates
         self.name = name
-        self._connections = Connections(bounds or Bounds(), stats or Stats(), name)
+        self._connections = Connections(bounds or ConnectionBounds(), stats or Stats(), name)
         self._sweeper: asyncio.Task[None] | None = None
         self._stats = stats or Stats()
         self._socket: socket.socket | None = None

@@ -19,7 +19,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Final
 
-from collector.telemetry.counters import Reading
+from collector.telemetry.counters import MetricReading
 
 __all__ = ["MemoryGuard", "resident_bytes"]
 
@@ -137,9 +137,9 @@ class MemoryGuard:
             self._trim()
             self._bytes = self._resident() + self._twin
 
-    def readings(self) -> Iterator[Reading]:
+    def readings(self) -> Iterator[MetricReading]:
         """The limit, as a metric."""
-        yield Reading("memory_limit_bytes", [((), self._limit)])
+        yield MetricReading("memory_limit_bytes", [((), self._limit)])
 
 
 def _mark(limit: int, share: float, below: int) -> int:

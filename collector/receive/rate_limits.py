@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from collector.receive.status import Outcome, Refusal
+from collector.receive.status import ExportStatus, Refusal
 
 __all__ = ["REASONS", "RateLimit", "RateLimits", "Reservation", "SenderLimits"]
 
@@ -113,7 +113,7 @@ class SenderLimits:
         self._refused("requests_throttled", self._name, reason)
         what = reason.replace("_", " ")
         message = f"over this sender's share ({what}); try again in {seconds} s"
-        return Refusal(Outcome.THROTTLED, message, seconds)
+        return Refusal(ExportStatus.THROTTLED, message, seconds)
 
 
 class RateLimits:
@@ -193,7 +193,7 @@ class Reservation:
         """
         if not self.takes(count):
             message = f"busy: {self._room.beside} bytes of requests are being inflated or decoded; try again"
-            raise Refusal(Outcome.UNAVAILABLE, message, INFLIGHT_RETRY_SECONDS)
+            raise Refusal(ExportStatus.UNAVAILABLE, message, INFLIGHT_RETRY_SECONDS)
 
     def release(self) -> None:
         """Frees all held bytes."""

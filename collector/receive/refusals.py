@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from collector.receive.status import Outcome, Refusal
+from collector.receive.status import ExportStatus, Refusal
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 
@@ -27,7 +27,12 @@ AWAITED_MAX: Final = 1_024
 SECOND_NS: Final = 1_000_000_000
 
 LOSING: Final = frozenset(
-    {Outcome.THROTTLED, Outcome.UNAVAILABLE, Outcome.INTERNAL, Outcome.TOO_LARGE}
+    {
+        ExportStatus.THROTTLED,
+        ExportStatus.UNAVAILABLE,
+        ExportStatus.INTERNAL,
+        ExportStatus.TOO_LARGE,
+    }
 )
 """Outcomes of requests that a sound sender sends and that are not taken."""
 

@@ -16,7 +16,7 @@ from collector.decode.protobuf.message_classes import BYTES, INT32, INT64, STRIN
 __all__ = [
     "GRPC_NAMES",
     "Code",
-    "Outcome",
+    "ExportStatus",
     "Refusal",
     "retry_seconds",
     "status_bytes",
@@ -32,7 +32,7 @@ class Code(NamedTuple):
     retryable: bool
 
 
-class Outcome(Enum):
+class ExportStatus(Enum):
     """The outcome of a request. Retryable: sending the same bytes again may succeed."""
 
     # OTLP/gRPC and OTLP/HTTP Response, "Full Success" and "Partial Success": both are OK / 200.
@@ -88,7 +88,7 @@ class Refusal(Exception):  # noqa: N818 - an outcome, not an error of ours
     """
 
     def __init__(
-        self, outcome: Outcome, message: str, retry_seconds: int = RETRY_SECONDS
+        self, outcome: ExportStatus, message: str, retry_seconds: int = RETRY_SECONDS
     ) -> None:
         super().__init__(message)
         self.outcome = outcome

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from collector.decode.retained import Retained
+from collector.decode.retained import RetainedAttributes
 from collector.decode.span import Resource, Span
 
 __all__ = ["SENDER_KEY", "TenantStamp"]
@@ -33,6 +33,6 @@ class TenantStamp:
             return known[1]
         if len(self._known) >= STAMPS_MAX:
             self._known.clear()
-        stamped = Resource(Retained({**resource.attributes, SENDER_KEY: sender}))
+        stamped = Resource(RetainedAttributes({**resource.attributes, SENDER_KEY: sender}))
         self._known[id(resource), sender] = resource, stamped
         return stamped

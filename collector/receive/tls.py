@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from collector.net.watched_files import UnusableError, Watched, read_file
+from collector.net.watched_files import UnusableFileError, WatchedFiles, read_file
 from collector.receive.validity import Validity, validity_of
 from collector.telemetry.logs import log
 
@@ -46,7 +46,7 @@ class Certificates:
         self._cert = cert
         self._key = key
         self._client_ca = client_ca
-        self._watched = Watched(*(file for file in (cert, key, client_ca) if file))
+        self._watched = WatchedFiles(*(file for file in (cert, key, client_ca) if file))
         self._current: ssl.SSLContext | None = None
         self._protocols: list[str] = []
         self._validity: Validity | None = None
@@ -157,7 +157,7 @@ class Certificates:
         except (ssl.SSLError, ValueError) as error:
             reason = getattr(error, "reason", None) or str(error)
             given = ", ".join(str(file) for file in files.values() if file is not None)
-            raise UnusableError(self._setting, given, reason) from error
+            raise UnusableFileError(self._setting, given, reason) from error
         self._validity = validity_of(read["cert"])
         return context
 

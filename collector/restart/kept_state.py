@@ -7,22 +7,20 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from collector.config.settings import Sessions, Settings
-from collector.config.settings import State as StateSettings
+from collector.config.settings import SessionSettings, Settings, StateSettings
 from collector.config.spec_reload import Reloads
 from collector.decide.service import DecideService
-from collector.net.watched_files import UnusableError
+from collector.net.watched_files import UnusableFileError
 from collector.receive.export import Export
 from collector.receive.memory_guard import MemoryGuard
-from collector.restart.recovery import Receive, Recovery, Replayed
-from collector.restart.snapshots import Snapshots
-from collector.restart.snapshots import State as InSnapshot
+from collector.restart.recovery import Receive, Recovery, ReplayTarget
+from collector.restart.snapshots import Snapshots, SnapshotState
 from collector.restart.state_counters import CountersOfParts
 from collector.sinks.alerts import Alerts
 from collector.state.heads import Heads
-from collector.state.journal import Journal, Rules
-from collector.state.past import Past
-from collector.state.records import Kind, encoded
+from collector.state.journal import Journal, JournalRules
+from collector.state.journal_reader import JournalReader
+from collector.state.records import RecordKind, encoded
 from collector.telemetry.clock import ReplayClock
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
@@ -31,7 +29,7 @@ from monitor.limits import SECOND
 from monitor.spec.spec import Spec
 
 if TYPE_CHECKING:
-    from collector.forward.forwarding import Forwarding
+    from collector.forward.next_hops import NextHops
 
 __all__ = ["KeptState"]
 
@@ -48,11 +46,11 @@ class KeptState:
         clock: Unix nanoseconds.
 
     Raises:
-        UnusableError: the folder cannot be used, another process uses it, or it is damaged and `strict` is set.
+        UnusableFileError: the folder cannot be used, another process uses it, or it is damaged and `strict` is set.
     """
 
     def __init__(
-        self, settings: StateSettings, sessions: Sessions, clock: Callable[[], int]
+        self, settings: StateSettings, sessions: SessionSettings, clock: Callable[[], int]
     ) -> None:
         assert settings.dir is not None
         # What grpcio does at a fork waits for its threads, and may end the child, which uses nothing of it.
@@ -60,14 +58,14 @@ class KeptState:
         self.clock = ReplayClock(clock)
         self._settings = settings
         keep_seconds = settings.keep_seconds or 2 * sessions.idle_seconds
-        rules = Rules(
+        rules = JournalRules(
             settings.durability,
             settings.bytes_max,
             int(keep_seconds * SECOND),
             refuse=settings.on_error == "refuse",
         )
         self.journal = Journal(settings.dir, rules, clock)
-        self._past = Past(settings.dir)
+        self._past = JournalReader(settings.dir)
         try:
             self.journal.open()
             self._past.look(check=settings.strict)
@@ -76,8 +74,8 @@ class KeptState:
             )  # before it counts as an attempt: it leaves the folder as it is
             if not self._past.attempt():
                 log.error("journal_set_aside", folder=str(settings.dir))
-                self._past = Past(settings.dir)
-        except UnusableError:
+                self._past = JournalReader(settings.dir)
+        except UnusableFileError:
             raise
         except OSError as problem:
             self.journal.release()
@@ -88,11 +86,11 @@ class KeptState:
         self._heads: Heads | None = None
         self._snapshots: Snapshots | None = None
         self._recovery: Recovery | None = None
-        self._forwarding: Forwarding | None = None
+        self._forwarding: NextHops | None = None
         self._stopped_ns = 0
 
-    def _unusable(self, reason: str | None, number: int | None = None) -> UnusableError:
-        return UnusableError("state.dir", str(self._settings.dir), reason, number)
+    def _unusable(self, reason: str | None, number: int | None = None) -> UnusableFileError:
+        return UnusableFileError("state.dir", str(self._settings.dir), reason, number)
 
     def _refuse(self, strict: bool) -> None:
         """Refuses a folder of a newer version, and a damaged one where that is wished."""
@@ -117,8 +115,8 @@ class KeptState:
         alerts: Alerts,
         reloads: Reloads,
         decisions: DecideService,
-        app: Replayed,
-        forwarding: Forwarding | None,
+        app: ReplayTarget,
+        forwarding: NextHops | None,
         settings: Settings,
         memory: MemoryGuard | None,
         objects: Mapping[str, object],
@@ -136,7 +134,7 @@ class KeptState:
             monitor,
             objects,
             settings,
-            lambda: InSnapshot(heads.counters(), alerts.waiting()),
+            lambda: SnapshotState(heads.counters(), alerts.waiting()),
             memory,
             self.clock,
         )
@@ -224,7 +222,7 @@ class KeptState:
         """Notes that time goes on for what is received meanwhile."""
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            self.journal.try_append(Kind.TICK, self.clock.present())
+            self.journal.try_append(RecordKind.TICK, self.clock.present())
 
     async def _restore_queues(self) -> None:
         """What an earlier process had not sent to next hops goes on."""
@@ -254,7 +252,7 @@ class KeptState:
 
     def clock_moved(self, by: int, now: int) -> None:
         """The wall clock was set."""
-        self.journal.try_append(Kind.CLOCK, now, encoded(by))
+        self.journal.try_append(RecordKind.CLOCK, now, encoded(by))
 
     async def before_close(self) -> None:
         """The receivers are about to close: does what may take long while they are open."""
@@ -266,7 +264,7 @@ class KeptState:
         if self._recovery is not None:
             return
         self.heads.flush(now)
-        self.journal.try_append(Kind.CLOSED, now)
+        self.journal.try_append(RecordKind.CLOSED, now)
         self._stopped_ns = now
 
     async def close(self) -> None:

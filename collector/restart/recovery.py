@@ -2,7 +2,7 @@
 
 Idea: the records are gone through in order, each at its time of then, by the very same receiver, pipeline and monitor.
 A request is decoded and judged; a tick makes verdicts final and ends sessions. Nothing is delivered meanwhile: what
-the sinks would get waits until the end, and what they had got by then is taken out (`Kind.DELIVERED`).
+the sinks would get waits until the end, and what they had got by then is taken out (`RecordKind.DELIVERED`).
 
 Counters are set to what they were at each place where they were written, so that they go on, however much of the
 journal was deleted or damaged.
@@ -24,29 +24,29 @@ from typing import Any, Final, Protocol
 
 from collector import __version__
 from collector.receive.export import Export
-from collector.receive.status import GRPC_NAMES, Code, Outcome, Refusal
+from collector.receive.status import GRPC_NAMES, Code, ExportStatus, Refusal
 from collector.restart.snapshots import Snapshots, Waiting
 from collector.restart.state_counters import CountersOfParts
 from collector.state.backlog import Backlog
 from collector.state.heads import Heads
 from collector.state.journal import Journal
-from collector.state.past import Flaw, Past
-from collector.state.reading import Found
+from collector.state.journal_reader import Flaw, JournalReader
 from collector.state.records import (
-    Asked,
-    Confirmed,
-    Delivered,
-    Kind,
-    Opened,
-    Operated,
-    Specs,
-    Unwritten,
+    ConfirmationRecord,
+    DeliveryRecord,
+    OpeningRecord,
+    OperatorRecord,
+    QuestionRecord,
+    RecordKind,
+    SpecsRecord,
+    UnwrittenRecord,
     decoded,
     encoded,
     request_of,
 )
 from collector.state.segment import Damage, Record, place_of
-from collector.state.snapshot import About
+from collector.state.segment_files import SegmentFile
+from collector.state.snapshot import SnapshotManifest
 from collector.state.spec_texts import compiled
 from collector.telemetry.clock import JUMP_NS, ReplayClock
 from collector.telemetry.counters import Stats
@@ -57,20 +57,20 @@ from monitor.limits import SECOND
 from monitor.spec.spec import Spec
 from monitor.visibility.cause import Cause
 
-__all__ = ["Receive", "Recovery", "Replayed", "compiled"]
+__all__ = ["Receive", "Recovery", "ReplayTarget", "compiled"]
 
 TURN_SECONDS: Final = 0.01
 """Of work before health is answered."""
 FLAWS_LOGGED: Final = 20
 AT_ONCE_BYTES: Final = 4 << 20
 """So much of the journal is in memory before it is judged, unless a record is larger."""
-_FIRST: Final = frozenset({Kind.CLOCK, Kind.OPENED})
+_FIRST: Final = frozenset({RecordKind.CLOCK, RecordKind.OPENED})
 """Records that a process begins with."""
 
 Receive = Callable[[], Awaitable[None]]
 
 
-class Replayed(Protocol):
+class ReplayTarget(Protocol):
     """What a replay moves besides requests."""
 
     def tick_again(self, now: int) -> None:
@@ -81,7 +81,7 @@ class Replayed(Protocol):
         """Calls that settled were due to page; the last ones, where the process stopped."""
         ...
 
-    def asked_again(self, asked: Asked, *, is_outcome: bool) -> None:
+    def asked_again(self, asked: QuestionRecord, *, is_outcome: bool) -> None:
         """A client asked about calls, or said what became of one."""
         ...
 
@@ -89,11 +89,11 @@ class Replayed(Protocol):
         """These specs were in use from here on."""
         ...
 
-    def operated_again(self, done: Operated) -> None:
+    def operated_again(self, done: OperatorRecord) -> None:
         """An operator ended a session, or had sessions judged again."""
         ...
 
-    def confirmed_before(self, confirmed: Confirmed) -> None:
+    def confirmed_before(self, confirmed: ConfirmationRecord) -> None:
         """A next hop had got these requests, or would never get them."""
         ...
 
@@ -125,7 +125,7 @@ class Recovery:
 
     def __init__(
         self,
-        past: Past,
+        past: JournalReader,
         journal: Journal,
         clock: ReplayClock,
         monitor: Monitor,
@@ -133,7 +133,7 @@ class Recovery:
         export: Export,
         parts: CountersOfParts,
         heads: Heads,
-        app: Replayed,
+        app: ReplayTarget,
         bridged_ns: int,
         snapshots: Snapshots,
     ) -> None:
@@ -155,7 +155,7 @@ class Recovery:
         self._wrong = 0
         self._is_own = False
         """True for records of this process: what has become of messages is counted already."""
-        self._restored: About | None = None
+        self._restored: SnapshotManifest | None = None
         self._last_ns = 0
         """Time of the last record."""
         self._spoilt: Damage | None = None
@@ -198,8 +198,10 @@ class Recovery:
         now, journal = self._clock(), self._journal
         journal.begin()
         if by:
-            journal.try_append(Kind.CLOCK, now, encoded(by))
-        journal.try_append(Kind.OPENED, now, encoded(Opened(__version__, missed_ns)))
+            journal.try_append(RecordKind.CLOCK, now, encoded(by))
+        journal.try_append(
+            RecordKind.OPENED, now, encoded(OpeningRecord(__version__, missed_ns))
+        )
         self._heads.write_specs()
 
     async def _go_through(self, specs: Sequence[Spec], place: int, *, opens: bool) -> None:
@@ -224,7 +226,7 @@ class Recovery:
         self._past.flaws += backlog.flaws
 
     async def _next(
-        self, source: Iterator[Record | Damage], found: Found
+        self, source: Iterator[Record | Damage], found: SegmentFile
     ) -> list[Record | Damage]:
         """The next records and damages of a file, read beside the event loop; none at its end."""
         try:
@@ -273,7 +275,7 @@ class Recovery:
             self._note_spoilt(self._spoilt, each)
         self._clock.at_ns = self._last_ns = each.at_ns
         try:
-            if each.kind == Kind.REQUEST:
+            if each.kind == RecordKind.REQUEST:
                 await self._judge(each)
             else:
                 self._apply(each)
@@ -314,12 +316,12 @@ class Recovery:
         self._wrong += 1
         self._stats.count("internal_errors", type(error).__name__)
         if self._wrong == 1:
-            kind = Kind(record.kind).name.lower()
+            kind = RecordKind(record.kind).name.lower()
             log.error("journal_record_failed", kind=kind, offset=record.offset, exc_info=error)
 
     async def _judge(self, record: Record) -> None:
         request = request_of(record.payload)
-        code = Outcome.OK.value
+        code = ExportStatus.OK.value
         try:
             await self._export.ingest(
                 "traces", request.body, request.encoding, request.transport, request.sender
@@ -331,35 +333,35 @@ class Recovery:
 
     def _apply(self, record: Record) -> None:
         now, payload = record.at_ns, record.payload
-        kind = Kind(record.kind)
-        if kind is Kind.TICK:
+        kind = RecordKind(record.kind)
+        if kind is RecordKind.TICK:
             self._app.tick_again(now)
-        elif kind is Kind.SETTLED:
+        elif kind is RecordKind.SETTLED:
             self._app.settle_again(now, last=False)
-        elif kind is Kind.CLOSED:
+        elif kind is RecordKind.CLOSED:
             self._app.settle_again(now, last=True)
-        elif kind in (Kind.QUESTION, Kind.OUTCOME):
-            asked = decoded(payload, Asked)
-            self._app.asked_again(asked, is_outcome=kind is Kind.OUTCOME)
-        elif kind is Kind.OPERATED:
-            self._app.operated_again(decoded(payload, Operated))
-        elif kind is Kind.COUNTERS:
+        elif kind in (RecordKind.QUESTION, RecordKind.OUTCOME):
+            asked = decoded(payload, QuestionRecord)
+            self._app.asked_again(asked, is_outcome=kind is RecordKind.OUTCOME)
+        elif kind is RecordKind.OPERATED:
+            self._app.operated_again(decoded(payload, OperatorRecord))
+        elif kind is RecordKind.COUNTERS:
             self._count(decoded(payload, dict))
-        elif kind is Kind.PAIR:
+        elif kind is RecordKind.PAIR:
             set_pair_counters(self._monitor.totals, decoded(payload, dict))
-        elif kind is Kind.SPECS:
-            self._use(decoded(payload, Specs))
-        elif kind is Kind.DELIVERED:
-            delivered = decoded(payload, Delivered)
+        elif kind is RecordKind.SPECS:
+            self._use(decoded(payload, SpecsRecord))
+        elif kind is RecordKind.DELIVERED:
+            delivered = decoded(payload, DeliveryRecord)
             self._app.delivered_before(delivered.sink, delivered.keys)
-        elif kind is Kind.CONFIRMED and not self._is_own:
-            self._app.confirmed_before(decoded(payload, Confirmed))
-        elif kind is Kind.CLOCK:
+        elif kind is RecordKind.CONFIRMED and not self._is_own:
+            self._app.confirmed_before(decoded(payload, ConfirmationRecord))
+        elif kind is RecordKind.CLOCK:
             self._monitor.clock_moved(decoded(payload, int), now)
-        elif kind is Kind.GAP:
-            self._lose("unwritten", decoded(payload, Unwritten).since_ns, now)
-        elif kind is Kind.OPENED:
-            missed_ns = decoded(payload, Opened).missed_ns
+        elif kind is RecordKind.GAP:
+            self._lose("unwritten", decoded(payload, UnwrittenRecord).since_ns, now)
+        elif kind is RecordKind.OPENED:
+            missed_ns = decoded(payload, OpeningRecord).missed_ns
             if missed_ns >= 0:
                 self._lose("down", missed_ns, now)
 
@@ -370,7 +372,7 @@ class Recovery:
         self._parts.set(found.get("more", {}))
         self._journal.set_kept(found.get("journal", {}))
 
-    def _use(self, found: Specs) -> None:
+    def _use(self, found: SpecsRecord) -> None:
         """Takes specs of then, where they are others than before and their texts are there."""
         if found.digest == self._digest or found.texts is None:
             return

@@ -50,8 +50,8 @@ from collector.state.segment import (
     numbered,
     read_header,
 )
-from collector.state.snapshot import About, Snapshot, UnusableError
-from collector.telemetry.counters import Reading
+from collector.state.snapshot import Snapshot, SnapshotManifest, UnusableSnapshotError
+from collector.telemetry.counters import MetricReading
 from collector.telemetry.logs import log
 from monitor.aggregate.totals import BADNESS
 from monitor.engine import Monitor
@@ -61,7 +61,7 @@ from monitor.plain_records.kinds import UnkeptError, named
 from monitor.plain_records.read import read
 from monitor.plain_records.write import write
 
-__all__ = ["Restored", "Snapshots", "State", "Waiting"]
+__all__ = ["RestoredState", "SnapshotState", "Snapshots", "Waiting"]
 
 BYTES_MIN: Final = 16 << 10
 """A snapshot is taken once the journal has so much more: less is judged again in a moment."""
@@ -77,18 +77,18 @@ Waiting = dict[str, list[tuple[bytes, Any]]]
 """Messages that no sink has got, with their keys, by the id of the queue."""
 
 
-class State(NamedTuple):
+class SnapshotState(NamedTuple):
     """What is in a snapshot beside the objects."""
 
     counters: dict[str, Any]
     waiting: Waiting
 
 
-class Restored(NamedTuple):
+class RestoredState(NamedTuple):
     """What was brought back, and what the rest of the service has to take over."""
 
-    about: About
-    state: State
+    about: SnapshotManifest
+    state: SnapshotState
 
 
 class Snapshots:
@@ -110,7 +110,7 @@ class Snapshots:
         monitor: Monitor,
         parts: Mapping[str, object],
         settings: Settings,
-        state: Callable[[], State],
+        state: Callable[[], SnapshotState],
         memory: MemoryGuard | None,
         clock: Callable[[], int],
     ) -> None:
@@ -185,7 +185,7 @@ class Snapshots:
         except OSError as problem:
             self._fail(problem.strerror or str(problem))
 
-    def _write(self, about: About, state: State, parent: int) -> None:
+    def _write(self, about: SnapshotManifest, state: SnapshotState, parent: int) -> None:
         """In the process that writes."""
         blocks = while_child_of(parent, self._blocks(state))
         snapshot.save(self._journal.folder, about, blocks)
@@ -245,14 +245,14 @@ class Snapshots:
                 os.waitpid(self._child, 0)
             self._child = 0
 
-    def _blocks(self, state: State) -> Iterator[Block]:
+    def _blocks(self, state: SnapshotState) -> Iterator[Block]:
         return write(self._known | self.versions.named(), KINDS, tuple(state))
 
-    def _about(self) -> About:
+    def _about(self) -> SnapshotManifest:
         journal = self._journal
         self.versions.look()
         self._taking_ns = self._clock()
-        return About(
+        return SnapshotManifest(
             __version__,
             journal.end,
             journal.salt,
@@ -306,7 +306,7 @@ class Snapshots:
         """There is no journal behind it: what is left of another one is deleted."""
         snapshot.clean(self._journal.folder, None)
 
-    async def restore(self, breathe: Callable[[], Awaitable[None]]) -> Restored | None:
+    async def restore(self, breathe: Callable[[], Awaitable[None]]) -> RestoredState | None:
         """Brings back what the newest one has; None where there is none that can be used.
 
         Args:
@@ -329,15 +329,15 @@ class Snapshots:
             known = self._known | self.versions.restore(found.about.versions)
             steps = read(found.blocks, known, KINDS)
             state = await _through(steps, breathe)
-        except (UnusableError, UnkeptError, OSError) as problem:
+        except (UnusableSnapshotError, UnkeptError, OSError) as problem:
             log.warning("snapshot_not_used", file=path.name, reason=str(problem))
             return None
         finally:
             if was_on:
                 gc.enable()
-        return Restored(found.about, State(*state))
+        return RestoredState(found.about, SnapshotState(*state))
 
-    def _check_fits(self, about: About) -> None:
+    def _check_fits(self, about: SnapshotManifest) -> None:
         names = about.settings.keys() | self._settings.keys()
         changed = [
             each
@@ -345,9 +345,11 @@ class Snapshots:
             if about.settings.get(each) != self._settings.get(each)
         ]
         if changed:
-            raise UnusableError(f"it was taken with another value of {', '.join(changed)}")
+            raise UnusableSnapshotError(
+                f"it was taken with another value of {', '.join(changed)}"
+            )
         if self._salt_of(number_of(about.place)) != about.salt:
-            raise UnusableError("the journal does not go on behind it")
+            raise UnusableSnapshotError("the journal does not go on behind it")
 
     def _salt_of(self, number: int) -> bytes:
         """Of a file of the journal; empty where there is none, or its header is damaged."""
@@ -360,15 +362,17 @@ class Snapshots:
 
     # --- metrics --------------------------------------------------------------------------------
 
-    def readings(self) -> Iterator[Reading]:
+    def readings(self) -> Iterator[MetricReading]:
         """Of the snapshots."""
-        yield Reading("snapshots", [((name,), count) for name, count in self.results.items()])
-        yield Reading("snapshot_bytes", [((), self.bytes)])
-        yield Reading("snapshot_seconds", [((), self.seconds)])
+        yield MetricReading(
+            "snapshots", [((name,), count) for name, count in self.results.items()]
+        )
+        yield MetricReading("snapshot_bytes", [((), self.bytes)])
+        yield MetricReading("snapshot_seconds", [((), self.seconds)])
         since = self._due_since
         overdue = 0.0 if since is None else time.monotonic() - since
-        yield Reading("snapshot_overdue_seconds", [((), overdue)])
-        yield Reading("snapshot_timestamp_seconds", [((), self.taken_ns / SECOND)])
+        yield MetricReading("snapshot_overdue_seconds", [((), overdue)])
+        yield MetricReading("snapshot_timestamp_seconds", [((), self.taken_ns / SECOND)])
 
 
 async def _through(

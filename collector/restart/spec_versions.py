@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Final, NamedTuple
 
-from collector.state.records import Specs
-from collector.state.snapshot import UnusableError, Version
+from collector.state.records import SpecsRecord
+from collector.state.snapshot import UnusableSnapshotError, Version
 from monitor.engine import Monitor
 from monitor.plain_records.kinds import Kinds, named
 from monitor.session.judge.judge import Judge
@@ -60,7 +60,7 @@ class SpecVersions:
         """By name, in the order in which they came."""
         self._count = 0
 
-    def use(self, specs: Specs) -> None:
+    def use(self, specs: SpecsRecord) -> None:
         """These are in use from now on."""
         self.digest = specs.digest
         self._texts = dict(specs.texts or ())
@@ -113,7 +113,7 @@ class SpecVersions:
         Those that are in use now are the judges in use; the others are compiled again.
 
         Raises:
-            UnusableError: one cannot be compiled.
+            UnusableSnapshotError: one cannot be compiled.
         """
         own = {_document(each.spec): each for each in self._monitor.binder.judges.values()}
         roots: dict[str, object] = {}
@@ -135,9 +135,9 @@ def _document(spec: Spec) -> str:
 
 def _compiled(version: Version) -> Spec:
     if version.text is None:
-        raise UnusableError(f"the text of {version.file} of then is not known any more")
+        raise UnusableSnapshotError(f"the text of {version.file} of then is not known any more")
     text = version.text.decode("utf-8", "replace")
     spec, _ = compile_text(text, version.file, date.fromisoformat(version.day))
     if spec is None or _document(spec) != version.document:
-        raise UnusableError(f"{version.file} of then cannot be compiled any more")
+        raise UnusableSnapshotError(f"{version.file} of then cannot be compiled any more")
     return spec

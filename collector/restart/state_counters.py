@@ -11,7 +11,7 @@ from collector.decide.service import DecideService
 from collector.sinks.alerts import Alerts
 
 if TYPE_CHECKING:
-    from collector.forward.forwarding import Forwarding
+    from collector.forward.next_hops import NextHops
 
 __all__ = ["CountersOfParts"]
 
@@ -31,7 +31,7 @@ class CountersOfParts:
         alerts: Alerts,
         reloads: Reloads,
         decisions: DecideService,
-        forwarding: Forwarding | None = None,
+        forwarding: NextHops | None = None,
     ) -> None:
         self._forwarding = forwarding
         self._alerts = alerts

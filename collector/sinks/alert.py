@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from monitor.records import SESSION_KINDS, Kind, Raised, SessionKey, Verdict
+from monitor.records import SESSION_KINDS, Kind, ReferenceAlarm, SessionKey, Verdict
 from monitor.visibility.words import unless_words
 
 __all__ = [
@@ -73,13 +73,13 @@ class PageAlert:
     """
 
     key: PageKey
-    verdict: Verdict | Raised
+    verdict: Verdict | ReferenceAlarm
     since_ns: int
     last_ns: int
     """When the latest such call was seen."""
     delivered_ns: int
     """When it was last delivered to the receivers."""
-    calls: dict[bytes, Verdict | Raised] = field(default_factory=dict)
+    calls: dict[bytes, Verdict | ReferenceAlarm] = field(default_factory=dict)
     """The harmful calls by trace and span ids, oldest first; revised ones are taken out."""
     tools: dict[str, None] = field(default_factory=dict)
     """Of all of its calls, `TOOLS_MAX` at most."""
@@ -96,7 +96,7 @@ class PageAlert:
         if len(self.tools) < TOOLS_MAX:
             self.tools[tool] = None
 
-    def worst(self) -> Verdict | Raised:
+    def worst(self) -> Verdict | ReferenceAlarm:
         """The call as which to deliver it; of several that are as bad, the one it is delivered as already."""
         if len(self.calls) == 1 and not self.beyond:
             return next(iter(self.calls.values()))
@@ -114,7 +114,7 @@ RANKS: Mapping[str, int] = {"warning": 1, "critical": 2}
 """Severities that page, from the least."""
 
 
-def rank(news: Verdict | Raised) -> int:
+def rank(news: Verdict | ReferenceAlarm) -> int:
     """How bad it is; 0 pages nobody."""
     return RANKS.get(news.severity, 0)
 
@@ -181,9 +181,9 @@ ALARMS: Mapping[str, str] = {
 """Alarms of references that page, with the names of their alerts."""
 
 
-def alert_name(news: Verdict | Raised) -> str:
+def alert_name(news: Verdict | ReferenceAlarm) -> str:
     """As which alert it pages."""
-    if isinstance(news, Raised):
+    if isinstance(news, ReferenceAlarm):
         return ALARMS[news.alarm]
     if news.kind in SESSION_KINDS:
         return "AgentSessionStuck"
@@ -227,7 +227,7 @@ def call_annotations(
         since: how long it lasts, and how much it is: the last sentence of the description.
     """
     news = page.verdict
-    texts = _of_alarm(news) if isinstance(news, Raised) else _of_verdict(news)
+    texts = _of_alarm(news) if isinstance(news, ReferenceAlarm) else _of_verdict(news)
     found = {
         **texts,
         "summary": f"{labels.get('agent', 'unknown')} {texts['summary']}",
@@ -303,7 +303,7 @@ def _of_verdict(verdict: Verdict) -> dict[str, str]:
     }
 
 
-def _of_alarm(alarm: Raised) -> dict[str, str]:
+def _of_alarm(alarm: ReferenceAlarm) -> dict[str, str]:
     """What a session did or left out, and how far the alarm can be trusted."""
     tool, session = printable(alarm.tool), printable(alarm.session.id)
     seen = f"none of {alarm.support} runs of {alarm.spec} {alarm.spec_version}"
@@ -326,12 +326,12 @@ def _of_alarm(alarm: Raised) -> dict[str, str]:
     }
 
 
-def generator_link(news: Verdict | Raised, links: Links) -> str:
+def generator_link(news: Verdict | ReferenceAlarm, links: Links) -> str:
     """Where the alert comes from: its trace, or its session."""
     return _trace_link(news, links) or _session_link(news, links)
 
 
-def _trace_link(verdict: Verdict | Raised, links: Links) -> str:
+def _trace_link(verdict: Verdict | ReferenceAlarm, links: Links) -> str:
     return _link(
         links.trace,
         trace_id=verdict.trace_id.hex(),
@@ -340,6 +340,6 @@ def _trace_link(verdict: Verdict | Raised, links: Links) -> str:
     )
 
 
-def _session_link(verdict: Verdict | Raised, links: Links) -> str:
+def _session_link(verdict: Verdict | ReferenceAlarm, links: Links) -> str:
     key = verdict.session
     return _link(links.session, session=key.id, namespace=key.namespace)

@@ -53,7 +53,7 @@ from collector.sinks.alert import (
     stamp,
 )
 from collector.sinks.quota import RateQuota
-from monitor.records import Raised, SessionKey, Verdict
+from monitor.records import ReferenceAlarm, SessionKey, Verdict
 
 __all__ = ["QUIET_MAX", "AlertGroup", "AlertGroups", "GroupKey", "as_group_alert"]
 
@@ -278,7 +278,7 @@ class AlertGroups:
         """Reasons and tools that were no news, since their groups remember no more."""
         return self._unnamed + sum(each.unnamed for each in self.groups.values())
 
-    def has(self, news: Verdict | Raised) -> bool:
+    def has(self, news: Verdict | ReferenceAlarm) -> bool:
         """True where a page of this is a part of an alert that fires."""
         return self._key(news) in self.groups
 
@@ -290,7 +290,7 @@ class AlertGroups:
             else:
                 self._add(page, now)
 
-    def _key(self, news: Verdict | Raised) -> GroupKey:
+    def _key(self, news: Verdict | ReferenceAlarm) -> GroupKey:
         namespace = news.session.namespace if self._namespaced else ""
         return GroupKey(alert_name(news), news.agent, news.spec, namespace, news.severity)
 

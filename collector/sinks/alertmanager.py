@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from collector.config.settings import HttpClient
+from collector.config.settings import HttpClientSettings
 from collector.sinks.http_client import HttpSender
 from collector.telemetry.json_text import as_json
 
@@ -24,7 +24,7 @@ class Alertmanager:
     name = "alertmanager"
 
     def __init__(
-        self, url: str, timeout_seconds: float, client: HttpClient | None = None
+        self, url: str, timeout_seconds: float, client: HttpClientSettings | None = None
     ) -> None:
         self.sender = HttpSender(
             url.rstrip("/") + "/api/v2/alerts",

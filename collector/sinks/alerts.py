@@ -12,8 +12,7 @@ from hashlib import blake2b
 from typing import Any, Protocol
 
 from collector.config.masking import masked_url
-from collector.config.settings import Alerts as AlertSettings
-from collector.config.settings import Settings
+from collector.config.settings import AlertSettings, Settings
 from collector.sinks.alert import Links, PageAlert, as_alert, stamp
 from collector.sinks.alert_groups import AlertGroup, AlertGroups, as_group_alert
 from collector.sinks.alertmanager import Alertmanager
@@ -21,17 +20,17 @@ from collector.sinks.event import as_event, is_news
 from collector.sinks.http_client import HttpSender
 from collector.sinks.jsonl import JsonLines
 from collector.sinks.otlp_logs import OtlpLogs, of_alarm, of_session, of_verdict
-from collector.sinks.pager import Pager, Rules
-from collector.sinks.queue import Backoff, Queue
+from collector.sinks.pager import Pager, PageRules
+from collector.sinks.queue import Backoff, SinkQueue
 from collector.sinks.webhook import Webhook
 from collector.telemetry.clock import Standstill
-from collector.telemetry.counters import Histogram, Reading
+from collector.telemetry.counters import DurationHistogram, MetricReading
 from collector.telemetry.logs import log
 from collector.telemetry.tracing import Tracer
 from monitor.aggregate.totals import SessionFinished
-from monitor.records import Raised, Verdict
+from monitor.records import ReferenceAlarm, Verdict
 
-__all__ = ["Alerts", "Kept", "links_of"]
+__all__ = ["AlertJournal", "Alerts", "links_of"]
 
 SECOND = 1_000_000_000
 TICK_SECONDS = 0.05
@@ -51,7 +50,7 @@ LOGGED_SESSIONS = 20
 """Of the pages that nobody got, so many are named in the log."""
 
 
-class Kept(Protocol):
+class AlertJournal(Protocol):
     """A journal, as far as alerts are written to it."""
 
     def settled(self, sink: str, keys: list[bytes]) -> None:
@@ -114,7 +113,7 @@ class Alerts:
             for url in settings.alertmanager
         ]
         self._managers = [
-            Queue(each, room, MANAGER_BACKOFF, tracer=tracer, place=_place(url))
+            SinkQueue(each, room, MANAGER_BACKOFF, tracer=tracer, place=_place(url))
             for url, each in managers
         ]
         hook, lines, endpoint = settings.webhook, settings.jsonl, settings.otlp_endpoint
@@ -124,16 +123,21 @@ class Alerts:
             else []
         )
         self._hooks = [
-            Queue(each, room, tracer=tracer, lump=1, place=_place(hook.url)) for each in hooks
+            SinkQueue(each, room, tracer=tracer, lump=1, place=_place(hook.url))
+            for each in hooks
         ]
         self._lines = (
-            [Queue(JsonLines(lines), room, tracer=tracer, place=str(lines))] if lines else []
+            [SinkQueue(JsonLines(lines), room, tracer=tracer, place=str(lines))]
+            if lines
+            else []
         )
         logs = [OtlpLogs(endpoint, timeout, settings.otlp_http)] if endpoint else []
-        self._logs = [Queue(each, room, tracer=tracer, place=_place(endpoint)) for each in logs]
+        self._logs = [
+            SinkQueue(each, room, tracer=tracer, place=_place(endpoint)) for each in logs
+        ]
         self._senders = [each.sender for _, each in managers] + [each.sender for each in hooks]
         self._prepared: list[HttpSender | OtlpLogs] = [*self._senders, *logs]
-        rules = Rules(
+        rules = PageRules(
             settle_ns=int(settings.settle_seconds * SECOND),
             repeat_ns=self._repeat_ns,
             quiet_ns=quiet_ns,
@@ -153,12 +157,12 @@ class Alerts:
         else:
             self.pager = Pager(rules, self._put)
         self._ticker: asyncio.Task[None] | None = None
-        self._kept: Kept | None = None
+        self._kept: AlertJournal | None = None
         self._is_keyed = False
         """True where messages have keys, by which a journal knows them."""
 
     @property
-    def queues(self) -> list[Queue]:
+    def queues(self) -> list[SinkQueue]:
         return [*self._managers, *self._hooks, *self._lines, *self._logs]
 
     # --- what comes in -------------------------------------------------------------------------
@@ -178,7 +182,7 @@ class Alerts:
             for queue in self._logs:
                 queue.put(of_verdict(verdict, now), key)
 
-    def alarm(self, raised: Raised) -> None:
+    def alarm(self, raised: ReferenceAlarm) -> None:
         """An alarm of a reference that a session raises, or takes back."""
         if not self.queues:
             return
@@ -242,7 +246,7 @@ class Alerts:
 
     # --- what outlives the process -------------------------------------------------------------
 
-    def keep(self, kept: Kept) -> None:
+    def keep(self, kept: AlertJournal) -> None:
         """Tells a journal what leaves, from now on."""
         self._kept, self._is_keyed = kept, True
         for queue in self.queues:
@@ -293,7 +297,7 @@ class Alerts:
         if self._groups is not None:
             self._groups.tick(now)
 
-    def _key(self, what: Verdict | Raised | SessionFinished) -> bytes:
+    def _key(self, what: Verdict | ReferenceAlarm | SessionFinished) -> bytes:
         """What a line or an event is known by: the same when it is judged again."""
         return _digest(what)
 
@@ -303,7 +307,7 @@ class Alerts:
         """Reads certificates and credentials of all sinks, off the event loop.
 
         Raises:
-            UnusableError: a file that the settings name.
+            UnusableFileError: a file that the settings name.
         """
         for each in self._prepared:
             await each.prepare()
@@ -358,12 +362,12 @@ class Alerts:
 
     # --- metrics --------------------------------------------------------------------------------
 
-    def readings(self) -> Iterator[Reading]:
+    def readings(self) -> Iterator[MetricReading]:
         """The metrics of alerts; those of several Alertmanagers are one."""
-        named: dict[str, list[Queue]] = {}
+        named: dict[str, list[SinkQueue]] = {}
         for queue in self.queues:
             named.setdefault(queue.name, []).append(queue)
-        yield Reading(
+        yield MetricReading(
             "alerts_sent",
             [
                 ((name, result), sum(queue.results[result] for queue in queues))
@@ -374,10 +378,12 @@ class Alerts:
         yield from _by_sink(named)
         withheld = sorted(self.pager.withheld.items())
         withheld += [("unnamed", self._groups.unnamed)] if self._groups is not None else []
-        yield Reading("alerts_withheld", [((reason,), count) for reason, count in withheld])
-        yield Reading("alerts_firing", [((), len(self.pager.firing))])
+        yield MetricReading(
+            "alerts_withheld", [((reason,), count) for reason, count in withheld]
+        )
+        yield MetricReading("alerts_firing", [((), len(self.pager.firing))])
         groups = [((), len(self._groups.groups))] if self._groups is not None else []
-        yield Reading("alert_groups_firing", groups)
+        yield MetricReading("alert_groups_firing", groups)
 
 
 def _digest(what: object) -> bytes:
@@ -389,19 +395,21 @@ def _place(url: str) -> str:
     return masked_url(url, path=True)
 
 
-def _by_sink(named: dict[str, list[Queue]]) -> Iterator[Reading]:
+def _by_sink(named: dict[str, list[SinkQueue]]) -> Iterator[MetricReading]:
     rows = [((name,), queues) for name, queues in named.items()]
-    yield Reading("alert_retries", [(n, sum(q.retries for q in each)) for n, each in rows])
-    yield Reading("alert_queue_length", [(n, sum(map(len, each))) for n, each in rows])
-    yield Reading(
+    yield MetricReading(
+        "alert_retries", [(n, sum(q.retries for q in each)) for n, each in rows]
+    )
+    yield MetricReading("alert_queue_length", [(n, sum(map(len, each))) for n, each in rows])
+    yield MetricReading(
         "alert_queue_capacity", [(n, sum(q.capacity for q in each)) for n, each in rows]
     )
-    yield Reading("alert_delivery_seconds", [(n, _latency(each)) for n, each in rows])
+    yield MetricReading("alert_delivery_seconds", [(n, _latency(each)) for n, each in rows])
 
 
-def _latency(queues: Sequence[Queue]) -> Histogram:
+def _latency(queues: Sequence[SinkQueue]) -> DurationHistogram:
     """The observations of several queues in one histogram."""
-    found = Histogram(queues[0].latency.buckets)
+    found = DurationHistogram(queues[0].latency.buckets)
     for queue in queues:
         found.add(queue.latency)
     return found

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from collector.calls.decisions.denied_calls import DeniedCall
+from collector.calls.decisions.prevented_calls import PreventedCall
 from collector.config.settings import Joined
 from collector.sinks.alert import stamp
-from monitor.records import ALARMING, Raised, Verdict
+from monitor.records import ALARMING, ReferenceAlarm, Verdict
 
 __all__ = ["as_event", "is_news", "is_shown_possible", "possibility"]
 
 
-def as_event(news: Verdict | Raised | DeniedCall) -> dict[str, Any]:
+def as_event(news: Verdict | ReferenceAlarm | PreventedCall) -> dict[str, Any]:
     """All that a verdict, an alarm or a denied call says; ids in hexadecimal digits."""
-    if isinstance(news, DeniedCall):
+    if isinstance(news, PreventedCall):
         return _denied(news)
-    return _alarm(news) if isinstance(news, Raised) else _verdict(news)
+    return _alarm(news) if isinstance(news, ReferenceAlarm) else _verdict(news)
 
 
-def _denied(denied: DeniedCall) -> dict[str, Any]:
+def _denied(denied: PreventedCall) -> dict[str, Any]:
     found = denied.found
     return {
         "session": denied.session.id,
@@ -48,7 +48,7 @@ def _denied(denied: DeniedCall) -> dict[str, Any]:
     }
 
 
-def _alarm(alarm: Raised) -> dict[str, Any]:
+def _alarm(alarm: ReferenceAlarm) -> dict[str, Any]:
     return {
         "session": alarm.session.id,
         "namespace": alarm.session.namespace,

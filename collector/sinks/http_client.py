@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from collector.config.settings import HttpClient
+from collector.config.settings import HttpClientSettings
 from collector.net.http_client import (
     basic,
     options,
@@ -22,7 +22,7 @@ from collector.net.http_client import (
     tls_context,
     without_user,
 )
-from collector.net.watched_files import UnusableError, Watched, read_file
+from collector.net.watched_files import UnusableFileError, WatchedFiles, read_file
 from collector.telemetry.logs import log
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class DeliveryError(Exception):
         self.again = again
 
 
-def files_of(client: HttpClient) -> list[Path]:
+def files_of(client: HttpClientSettings) -> list[Path]:
     """The files that the settings of a client name."""
     named = (
         client.password_file,
@@ -58,11 +58,11 @@ def files_of(client: HttpClient) -> list[Path]:
     return [file for file in named if file is not None]
 
 
-def authorization_of(client: HttpClient, setting: str) -> str:
+def authorization_of(client: HttpClientSettings, setting: str) -> str:
     """The value of `Authorization` that the settings ask for; "" for none.
 
     Raises:
-        UnusableError: a file cannot be read, or holds no password or token.
+        UnusableFileError: a file cannot be read, or holds no password or token.
     """
     if client.password_file is not None:
         return basic(client.username, _secret(client.password_file, f"{setting}.password_file"))
@@ -71,7 +71,7 @@ def authorization_of(client: HttpClient, setting: str) -> str:
     key = f"{setting}.bearer_token_file"
     token = _secret(client.bearer_token_file, key).strip()
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise UnusableError(key, client.bearer_token_file, "expected one token in ASCII")
+        raise UnusableFileError(key, client.bearer_token_file, "expected one token in ASCII")
     return f"Bearer {token}"
 
 
@@ -79,9 +79,9 @@ def _secret(file: Path, setting: str) -> str:
     try:
         text = read_file(file, setting).decode("utf-8-sig").strip("\r\n")
     except UnicodeDecodeError:
-        raise UnusableError(setting, file, "expected text in UTF-8") from None
+        raise UnusableFileError(setting, file, "expected text in UTF-8") from None
     if not text.strip():
-        raise UnusableError(setting, file, "the file is empty")
+        raise UnusableFileError(setting, file, "the file is empty")
     return text
 
 
@@ -101,7 +101,7 @@ class KeptClient:
     def __init__(
         self,
         url: str,
-        settings: HttpClient,
+        settings: HttpClientSettings,
         setting: str,
         *,
         authorization: str,
@@ -118,7 +118,7 @@ class KeptClient:
         self._connections = connections
         self._most = most
         self._event = event
-        self._watched = Watched(*files_of(settings))
+        self._watched = WatchedFiles(*files_of(settings))
         self._client: httpx.AsyncClient | None = None
         self._log = log
 
@@ -126,7 +126,7 @@ class KeptClient:
         """Makes the client, so that files that cannot be used are noticed before the first request.
 
         Raises:
-            UnusableError: a file that the settings name.
+            UnusableFileError: a file that the settings name.
         """
         # What the environment says of proxies is no setting: the first request says that it is wrong.
         with contextlib.suppress(ValueError):
@@ -136,7 +136,7 @@ class KeptClient:
         """The client; a new one where there is none, or where files have changed.
 
         Raises:
-            UnusableError: there is none yet, and a file cannot be used.
+            UnusableFileError: there is none yet, and a file cannot be used.
             ValueError: the environment's proxy is not an HTTP proxy.
         """
         if self._client is None:
@@ -144,7 +144,7 @@ class KeptClient:
         elif self._watched.changed():
             try:
                 made = await asyncio.to_thread(self._make)
-            except UnusableError as problem:
+            except UnusableFileError as problem:
                 self._log.warning(self._event, reason=problem.strerror)
             else:
                 old, self._client = self._client, made
@@ -202,14 +202,14 @@ class HttpSender:
         self,
         url: str,
         timeout_seconds: float,
-        client: HttpClient | None = None,
+        client: HttpClientSettings | None = None,
         setting: str = "",
     ) -> None:
         self._url, authorization = without_user(url)
         self._timeout_seconds = timeout_seconds
         self._client = KeptClient(
             self._url,
-            client or HttpClient(),
+            client or HttpClientSettings(),
             setting,
             authorization=authorization,
             timeout_seconds=timeout_seconds,
@@ -221,7 +221,7 @@ class HttpSender:
         """Makes the client, so that files that cannot be used are noticed before the first post.
 
         Raises:
-            UnusableError: a file that the settings name.
+            UnusableFileError: a file that the settings name.
         """
         await self._client.prepare()
 
@@ -237,7 +237,7 @@ class HttpSender:
                 status = await self._status(client, body, headers)
         except TimeoutError:
             raise DeliveryError("no answer in time") from None
-        except UnusableError as problem:
+        except UnusableFileError as problem:
             raise DeliveryError(str(problem.strerror)) from None
         except Exception as problem:
             if not _is_of_the_network(problem):

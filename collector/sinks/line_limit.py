@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
-__all__ = ["LEFT_OUT_LINES", "NAMESPACES_MAX", "PAIRS_MAX", "LeftOut", "LineLimit"]
+__all__ = ["LEFT_OUT_LINES", "NAMESPACES_MAX", "PAIRS_MAX", "LineLimit", "OmittedLines"]
 
 PAIRS_MAX: Final = 1_024
 """Buckets of agents under specs; beyond it the one that was used least recently is given up."""
@@ -27,7 +27,7 @@ Pair = tuple[str, str, str]
 """Namespace, agent, spec."""
 
 
-class LeftOut(NamedTuple):
+class OmittedLines(NamedTuple):
     """So many lines were not written."""
 
     namespace: str
@@ -93,27 +93,29 @@ class LineLimit:
         self._left_out[pair] = self._left_out.get(pair, 0) + 1
         return False
 
-    def left_out(self, now: int) -> list[LeftOut]:
+    def left_out(self, now: int) -> list[OmittedLines]:
         """Counts of left-out lines that may be logged by now; each is returned once."""
-        found: list[LeftOut] = []
+        found: list[OmittedLines] = []
         while self._given_up and len(found) < LEFT_OUT_LINES:
             namespace, count = self._given_up.popitem(last=False)
-            found.append(LeftOut(namespace, None, None, count))
+            found.append(OmittedLines(namespace, None, None, count))
         for pair in list(self._left_out):
             if len(found) >= LEFT_OUT_LINES:
                 break
             bucket = self._pairs[pair]
             if bucket.has(now):
                 bucket.pay()
-                found.append(LeftOut(*pair, self._left_out.pop(pair)))
+                found.append(OmittedLines(*pair, self._left_out.pop(pair)))
         return found
 
-    def rest(self) -> list[LeftOut]:
+    def rest(self) -> list[OmittedLines]:
         """All counts that were not logged, at the end: by namespace."""
         for pair, count in self._left_out.items():
             self._give_up(pair[0], count)
         self._left_out.clear()
-        found = [LeftOut(each, None, None, count) for each, count in self._given_up.items()]
+        found = [
+            OmittedLines(each, None, None, count) for each, count in self._given_up.items()
+        ]
         self._given_up.clear()
         return found
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from collector.calls.decisions.denied_calls import DeniedCall
+from collector.calls.decisions.prevented_calls import PreventedCall
 from collector.calls.inventory.agent_changes import (
     INSTRUMENTATION,
     RESUMED,
@@ -19,13 +19,13 @@ from collector.calls.inventory.agent_changes import (
     AgentChange,
 )
 from collector.calls.inventory.inventory import AgentRecord
-from collector.config.settings import Joined, LogLines
+from collector.config.settings import Joined, LogLineSettings
 from collector.sinks.event import as_event, is_news, is_shown_possible, possibility
-from collector.sinks.line_limit import LeftOut, LineLimit
+from collector.sinks.line_limit import LineLimit, OmittedLines
 from collector.telemetry.clock import now_ns
-from collector.telemetry.logs import Log
+from collector.telemetry.logs import Logger
 from monitor.aggregate.totals import SessionFinished
-from monitor.records import ALARMING, Kind, Raised, Verdict
+from monitor.records import ALARMING, Kind, ReferenceAlarm, Verdict
 from monitor.spec.spec import Spec
 
 __all__ = ["LogSink"]
@@ -58,15 +58,15 @@ class LogSink:
 
     def __init__(
         self,
-        logger: Log,
-        lines: LogLines | None = None,
+        logger: Logger,
+        lines: LogLineSettings | None = None,
         clock: Callable[[], int] = now_ns,
         joined: Joined = "hint",
     ) -> None:
         self._logger = logger
         self._joined = joined
         self._clock = clock
-        given = lines or LogLines()
+        given = lines or LogLineSettings()
         self._verdicts = _limit(given.verdict_lines_per_second, given)
         self._alarms = _limit(given.verdict_lines_per_second, given)
         self._sessions = _limit(given.session_lines_per_second, given)
@@ -96,7 +96,7 @@ class LogSink:
         for event, limit in self._limits.items():
             self._log_left_out(event, limit.rest())
 
-    def _log_left_out(self, event: str, found: Iterable[LeftOut]) -> None:
+    def _log_left_out(self, event: str, found: Iterable[OmittedLines]) -> None:
         for each in found:
             fields = {
                 "namespace": each.namespace,
@@ -138,7 +138,7 @@ class LogSink:
         level = logging.INFO if hint else logging.WARNING
         self._logger.log_fields(level, _event(verdict, possible=possible), fields)
 
-    def alarm(self, raised: Raised) -> None:
+    def alarm(self, raised: ReferenceAlarm) -> None:
         """An alarm of a reference that a session raises, or takes back."""
         namespace = raised.session.namespace
         if not self._alarms.allows(namespace, raised.agent, raised.spec, self._clock()):
@@ -149,7 +149,7 @@ class LogSink:
         fields["alarm_level"] = fields.pop("level")  # a line has one of its own
         self._logger.log_fields(level, event, fields)
 
-    def denied(self, denied: DeniedCall) -> None:
+    def denied(self, denied: PreventedCall) -> None:
         """A call that was denied before it was made; or that was made anyway."""
         namespace = denied.session.namespace
         if self._verdicts.allows(namespace, denied.agent, denied.found.spec, self._clock()):
@@ -260,5 +260,5 @@ def _event(verdict: Verdict, *, possible: bool) -> str:
     return _EVENTS.get(verdict.kind) or f"{_EVENTS[verdict.revised_from]}_withdrawn"
 
 
-def _limit(per_second: float, given: LogLines) -> LineLimit:
+def _limit(per_second: float, given: LogLineSettings) -> LineLimit:
     return LineLimit(per_second, given.namespace_lines_per_second, given.burst_seconds)

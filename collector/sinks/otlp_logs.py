@@ -16,15 +16,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from collector.config.settings import HttpClient
+from collector.config.settings import HttpClientSettings
 from collector.net.http_client import proxy_of, tls_context, without_user
 from collector.net.threads import in_thread
-from collector.net.watched_files import UnusableError, Watched
+from collector.net.watched_files import UnusableFileError, WatchedFiles
 from collector.sinks.alert import clock_time
 from collector.sinks.http_client import DeliveryError, authorization_of, files_of
 from collector.telemetry.logs import log
 from monitor.aggregate.totals import SessionFinished
-from monitor.records import ALARMING, SESSION_KINDS, Raised, Verdict
+from monitor.records import ALARMING, SESSION_KINDS, ReferenceAlarm, Verdict
 from monitor.visibility.words import unless_words
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def of_verdict(verdict: Verdict, now: int) -> Event:
     return Event(now, severity, _known(attributes), verdict.trace_id, verdict.span_id)
 
 
-def of_alarm(raised: Raised, now: int) -> Event:
+def of_alarm(raised: ReferenceAlarm, now: int) -> Event:
     """An alarm of a reference: the evaluation is named after it, and a risk has its value."""
     holds = not raised.withdrawn
     score = raised.risk if raised.alarm == "risk" and raised.risk is not None else not holds
@@ -167,7 +167,7 @@ class OtlpLogs:
     name = "otlp"
 
     def __init__(
-        self, endpoint: str, timeout_seconds: float, client: HttpClient | None = None
+        self, endpoint: str, timeout_seconds: float, client: HttpClientSettings | None = None
     ) -> None:
         try:
             import opentelemetry.exporter.otlp.proto.http._log_exporter  # noqa: F401
@@ -182,8 +182,8 @@ class OtlpLogs:
         self._url, self._authorization = without_user(endpoint.rstrip("/") + "/v1/logs")
         self._timeout_seconds = timeout_seconds
         self._patience_seconds = timeout_seconds + GRACE_SECONDS
-        self._settings = client or HttpClient()
-        self._watched = Watched(*files_of(self._settings))
+        self._settings = client or HttpClientSettings()
+        self._watched = WatchedFiles(*files_of(self._settings))
         self._exporter: OTLPLogExporter | None = None
         self._turn = threading.Lock()
         """One request at a time: a thread that was not waited for may still be at one."""
@@ -192,7 +192,7 @@ class OtlpLogs:
         """Reads certificates and credentials, so that wrong ones are noticed at the start.
 
         Raises:
-            UnusableError: a file that the settings name.
+            UnusableFileError: a file that the settings name.
         """
         # What the environment says of proxies is no setting: the first event says that it is wrong.
         with contextlib.suppress(ValueError):
@@ -205,7 +205,7 @@ class OtlpLogs:
                 arrived = await in_thread(partial(self._export_in_turn, messages))
         except TimeoutError:
             raise DeliveryError("no answer in time") from None
-        except (UnusableError, ValueError) as problem:
+        except (UnusableFileError, ValueError) as problem:
             raise DeliveryError(getattr(problem, "strerror", None) or str(problem)) from None
         if not arrived:
             raise DeliveryError("the exporter gave up")
@@ -222,7 +222,7 @@ class OtlpLogs:
         if self._exporter is None or self._watched.changed():
             try:
                 self._exporter = self._make()
-            except UnusableError as problem:
+            except UnusableFileError as problem:
                 if self._exporter is None:
                     raise
                 log.warning("sink_files_not_reloaded", reason=problem.strerror)

@@ -41,14 +41,14 @@ from typing import NamedTuple
 from collector.sinks.alert import RANKS, PageAlert, PageKey, rank
 from collector.sinks.quota import CRITICAL, Quota, RateQuota
 from monitor.aggregate.totals import SessionFinished
-from monitor.records import ALARMING, SESSION_KINDS, Raised, Reason, SessionKey, Verdict
+from monitor.records import ALARMING, SESSION_KINDS, Reason, ReferenceAlarm, SessionKey, Verdict
 
-__all__ = ["AT_ONCE", "FIRING_MAX", "Deliver", "Joins", "Pager", "Rules"]
+__all__ = ["AT_ONCE", "FIRING_MAX", "Deliver", "Joins", "PageRules", "Pager"]
 
 Deliver = Callable[[Sequence[PageAlert], int, bool], None]
 """Takes pages, the time, and whether they are news: just raised or resolved, not repeated."""
 
-Joins = Callable[[Verdict | Raised], bool]
+Joins = Callable[[Verdict | ReferenceAlarm], bool]
 """Takes what a page is delivered as."""
 
 SECOND = 1_000_000_000
@@ -73,7 +73,7 @@ CALLS_MAX = 64
 """Calls of one page that are remembered one by one, the worst; with more it is not revised to nothing."""
 
 
-class Rules(NamedTuple):
+class PageRules(NamedTuple):
     """How pages are raised and kept. Times in nanoseconds."""
 
     settle_ns: int = SECOND // 2
@@ -110,7 +110,7 @@ class Pager:
             takes no room in its minute.
     """
 
-    def __init__(self, rules: Rules, deliver: Deliver, joins: Joins | None = None) -> None:
+    def __init__(self, rules: PageRules, deliver: Deliver, joins: Joins | None = None) -> None:
         self.firing: dict[PageKey, PageAlert] = {}
         """In the order in which they were last delivered."""
         self.waiting: dict[PageKey, PageAlert] = {}
@@ -184,7 +184,7 @@ class Pager:
             self._settling_quota.leave(verdict.session.namespace)
         return verdict
 
-    def alarm(self, raised: Raised, now: int) -> None:
+    def alarm(self, raised: ReferenceAlarm, now: int) -> None:
         """An alarm of a reference: at its level `page` it depends on no order of arrival."""
         if raised.mode != "page" or raised.level != "page":
             return
@@ -203,7 +203,7 @@ class Pager:
         self,
         call: _Call,
         reason: str,
-        news: Verdict | Raised,
+        news: Verdict | ReferenceAlarm,
         now: int,
         waited_ns: int = 0,
     ) -> None:
@@ -221,7 +221,7 @@ class Pager:
         if not self._fire(page, now):
             self._wait(page)
 
-    def _fits(self, news: Verdict | Raised) -> bool:
+    def _fits(self, news: Verdict | ReferenceAlarm) -> bool:
         """True where a new page may fire, now or when it has waited."""
         severity, namespace = news.severity, news.session.namespace
         return self._firing_quota.has(severity, namespace) and (
@@ -233,7 +233,9 @@ class Pager:
     def _page(self, key: PageKey) -> PageAlert | None:
         return self.firing.get(key) or self.waiting.get(key)
 
-    def _add(self, page: PageAlert, call: _Call, news: Verdict | Raised, now: int) -> None:
+    def _add(
+        self, page: PageAlert, call: _Call, news: Verdict | ReferenceAlarm, now: int
+    ) -> None:
         """The page is known; it has one more call, or one of its calls is revised."""
         if call.span in page.calls:
             page.calls[call.span] = news
@@ -248,7 +250,7 @@ class Pager:
                 return
         self._reassess(page, now)
 
-    def _remember(self, page: PageAlert, call: _Call, news: Verdict | Raised) -> None:
+    def _remember(self, page: PageAlert, call: _Call, news: Verdict | ReferenceAlarm) -> None:
         """The call is one of its page's, unless these are many and none is less bad."""
         if len(page.calls) >= CALLS_MAX:
             if rank(news) <= min(page.beyond, rank(page.verdict)):
@@ -311,7 +313,7 @@ class Pager:
         self._fire_as(page, worst, now)
         return True
 
-    def _fire_as(self, page: PageAlert, news: Verdict | Raised, now: int) -> None:
+    def _fire_as(self, page: PageAlert, news: Verdict | ReferenceAlarm, now: int) -> None:
         """Delivers a page as one of its calls.
 
         The severity is a label: what was delivered under another one is another alert, and is over.
@@ -442,7 +444,7 @@ def _call(verdict: Verdict) -> _Call:
     return _Call(verdict.spec, verdict.session.namespace, found)
 
 
-def _call_of(raised: Raised) -> _Call:
+def _call_of(raised: ReferenceAlarm) -> _Call:
     return _Call(raised.spec, raised.session.namespace, raised.trace_id + raised.span_id)
 
 

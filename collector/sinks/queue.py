@@ -26,11 +26,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from collector.sinks.http_client import DeliveryError
-from collector.telemetry.counters import Histogram
+from collector.telemetry.counters import DurationHistogram
 from collector.telemetry.logs import log
 from collector.telemetry.tracing import Tracer, traced
 
-__all__ = ["DELIVERY_SECONDS", "Backoff", "Queue", "Settled", "Sink"]
+__all__ = ["DELIVERY_SECONDS", "Backoff", "Settled", "Sink", "SinkQueue"]
 
 DELIVERY_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
 
@@ -74,7 +74,7 @@ class _Entry(NamedTuple):
     """What the message is known by in the journal; empty without one."""
 
 
-class Queue:
+class SinkQueue:
     """The messages of one sink.
 
     Args:
@@ -104,7 +104,7 @@ class Queue:
         self.capacity = capacity
         self.results: Counter[str] = Counter(ok=0, failed=0, dropped=0)
         self.retries = 0
-        self.latency = Histogram(DELIVERY_SECONDS)
+        self.latency = DurationHistogram(DELIVERY_SECONDS)
         self._sink = sink
         self._backoff = backoff or Backoff()
         self._lump = lump

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, Literal, NamedTuple
 
-from collector.config.settings import Record
+from collector.config.settings import RecordSettings
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import REDACTED, Rule, hide, redacted, rules
 
@@ -378,7 +378,7 @@ class Recorder:
 
 
 def recorder_of(
-    settings: Record, clock: Callable[[], int], counts: dict[str, int]
+    settings: RecordSettings, clock: Callable[[], int], counts: dict[str, int]
 ) -> Recorder | None:
     """The recorder that is set up; None where nothing is to be recorded."""
     if settings.folder is None:

@@ -7,7 +7,7 @@ import hmac
 from collections.abc import Sequence
 from typing import Any
 
-from collector.config.settings import HttpClient
+from collector.config.settings import HttpClientSettings
 from collector.sinks.http_client import HttpSender
 from collector.telemetry.json_text import as_json
 
@@ -62,7 +62,11 @@ class Webhook:
     name = "webhook"
 
     def __init__(
-        self, url: str, secret: str, timeout_seconds: float, client: HttpClient | None = None
+        self,
+        url: str,
+        secret: str,
+        timeout_seconds: float,
+        client: HttpClientSettings | None = None,
     ) -> None:
         self.sender = HttpSender(url, timeout_seconds, client, "alerts.webhook_http")
         self._secret = secret

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from collector.state.journal import Journal
-from collector.state.past import Flaw, flaw_of
-from collector.state.reading import read_on
+from collector.state.journal_reader import Flaw, flaw_of
 from collector.state.segment import (
     HEADERS_BYTES,
     Damage,
@@ -27,6 +26,7 @@ from collector.state.segment import (
     offset_of,
     place_of,
 )
+from collector.state.segment_files import read_on
 
 __all__ = ["Backlog"]
 

@@ -24,7 +24,7 @@ from itertools import islice
 from typing import Any, Final
 
 from collector.state.journal import Journal
-from collector.state.records import Kind, Known, Specs, encoded
+from collector.state.records import KnownSessionsRecord, RecordKind, SpecsRecord, encoded
 from collector.state.spec_texts import specs_record
 from collector.telemetry.counters import Stats
 from monitor.aggregate.kept_counters import pair_counters
@@ -74,7 +74,7 @@ class Heads:
         self._clock = clock
         self.texts: Mapping[str, bytes] = {}
         """Texts of specs by file, for files that hold other ones by now."""
-        self.in_use = Specs(b"", [])
+        self.in_use = SpecsRecord(b"", [])
         """The specs in use, and their texts as they were when `use` read them."""
         self._specs = b""
         self._todo: Iterator[None] | None = None
@@ -97,7 +97,7 @@ class Heads:
 
     def write_specs(self) -> None:
         """Writes which specs are in use."""
-        self._journal.try_append(Kind.SPECS, self._clock(), self._specs)
+        self._journal.try_append(RecordKind.SPECS, self._clock(), self._specs)
 
     def begin(self) -> None:
         """A file was begun: what a replay needs first is written at once, the rest with the next ticks."""
@@ -158,7 +158,9 @@ class Heads:
             yield
         for marks in self._marks(keys):
             if marks:
-                self._journal.try_append(Kind.KNOWN, self._clock(), encoded(Known(marks)))
+                self._journal.try_append(
+                    RecordKind.KNOWN, self._clock(), encoded(KnownSessionsRecord(marks))
+                )
             yield
         if self._journal.errors == errors:
             self._journal.whole(self._clock())
@@ -188,7 +190,7 @@ class Heads:
         if anyway or compared != self._last:
             # The journal's own counters change with each record: they alone are no reason for one.
             found["journal"] = self._journal.kept()
-            self._journal.try_append(Kind.COUNTERS, now, encoded(found))
+            self._journal.try_append(RecordKind.COUNTERS, now, encoded(found))
             self._last = compared
 
     def _write_changed(self, now: int) -> None:
@@ -204,5 +206,7 @@ class Heads:
             return
         found = encoded(pair_counters(pair))
         digest = blake2b(found, digest_size=16).digest()
-        if self._written.get(key) != digest and self._journal.try_append(Kind.PAIR, now, found):
+        if self._written.get(key) != digest and self._journal.try_append(
+            RecordKind.PAIR, now, found
+        ):
             self._written[key] = digest

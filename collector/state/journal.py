@@ -5,7 +5,7 @@ it survives the process (`durability: process`). With `power`, answers wait unti
 all that was written meanwhile shares one `fdatasync` (group commit).
 
 Files are bounded in size and age, and by their volume. At the beginning of each, `rotated` asks whoever knows the state to write what a
-replay needs that begins there (`heads`); once that is in the file (`Kind.WHOLE`), the files before it may be deleted:
+replay needs that begins there (`heads`); once that is in the file (`RecordKind.WHOLE`), the files before it may be deleted:
 those older than `keep_ns`, and the oldest while all take more than `bytes_max`.
 
 Invariants:
@@ -31,23 +31,23 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from collector.receive.request import Request
-from collector.receive.status import Outcome, Refusal
+from collector.receive.status import ExportStatus, Refusal
 from collector.state.lock import Lock
 from collector.state.records import (
-    Asked,
-    Delivered,
-    Kind,
-    Operated,
-    Unwritten,
+    DeliveryRecord,
+    OperatorRecord,
+    QuestionRecord,
+    RecordKind,
+    UnwrittenRecord,
     encoded,
     request_head,
 )
 from collector.state.segment import HEADERS_BYTES, numbered, place_of, segments
 from collector.state.writer import FULL, Writer
-from collector.telemetry.counters import Reading
+from collector.telemetry.counters import MetricReading
 from collector.telemetry.logs import log
 
-__all__ = ["Durability", "File", "Journal", "Rules"]
+__all__ = ["Durability", "File", "Journal", "JournalRules"]
 
 Durability = Literal["off", "process", "power"]
 
@@ -70,15 +70,22 @@ RETRY_SECONDS: Final = 5
 IDLE_NS: Final = 5 * SECOND_NS
 """Between two records of a process that has nothing to do."""
 _STAY: Final = frozenset(
-    {Kind.SPECS, Kind.COUNTERS, Kind.PAIR, Kind.KNOWN, Kind.WHOLE, Kind.CONFIRMED}
+    {
+        RecordKind.SPECS,
+        RecordKind.COUNTERS,
+        RecordKind.PAIR,
+        RecordKind.KNOWN,
+        RecordKind.WHOLE,
+        RecordKind.CONFIRMED,
+    }
 )
 """Records that begin no file, however large the newest is: those of its head, which is being written, and those that
 stand before counters in which they are counted."""
-_LABELS: Final = {kind: kind.name.lower() for kind in Kind}
+_LABELS: Final = {kind: kind.name.lower() for kind in RecordKind}
 """As the metric has them."""
 
 
-class Rules(NamedTuple):
+class JournalRules(NamedTuple):
     """How the journal is kept."""
 
     durability: Durability = "process"
@@ -94,7 +101,7 @@ class Rules(NamedTuple):
         """Size at which a file is closed."""
         return max(FILE_BYTES_MIN, min(FILE_BYTES_MAX, self.bytes_max // FILES))
 
-    def within(self, volume_bytes: int) -> Rules:
+    def within(self, volume_bytes: int) -> JournalRules:
         """The same on a volume of so many bytes; 0 where nobody knows."""
         most = int(VOLUME_SHARE * volume_bytes) or self.bytes_max
         return self._replace(bytes_max=min(self.bytes_max, most))
@@ -120,7 +127,7 @@ class Journal:
         clock: Unix nanoseconds.
     """
 
-    def __init__(self, folder: Path, rules: Rules, clock: Callable[[], int]) -> None:
+    def __init__(self, folder: Path, rules: JournalRules, clock: Callable[[], int]) -> None:
         self.folder = folder
         self.rules = rules
         self.rotated: Callable[[], None] | None = None
@@ -296,7 +303,7 @@ class Journal:
             if self._missed:
                 self._write_gap(now_ns)
             head = request_head(request.transport, request.encoding, request.sender)
-            request.place = self.append(Kind.REQUEST, now_ns, head, request.body)
+            request.place = self.append(RecordKind.REQUEST, now_ns, head, request.body)
         except OSError as problem:
             if self.rules.refuse:
                 raise _refusal(problem) from problem
@@ -305,15 +312,17 @@ class Journal:
 
     def keep_question(self, now_ns: int, body: bytes, sender: str | None) -> None:
         """Writes a question that is about to be decided. A disk that refuses it keeps nobody from an answer."""
-        self.try_append(Kind.QUESTION, now_ns, encoded(Asked(sender, body)))
+        self.try_append(RecordKind.QUESTION, now_ns, encoded(QuestionRecord(sender, body)))
 
     def keep_outcome(self, now_ns: int, body: bytes, sender: str | None) -> None:
         """Writes what a client says of a decided call; as `keep_question`."""
-        self.try_append(Kind.OUTCOME, now_ns, encoded(Asked(sender, body)))
+        self.try_append(RecordKind.OUTCOME, now_ns, encoded(QuestionRecord(sender, body)))
 
     def keep_operated(self, now_ns: int, action: str, session: str, namespace: str) -> None:
         """Writes what an operator did with sessions; as `keep_question`."""
-        self.try_append(Kind.OPERATED, now_ns, encoded(Operated(action, session, namespace)))
+        self.try_append(
+            RecordKind.OPERATED, now_ns, encoded(OperatorRecord(action, session, namespace))
+        )
 
     def keep_forwarded(self, now_ns: int, payload: bytes) -> int:
         """Writes that a request goes on to next hops.
@@ -325,14 +334,16 @@ class Journal:
             Refusal: it could not be written, and is to be sent again.
         """
         try:
-            return self.append(Kind.FORWARDED, now_ns, payload)
+            return self.append(RecordKind.FORWARDED, now_ns, payload)
         except OSError as problem:
             if self.rules.refuse:
                 raise _refusal(problem) from problem
             return 0
 
     def _write_gap(self, now_ns: int) -> None:
-        self.append(Kind.GAP, now_ns, encoded(Unwritten(self._missed_ns, self._missed)))
+        self.append(
+            RecordKind.GAP, now_ns, encoded(UnwrittenRecord(self._missed_ns, self._missed))
+        )
         self._missed = 0
 
     def parts(self, *, begin: bool) -> None:
@@ -341,7 +352,7 @@ class Journal:
         if not begin and self.undivided is not None:
             self.undivided(self._clock())
 
-    def append(self, kind: Kind, at_ns: int, *parts: bytes) -> int:
+    def append(self, kind: RecordKind, at_ns: int, *parts: bytes) -> int:
         """Appends one record, and gives its place.
 
         Raises:
@@ -369,7 +380,7 @@ class Journal:
             log.info("journal_recovered", folder=str(self.folder), errors=self.errors)
         return place
 
-    def try_append(self, kind: Kind, at_ns: int, *parts: bytes) -> bool:
+    def try_append(self, kind: RecordKind, at_ns: int, *parts: bytes) -> bool:
         """The same; False where the disk refuses it, which is counted."""
         try:
             self.append(kind, at_ns, *parts)
@@ -377,7 +388,7 @@ class Journal:
             return False
         return True
 
-    def _is_over(self, file: Writer, kind: Kind, at_ns: int) -> bool:
+    def _is_over(self, file: Writer, kind: RecordKind, at_ns: int) -> bool:
         """True if the record goes to another file."""
         if file.size < self._until_bytes and at_ns <= self._until_ns and not file.is_broken:
             return False
@@ -408,15 +419,17 @@ class Journal:
             self._looked_ns = now
             self._look_for_files()
         if busy or not 0 <= now - self._last_ns < IDLE_NS:
-            self.try_append(Kind.TICK, now)
+            self.try_append(RecordKind.TICK, now)
 
     def settled(self, sink: str, keys: list[bytes]) -> None:
         """Messages have left the queue of a sink."""
-        self.try_append(Kind.DELIVERED, self._clock(), encoded(Delivered(sink, keys)))
+        self.try_append(
+            RecordKind.DELIVERED, self._clock(), encoded(DeliveryRecord(sink, keys))
+        )
 
     def settling(self, now: int) -> None:
         """Calls that settled are about to page."""
-        self.try_append(Kind.SETTLED, now)
+        self.try_append(RecordKind.SETTLED, now)
 
     # --- its own counters ----------------------------------------------------------------------
 
@@ -439,7 +452,7 @@ class Journal:
 
     def whole(self, at_ns: int) -> None:
         """The newest file has all that a replay needs: older ones may go."""
-        if self.try_append(Kind.WHOLE, at_ns):
+        if self.try_append(RecordKind.WHOLE, at_ns):
             assert self._file is not None
             self._file.is_whole = True
             self.prune(at_ns)
@@ -603,27 +616,29 @@ class Journal:
 
     # --- metrics -------------------------------------------------------------------------------
 
-    def readings(self) -> Iterator[Reading]:
+    def readings(self) -> Iterator[MetricReading]:
         """The journal's own metrics."""
         records = self.records + self._records_before
-        kinds = {kind.name.lower(): 0 for kind in Kind} | records
-        yield Reading("journal_bytes", [((), self.bytes)])
-        yield Reading(
+        kinds = {kind.name.lower(): 0 for kind in RecordKind} | records
+        yield MetricReading("journal_bytes", [((), self.bytes)])
+        yield MetricReading(
             "journal_records", [((kind,), count) for kind, count in sorted(kinds.items())]
         )
-        yield Reading("journal_bytes_max", [((), self.rules.bytes_max)])
-        yield Reading(
+        yield MetricReading("journal_bytes_max", [((), self.rules.bytes_max)])
+        yield MetricReading(
             "journal_files_deleted",
             [(("full",), self.given_up), (("others",), self.files_deleted)],
         )
-        yield Reading("journal_errors", [((), self.errors + self._errors_before)])
-        yield Reading("journal_failing", [((), int(self.failing))])
-        yield Reading("journal_refusing", [((), int(self.failing and self.rules.refuse))])
-        yield Reading("journal_replayed", [((), self.replayed)])
-        yield Reading("journal_recovery_seconds", [((), self.recovery_seconds)])
-        yield Reading("journal_flaws", [((), self.flaws)])
-        yield Reading("journal_gaps", [((cause,), n) for cause, n in sorted(self.gaps.items())])
-        yield Reading("down_seconds", [((), self.down_seconds)])
+        yield MetricReading("journal_errors", [((), self.errors + self._errors_before)])
+        yield MetricReading("journal_failing", [((), int(self.failing))])
+        yield MetricReading("journal_refusing", [((), int(self.failing and self.rules.refuse))])
+        yield MetricReading("journal_replayed", [((), self.replayed)])
+        yield MetricReading("journal_recovery_seconds", [((), self.recovery_seconds)])
+        yield MetricReading("journal_flaws", [((), self.flaws)])
+        yield MetricReading(
+            "journal_gaps", [((cause,), n) for cause, n in sorted(self.gaps.items())]
+        )
+        yield MetricReading("down_seconds", [((), self.down_seconds)])
 
 
 def _volume_bytes(folder: Path) -> int:
@@ -637,7 +652,9 @@ def _volume_bytes(folder: Path) -> int:
 
 def _refusal(problem: OSError) -> Refusal:
     why = problem.strerror or "the disk does not answer"
-    return Refusal(Outcome.UNAVAILABLE, f"the journal cannot be written: {why}", RETRY_SECONDS)
+    return Refusal(
+        ExportStatus.UNAVAILABLE, f"the journal cannot be written: {why}", RETRY_SECONDS
+    )
 
 
 def _sync_folder(folder: Path) -> None:

@@ -19,7 +19,7 @@ from collector.state.records import decoded, encoded
 from collector.state.spec_texts import SPECS_BYTES_MAX, compiled, specs_record
 from monitor.spec.spec import Spec
 
-__all__ = ["LastGood", "LastGoodSpecs"]
+__all__ = ["CompiledSpecs", "LastGoodSpecs"]
 
 _FILE: Final = "last-good-specs"
 _FILE_MODE: Final = 0o600
@@ -35,7 +35,7 @@ class _Kept(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class LastGood:
+class CompiledSpecs:
     """Specs that compiled, and when they did, Unix nanoseconds."""
 
     specs: tuple[Spec, ...]
@@ -80,7 +80,7 @@ class LastGoodSpecs:
             beside.unlink(missing_ok=True)
             raise
 
-    def find(self, now: int) -> LastGood | None:
+    def find(self, now: int) -> CompiledSpecs | None:
         """What is kept, compiled as of now; None where nothing is.
 
         Raises:
@@ -100,4 +100,4 @@ class LastGoodSpecs:
         specs = compiled(kept.texts, now)
         if specs is None:
             raise ValueError("a spec in it cannot be compiled any more")
-        return LastGood(tuple(specs), dict(kept.texts), kept.at_ns)
+        return CompiledSpecs(tuple(specs), dict(kept.texts), kept.at_ns)

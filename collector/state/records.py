@@ -14,17 +14,17 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 
 __all__ = [
-    "Asked",
-    "Confirmed",
-    "Delivered",
-    "Forwarded",
-    "Kind",
-    "Known",
-    "Opened",
-    "Operated",
-    "Request",
-    "Specs",
-    "Unwritten",
+    "ConfirmationRecord",
+    "DeliveryRecord",
+    "ForwardRecord",
+    "KnownSessionsRecord",
+    "OpeningRecord",
+    "OperatorRecord",
+    "QuestionRecord",
+    "RecordKind",
+    "RequestRecord",
+    "SpecsRecord",
+    "UnwrittenRecord",
     "decoded",
     "encoded",
     "request_head",
@@ -36,7 +36,7 @@ Encoding = Literal["proto", "json"]
 T = TypeVar("T")
 
 
-class Kind(IntEnum):
+class RecordKind(IntEnum):
     """What a record is. Numbers are on disk, and never change. Another one makes another format of the file (`segment.FORMATS`)."""
 
     OPENED = 1
@@ -77,7 +77,7 @@ class Kind(IntEnum):
     """An operator ended a session, or had sessions judged under the specs in use."""
 
 
-class Opened(msgspec.Struct, array_like=True):
+class OpeningRecord(msgspec.Struct, array_like=True):
     """Who writes."""
 
     program: str
@@ -86,7 +86,7 @@ class Opened(msgspec.Struct, array_like=True):
     """Since when spans may have been missed, Unix nanoseconds; -1 where none were."""
 
 
-class Request(msgspec.Struct):
+class RequestRecord(msgspec.Struct):
     """An accepted request."""
 
     transport: str
@@ -96,7 +96,7 @@ class Request(msgspec.Struct):
     body: bytes
 
 
-class Asked(msgspec.Struct, array_like=True):
+class QuestionRecord(msgspec.Struct, array_like=True):
     """What a client asked, or said of a decided call."""
 
     sender: str | None
@@ -104,7 +104,7 @@ class Asked(msgspec.Struct, array_like=True):
     body: bytes
 
 
-class Operated(msgspec.Struct, array_like=True):
+class OperatorRecord(msgspec.Struct, array_like=True):
     """What an operator did with sessions."""
 
     action: str
@@ -113,7 +113,7 @@ class Operated(msgspec.Struct, array_like=True):
     namespace: str = ""
 
 
-class Specs(msgspec.Struct):
+class SpecsRecord(msgspec.Struct):
     """The specs in use: the texts of their files."""
 
     digest: bytes
@@ -121,27 +121,27 @@ class Specs(msgspec.Struct):
     """(file, text) of each; None where they are too large to be written again and again."""
 
 
-class Known(msgspec.Struct, array_like=True):
+class KnownSessionsRecord(msgspec.Struct, array_like=True):
     """Sessions by `monitor.session.dropped_sessions.mark_of`, eight bytes each, little-endian."""
 
     marks: bytes
 
 
-class Delivered(msgspec.Struct, array_like=True):
+class DeliveryRecord(msgspec.Struct, array_like=True):
     """Messages of one sink that need not be sent again."""
 
     sink: str
     keys: list[bytes]
 
 
-class Unwritten(msgspec.Struct, array_like=True):
+class UnwrittenRecord(msgspec.Struct, array_like=True):
     """Requests that were judged and not written."""
 
     since_ns: int
     requests: int
 
 
-class Forwarded(msgspec.Struct, array_like=True):
+class ForwardRecord(msgspec.Struct, array_like=True):
     """A request that goes on to next hops."""
 
     request: int
@@ -157,7 +157,7 @@ class Forwarded(msgspec.Struct, array_like=True):
     body: bytes = b""
 
 
-class Confirmed(msgspec.Struct, array_like=True):
+class ConfirmationRecord(msgspec.Struct, array_like=True):
     """Requests that one next hop has got, or will never get."""
 
     hop: str
@@ -187,7 +187,7 @@ def request_head(transport: str, encoding: Encoding, sender: str | None) -> byte
     return _HEAD.pack(place, len(word), len(name), sender is not None) + word + name
 
 
-def request_of(payload: bytes) -> Request:
+def request_of(payload: bytes) -> RequestRecord:
     """The request in a payload.
 
     Raises:
@@ -204,7 +204,7 @@ def request_of(payload: bytes) -> Request:
         raise ValueError("its head is longer than the record")
     transport = payload[_HEAD.size : middle].decode()
     sender = payload[middle:end].decode() if has_sender else None
-    return Request(transport, encoding, sender, payload[end:])
+    return RequestRecord(transport, encoding, sender, payload[end:])
 
 
 def encoded(what: Any) -> bytes:

@@ -1,6 +1,6 @@
 """A snapshot: the state of a process at one place of its journal, in a file beside the journal's files.
 
-    header   magic 8 | version 2 | spare 2 | length 4 | checksum 8      (24 bytes), then `About` as MessagePack
+    header   magic 8 | version 2 | spare 2 | length 4 | checksum 8      (24 bytes), then `SnapshotManifest` as MessagePack
     block    kind 1 | spare 3 | length 4 | checksum 8                   (16 bytes), then its payload
 
 All numbers are little-endian. Checksums are XXH3 of 64 bits; the seed of a block's is its kind.
@@ -11,7 +11,7 @@ more: without one, or with one that does not fit, all that the journal has is ju
 Invariants:
 
 - A file has its name only once it is whole: it is written under another name, and synchronised.
-- All checksums are compared before anything of it is used. Reading raises nothing but `UnusableError`, whatever the bytes are.
+- All checksums are compared before anything of it is used. Reading raises nothing but `UnusableSnapshotError`, whatever the bytes are.
 
 Example: a process is killed while it writes. What is left is a file whose name ends in `.part`, which the next one deletes.
 """
@@ -31,10 +31,10 @@ from xxhash import xxh3_64_intdigest as checksum_of
 from monitor.plain_records.blocks import Block, BlockKind
 
 __all__ = [
-    "About",
     "OtherFormatError",
     "Snapshot",
-    "UnusableError",
+    "SnapshotManifest",
+    "UnusableSnapshotError",
     "Version",
     "clean",
     "name_of",
@@ -53,11 +53,11 @@ _HEADER: Final = struct.Struct("<8sH2xIQ")
 _BLOCK: Final = struct.Struct("<B3xIQ")
 
 
-class UnusableError(Exception):
+class UnusableSnapshotError(Exception):
     """A snapshot cannot be used; says why."""
 
 
-class OtherFormatError(UnusableError):
+class OtherFormatError(UnusableSnapshotError):
     """It is of another format: nothing is wrong with it."""
 
 
@@ -77,7 +77,7 @@ class Version(msgspec.Struct, array_like=True):
     """By which its accepted calls were in force, as YYYY-MM-DD."""
 
 
-class About(msgspec.Struct):
+class SnapshotManifest(msgspec.Struct):
     """What a snapshot says of itself."""
 
     program: str
@@ -100,7 +100,7 @@ class About(msgspec.Struct):
     """Files of the journal before: number, time of the last record, whether a replay may begin with it."""
 
 
-class Found(NamedTuple):
+class BlockLocation(NamedTuple):
     """The place of a block in the file."""
 
     kind: int
@@ -143,7 +143,7 @@ def clean(folder: Path, keep: Path | None) -> None:
                 each.unlink()
 
 
-def save(folder: Path, about: About, blocks: Iterable[Block]) -> Path:
+def save(folder: Path, about: SnapshotManifest, blocks: Iterable[Block]) -> Path:
     """Writes a snapshot, and deletes those before.
 
     Raises:
@@ -167,7 +167,7 @@ def save(folder: Path, about: About, blocks: Iterable[Block]) -> Path:
     return path
 
 
-def _write(file: BinaryIO, about: About, blocks: Iterable[Block]) -> None:
+def _write(file: BinaryIO, about: SnapshotManifest, blocks: Iterable[Block]) -> None:
     head = msgspec.msgpack.encode(about)
     file.write(_HEADER.pack(MAGIC, VERSION, len(head), checksum_of(head)))
     file.write(head)
@@ -183,7 +183,7 @@ class Snapshot:
         path: of the file.
 
     Raises:
-        UnusableError: it cannot be read, is of another version, or not whole.
+        UnusableSnapshotError: it cannot be read, is of another version, or not whole.
     """
 
     def __init__(self, path: Path) -> None:
@@ -193,15 +193,15 @@ class Snapshot:
                 self.about = _about(file)
                 self._blocks = list(_blocks(file, path.stat().st_size))
         except OSError as problem:
-            raise UnusableError(problem.strerror or str(problem)) from None
+            raise UnusableSnapshotError(problem.strerror or str(problem)) from None
         if not self._blocks or self._blocks[-1].kind != BlockKind.INDEX:
-            raise UnusableError("its end is missing")
+            raise UnusableSnapshotError("its end is missing")
 
     def check(self) -> Iterator[None]:
         """Compares all checksums, a block at a time.
 
         Raises:
-            UnusableError: one does not fit.
+            UnusableSnapshotError: one does not fit.
         """
         try:
             with self.path.open("rb") as file:
@@ -209,9 +209,9 @@ class Snapshot:
                     yield
                     file.seek(block.offset)
                     if checksum_of(file.read(block.length), block.kind) != block.checksum:
-                        raise UnusableError(f"it is damaged at byte {block.offset}")
+                        raise UnusableSnapshotError(f"it is damaged at byte {block.offset}")
         except OSError as problem:
-            raise UnusableError(problem.strerror or str(problem)) from None
+            raise UnusableSnapshotError(problem.strerror or str(problem)) from None
 
     def blocks(self, kind: BlockKind) -> Iterator[bytes]:
         """The payloads of one kind.
@@ -226,13 +226,13 @@ class Snapshot:
                     yield file.read(block.length)
 
 
-def _about(file: BinaryIO) -> About:
+def _about(file: BinaryIO) -> SnapshotManifest:
     head = file.read(_HEADER.size)
     if len(head) < _HEADER.size:
-        raise UnusableError("its head is missing")
+        raise UnusableSnapshotError("its head is missing")
     magic, version, length, checksum = _HEADER.unpack(head)
     if magic != MAGIC:
-        raise UnusableError("it is no snapshot")
+        raise UnusableSnapshotError("it is no snapshot")
     if version != VERSION:
         word = "a newer" if version > VERSION else "an earlier"
         raise OtherFormatError(
@@ -240,23 +240,23 @@ def _about(file: BinaryIO) -> About:
         )
     payload = file.read(length)
     if len(payload) < length or checksum_of(payload) != checksum:
-        raise UnusableError("its head is damaged")
+        raise UnusableSnapshotError("its head is damaged")
     try:
-        return msgspec.msgpack.decode(payload, type=About)
+        return msgspec.msgpack.decode(payload, type=SnapshotManifest)
     except msgspec.MsgspecError as problem:
-        raise UnusableError(str(problem)) from None
+        raise UnusableSnapshotError(str(problem)) from None
 
 
-def _blocks(file: BinaryIO, size: int) -> Iterator[Found]:
+def _blocks(file: BinaryIO, size: int) -> Iterator[BlockLocation]:
     offset = file.tell()
     while offset < size:
         head = file.read(_BLOCK.size)
         if len(head) < _BLOCK.size:
-            raise UnusableError("its end is missing")
+            raise UnusableSnapshotError("its end is missing")
         kind, length, checksum = _BLOCK.unpack(head)
         offset += _BLOCK.size
         if offset + length > size:
-            raise UnusableError("its end is missing")
-        yield Found(kind, offset, length, checksum)
+            raise UnusableSnapshotError("its end is missing")
+        yield BlockLocation(kind, offset, length, checksum)
         offset += length
         file.seek(offset)

@@ -7,7 +7,7 @@ from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Final
 
-from collector.state.records import Specs
+from collector.state.records import SpecsRecord
 from monitor.spec.acceptance import day_of
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
@@ -18,7 +18,7 @@ SPECS_BYTES_MAX: Final = 8 << 20
 """Texts of specs that are written; larger ones are named by their digest alone."""
 
 
-def specs_record(specs: Sequence[Spec], kept: Mapping[str, bytes] | None = None) -> Specs:
+def specs_record(specs: Sequence[Spec], kept: Mapping[str, bytes] | None = None) -> SpecsRecord:
     """The specs with the texts of their files, as far as these are still the ones that were compiled.
 
     Args:
@@ -36,7 +36,7 @@ def specs_record(specs: Sequence[Spec], kept: Mapping[str, bytes] | None = None)
             texts = None
         elif texts is not None:
             texts.append((spec.file, text))
-    return Specs(digest.digest(), texts)
+    return SpecsRecord(digest.digest(), texts)
 
 
 def _text(spec: Spec, kept: Mapping[str, bytes]) -> bytes | None:

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 __all__ = [
     "SPAN_LAG_SECONDS",
     "VERDICT_LATENCY_SECONDS",
-    "Histogram",
-    "Reading",
+    "DurationHistogram",
+    "MetricReading",
     "Stats",
     "Tally",
     "Transport",
@@ -34,7 +34,7 @@ SPAN_LAG_SECONDS: Final[tuple[float, ...]] = (
 # fmt: on
 
 
-class Histogram:
+class DurationHistogram:
     """Counts of observations by fixed upper bounds, in seconds.
 
     Args:
@@ -83,7 +83,7 @@ class Histogram:
             self.counts[:] = counts
             self.sum_seconds = sum_seconds
 
-    def add(self, other: Histogram) -> None:
+    def add(self, other: DurationHistogram) -> None:
         """Adds the observations of another one with the same buckets."""
         self.counts[:] = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
         self.sum_seconds += other.sum_seconds
@@ -98,7 +98,7 @@ class Histogram:
         return rows
 
 
-class Reading(NamedTuple):
+class MetricReading(NamedTuple):
     """The present values of one family, from the part of the process that counts them.
 
     Kind, labels and description are in `collector.metrics.families`.
@@ -106,7 +106,7 @@ class Reading(NamedTuple):
 
     name: str
     """Without `offrails_` and `_total`."""
-    values: Iterable[tuple[tuple[str, ...], float | Histogram]]
+    values: Iterable[tuple[tuple[str, ...], float | DurationHistogram]]
     """Label values, in the order of the description's label names, and the value."""
 
 
@@ -177,11 +177,11 @@ class Stats:
         """reason: lines of the log that were lost. Other threads count: no key is ever added."""
         self.counts: dict[tuple[str, ...], int] = {}
         """(name, *labels): everything that has no field of its own."""
-        self.verdict_latency: dict[Transport, Histogram] = {
-            transport: Histogram(VERDICT_LATENCY_SECONDS) for transport in TRANSPORTS
+        self.verdict_latency: dict[Transport, DurationHistogram] = {
+            transport: DurationHistogram(VERDICT_LATENCY_SECONDS) for transport in TRANSPORTS
         }
         """Receipt of the request to its verdict."""
-        self.span_lag = Histogram(SPAN_LAG_SECONDS)
+        self.span_lag = DurationHistogram(SPAN_LAG_SECONDS)
         """End of a span to its receipt: the sender's batching, not our latency."""
 
     @property

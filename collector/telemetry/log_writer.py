@@ -19,7 +19,7 @@ from typing import IO, Final
 from collector.telemetry.clock import now_ns
 from collector.telemetry.log_format import Event, stamp
 
-__all__ = ["FLUSH_SECONDS", "LINES_MAX", "LogWriter", "Stream", "print_in_thread"]
+__all__ = ["FLUSH_SECONDS", "LINES_MAX", "LogWriter", "OutputStream", "print_in_thread"]
 
 LINES_MAX: Final = 4_096
 """Lines that wait: a few MB, and some seconds of a slow disk."""
@@ -33,7 +33,7 @@ FLUSH_SECONDS: Final = 2.0
 Render = Callable[[Event], str]
 
 
-class Stream:
+class OutputStream:
     """A standard stream, written past Python's buffer.
 
     The lock of that buffer would be held by a thread that a full pipe blocks, and the end of the
@@ -109,7 +109,7 @@ class LogWriter:
     def __init__(
         self, file: IO[str], render: Render, dropped: dict[str, int], lines_max: int = LINES_MAX
     ) -> None:
-        self._stream = Stream(file)
+        self._stream = OutputStream(file)
         self._render = render
         self._dropped = dropped
         self._lines_max = lines_max
@@ -185,7 +185,7 @@ def print_in_thread(
     Returns:
         The thread that writes, for a caller that wants to wait for a while.
     """
-    stream = Stream(file)
+    stream = OutputStream(file)
 
     def write() -> None:
         if not stream.write([f"{text}\n"]) and dropped is not None:

@@ -23,7 +23,7 @@ from collector.telemetry.log_writer import LogWriter
 from collector.telemetry.redaction import Redaction
 from collector.telemetry.structured import BoundLoggerBase
 
-__all__ = ["Log", "captured", "log", "set_up", "writing"]
+__all__ = ["Logger", "captured", "log", "set_up", "writing"]
 
 FRAMES_MAX: Final = 50
 """Of a traceback, from both its ends."""
@@ -45,7 +45,7 @@ def _show_exception(_logger: Any, _level: str, event: Event) -> Event:
 PROCESSORS: Final = (_stamp, _show_exception)
 
 
-class Log(BoundLoggerBase):
+class Logger(BoundLoggerBase):
     """Writes events: a name, and its fields by keyword.
 
     `exc_info` takes an exception, and shows where it came from. The values of variables are not
@@ -87,7 +87,7 @@ class Log(BoundLoggerBase):
             self.write(cast("Event", self._process_event(name, event, fields)[1]))
 
 
-log: Final = Log(log_format.write)
+log: Final = Logger(log_format.write)
 """The log of the process."""
 
 

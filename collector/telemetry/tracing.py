@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final, Literal, Self
 
-from collector.telemetry.counters import Reading
+from collector.telemetry.counters import MetricReading
 
 __all__ = ["OWN", "Kind", "OwnSpan", "Tracer", "traced"]
 
@@ -111,9 +111,9 @@ class Tracer:
         self._used_ns: dict[Kind, int] = {}
         """Up to when the allowance of a kind is used up."""
 
-    def readings(self) -> Iterator[Reading]:
+    def readings(self) -> Iterator[MetricReading]:
         counts = self.results.items()
-        yield Reading("telemetry_spans", [((result,), count) for result, count in counts])
+        yield MetricReading("telemetry_spans", [((result,), count) for result, count in counts])
 
     def request(self, transport: str, size: int) -> OwnSpan:
         """A span of a request, if it is its turn; else one of which nothing is kept."""

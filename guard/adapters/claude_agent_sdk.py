@@ -13,7 +13,7 @@ from claude_agent_sdk import HookMatcher
 
 from guard.adapters.claude_hooks import ASKED, OUTCOMES, denial, question
 from guard.base import BaseGuard
-from guard.held import Held
+from guard.held_decisions import HeldDecisions
 
 __all__ = ["hooks"]
 
@@ -23,7 +23,7 @@ def hooks(guard: BaseGuard) -> dict[Any, list[HookMatcher]]:
 
     Without a session of the guard, the SDK's session is it.
     """
-    held = Held()
+    held = HeldDecisions()
 
     async def ask(event: Any, tool_use_id: str | None, _context: Any) -> Any:
         asked = question(guard, event)

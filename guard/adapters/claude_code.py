@@ -20,13 +20,13 @@ from guard.decision import NOT_ASKED, Decision, Policy
 from guard.held_files import HeldFiles
 from guard.lenient_json import read
 
-__all__ = ["Reply", "reply"]
+__all__ = ["HookReply", "reply"]
 
 GO_ON, NOTICE, BLOCK = 0, 1, 2
 """Exit codes of a hook."""
 
 
-class Reply(NamedTuple):
+class HookReply(NamedTuple):
     """What the process answers."""
 
     code: int
@@ -36,7 +36,7 @@ class Reply(NamedTuple):
 
 def reply(
     text: bytes, guard: BaseGuard, held: HeldFiles, policy: Policy, *, as_json: bool
-) -> Reply:
+) -> HookReply:
     """The answer to one event; never raises.
 
     Args:
@@ -50,11 +50,11 @@ def reply(
         return _reply(text, guard, held, as_json=as_json)
     except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
         if policy == "deny":
-            return Reply(BLOCK, err=NOT_ASKED)
-        return Reply(NOTICE, err=f"offrails hook: {problem}")
+            return HookReply(BLOCK, err=NOT_ASKED)
+        return HookReply(NOTICE, err=f"offrails hook: {problem}")
 
 
-def _reply(text: bytes, guard: BaseGuard, held: HeldFiles, *, as_json: bool) -> Reply:
+def _reply(text: bytes, guard: BaseGuard, held: HeldFiles, *, as_json: bool) -> HookReply:
     event = _event(text)
     name, tool = event.get("hook_event_name"), event.get("tool_name")
     if not isinstance(name, str) or (name == ASKED and not isinstance(tool, str)):
@@ -66,7 +66,7 @@ def _reply(text: bytes, guard: BaseGuard, held: HeldFiles, *, as_json: bool) -> 
     if name in OUTCOMES:
         held.take(_session(event))
         guard.outcome(held.take(_call(event)), OUTCOMES[name])
-    return Reply(GO_ON)
+    return HookReply(GO_ON)
 
 
 def _event(text: bytes) -> dict[str, Any]:
@@ -77,17 +77,17 @@ def _event(text: bytes) -> dict[str, Any]:
 
 def _ask(
     event: Mapping[str, Any], guard: BaseGuard, held: HeldFiles, *, as_json: bool
-) -> Reply:
+) -> HookReply:
     asked = question(guard, event)
     asked["new_session"] = held.has(_session(event))
     decision = guard.check(asked.pop("tool"), asked.pop("arguments"), **asked)
     if decision.allowed:
         held.put(_call(event), decision.decision_id)
-        return Reply(GO_ON, out=_notice(event, decision, held))
+        return HookReply(GO_ON, out=_notice(event, decision, held))
     guard.refused(decision)
     if as_json:
-        return Reply(GO_ON, out=json.dumps(denial(decision)))
-    return Reply(BLOCK, err=decision.message)
+        return HookReply(GO_ON, out=json.dumps(denial(decision)))
+    return HookReply(BLOCK, err=decision.message)
 
 
 def _notice(event: Mapping[str, Any], decision: Decision, held: HeldFiles) -> str:

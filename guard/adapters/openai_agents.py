@@ -22,7 +22,7 @@ from agents import (
 )
 
 from guard.base import BaseGuard
-from guard.held import Held
+from guard.held_decisions import HeldDecisions
 
 __all__ = ["guarded", "guardrails"]
 
@@ -44,7 +44,7 @@ def guardrails(guard: BaseGuard) -> tuple[ToolInputGuardrail[Any], ToolOutputGua
 
     Both also fit servers: `MCPServerStdio(..., tool_input_guardrails=[...], tool_output_guardrails=[...])`.
     """
-    held = Held()
+    held = HeldDecisions()
 
     async def ask(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
         context = data.context

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from guard.base import BaseGuard
 from guard.decision import NOT_ASKED, Decision, Policy
-from guard.held import Held
+from guard.held_decisions import HeldDecisions
 from guard.mcp import messages
-from guard.mcp.messages import Incoming
+from guard.mcp.messages import ClientMessages
 
 __all__ = ["ASKED_MAX", "Gate"]
 
@@ -52,7 +52,7 @@ class Gate:
         if len(self._new) > NEW_MAX:
             self._new.popitem(last=False)
 
-    def read(self, text: bytes) -> Incoming | bytes:
+    def read(self, text: bytes) -> ClientMessages | bytes:
         """What a text holds; or the answer to the client, if it is not to go on.
 
         What may be a call goes on only if it names its tool. Other texts that cannot be read are the server's to
@@ -67,7 +67,11 @@ class Gate:
         return incoming
 
     async def ask(
-        self, incoming: Incoming, held: Held, session: str = "", trace_id: str = ""
+        self,
+        incoming: ClientMessages,
+        held: HeldDecisions,
+        session: str = "",
+        trace_id: str = "",
     ) -> bytes | None:
         """The answer to the client, where a call of a text is denied; None if the text goes on.
 
@@ -92,23 +96,23 @@ class Gate:
         self._take_back(decisions)
         return messages.answers(incoming, decisions)
 
-    def withdraw(self, incoming: Incoming, held: Held) -> None:
+    def withdraw(self, incoming: ClientMessages, held: HeldDecisions) -> None:
         """The calls of a text that was to go on are not made: their client gives them up."""
         for each in incoming.calls:
             self._guard.outcome(held.take(each.key), "skipped")
 
-    def settle(self, text: bytes, held: Held) -> None:
+    def settle(self, text: bytes, held: HeldDecisions) -> None:
         """Says what became of the calls that a text from the server answers."""
         if len(held):
             for key, outcome in messages.outcomes(text):
                 self._guard.outcome(held.take(key), outcome)
 
-    def fail(self, held: Held) -> None:
+    def fail(self, held: HeldDecisions) -> None:
         """The server is gone: what it was to do has failed."""
         for decision_id in held.take_all():
             self._guard.outcome(decision_id, "failed")
 
-    def _names(self, incoming: Incoming, session: str, trace_id: str) -> dict[str, Any]:
+    def _names(self, incoming: ClientMessages, session: str, trace_id: str) -> dict[str, Any]:
         """Whose calls they are."""
         trace_id = incoming.trace_id or trace_id
         own = "" if session or trace_id or self._guard.session else self._session

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import httpcore
 
-from guard.held import Held
+from guard.held_decisions import HeldDecisions
 from guard.mcp.gate import Gate
 from guard.mcp.messages import traceparent
 
@@ -86,7 +86,7 @@ class HttpProxy:
     async def _serve(self, scope: Message, body: bytes, send: Send) -> None:
         """Asks for what a request calls, and passes it on."""
         headers = {name.lower(): value for name, value in scope["headers"]}
-        held = Held()
+        held = HeldDecisions()
         if body:
             if not _is_plain(headers):
                 await _answer(send, 415, b'{"error":"expected UTF-8 without Content-Encoding"}')
@@ -107,7 +107,9 @@ class HttpProxy:
         """Closes the connections to the server."""
         await self._pool.aclose()
 
-    async def _forward(self, scope: Message, body: bytes, held: Held, send: Send) -> None:
+    async def _forward(
+        self, scope: Message, body: bytes, held: HeldDecisions, send: Send
+    ) -> None:
         target = self._origin + scope["raw_path"]
         if scope["query_string"]:
             target += b"?" + scope["query_string"]
@@ -145,7 +147,9 @@ class HttpProxy:
                 if each.lower() == _SESSION:
                     self._gate.begin(value.decode("latin-1"))
 
-    async def _pass_on(self, response: httpcore.Response, held: Held, send: Send) -> None:
+    async def _pass_on(
+        self, response: httpcore.Response, held: HeldDecisions, send: Send
+    ) -> None:
         answer = _Answer(self._gate, held, dict(response.headers))
         try:
             async for part in response.aiter_stream():
@@ -161,7 +165,7 @@ class HttpProxy:
 class _Answer:
     """Settles calls by a response, as it passes: by each of its events, or by the whole body."""
 
-    def __init__(self, gate: Gate, held: Held, headers: dict[bytes, bytes]) -> None:
+    def __init__(self, gate: Gate, held: HeldDecisions, headers: dict[bytes, bytes]) -> None:
         kind = {name.lower(): value for name, value in headers.items()}.get(
             b"content-type", b""
         )

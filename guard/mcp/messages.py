@@ -21,8 +21,8 @@ from guard.lenient_json import UNREAD, Text, has_unread, read
 from guard.question import Call
 
 __all__ = [
-    "Incoming",
-    "ToolCall",
+    "ClientMessages",
+    "McpCall",
     "answers",
     "key_of",
     "outcomes",
@@ -46,7 +46,7 @@ UNREADABLE: Final = "Not made: the message cannot be read, so nobody knows which
 _ABSENT: Final = object()
 
 
-class ToolCall(NamedTuple):
+class McpCall(NamedTuple):
     """One call of a tool."""
 
     id: Any
@@ -57,10 +57,10 @@ class ToolCall(NamedTuple):
     trace_id: str
 
 
-class Incoming(NamedTuple):
+class ClientMessages(NamedTuple):
     """What one text from a client holds."""
 
-    calls: Sequence[ToolCall] = ()
+    calls: Sequence[McpCall] = ()
     owed: Sequence[Any] = ()
     """Ids of all requests, calls included: each is owed an answer."""
     cancelled: Sequence[str] = ()
@@ -77,13 +77,13 @@ class Incoming(NamedTuple):
         return next((each.trace_id for each in self.calls if each.trace_id), "")
 
 
-def read_incoming(text: bytes) -> Incoming:
+def read_incoming(text: bytes) -> ClientMessages:
     """What a client's text holds."""
     found = read(text)
     messages = _messages(found)
     calls = [_call(each) for each in messages if _is_call(each)]
     unclear = not found.is_whole or any(_is_unclear(each) for each in messages)
-    return Incoming(
+    return ClientMessages(
         [each for each in calls if each is not None],
         [each["id"] for each in messages if _is_owed(each)],
         [key for each in messages for key in _cancelled(each)],
@@ -93,7 +93,7 @@ def read_incoming(text: bytes) -> Incoming:
     )
 
 
-def answers(incoming: Incoming, decisions: Sequence[Decision]) -> bytes:
+def answers(incoming: ClientMessages, decisions: Sequence[Decision]) -> bytes:
     """The answer to a text of which a call is denied; b"" where none is owed.
 
     A denied call gets a result that is an error, with the reason. Of a batch nothing is made: its
@@ -109,7 +109,7 @@ def answers(incoming: Incoming, decisions: Sequence[Decision]) -> bytes:
     )
 
 
-def refusal(incoming: Incoming, message: str) -> bytes:
+def refusal(incoming: ClientMessages, message: str) -> bytes:
     """The answer to a text that is not passed on since it cannot be read."""
     owed = [*incoming.owed] or [None]
     return _text(incoming, [_error(id_, message) for id_ in owed])
@@ -184,7 +184,7 @@ def _outcome(message: Mapping[str, Any]) -> Outcome:
     return "skipped" if result.get("resultType") == "input_required" else "ran"
 
 
-def _call(message: Mapping[str, Any]) -> ToolCall | None:
+def _call(message: Mapping[str, Any]) -> McpCall | None:
     """None where it names no tool."""
     params = message.get("params")
     if not isinstance(params, dict):
@@ -197,7 +197,7 @@ def _call(message: Mapping[str, Any]) -> ToolCall | None:
     known = arguments if isinstance(arguments, dict) else None
     call = Call(name, known, parent_span_id=span_id)
     id_ = message.get("id", _ABSENT)
-    return ToolCall(id_, "" if id_ is _ABSENT else key_of(id_), call, trace_id)
+    return McpCall(id_, "" if id_ is _ABSENT else key_of(id_), call, trace_id)
 
 
 def traceparent(text: str) -> tuple[str, str]:
@@ -221,7 +221,7 @@ def _error(id_: Any, message: str) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id_, "error": {"code": INVALID_REQUEST, "message": message}}
 
 
-def _text(incoming: Incoming, found: list[dict[str, Any]]) -> bytes:
+def _text(incoming: ClientMessages, found: list[dict[str, Any]]) -> bytes:
     if not found:
         return b""
     return json.dumps(found if incoming.batch else found[0], separators=(",", ":")).encode()

@@ -19,9 +19,9 @@ from contextlib import suppress
 from types import FrameType
 from typing import IO, Final
 
-from guard.held import Held
+from guard.held_decisions import HeldDecisions
 from guard.mcp.gate import ASKED_MAX, Gate
-from guard.mcp.messages import Incoming, key_of
+from guard.mcp.messages import ClientMessages, key_of
 
 __all__ = ["MESSAGE_BYTES_MAX", "StdioProxy"]
 
@@ -35,7 +35,7 @@ GRACE_SECONDS: Final = 5.0
 class _Asked:
     """A text whose calls are asked about."""
 
-    def __init__(self, incoming: Incoming) -> None:
+    def __init__(self, incoming: ClientMessages) -> None:
         self.incoming = incoming
         self._keys = {key_of(each) for each in incoming.owed}
         """Of its requests that the client has not given up."""
@@ -66,7 +66,7 @@ class StdioProxy:
         self._gate = gate
         self._in = client_in
         self._out = client_out
-        self._held = Held()
+        self._held = HeldDecisions()
         self._writing = threading.Lock()
         self._sending = threading.Lock()
         """Held while a line goes on to the server, and while it is decided whether one does."""
@@ -124,7 +124,7 @@ class StdioProxy:
         on_their_way: set[Future[None]],
     ) -> bool:
         """Passes on one line, or has it asked about. False where the client is gone."""
-        incoming = self._gate.read(line) if line.strip() else Incoming()
+        incoming = self._gate.read(line) if line.strip() else ClientMessages()
         if isinstance(incoming, bytes):
             return self._answer(incoming)
         with self._sending:

@@ -13,9 +13,9 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from monitor.scores.consistency import (
-    Call,
     Consistency,
-    Rolling,
+    RollingConsistency,
+    TraceCall,
     output_agreement,
     text_of,
 )
@@ -73,7 +73,7 @@ class ConsistencySample:
         self.value: Consistency | None = None
         """As of the last session; None while there are fewer than two."""
         self._next_ns = 0
-        self._rolling = Rolling(KEPT)
+        self._rolling = RollingConsistency(KEPT)
         self._had_arguments: deque[bool] = deque(maxlen=KEPT)
         self._answers: deque[int | None] = deque(maxlen=KEPT)
 
@@ -106,6 +106,6 @@ class ConsistencySample:
         """
         self._answers.append(answer)
         self._had_arguments.append(all(pairs is not None for _, pairs in calls))
-        self._rolling.add([Call(tool, pairs or frozenset()) for tool, pairs in calls])
+        self._rolling.add([TraceCall(tool, pairs or frozenset()) for tool, pairs in calls])
         if len(self._had_arguments) > 1:
             self.value = self._rolling.value()

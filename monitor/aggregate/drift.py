@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import Any, Final, NamedTuple
 
-from monitor.aggregate.histogram import Exemplar, Histogram
+from monitor.aggregate.histogram import Exemplar, ScoreHistogram
 from monitor.aggregate.top_k import TopK
 from monitor.reference.comparison import PHASES, Departure
 
-__all__ = ["WAYS", "WINDOW", "Drift", "Seen", "Way", "by_risk"]
+__all__ = ["WAYS", "WINDOW", "Drift", "DriftSample", "Way", "by_risk"]
 
 WINDOW: Final = 100
 """So many of the last finished sessions are behind the drift gauges."""
@@ -28,7 +28,7 @@ WAYS: Final[tuple[Way, ...]] = tuple((phase, kind) for phase in PHASES for kind 
 """All there are: as many series for each pair, from zero on."""
 
 
-class Seen(NamedTuple):
+class DriftSample(NamedTuple):
     """One finished session, as the drift gauges take it."""
 
     way: Way | None
@@ -71,13 +71,13 @@ class Drift:
         self.missing_writes = 0
         self.exemplars: dict[Way | str, Exemplar] = {}
         """The latest call of each way, and of each other counter by its name."""
-        self.steps = Histogram(_STEPS)
+        self.steps = ScoreHistogram(_STEPS)
         """Numbers of the calls that first diverged."""
-        self.risks = Histogram(_RISKS)
+        self.risks = ScoreHistogram(_RISKS)
         """Of finished sessions."""
         self.riskiest: TopK[Any] = TopK(by_risk)
         """Live judgements by their risk."""
-        self._last: deque[Seen] = deque()
+        self._last: deque[DriftSample] = deque()
         self.ways: Counter[Way] = Counter()
         """Of the last sessions, how many first diverged this way."""
         self.new_tools = 0
@@ -96,14 +96,14 @@ class Drift:
         """Their mean similarity to the medoid, where there is one."""
         return self._similar / (self.similar * _ONE)
 
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: DriftSample) -> None:
         """Takes a finished session; the oldest goes where there are too many."""
         self._last.append(seen)
         self._count(seen, 1)
         if len(self._last) > WINDOW:
             self._count(self._last.popleft(), -1)
 
-    def _count(self, seen: Seen, sign: int) -> None:
+    def _count(self, seen: DriftSample, sign: int) -> None:
         if seen.way is not None:
             self.ways[seen.way] += sign
         self.new_tools += sign * seen.new_tools

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import NamedTuple
 
-__all__ = ["Exemplar", "Histogram"]
+__all__ = ["Exemplar", "ScoreHistogram"]
 
 
 class Exemplar(NamedTuple):
@@ -17,7 +17,7 @@ class Exemplar(NamedTuple):
     """Receipt, Unix nanoseconds."""
 
 
-class Histogram:
+class ScoreHistogram:
     """Counts of finished sessions by the upper bound of their score, inclusive."""
 
     __slots__ = ("bounds", "counts", "exemplars", "total")

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from monitor.aggregate.drift import Drift
-from monitor.aggregate.histogram import Histogram
+from monitor.aggregate.histogram import ScoreHistogram
 from monitor.aggregate.totals import Pair, Totals
 from monitor.records import Kind, Obstacle, Reason
 
@@ -62,7 +62,7 @@ def pair_counters(pair: Pair) -> dict[str, Any]:
     }
 
 
-def _spread(spread: Histogram) -> list[Any]:
+def _spread(spread: ScoreHistogram) -> list[Any]:
     return [list(spread.counts), spread.total]
 
 
@@ -137,7 +137,7 @@ def _set(
             counter[key] = count
 
 
-def _set_spread(spread: Histogram, found: Sequence[Any] | None) -> None:
+def _set_spread(spread: ScoreHistogram, found: Sequence[Any] | None) -> None:
     """Other bounds are another histogram: it begins anew."""
     if found is not None and len(found[0]) == len(spread.counts):
         spread.counts[:] = found[0]

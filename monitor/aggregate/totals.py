@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 from monitor.aggregate.consistency_sample import ConsistencySample
 from monitor.aggregate.drift import Drift, by_risk
-from monitor.aggregate.histogram import Exemplar, Histogram
+from monitor.aggregate.histogram import Exemplar, ScoreHistogram
 from monitor.aggregate.top_k import TopK
 from monitor.records import CALL_KINDS, Kind, Obstacle, Reason, SessionKey
 from monitor.tenants import Holdings
@@ -29,10 +29,10 @@ __all__ = [
     "UNKNOWN_TOOL",
     "UNMATCHED",
     "Exemplar",
-    "Finished",
-    "Histogram",
+    "FinalScores",
     "NamespaceLabel",
     "Pair",
+    "ScoreHistogram",
     "SessionFinished",
     "Share",
     "Totals",
@@ -100,7 +100,7 @@ BOUNDS: Final[Mapping[str, tuple[float, ...]]] = {
     "pc": _TENTHS,
     "calls": _LENGTHS,
 }
-"""Upper bounds of the histograms over finished sessions, by field of `Finished`."""
+"""Upper bounds of the histograms over finished sessions, by field of `FinalScores`."""
 # fmt: on
 
 _ONE: Final = 1 << 60
@@ -132,7 +132,7 @@ CLEAN_SHARE: Final = Share(1, 0, fixed(1.0), 0)
 """Of a session without harm: one object for all of them."""
 
 
-class Finished(NamedTuple):
+class FinalScores(NamedTuple):
     """The scores of one finished session; None where undefined or not exact."""
 
     outcome: str
@@ -154,7 +154,7 @@ class SessionFinished(NamedTuple):
     spec: str
     spec_version: str
     ended: str
-    scores: Finished
+    scores: FinalScores
     unsatisfied: tuple[str, ...] = ()
     """Constraints that were not kept in the end."""
     missed: tuple[str, ...] = ()
@@ -275,7 +275,7 @@ class Pair:
         self.scores: dict[str, tuple[int, int]] = {}
         """Score name -> (fixed sum, count) over the finished sessions of the window."""
         names = BOUNDS if scored else ("calls",)
-        self.spreads = {name: Histogram(BOUNDS[name]) for name in names}
+        self.spreads = {name: ScoreHistogram(BOUNDS[name]) for name in names}
         self.exemplars: dict[Kind | tuple[Reason, str], Exemplar] = {}
         """The latest call of a kind, and the latest final one of a reason and severity."""
         self.repeats = ConsistencySample()
@@ -380,14 +380,14 @@ class Pair:
         counts = (self.progress, self.loops, self.harms, self.controls)
         return dict(zip(CALL_KINDS, counts, strict=True))
 
-    def spread(self, scores: Finished, exemplar: Exemplar | None) -> None:
+    def spread(self, scores: FinalScores, exemplar: Exemplar | None) -> None:
         """Counts a finished session in the histograms."""
         for name, spread in self.spreads.items():
             value = getattr(scores, name)
             if value is not None:
                 spread.observe(value, exemplar)
 
-    def tally(self, scores: Finished, sign: int) -> None:
+    def tally(self, scores: FinalScores, sign: int) -> None:
         """Adds (sign 1) or takes away (-1) a finished session's scores."""
         for name in ("pc", "pc_ktc", "pc_hlr", "efficiency"):
             value = getattr(scores, name)
@@ -428,7 +428,7 @@ class _Held(NamedTuple):
     share: Share
     calls: int
     """Behind the share."""
-    scores: Finished
+    scores: FinalScores
 
 
 class Totals:
@@ -571,13 +571,13 @@ class Totals:
         found = [holder.share for pair, _ in tops[:most] for holder in pair.worst.top(most)]
         return sorted(found, key=_badness, reverse=True)[:most]
 
-    def finish(self, pair: Pair, scores: Finished, exemplar: Exemplar | None = None) -> None:
+    def finish(self, pair: Pair, scores: FinalScores, exemplar: Exemplar | None = None) -> None:
         """Counts a finished session."""
         pair.finished += 1
         pair.outcomes[scores.outcome] += 1
         pair.spread(scores, exemplar)
 
-    def hold(self, pair: Pair, share: Share, calls: int, scores: Finished, now: int) -> int:
+    def hold(self, pair: Pair, share: Share, calls: int, scores: FinalScores, now: int) -> int:
         """A session that ended stays in the means for the hold time.
 
         Returns:

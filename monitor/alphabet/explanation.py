@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from monitor.alphabet.match import Alphabet
 from monitor.alphabet.pattern import Pattern, number_in
-from monitor.partial import Partial
+from monitor.partial import PartialArguments
 from monitor.weights import value_bytes
 
 __all__ = [
@@ -198,7 +198,7 @@ def _failing(patterns: Mapping[str, Pattern] | None, arguments: Mapping[str, Any
     """Names of the arguments that a symbol refuses; of one that takes none, all that are given."""
     if not patterns:
         return [] if patterns is None else list(arguments)
-    unread = arguments.unread if isinstance(arguments, Partial) else frozenset[str]()
+    unread = arguments.unread if isinstance(arguments, PartialArguments) else frozenset[str]()
     return [
         name
         for name, pattern in patterns.items()

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 from monitor.alphabet.pattern import Matcher, Pattern
 from monitor.alphabet.readings import NONE, Readings
 from monitor.alphabet.spelling import folded, without_namespaces
-from monitor.partial import Partial
+from monitor.partial import PartialArguments
 from monitor.records import Reason
 
 __all__ = ["Alphabet", "FailedCalls", "SymbolPatterns", "Token", "build"]
@@ -152,7 +152,7 @@ class Alphabet:
             return self._match_other(tool, arguments)
         if arguments is None:
             return found.unknown
-        if type(arguments) is Partial:
+        if type(arguments) is PartialArguments:
             return self._match_known(found, arguments)
         for candidate in found.candidates:
             if candidate.takes(arguments):
@@ -203,7 +203,7 @@ class Alphabet:
         found = self._by_arguments.get(tool)
         return () if found is None else tuple(each.symbol for each in found.candidates)
 
-    def _match_known(self, found: _Tool, arguments: Partial) -> int:
+    def _match_known(self, found: _Tool, arguments: PartialArguments) -> int:
         """The token of a call with partly known arguments: the known ones may rule out some readings."""
         remaining = found.readings.known_in_part(arguments)
         # Tokens were not made for all sets of candidates: then it is as if all arguments were unknown.

@@ -26,7 +26,7 @@ from itertools import product
 from typing import Any, Final
 
 from monitor.alphabet.pattern import Pattern, samples
-from monitor.partial import Partial
+from monitor.partial import PartialArguments
 
 __all__ = ["NONE", "Readings"]
 
@@ -134,7 +134,7 @@ class Readings:
                 return self._every
         return self._winners(masks)
 
-    def known_in_part(self, arguments: Partial) -> frozenset[int]:
+    def known_in_part(self, arguments: PartialArguments) -> frozenset[int]:
         """Candidates that may win if some arguments are known. Unread arguments are present with an unknown value."""
         mask = self._open if arguments else self._all
         unread: list[_Masks] = []

@@ -45,8 +45,8 @@ __all__ = [
     "COST_MAX",
     "LISTED_MAX",
     "Chances",
-    "Outcome",
     "Position",
+    "StepEffect",
     "Stepper",
 ]
 
@@ -72,7 +72,7 @@ _AREA: Final = 16
 """A cached position of `_WORD` states weighs as much as one step; each area adds the weight of `_AREA` states."""
 
 
-class Outcome(IntEnum):
+class StepEffect(IntEnum):
     """The effect of a step on the position."""
 
     PROGRESS = 0
@@ -80,11 +80,11 @@ class Outcome(IntEnum):
     HARMFUL = 2
 
 
-class Step(NamedTuple):
+class AutomatonStep(NamedTuple):
     """The position after a call, and the call's outcome."""
 
     position: Position
-    outcome: Outcome
+    outcome: StepEffect
 
 
 class Chances(NamedTuple):
@@ -322,7 +322,7 @@ class Stepper:
         self._faltering = tuple(faltering) or none
         self._vanishing = tuple(vanishing) or none
         self._open_world = open_world
-        self._cache: tuple[dict[Position, Step], ...] = tuple({} for _ in readings)
+        self._cache: tuple[dict[Position, AutomatonStep], ...] = tuple({} for _ in readings)
         self._reached: dict[tuple[Position, tuple[int, ...]], Position] = {}
         self._size = 0
         self._places: tuple[_Places, ...] = ()
@@ -531,12 +531,12 @@ class Stepper:
 
     # --- steps ------------------------------------------------------------------------------------
 
-    def step(self, position: Position, token: int) -> Step:
+    def step(self, position: Position, token: int) -> AutomatonStep:
         """The step from `position` by `token`. A harmful call leaves a single state unchanged."""
         found = self._cache[token].get(position)
         return found if found is not None else self._remember(position, token)
 
-    def _remember(self, position: Position, token: int) -> Step:
+    def _remember(self, position: Position, token: int) -> AutomatonStep:
         if self._size >= CACHE_MAX:
             for cache in self._cache:
                 cache.clear()
@@ -549,21 +549,21 @@ class Stepper:
         self._size += 1 if isinstance(step.position, int) else self._weight
         return step
 
-    def _step_one(self, state: int, token: int) -> Step:
+    def _step_one(self, state: int, token: int) -> AutomatonStep:
         targets, wrong = self._targets(state, token)
         if not targets:
-            return Step(state, Outcome.HARMFUL)
+            return AutomatonStep(state, StepEffect.HARMFUL)
         moved = any(target != state for target in targets)
-        outcome = Outcome.PROGRESS if moved else Outcome.SELF_LOOP
+        outcome = StepEffect.PROGRESS if moved else StepEffect.SELF_LOOP
         if len(targets) == 1 and not (wrong and moved):
-            return Step(next(iter(targets)), outcome)
+            return AutomatonStep(next(iter(targets)), outcome)
         layers = [
             _merged([(place.bit(target),) for target in targets]) for place in self._areas()
         ]
         if wrong:
             stays = [(0, place.bit(state)) for place in self._areas()]
             layers = [_merged(each) for each in zip(layers, stays, strict=True)]
-        return Step(self._position(layers), outcome)
+        return AutomatonStep(self._position(layers), outcome)
 
     def _targets(self, state: int, token: int) -> tuple[set[int], bool]:
         """The targets of the allowed readings of a call, and whether some reading is refused."""
@@ -621,15 +621,17 @@ class Stepper:
             for index in self._heeding(token)
         ]
 
-    def _step_many(self, position: tuple[Layers, ...], token: int) -> Step:
+    def _step_many(self, position: tuple[Layers, ...], token: int) -> AutomatonStep:
         if not self._readings[token]:
             right = self._is_nothing_right(token)
-            return Step(position, Outcome.SELF_LOOP if right else Outcome.HARMFUL)
+            return AutomatonStep(
+                position, StepEffect.SELF_LOOP if right else StepEffect.HARMFUL
+            )
         taken = self._take(position, token)
         if not all(any(each.right) for each in taken):
-            return Step(position, Outcome.HARMFUL)
+            return AutomatonStep(position, StepEffect.HARMFUL)
         if not taken:
-            return Step(position, Outcome.SELF_LOOP)
+            return AutomatonStep(position, StepEffect.SELF_LOOP)
         refusing = [any(each.wrong) for each in taken]
         after: list[Sequence[int]] = list(position)
         harm, heeding = False, self._heeding(token)
@@ -643,11 +645,11 @@ class Stepper:
             for index, place in enumerate(self._areas()):
                 if place.group == group:
                     after[index] = _raised(after[index])
-        outcome = Outcome.HARMFUL
+        outcome = StepEffect.HARMFUL
         if not harm:
             moved = any(each.moved for each in taken)
-            outcome = Outcome.PROGRESS if moved else Outcome.SELF_LOOP
-        return Step(self._position([_settled(layers) for layers in after]), outcome)
+            outcome = StepEffect.PROGRESS if moved else StepEffect.SELF_LOOP
+        return AutomatonStep(self._position([_settled(layers) for layers in after]), outcome)
 
     def chances(self, position: Position, token: int) -> Chances:
         """What a call may have been at a position, over all its states and readings."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from monitor.drawing.diagram import dot_text, mermaid_text
 from monitor.drawing.reference_layout import NODES_DRAWN, medoid_nodes
-from monitor.spec.learnt import Learnt
+from monitor.spec.learnt_reference import LearntReference
 
 __all__ = ["dot", "mermaid"]
 
 
-def mermaid(learnt: Learnt, title: str) -> str:
+def mermaid(learnt: LearntReference, title: str) -> str:
     """A Mermaid flowchart of the nodes of most runs; the medoid and writing tools are marked."""
     shown = _shown(learnt)
     lines = ["---", f'title: "{mermaid_text(title)}"', "---", "flowchart LR"]
@@ -25,7 +25,7 @@ def mermaid(learnt: Learnt, title: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def dot(learnt: Learnt, title: str) -> str:
+def dot(learnt: LearntReference, title: str) -> str:
     """The same as a Graphviz digraph."""
     shown, medoid = _shown(learnt), frozenset(medoid_nodes(learnt))
     writing = frozenset(_writing(learnt, shown))
@@ -40,15 +40,15 @@ def dot(learnt: Learnt, title: str) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _shown(learnt: Learnt) -> list[int]:
+def _shown(learnt: LearntReference) -> list[int]:
     """The nodes of most runs, with the medoid's; parents before children."""
     most = min(NODES_DRAWN, len(learnt.nodes))
     return sorted({*range(most), *medoid_nodes(learnt)})
 
 
-def _writing(learnt: Learnt, shown: list[int]) -> list[int]:
+def _writing(learnt: LearntReference, shown: list[int]) -> list[int]:
     return [node for node in shown if node and _tool(learnt, node) in learnt.writes]
 
 
-def _tool(learnt: Learnt, node: int) -> str:
+def _tool(learnt: LearntReference, node: int) -> str:
     return learnt.tools[learnt.nodes[node].tool] if node else "start"

@@ -12,14 +12,14 @@ from typing import Final, NamedTuple
 
 from monitor.drawing.labels import short, width_of
 from monitor.reference.comparison import Comparison, Departure
-from monitor.spec.learnt import Learnt
+from monitor.spec.learnt_reference import LearntReference
 
 __all__ = [
     "COLUMNS_MAX",
     "NODES_DRAWN",
     "NodeBox",
     "Note",
-    "Plan",
+    "ReferenceLayout",
     "Track",
     "medoid_nodes",
     "plan",
@@ -40,7 +40,7 @@ CHIP: Final = 9.0
 """Room above a box for the numbers of calls."""
 
 
-class Call(NamedTuple):
+class LayoutCall(NamedTuple):
     """One call of a run that is drawn in."""
 
     tool: str
@@ -87,7 +87,7 @@ class NodeBox:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReferenceLayout:
     """Everything in its place."""
 
     boxes: Mapping[int, NodeBox]
@@ -100,7 +100,7 @@ class Plan:
     height: float
 
 
-def medoid_nodes(learnt: Learnt) -> tuple[int, ...]:
+def medoid_nodes(learnt: LearntReference) -> tuple[int, ...]:
     """The nodes of the medoid, from the root as far as the tree holds it."""
     number = {
         (node.parent, learnt.tools[node.tool]): place
@@ -117,8 +117,10 @@ def medoid_nodes(learnt: Learnt) -> tuple[int, ...]:
 
 
 def plan(
-    learnt: Learnt, comparison: Comparison, runs: Sequence[tuple[str, Sequence[Call]]] = ()
-) -> Plan:
+    learnt: LearntReference,
+    comparison: Comparison,
+    runs: Sequence[tuple[str, Sequence[LayoutCall]]] = (),
+) -> ReferenceLayout:
     """Places for the tree of a reference, with some runs drawn in.
 
     Args:
@@ -149,13 +151,17 @@ def plan(
         for node in sorted(depths, key=lambda node: (depths[node], rows[node]))
     }
     left, wide = columns[-1]
-    return Plan(boxes, columns, tracks, frozenset(medoid), left + wide, tops[-1] - GAP_Y)
+    return ReferenceLayout(
+        boxes, columns, tracks, frozenset(medoid), left + wide, tops[-1] - GAP_Y
+    )
 
 
 # --- the ways of runs -------------------------------------------------------------------------
 
 
-def _track(comparison: Comparison, number: int, name: str, calls: Sequence[Call]) -> Track:
+def _track(
+    comparison: Comparison, number: int, name: str, calls: Sequence[LayoutCall]
+) -> Track:
     track, at = Track(name), comparison.start()
     for step, call in enumerate(calls, start=1):
         before = at.node
@@ -179,7 +185,7 @@ def _track(comparison: Comparison, number: int, name: str, calls: Sequence[Call]
 # --- which nodes ------------------------------------------------------------------------------
 
 
-def _kept(learnt: Learnt, wanted: Iterable[int]) -> set[int]:
+def _kept(learnt: LearntReference, wanted: Iterable[int]) -> set[int]:
     """The nodes of most runs, and the wanted ones with all before them."""
     # A document's nodes come in that order, parents first.
     kept = set(range(min(NODES_DRAWN, len(learnt.nodes))))
@@ -191,7 +197,7 @@ def _kept(learnt: Learnt, wanted: Iterable[int]) -> set[int]:
 
 
 def _children(
-    learnt: Learnt, kept: set[int], medoid: frozenset[int]
+    learnt: LearntReference, kept: set[int], medoid: frozenset[int]
 ) -> tuple[dict[int, list[int]], dict[int, tuple[int, int]]]:
     """Children of each kept node, and of those left out how many ways and runs there are."""
     children: dict[int, list[int]] = {node: [] for node in kept}
@@ -247,7 +253,7 @@ def _notes(
 
 
 def _cut(
-    learnt: Learnt,
+    learnt: LearntReference,
     depths: Mapping[int, int],
     children: Mapping[int, Sequence[int]],
     notes: dict[int, list[Note]],
@@ -263,7 +269,7 @@ def _cut(
 
 
 def _columns(
-    learnt: Learnt, depths: Mapping[int, int], notes: Mapping[int, Sequence[Note]]
+    learnt: LearntReference, depths: Mapping[int, int], notes: Mapping[int, Sequence[Note]]
 ) -> tuple[tuple[float, float], ...]:
     widths = [0.0] * (max(depths.values()) + 1)
     for node, depth in depths.items():
@@ -277,7 +283,7 @@ def _columns(
     return tuple(columns)
 
 
-def box_width(learnt: Learnt, node: int) -> float:
+def box_width(learnt: LearntReference, node: int) -> float:
     """Width that a node's name and count take."""
     runs = width_of(str(learnt.nodes[node].runs), 7.0)
     if not node:

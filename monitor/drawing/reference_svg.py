@@ -12,9 +12,18 @@ from typing import Final
 
 from monitor.drawing.diagram import visible
 from monitor.drawing.labels import short, width_of
-from monitor.drawing.reference_layout import BOX, GAP_X, LINE, Call, NodeBox, Note, Plan, plan
+from monitor.drawing.reference_layout import (
+    BOX,
+    GAP_X,
+    LINE,
+    LayoutCall,
+    NodeBox,
+    Note,
+    ReferenceLayout,
+    plan,
+)
 from monitor.reference.comparison import Comparison
-from monitor.spec.learnt import Learnt
+from monitor.spec.learnt_reference import LearntReference
 
 __all__ = ["RUNS_MAX", "svg"]
 
@@ -53,7 +62,10 @@ _STYLE: Final = """
 
 
 def svg(
-    learnt: Learnt, title: str, runs: Sequence[tuple[str, Sequence[Call]]] = (), about: str = ""
+    learnt: LearntReference,
+    title: str,
+    runs: Sequence[tuple[str, Sequence[LayoutCall]]] = (),
+    about: str = "",
 ) -> str:
     """The picture.
 
@@ -91,7 +103,7 @@ def svg(
 class _Drawing:
     """A plan turned into elements, from the back to the front."""
 
-    def __init__(self, learnt: Learnt, placed: Plan) -> None:
+    def __init__(self, learnt: LearntReference, placed: ReferenceLayout) -> None:
         self.learnt = learnt
         self.plan = placed
 

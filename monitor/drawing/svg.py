@@ -18,7 +18,7 @@ from monitor.drawing.diagram import machine_edges, machine_states, visible
 from monitor.drawing.labels import short, width_of
 from monitor.drawing.layers import Layout, Route, Size, layout
 
-__all__ = ["STATES_MAX", "Step", "svg"]
+__all__ = ["STATES_MAX", "DrawnStep", "svg"]
 
 STATES_MAX: Final = 400
 """More are no picture."""
@@ -53,7 +53,7 @@ _STYLE: Final = """
 """
 
 
-class Step(NamedTuple):
+class DrawnStep(NamedTuple):
     """One call of a session that is drawn in."""
 
     source: int
@@ -92,7 +92,7 @@ class _Drawing:
         return max(START + self.layout.width, width_of(self.title, 8.4)) + 2 * MARGIN
 
 
-def svg(machines: Iterable[tuple[str, Machine]], path: Sequence[Step] = ()) -> str:
+def svg(machines: Iterable[tuple[str, Machine]], path: Sequence[DrawnStep] = ()) -> str:
     """One picture of all machines, one below the other, each with its title.
 
     Args:
@@ -138,7 +138,7 @@ def _tip(name: str, color: str) -> str:
 # --- what there is to draw --------------------------------------------------------------------
 
 
-def _drawing(title: str, machine: Machine, path: Sequence[Step]) -> _Drawing:
+def _drawing(title: str, machine: Machine, path: Sequence[DrawnStep]) -> _Drawing:
     states = machine_states(machine)
     if len(states) > STATES_MAX:
         raise ValueError("too many states to draw")
@@ -168,7 +168,7 @@ def _drawing(title: str, machine: Machine, path: Sequence[Step]) -> _Drawing:
 
 
 def _taken(
-    path: Sequence[Step],
+    path: Sequence[DrawnStep],
 ) -> tuple[dict[tuple[int, int], list[int]], dict[int, list[str]]]:
     """Numbers of the calls by edge, and lines of harmful calls by state."""
     taken: dict[tuple[int, int], list[int]] = {}

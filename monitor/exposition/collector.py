@@ -17,8 +17,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from monitor.aggregate.totals import Exemplar
-from monitor.exposition.families import TABLE, Family, Marked
-from monitor.exposition.monitor_families import Summed, families_of
+from monitor.exposition.families import TABLE, ExemplarLines, Family
+from monitor.exposition.monitor_families import MonitorTotals, families_of
 
 try:
     from prometheus_client.metrics_core import Metric
@@ -46,7 +46,7 @@ class MonitorCollector(Collector):
     """
 
     def __init__(
-        self, monitor: Summed, lock: AbstractContextManager[Any] | None = None
+        self, monitor: MonitorTotals, lock: AbstractContextManager[Any] | None = None
     ) -> None:
         self._monitor = monitor
         self._lock = lock if lock is not None else nullcontext()
@@ -68,7 +68,7 @@ def metric_of(family: Family) -> Metric:
     for sample in family.samples:
         if isinstance(sample, str):
             _add(metric, sample, {})
-        elif isinstance(sample, Marked):
+        elif isinstance(sample, ExemplarLines):
             _add(metric, sample.text, sample.exemplars)
         else:
             metric.add_sample(

@@ -17,21 +17,21 @@ from monitor.aggregate.totals import (
     OUTCOMES,
     UNKNOWN_TOOL,
     Exemplar,
-    Histogram,
     Pair,
+    ScoreHistogram,
     Share,
     Totals,
     fixed,
     mean,
 )
-from monitor.exposition.families import PAIR, TABLE, Family, Marked, Sample, labels_text
+from monitor.exposition.families import PAIR, TABLE, ExemplarLines, Family, Sample, labels_text
 from monitor.exposition.line_templates import at_zero, counters, filled, spread_lines
 from monitor.records import CALL_KINDS, PROFILES, Conventions, Kind, Obstacle, Reason
 from monitor.session.spec_binding import SpecBinder
 from monitor.spec.spec import Spec
 from monitor.visibility.cause import Cause
 
-__all__ = ["RANKS", "Summed", "families_of", "monitor_families"]
+__all__ = ["RANKS", "MonitorTotals", "families_of", "monitor_families"]
 
 PAIRS_AT_ONCE = 256
 """Pairs whose lines are made in one go, where each has one line of a family."""
@@ -65,7 +65,7 @@ def _family(
     return Family(f"offrails_{name}", row.kind, row.help, starmap(Sample, rows))
 
 
-def _buckets(name: str, spread: Histogram, labels: str) -> str | Marked:
+def _buckets(name: str, spread: ScoreHistogram, labels: str) -> str | ExemplarLines:
     """The lines of one histogram, with the exemplar of each bucket.
 
     Args:
@@ -78,7 +78,7 @@ def _buckets(name: str, spread: Histogram, labels: str) -> str | Marked:
         return at_zero(template, labels)
     counts = list(accumulate(spread.counts))
     text = filled(template, labels, (*counts, counts[-1], spread.total))
-    return Marked(text, spread.exemplars) if spread.exemplars else text
+    return ExemplarLines(text, spread.exemplars) if spread.exemplars else text
 
 
 def _singles(name: str, rows: Iterable[tuple[str, float]]) -> Family:
@@ -101,16 +101,16 @@ def _several(
     labels: str,
     values: Iterable[int] | None,
     exemplars: Mapping[int, tuple[Exemplar, float]] | None = None,
-) -> str | Marked:
+) -> str | ExemplarLines:
     """Counters of one pair that differ in their further labels; without values all are 0."""
     template = counters(f"offrails_{name}_total", further)
     if values is None:
         return at_zero(template, labels)
     text = filled(template, labels, values)
-    return Marked(text, exemplars) if exemplars else text
+    return ExemplarLines(text, exemplars) if exemplars else text
 
 
-class Summed(Protocol):
+class MonitorTotals(Protocol):
     """What is read of a `monitor.Monitor`."""
 
     @property
@@ -143,7 +143,7 @@ class Summed(Protocol):
     def folded_young(self) -> int: ...
 
 
-def families_of(monitor: Summed) -> Iterator[Family]:
+def families_of(monitor: MonitorTotals) -> Iterator[Family]:
     """All families of a monitor."""
     yield from monitor_families(
         monitor.totals, monitor.binder, monitor.ended, monitor.tools_overflowed
@@ -418,7 +418,7 @@ def _counts(pairs: _Pairs) -> Iterator[Family]:
     )
 
 
-def _grouped(name: str, samples: Iterable[str | Marked]) -> Family:
+def _grouped(name: str, samples: Iterable[str | ExemplarLines]) -> Family:
     row = TABLE[name]
     return Family(f"offrails_{name}", row.kind, row.help, samples)
 
@@ -480,7 +480,7 @@ def _harmful(pairs: _Pairs) -> Iterator[Family]:
     )
 
 
-def _final(labels: str, pair: Pair, harms: _Harms) -> str | Marked:
+def _final(labels: str, pair: Pair, harms: _Harms) -> str | ExemplarLines:
     marks = _marks(pair, harms.keys) if pair.final else None
     values = _each(pair.final, harms.keys)
     return _several("harmful_calls", harms.labels, labels, values, marks)

@@ -27,7 +27,7 @@ from monitor.aggregate.totals import (
     UNKNOWN_TOOL,
     UNMATCHED,
     Exemplar,
-    Finished,
+    FinalScores,
     Pair,
     SessionFinished,
     Totals,
@@ -36,9 +36,9 @@ from monitor.judging.reference_alarms import Alarms
 from monitor.records import Kind, Verdict, built
 from monitor.session.judge.judge import CODES, CONTROL, HARMFUL, PROGRESS, SELF_LOOP
 from monitor.session.judgement.judgement import Judgement
-from monitor.session.judgement.step_marks import CODE, Change, Step, Suspicion
+from monitor.session.judgement.step_marks import CODE, JudgedStep, Suspicion, VerdictChange
 from monitor.session.limits.session_verdicts import News
-from monitor.session.limits.timing import Missed
+from monitor.session.limits.timing import MissedLimit
 from monitor.session.log.rows import Row
 from monitor.session.report.judgement_object import compensated, scores
 from monitor.session.report.obstacles import cannot_finish, missed_of
@@ -194,7 +194,10 @@ class Accounting:
     # --- verdicts ----------------------------------------------------------------------------
 
     def count(
-        self, judgement: Judgement, changes: Sequence[Change], origin: Exemplar | None = None
+        self,
+        judgement: Judgement,
+        changes: Sequence[VerdictChange],
+        origin: Exemplar | None = None,
     ) -> None:
         """Counts first verdicts and revisions, and updates the live means.
 
@@ -261,7 +264,9 @@ class Accounting:
         judgement.pair.scored_calls += calls - judgement.behind
         judgement.behind = calls
 
-    def finalise(self, session: Session, judgement: Judgement, final: Iterable[Step]) -> None:
+    def finalise(
+        self, session: Session, judgement: Judgement, final: Iterable[JudgedStep]
+    ) -> None:
         """Counts and delivers harmful verdicts that have become final.
 
         The session is counted with its first final verdicts. Until then its trace may turn out to be part of
@@ -282,7 +287,7 @@ class Accounting:
                 severity = judgement.judge.spec.severity.of(tool, state, reason)
                 judgement.pair.final[reason, severity] += 1
                 if self.on_final is not None:
-                    change = Change(
+                    change = VerdictChange(
                         step.place, None, step.code, False, True, step.before, step.after
                     )
                     self.on_final(self.verdict(session, judgement, change))
@@ -300,7 +305,7 @@ class Accounting:
         uncertain = not isinstance(judgement.head.position, int)
         if uncertain and not judgement.judge.stepper.whole and not judgement.ending:
             self._totals.read_in_parts += 1
-        finished = Finished(
+        finished = FinalScores(
             outcome=_outcome(judgement, ended),
             calls=tally.calls,
             harmful=tally.harmful_steps,
@@ -333,7 +338,7 @@ class Accounting:
             tuple(_described(each.missed) for each in missed_of(judgement)),
         )
 
-    def _finish(self, judgement: Judgement, finished: Finished) -> None:
+    def _finish(self, judgement: Judgement, finished: FinalScores) -> None:
         """Counts the final scores once: a call after the end changes no counter."""
         pair, last = judgement.pair, len(judgement.log) - 1
         assert pair is not None
@@ -354,7 +359,7 @@ class Accounting:
         """The present verdict on a step of the log, as a first one."""
         step = next(each for each in judgement.walk() if each.place == place)
         final = judgement.is_final(place)
-        change = Change(place, None, step.code, False, final, step.before, step.after)
+        change = VerdictChange(place, None, step.code, False, final, step.before, step.after)
         return self.verdict(session, judgement, change)
 
     def withdrawn(
@@ -367,11 +372,13 @@ class Accounting:
         """
         for step in judgement.walk():
             if step.place == place and judgement.is_possible(place):
-                gone = Change(place, None, SELF_LOOP, False, False, step.before, step.before)
+                gone = VerdictChange(
+                    place, None, SELF_LOOP, False, False, step.before, step.before
+                )
                 return [self.verdict(session, judgement, gone)._replace(was_possible=True)]
             if step.place == place and step.code >= HARMFUL:
                 final = judgement.is_final(place)
-                change = Change(
+                change = VerdictChange(
                     place, step.code, SELF_LOOP, False, final, step.before, step.before
                 )
                 if counts and judgement.pair is not None:
@@ -380,7 +387,7 @@ class Accounting:
         return []
 
     def count_session(
-        self, judgement: Judgement, news: Iterable[News], final: Iterable[Missed]
+        self, judgement: Judgement, news: Iterable[News], final: Iterable[MissedLimit]
     ) -> None:
         """Counts the final and the withdrawn verdicts on a session."""
         pair = judgement.pair
@@ -456,7 +463,7 @@ class Accounting:
         if news.first and judgement.pair is not None:
             judgement.pair.possible += 1
         found = self.verdict(
-            session, judgement, Change(place, None, code, False, final, before, after)
+            session, judgement, VerdictChange(place, None, code, False, final, before, after)
         )
         if news.withdrawn:
             return found._replace(was_possible=True)
@@ -473,7 +480,7 @@ class Accounting:
         self,
         session: Session,
         judgement: Judgement,
-        change: Change,
+        change: VerdictChange,
         origin: Exemplar | None = None,
     ) -> Verdict:
         """The verdict of a change; `origin` as in `count`."""
@@ -532,7 +539,7 @@ def _count_call(pair: Pair, code: int) -> int:
     return pair.loops
 
 
-def _described(missed: Missed) -> str:
+def _described(missed: MissedLimit) -> str:
     return f"{missed.obstacle.value}: {missed.rule}" if missed.rule else missed.obstacle.value
 
 

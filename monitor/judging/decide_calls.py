@@ -18,12 +18,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from monitor.aggregate.totals import Totals
-from monitor.decision import Answer, Decision, SpecDecision
+from monitor.decision import Answer, CallDecision, SpecDecision
 from monitor.judging.accounting import Accounting
-from monitor.judging.going_ahead import UnderSpec, go_ahead
+from monitor.judging.going_ahead import SpecCall, go_ahead
 from monitor.judging.judge_calls import CallJudge, part_of
-from monitor.records import Named, Proof, ToolCall, built
-from monitor.session.judge.concurrent_calls import ConcurrentCalls, Outcomes
+from monitor.records import AgentName, Proof, ToolCall, built
+from monitor.session.judge.concurrent_calls import CallPossibilities, ConcurrentCalls
 from monitor.session.judge.judge import CODES, CONTROL_TOKEN, HARMFUL, Judge, code_of
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.possible_outcomes import (
@@ -35,7 +35,7 @@ from monitor.session.judgement.possible_outcomes import (
     outcomes_behind,
     outcomes_beside,
 )
-from monitor.session.judgement.step_marks import Step
+from monitor.session.judgement.step_marks import JudgedStep
 from monitor.session.overlap.budget import Budget
 from monitor.session.session import Session
 from monitor.session.tool_names import BorrowedNames, Names
@@ -64,11 +64,11 @@ class CallDecider:
         call: ToolCall,
         beside: Sequence[ToolCall],
         now: int,
-        named: Named | None,
+        named: AgentName | None,
         proof: Proof | None,
         *,
         doubted: bool,
-    ) -> Decision | None:
+    ) -> CallDecision | None:
         """The decision on a call that tells nothing new of its session and comes in order; else None.
 
         `beside` as in `Monitor.decide`.
@@ -129,7 +129,7 @@ class CallDecider:
         else:
             outcomes = outcomes_behind(judgement, token)
         certain = code < HARMFUL or judge.is_certain_call(before, token)
-        step: Step = built(Step, (0, code, before, before))
+        step: JudgedStep = built(JudgedStep, (0, code, before, before))
         wrong = code >= HARMFUL or outcomes.rises
         tool = self._tool(call) if wrong else call.tool
         return _spec_decision(judge, token, tool, step, code, outcomes, certain)
@@ -159,7 +159,7 @@ class CallDecider:
         self,
         session: Session,
         call: ToolCall,
-        named: Named | None,
+        named: AgentName | None,
         proof: Proof | None,
         *,
         doubted: bool,
@@ -182,7 +182,7 @@ class CallDecider:
                 return True
         agent = session.known_agent
         if named is not None or call.agent:
-            named = named or Named(start_ns, call.span_id, call.agent)
+            named = named or AgentName(start_ns, call.span_id, call.agent)
             if named.agent != agent and session.is_named_by(named):
                 return True
         if session.bound_as != agent or session.binder is None:
@@ -199,7 +199,7 @@ class CallDecider:
         return tool if known or names.has_room(tool, call.session.namespace) else names.OVERFLOW
 
 
-class Uncounted(Accounting):
+class RehearsalAccounting(Accounting):
     """Makes verdicts, and counts nothing: judgements have no place in any sums."""
 
     def __init__(self, names: Names) -> None:
@@ -221,11 +221,11 @@ class Rehearsal:
     def __init__(self, session: Session, call_judge: CallJudge, names: Names) -> None:
         self._session = session
         self._names = BorrowedNames(names)
-        self._accounting = Uncounted(self._names)
+        self._accounting = RehearsalAccounting(self._names)
         self._call_judge = call_judge.twin(self._accounting, self._names)
         self._doubts = dict(call_judge.ledger.counts)
-        self._walked: dict[Judgement, dict[int, Step]] = {}
-        self._possibly: dict[Judgement, dict[int, Step]] = {}
+        self._walked: dict[Judgement, dict[int, JudgedStep]] = {}
+        self._possibly: dict[Judgement, dict[int, JudgedStep]] = {}
         self._budget = Budget()
         self._before = [
             (judge, judge.skewed, judge.left_out) for judge in call_judge.judges(session)
@@ -240,7 +240,7 @@ class Rehearsal:
     def mention(
         self,
         start_ns: int,
-        named: Named | None,
+        named: AgentName | None,
         attributes: Iterable[Mapping[str, Any]],
         now: int,
     ) -> None:
@@ -256,7 +256,7 @@ class Rehearsal:
         self,
         call: ToolCall,
         now: int,
-        named: Named | None,
+        named: AgentName | None,
         proof: Proof | None,
         *,
         doubted: bool,
@@ -275,7 +275,7 @@ class Rehearsal:
         if doubted:
             call_judge.doubt(session, Cause.EARLIER_TURN)
         if named is None and call.agent:
-            named = Named(call.start_ns, call.span_id, call.agent)
+            named = AgentName(call.start_ns, call.span_id, call.agent)
         if named is not None:
             session.name(named)
         call_judge.bind(session, call.attributes, now)
@@ -309,7 +309,7 @@ class Rehearsal:
         for judgement in held:
             judgement.catch_up()
 
-    def decide(self, calls: Sequence[ToolCall], now: int) -> list[Decision]:
+    def decide(self, calls: Sequence[ToolCall], now: int) -> list[CallDecision]:
         """The decisions on calls of one question that were observed."""
         by_call = [self._cases(call, now) for call in calls]
         self._search([case for cases in by_call for case in cases])
@@ -358,14 +358,14 @@ class Rehearsal:
         outcomes = case.outcomes()
         return _spec_decision(judge, case.token, tool, step, code, outcomes, certain)
 
-    def _steps(self, judgement: Judgement) -> dict[int, Step]:
+    def _steps(self, judgement: Judgement) -> dict[int, JudgedStep]:
         """The steps of a judgement by place: walked once."""
         found = self._walked.get(judgement)
         if found is None:
             found = self._walked[judgement] = {each.place: each for each in judgement.walk()}
         return found
 
-    def _possible(self, judgement: Judgement) -> dict[int, Step]:
+    def _possible(self, judgement: Judgement) -> dict[int, JudgedStep]:
         """Its possible harms by place: looked for once."""
         found = self._possibly.get(judgement)
         if found is None:
@@ -389,13 +389,13 @@ class _Case:
         """The calls that it is among, and its number there; None if it is late, or a control call."""
         self.rises: bool | None = None
 
-    def under(self) -> UnderSpec:
+    def under(self) -> SpecCall:
         """The call among the others."""
         assert self.among is not None
         blocks = self.judgement.judge.spec.enforce == "block"
-        return UnderSpec(*self.among, self.token, blocks)
+        return SpecCall(*self.among, self.token, blocks)
 
-    def outcomes(self) -> Outcomes:
+    def outcomes(self) -> CallPossibilities:
         """What it may be, once all calls of the question are decided."""
         if self.among is not None:
             among, number = self.among
@@ -422,9 +422,9 @@ def _spec_decision(
     judge: Judge,
     token: int,
     tool: str,
-    step: Step,
+    step: JudgedStep,
     counted: int,
-    outcomes: Outcomes,
+    outcomes: CallPossibilities,
     certain: bool,
 ) -> SpecDecision:
     """What a spec says of a call.
@@ -475,11 +475,11 @@ def _spec_decision(
     return found
 
 
-def _decision(found: list[SpecDecision]) -> Decision:
+def _decision(found: list[SpecDecision]) -> CallDecision:
     if len(found) > 1:
         found.sort(key=_badness)
-    decision: Decision = built(
-        Decision, (found[0].answer if found else Answer.ALLOW, tuple(found))
+    decision: CallDecision = built(
+        CallDecision, (found[0].answer if found else Answer.ALLOW, tuple(found))
     )
     return decision
 

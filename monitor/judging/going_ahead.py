@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 from monitor.session.judge.concurrent_calls import ConcurrentCalls
 
-__all__ = ["UnderSpec", "go_ahead"]
+__all__ = ["SpecCall", "go_ahead"]
 
 
-class UnderSpec(NamedTuple):
+class SpecCall(NamedTuple):
     """A call under one spec."""
 
     among: ConcurrentCalls
@@ -38,7 +38,7 @@ Rises = list[bool | None]
 """Of one call, under each spec: whether the least number of harms rises with it; None if it is not known."""
 
 
-def go_ahead(calls: Sequence[Sequence[UnderSpec]]) -> list[Rises]:
+def go_ahead(calls: Sequence[Sequence[SpecCall]]) -> list[Rises]:
     """Decides some calls in their order, each under its specs.
 
     Returns:
@@ -67,7 +67,7 @@ class _Round:
         doubtful: calls that were denied before: no other one is to count on them.
     """
 
-    def __init__(self, calls: Sequence[Sequence[UnderSpec]], doubtful: set[int]) -> None:
+    def __init__(self, calls: Sequence[Sequence[SpecCall]], doubtful: set[int]) -> None:
         self._calls = calls
         self._doubtful = doubtful
         self.rises: list[Rises] = [[] for _ in calls]

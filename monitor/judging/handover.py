@@ -24,7 +24,7 @@ from monitor.judging.judge_calls import CallJudge
 from monitor.plain_records.kinds import UnkeptError
 from monitor.records import SessionKey
 from monitor.session.session import Session
-from monitor.session.session_codec import Parting, SessionCodec
+from monitor.session.session_codec import SessionCodec, SessionTransfer
 from monitor.session.table import Table
 
 __all__ = ["Handover"]
@@ -77,7 +77,7 @@ class Handover:
         due = self._due.times_of({session.key for session in sessions})
         data = self._codec.to_bytes(
             [
-                Parting(
+                SessionTransfer(
                     session,
                     due.get(session.key),
                     self._call_judge.clocks.lead_of(session.key),

@@ -35,7 +35,7 @@ from monitor.limits import Limits
 from monitor.records import Evidence, Proof, ToolCall, Verdict, built
 from monitor.session.judge.judge import CONTROL_TOKEN, HARMFUL, Judge
 from monitor.session.judgement.judgement import Judgement
-from monitor.session.judgement.step_marks import Change
+from monitor.session.judgement.step_marks import VerdictChange
 from monitor.session.log.log import is_led
 from monitor.session.log.rows import Texts, origin_of
 from monitor.session.session import Session
@@ -631,7 +631,7 @@ class CallJudge:
         else:
             after, place = judgement.head.position, len(judgement.log) - 1
             fields = (place, None, code, code >= HARMFUL, False, before, after)
-            changes = (built(Change, fields),)
+            changes = (built(VerdictChange, fields),)
             origin = origin_of(call, now)
             self._accounting.count(judgement, changes, origin)
         if judge.comparison is not None:
@@ -675,7 +675,7 @@ class CallJudge:
         at: int,
         receipt: int,
         origin: Exemplar | None,
-    ) -> Sequence[Change]:
+    ) -> Sequence[VerdictChange]:
         """Inserts a call among later ones, whose verdicts it may revise."""
         self.out_of_order += 1
         late = judgement.late
@@ -919,7 +919,7 @@ class CallJudge:
         return verdicts
 
     def report(
-        self, session: Session, judgement: Judgement, changes: Sequence[Change]
+        self, session: Session, judgement: Judgement, changes: Sequence[VerdictChange]
     ) -> list[Verdict]:
         """Counts changes of a judgement, and words them."""
         self._accounting.count(judgement, changes)

@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from monitor.aggregate.drift import Drift, Seen, Way
+from monitor.aggregate.drift import Drift, DriftSample, Way
 from monitor.aggregate.histogram import Exemplar
 from monitor.aggregate.totals import NO_SHARE, Share
-from monitor.records import Raised
+from monitor.records import ReferenceAlarm
 from monitor.reference.comparison import (
     Comparison,
     ComparisonState,
@@ -29,7 +29,7 @@ from monitor.reference.comparison import (
 )
 from monitor.reference.settings import RISK_ALARM
 from monitor.session.judgement.judgement import Judgement
-from monitor.session.judgement.step_marks import Step
+from monitor.session.judgement.step_marks import JudgedStep
 from monitor.session.report.reference_report import PAGE, explained, level_of
 from monitor.session.session import Ended, Session
 from monitor.session.tool_names import Names
@@ -70,7 +70,7 @@ class Alarms:
     """
 
     def __init__(self, names: Names) -> None:
-        self.on_alarm: Callable[[Raised], None] | None = None
+        self.on_alarm: Callable[[ReferenceAlarm], None] | None = None
         """Called with each alarm that is raised or withdrawn."""
         self._names = names
         self._shares: dict[float, Share] = {}
@@ -171,7 +171,7 @@ class Alarms:
 
     # --- what is final -----------------------------------------------------------------------
 
-    def settle(self, judgement: Judgement, final: Iterable[Step]) -> None:
+    def settle(self, judgement: Judgement, final: Iterable[JudgedStep]) -> None:
         """Counts final unexpected writes, and final divergences of the session."""
         pair, at = judgement.pair, judgement.head.watched
         drift = pair.drift if pair is not None else None
@@ -245,7 +245,7 @@ class Alarms:
 
     def _differences(
         self, session: Session, judgement: Judgement, wanted: int, declared: int
-    ) -> Iterator[Raised]:
+    ) -> Iterator[ReferenceAlarm]:
         old, new = declared >> _FIRST_SHIFT, wanted >> _FIRST_SHIFT
         for first, withdrawn in ((old, True), (new, False)):
             if old != new and first:
@@ -258,7 +258,7 @@ class Alarms:
 
     def _of_divergence(
         self, session: Session, judgement: Judgement, found: Divergence, *, withdrawn: bool
-    ) -> Raised:
+    ) -> ReferenceAlarm:
         comparison = judgement.judge.comparison
         assert comparison is not None
         explanation = explained(comparison, judgement.judge.spec.id, found)
@@ -282,7 +282,7 @@ class Alarms:
 
     def _of_session(
         self, session: Session, judgement: Judgement, alarm: str, *, withdrawn: bool
-    ) -> Raised:
+    ) -> ReferenceAlarm:
         comparison, at = judgement.judge.comparison, judgement.head.watched
         assert comparison is not None
         assert at is not None
@@ -339,7 +339,7 @@ class Alarms:
         phase: str | None = None,
         expected: tuple[str, ...] = (),
         explanation: Mapping[str, Any] | None = None,
-    ) -> Raised:
+    ) -> ReferenceAlarm:
         spec, comparison, at = (
             judgement.judge.spec,
             judgement.judge.comparison,
@@ -349,7 +349,7 @@ class Alarms:
         assert at is not None
         worth, runs = comparison.alarm(alarm), comparison.learnt.runs
         level = level_of(judgement, alarm, runs)
-        return Raised(
+        return ReferenceAlarm(
             session=session.key,
             agent=(judgement.part if spec.scope == "agent" else "") or session.agent,
             spec=spec.id,
@@ -425,11 +425,11 @@ def _near(judgement: Judgement, step: int) -> Exemplar | None:
 
 def _seen(
     judgement: Judgement, comparison: Comparison, at: ComparisonState, first: Divergence | None
-) -> Seen:
+) -> DriftSample:
     log = judgement.log
     whole = not judgement.folded and len(log) <= _COMPARED_MAX
     tokens = (log.token(place) for place in range(len(log)))
-    return Seen(
+    return DriftSample(
         way=_way(comparison, first) if first is not None else None,
         similarity=comparison.similarity(tokens) if whole else None,
         new_tools=at.new_tools,

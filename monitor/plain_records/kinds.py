@@ -4,10 +4,10 @@ Idea: a file knows kinds, never classes. A kind's name says what it is to the pr
 module or be called otherwise, and its records are read all the same. Nothing is looked up by a name that a file gives but in
 the table of kinds.
 
-A kind whose fields change gets another version: `Kind.changes` has an entry for each version after the first, which says how records
+A kind whose fields change gets another version: `PlainRecordKind.changes` has an entry for each version after the first, which says how records
 of the version before become such of this one. A change of what a field *means* is a change, too.
 
-Example: `kept("call", Call, "agent tool", changes=(Change(added={"tool": str}),))` is version 2. A record of version 1 has an agent alone, and
+Example: `kept("call", LogicalCall, "agent tool", changes=(KindChange(added={"tool": str}),))` is version 2. A record of version 1 has an agent alone, and
 gets the tool "".
 """
 
@@ -20,14 +20,14 @@ from enum import Enum, IntEnum
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Change", "Form", "Kind", "Kinds", "UnkeptError", "kept", "named"]
+__all__ = ["Form", "KindChange", "Kinds", "PlainRecordKind", "UnkeptError", "kept", "named"]
 
 
 class UnkeptError(Exception):
     """An object that no kind says how to keep, or records that do not fit this process."""
 
 
-class Change(NamedTuple):
+class KindChange(NamedTuple):
     """How records of one version of a kind become such of the next one.
 
     Args:
@@ -68,7 +68,7 @@ class Form(IntEnum):
     """An array of bytes or numbers."""
 
 
-class Kind(NamedTuple):
+class PlainRecordKind(NamedTuple):
     """What is kept of one class.
 
     Args:
@@ -90,7 +90,7 @@ class Kind(NamedTuple):
     made: Mapping[str, Callable[[], Any]] = {}
     left: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[KindChange, ...] = ()
     only_parts: bool = False
     blank: Callable[[], Any] | None = None
     filled: Callable[[Any], None] | None = None
@@ -134,13 +134,13 @@ def kept(
     left: str = "",
     parts: str = "",
     made: Mapping[str, Callable[[], Any]] | None = None,
-    changes: tuple[Change, ...] = (),
+    changes: tuple[KindChange, ...] = (),
     only_parts: bool = False,
     blank: Callable[[], Any] | None = None,
     filled: Callable[[Any], None] | None = None,
-) -> Kind:
+) -> PlainRecordKind:
     """A kind, whose fields are given as one text with spaces between them."""
-    return Kind(
+    return PlainRecordKind(
         name,
         cls,
         tuple(fields.split()),
@@ -167,7 +167,7 @@ _FORMS: Final[Mapping[type, Form]] = {
     array: Form.BYTES,
 }
 _CONTAINERS: Final = tuple(
-    Kind(name, cls)
+    PlainRecordKind(name, cls)
     for name, cls in (
         ("tuple", tuple),
         ("frozen set", frozenset),
@@ -190,14 +190,14 @@ class Kinds:
         ValueError: two have one name, or one class.
     """
 
-    def __init__(self, declared: Iterable[Kind]) -> None:
+    def __init__(self, declared: Iterable[PlainRecordKind]) -> None:
         self.all = (*_CONTAINERS, *declared)
         self.by_class = {each.cls: each for each in self.all}
         self.by_name = {each.name: each for each in self.all}
         if not len(self.all) == len(self.by_class) == len(self.by_name):
             raise ValueError("two kinds have one name, or one class")
 
-    def replaced(self, *others: Kind) -> Kinds:
+    def replaced(self, *others: PlainRecordKind) -> Kinds:
         """The same with other kinds of some classes."""
         found = self.by_class | {each.cls: each for each in others}
         return Kinds([each for each in found.values() if each.cls not in _FORMS])

@@ -35,7 +35,7 @@ from typing import Any, Final
 import msgspec
 
 from monitor.plain_records.blocks import Block, BlockKind
-from monitor.plain_records.kinds import Form, Kind, Kinds, UnkeptError
+from monitor.plain_records.kinds import Form, Kinds, PlainRecordKind, UnkeptError
 from monitor.plain_records.numbers import as_bytes, narrow
 
 __all__ = ["SURROGATES", "write"]
@@ -68,7 +68,7 @@ def write(known: Mapping[str, object], kinds: Kinds, root: object = None) -> Ite
 class _Table:
     """The rows of one kind."""
 
-    def __init__(self, kind: Kind, number: int) -> None:
+    def __init__(self, kind: PlainRecordKind, number: int) -> None:
         self.kind = kind
         self.form = kind.form
         self.number = number

@@ -14,12 +14,12 @@ from zlib import crc32
 
 from mypy_extensions import mypyc_attr
 
-from monitor.partial import Partial
+from monitor.partial import PartialArguments
 from monitor.reference.calls import digest, seems_to_write
 from monitor.reference.risk import Risk
 from monitor.reference.settings import AHEAD_MAX, RISK_ALARM, UNKNOWN_MAX
 from monitor.scores.consistency import similarity
-from monitor.spec.learnt import Alarm, Learnt
+from monitor.spec.learnt_reference import Alarm, LearntReference
 
 __all__ = [
     "PHASES",
@@ -140,7 +140,7 @@ def unpacked(found: int) -> Divergence:
     return Divergence(rest >> 3, Departure(rest >> 1 & 3), bool(rest & 1), node)
 
 
-def _foreign(learnt: Learnt) -> frozenset[str]:
+def _foreign(learnt: LearntReference) -> frozenset[str]:
     """Tools that write by their names and that only failed learning runs called.
 
     For the comparison they are as unknown as tools that no learning run called.
@@ -172,7 +172,7 @@ class Comparison:
         "risk",
     )
 
-    def __init__(self, learnt: Learnt) -> None:
+    def __init__(self, learnt: LearntReference) -> None:
         self.learnt = learnt
         tools = dict.fromkeys((*learnt.tools, *sorted(learnt.writes)))
         self._numbers = {tool: number for number, tool in enumerate(tools)}
@@ -264,7 +264,7 @@ class Comparison:
         if number is None:
             base = self._number_of_unknown(tool) * _PER_UNKNOWN
             base += _UNKNOWN_WRITE if seems_to_write(tool) else _UNKNOWN
-        elif number in self._plain or arguments is None or type(arguments) is Partial:
+        elif number in self._plain or arguments is None or type(arguments) is PartialArguments:
             base = self._base + number * _PER_TOOL + _UNTOLD
         else:
             unseen = self._base + number * _PER_TOOL + _UNSEEN

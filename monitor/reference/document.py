@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from monitor.spec.document.reference import node_text
 from monitor.spec.document.write import flow, name
-from monitor.spec.learnt import Learnt
+from monitor.spec.learnt_reference import LearntReference
 
 __all__ = ["reference_text"]
 
@@ -16,7 +16,10 @@ SOURCE: Final = ("runs", "failures", "labelled", "agents", "version", "settings"
 
 
 def reference_text(
-    learnt: Learnt, id_: str, version: str = "1", match: Mapping[str, Any] | None = None
+    learnt: LearntReference,
+    id_: str,
+    version: str = "1",
+    match: Mapping[str, Any] | None = None,
 ) -> str:
     """The document's text.
 
@@ -29,7 +32,9 @@ def reference_text(
     return "\n".join(_lines(learnt, id_, version, match or {})) + "\n"
 
 
-def _lines(learnt: Learnt, id_: str, version: str, match: Mapping[str, Any]) -> Iterator[str]:
+def _lines(
+    learnt: LearntReference, id_: str, version: str, match: Mapping[str, Any]
+) -> Iterator[str]:
     source = dict(learnt.source)
     yield f"id: {flow(id_)}"
     yield f"version: {flow(version)}"

@@ -9,14 +9,14 @@ from typing import Any
 
 from monitor.spec.document.write import flow, name
 
-__all__ = ["Model", "accepts", "draft_text", "pruned", "support"]
+__all__ = ["DraftAutomaton", "accepts", "draft_text", "pruned", "support"]
 
 Edge = tuple[int, str]
 """A state and a tool called in it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class DraftAutomaton:
     """A deterministic automaton over tools' names; 0 is where runs begin."""
 
     edges: Mapping[Edge, int]
@@ -35,7 +35,7 @@ class Model:
         return found
 
 
-def accepts(model: Model, word: Iterable[str]) -> bool:
+def accepts(model: DraftAutomaton, word: Iterable[str]) -> bool:
     """Whether a run is one of the model's."""
     state: int | None = 0
     for tool in word:
@@ -43,7 +43,7 @@ def accepts(model: Model, word: Iterable[str]) -> bool:
     return state in model.ends
 
 
-def support(model: Model, words: Iterable[Sequence[str]]) -> Counter[Edge]:
+def support(model: DraftAutomaton, words: Iterable[Sequence[str]]) -> Counter[Edge]:
     """In how many of the runs each edge is taken."""
     found: Counter[Edge] = Counter()
     for word in words:
@@ -58,15 +58,17 @@ def support(model: Model, words: Iterable[Sequence[str]]) -> Counter[Edge]:
     return found
 
 
-def pruned(model: Model, words: Sequence[Sequence[str]], least: float) -> Model:
+def pruned(
+    model: DraftAutomaton, words: Sequence[Sequence[str]], least: float
+) -> DraftAutomaton:
     """The model without edges that fewer than `least` runs take, and what they alone led to."""
     taken = support(model, words)
     kept = {edge: to for edge, to in model.edges.items() if taken[edge] >= least}
-    reachable = set(Model(kept, model.ends).states)
+    reachable = set(DraftAutomaton(kept, model.ends).states)
     ends = model.ends & reachable
     leading = _leading(kept, ends)
     edges = {edge: to for edge, to in kept.items() if edge[0] in reachable and to in leading}
-    return Model(edges, ends)
+    return DraftAutomaton(edges, ends)
 
 
 def _leading(edges: Mapping[Edge, int], ends: frozenset[int]) -> set[int]:
@@ -83,7 +85,7 @@ def _leading(edges: Mapping[Edge, int], ends: frozenset[int]) -> set[int]:
 
 
 def draft_text(
-    model: Model, id_: str, match: Mapping[str, Any], comment: Iterable[str] = ()
+    model: DraftAutomaton, id_: str, match: Mapping[str, Any], comment: Iterable[str] = ()
 ) -> str:
     """The model as a spec document.
 
@@ -97,7 +99,7 @@ def draft_text(
 
 
 def _lines(
-    model: Model, id_: str, match: Mapping[str, Any], comment: Iterable[str]
+    model: DraftAutomaton, id_: str, match: Mapping[str, Any], comment: Iterable[str]
 ) -> Iterator[str]:
     names = _names(model)
     tools = sorted({tool for state, tool in model.edges if state in names})
@@ -126,7 +128,7 @@ def _lines(
         yield f"  {name(names[state])}: [{', '.join(map(name, _loops(model, state)))}]"
 
 
-def _names(model: Model) -> dict[int, str]:
+def _names(model: DraftAutomaton) -> dict[int, str]:
     """States by the call that leads to them, numbered where several calls of a tool do."""
     last = {target: tool for (_, tool), target in sorted(model.edges.items(), reverse=True)}
     found: dict[int, str] = {}
@@ -138,11 +140,11 @@ def _names(model: Model) -> dict[int, str]:
     return found
 
 
-def _row(model: Model, names: Mapping[int, str], state: int) -> Iterator[str]:
+def _row(model: DraftAutomaton, names: Mapping[int, str], state: int) -> Iterator[str]:
     for (source, tool), target in sorted(model.edges.items()):
         if source == state != target:
             yield f"{name(tool)}: {name(names[target])}"
 
 
-def _loops(model: Model, state: int) -> list[str]:
+def _loops(model: DraftAutomaton, state: int) -> list[str]:
     return sorted(tool for (source, tool), to in model.edges.items() if source == state == to)

@@ -15,9 +15,9 @@ from monitor.reference.medoid import Medoids
 from monitor.reference.risk import Risk
 from monitor.reference.runs import SeenRun, sample
 from monitor.reference.settings import COMPARED_MAX, RISK_ALARM, WRITES_MAX
-from monitor.reference.tree import Tree
+from monitor.reference.tree import PrefixTree
 from monitor.scores.consistency import Consistency, consistency
-from monitor.spec.learnt import Alarm, Learnt
+from monitor.spec.learnt_reference import Alarm, LearntReference
 
 __all__ = ["ALARMS", "learn"]
 
@@ -31,7 +31,7 @@ def learn(
     runs: Sequence[SeenRun],
     writes: Iterable[str] | None = None,
     source: Mapping[str, Any] | None = None,
-) -> Learnt:
+) -> LearntReference:
     """A reference of some runs.
 
     Args:
@@ -70,7 +70,7 @@ class _Learning:
             tool for tool in self.tools if seems_to_write(tool)
         )  # fmt: skip
         self.medoids = Medoids(run.names for run in self.seen)
-        self.tree = Tree(self.seen)
+        self.tree = PrefixTree(self.seen)
         self.counts = self._count()
         self.called_by = self._called_by()
 
@@ -98,7 +98,7 @@ class _Learning:
 
     # --- the reference --------------------------------------------------------------------------
 
-    def learnt(self, source: dict[str, Any]) -> Learnt:
+    def learnt(self, source: dict[str, Any]) -> LearntReference:
         """All of it."""
         # Calls of failed runs count for the risk, but the watch has not seen them.
         numbers = {tool: number for number, tool in enumerate(self.tools)}
@@ -109,7 +109,7 @@ class _Learning:
             "labelled": self.labelled,
             "agents": agents,
         }
-        return Learnt(
+        return LearntReference(
             tools=tuple(self.tools),
             writes=self.writes,
             medoid=self.medoids.of_all(),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from monitor.reference.calls import digest
-from monitor.scores.consistency import Call, flatten
+from monitor.scores.consistency import TraceCall, flatten
 
 __all__ = ["SeenCall", "SeenRun", "sample", "seen_call"]
 
@@ -19,7 +19,7 @@ class SeenCall(NamedTuple):
     digest: str
     """Of the arguments; "" where they are unknown."""
     failed: bool
-    call: Call
+    call: TraceCall
     """As the consistency scores take it."""
 
 
@@ -41,7 +41,7 @@ class SeenRun(NamedTuple):
 def seen_call(tool: str, arguments: Mapping[str, Any] | None, *, failed: bool) -> SeenCall:
     """A call from what was recorded of it."""
     found = "" if arguments is None else digest(arguments)
-    return SeenCall(tool, found, failed, Call(tool, flatten(arguments)))
+    return SeenCall(tool, found, failed, TraceCall(tool, flatten(arguments)))
 
 
 def sample(runs: Iterable[SeenRun], most: int) -> list[SeenRun]:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 
 from monitor.reference.runs import SeenRun
 from monitor.reference.settings import NODES_MAX, VARIANTS_MAX
-from monitor.spec.learnt import Node
+from monitor.spec.learnt_reference import PrefixNode
 
-__all__ = ["Tree"]
+__all__ = ["PrefixTree"]
 
 
-class Tree:
+class PrefixTree:
     """Grows run by run; the order of the runs makes no difference."""
 
     def __init__(self, runs: Iterable[SeenRun]) -> None:
@@ -57,9 +57,9 @@ class Tree:
             node = self._children[node].get(call.tool) if node is not None else None
         return node is None
 
-    def nodes(self, numbers: Mapping[str, int]) -> tuple[Node, ...]:
+    def nodes(self, numbers: Mapping[str, int]) -> tuple[PrefixNode, ...]:
         """The nodes of most runs, parents before children; `numbers` are those of the tools."""
-        found: list[Node] = []
+        found: list[PrefixNode] = []
         waiting: list[tuple[int, int, str, int, int]] = [(-self._runs[0], -1, "", 0, 0)]
         while waiting and len(found) < NODES_MAX:
             runs, parent, tool, _, node = heapq.heappop(waiting)
@@ -68,7 +68,7 @@ class Tree:
             varies = len(digests) > VARIANTS_MAX or "" in digests
             known = None if varies else frozenset(digests)
             number = numbers[tool] if node else -1
-            found.append(Node(parent, number, -runs, self._ends[node], known))
+            found.append(PrefixNode(parent, number, -runs, self._ends[node], known))
             for name, child in self._children[node].items():
                 heapq.heappush(waiting, (-self._runs[child], own, name, 0, child))
         return tuple(found)

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 __all__ = [
-    "Call",
     "Consistency",
-    "Rolling",
+    "RollingConsistency",
     "Rule",
+    "TraceCall",
     "consistency",
     "distance",
     "divergence_point",
@@ -35,7 +35,7 @@ FIRST: Final = 2
 """Steps that section 6.2 proposes to watch."""
 
 
-class Call(NamedTuple):
+class TraceCall(NamedTuple):
     """One call of a trace: the tool's name, and its arguments as a flat set."""
 
     tool: str
@@ -100,7 +100,7 @@ def similarity(one: Sequence[Any], other: Sequence[Any]) -> float:
     return 1 - distance(one, other) / longer if longer else 1.0
 
 
-def step_agreement(one: Call, other: Call, rule: Rule) -> float:
+def step_agreement(one: TraceCall, other: TraceCall, rule: Rule) -> float:
     """Jaccard index of two calls at one step; two empty sets agree."""
     if rule == "paper" and one.tool != other.tool:
         return 0.0
@@ -108,7 +108,7 @@ def step_agreement(one: Call, other: Call, rule: Rule) -> float:
     return len(one.pairs & other.pairs) / union if union else 1.0
 
 
-def first_difference(one: Sequence[Call], other: Sequence[Call]) -> int | None:
+def first_difference(one: Sequence[TraceCall], other: Sequence[TraceCall]) -> int | None:
     """Step, from 1, at which two runs first differ: in their tools, else in their arguments."""
     for step, (a, b) in enumerate(zip(one, other, strict=False), start=1):
         if a.tool != b.tool:
@@ -122,20 +122,20 @@ def first_difference(one: Sequence[Call], other: Sequence[Call]) -> int | None:
 # --- a set of runs ----------------------------------------------------------------------------
 
 
-def consistency(runs: Iterable[Sequence[Call]]) -> Consistency:
+def consistency(runs: Iterable[Sequence[TraceCall]]) -> Consistency:
     """All metrics of a set of runs, by their definitions."""
-    rolling = Rolling()
+    rolling = RollingConsistency()
     for run in runs:
         rolling.add(run)
     return rolling.value()
 
 
-def divergence_point(runs: Sequence[Sequence[Call]]) -> float | None:
+def divergence_point(runs: Sequence[Sequence[TraceCall]]) -> float | None:
     """Mean step at which a pair of runs first differs; None where none does."""
     return consistency(runs).divergence_point
 
 
-def first_two_agreement(runs: Sequence[Sequence[Call]]) -> float:
+def first_two_agreement(runs: Sequence[Sequence[TraceCall]]) -> float:
     """Share of pairs whose first two tools are the same."""
     return consistency(runs).first_two_agreement
 
@@ -147,7 +147,7 @@ def output_agreement(outputs: Sequence[str]) -> float:
     return same / pairs if pairs else 1.0
 
 
-class Rolling:
+class RollingConsistency:
     """The metrics of the runs so far, of the last `keep` of them where that is given.
 
     Every pair is compared once, when its later run comes; dropping the oldest takes its pairs
@@ -156,11 +156,11 @@ class Rolling:
 
     def __init__(self, keep: int | None = None) -> None:
         self._keep = keep
-        self._runs: list[tuple[Call, ...]] = []
+        self._runs: list[tuple[TraceCall, ...]] = []
         self._pairs: list[list[_Pair]] = []
         """For each run its comparison with each run after it."""
 
-    def add(self, run: Sequence[Call]) -> None:
+    def add(self, run: Sequence[TraceCall]) -> None:
         """Takes a run; the oldest goes where there are more than `keep`."""
         new = tuple(run)
         for old, pairs in zip(self._runs, self._pairs, strict=True):
@@ -195,7 +195,7 @@ class _Pair(NamedTuple):
     first_two: bool
 
 
-def _pair(one: tuple[Call, ...], other: tuple[Call, ...]) -> _Pair:
+def _pair(one: tuple[TraceCall, ...], other: tuple[TraceCall, ...]) -> _Pair:
     names, others = [call.tool for call in one], [call.tool for call in other]
     both = list(zip(one, other, strict=False))
     return _Pair(

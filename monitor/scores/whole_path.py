@@ -23,8 +23,8 @@ __all__ = [
     "GOLDEN_MAX",
     "OTHER",
     "Path",
+    "PathStep",
     "Scores",
-    "Step",
     "condense",
     "efficiency",
     "evaluate",
@@ -58,7 +58,7 @@ Path = tuple[int, ...]
 # --- Section 2.1: actions, transitions, harm -------------------------------------------------
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """One call on the automaton: its token, what it was, the state before and after."""
 
     token: int
@@ -72,7 +72,7 @@ def label(
     path: Sequence[int],
     failed: Sequence[bool] | None = None,
     conventions: Conventions = DEFAULT,
-) -> tuple[Step, ...]:
+) -> tuple[PathStep, ...]:
     """Run the calls on the automaton (section 2.1): progress, self-loop or harmful.
 
     Args:
@@ -96,38 +96,40 @@ def label(
     return tuple(steps)
 
 
-def _label_one(automaton: Automaton, state: int, token: int, failed: bool, rule: str) -> Step:
+def _label_one(
+    automaton: Automaton, state: int, token: int, failed: bool, rule: str
+) -> PathStep:
     target = UNDEFINED if token == OTHER else automaton.step(state, token)
     if failed and rule == "harmful":
-        return Step(OTHER, Kind.HARMFUL, state, state)
+        return PathStep(OTHER, Kind.HARMFUL, state, state)
     if failed and rule == "no_effect":
         if target == UNDEFINED:
-            return Step(OTHER, Kind.HARMFUL, state, state)
-        return Step(token, Kind.SELF_LOOP, state, state)
+            return PathStep(OTHER, Kind.HARMFUL, state, state)
+        return PathStep(token, Kind.SELF_LOOP, state, state)
     if target == UNDEFINED:
-        return Step(token, Kind.HARMFUL, state, state)
-    return Step(token, Kind.SELF_LOOP if target == state else Kind.PROGRESS, state, target)
+        return PathStep(token, Kind.HARMFUL, state, state)
+    return PathStep(token, Kind.SELF_LOOP if target == state else Kind.PROGRESS, state, target)
 
 
 # --- Section 2.2: condensation, valid and golden paths ---------------------------------------
 
 
-def condense(steps: Iterable[Step]) -> tuple[Step, ...]:
+def condense(steps: Iterable[PathStep]) -> tuple[PathStep, ...]:
     """C(a) of section 2.2: drop self-loops, keep progress and harmful steps, in order."""
     return tuple(step for step in steps if step.kind is not Kind.SELF_LOOP)
 
 
-def tokens(steps: Iterable[Step]) -> Path:
+def tokens(steps: Iterable[PathStep]) -> Path:
     """The path of some steps."""
     return tuple(step.token for step in steps)
 
 
-def harm_mask(steps: Iterable[Step]) -> tuple[bool, ...]:
+def harm_mask(steps: Iterable[PathStep]) -> tuple[bool, ...]:
     """m_k of equations 6 and 7: whether step k is harmful."""
     return tuple(step.kind is Kind.HARMFUL for step in steps)
 
 
-def is_valid(steps: Iterable[Step]) -> bool:
+def is_valid(steps: Iterable[PathStep]) -> bool:
     """Whether the path is harm-free (section 2.2, a_valid): progress and self-loops only."""
     return not any(harm_mask(steps))
 
@@ -279,7 +281,7 @@ def golden_suffixes(automaton: Automaton, golden: Iterable[Path], state: int) ->
 
 
 def hlr_candidates(
-    automaton: Automaton, condensed: Sequence[Step], golden: Iterable[Path]
+    automaton: Automaton, condensed: Sequence[PathStep], golden: Iterable[Path]
 ) -> set[Path]:
     """The candidates of section 4, all listed (exponential: `refine` has the program).
 
@@ -292,21 +294,21 @@ def hlr_candidates(
     return {prefix + suffix for prefix in prefixes for suffix in suffixes}
 
 
-def _repairs(automaton: Automaton, step: Step) -> list[Path]:
+def _repairs(automaton: Automaton, step: PathStep) -> list[Path]:
     if step.kind is not Kind.HARMFUL:
         return [(step.token,)]
     return [(), *((read,) for read in automaton.reads(step.before))]
 
 
 def _endings(
-    automaton: Automaton, condensed: Sequence[Step], golden: Iterable[Path]
+    automaton: Automaton, condensed: Sequence[PathStep], golden: Iterable[Path]
 ) -> set[Path]:
     end = condensed[-1].after if condensed else automaton.initial
     return golden_suffixes(automaton, golden, end) or {()}
 
 
 def path_correctness_hlr(
-    automaton: Automaton, condensed: Sequence[Step], golden: Sequence[Path]
+    automaton: Automaton, condensed: Sequence[PathStep], golden: Sequence[Path]
 ) -> float:
     """PC+HLR (section 4): equation 3's best over the candidates and the golden paths."""
     candidates = hlr_candidates(automaton, condensed, golden) | set(golden)
@@ -380,7 +382,9 @@ def evaluate(
     )
 
 
-def _refined(automaton: Automaton, condensed: Sequence[Step], golden: Sequence[Path]) -> float:
+def _refined(
+    automaton: Automaton, condensed: Sequence[PathStep], golden: Sequence[Path]
+) -> float:
     repairs = prod(len(_repairs(automaton, step)) for step in condensed)
     if repairs * len(_endings(automaton, condensed, golden)) <= LISTED_MAX:
         return path_correctness_hlr(automaton, condensed, golden)

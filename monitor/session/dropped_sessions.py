@@ -13,7 +13,7 @@ from typing import Final
 
 from monitor.records import SessionKey
 
-__all__ = ["Forgotten", "mark_of"]
+__all__ = ["DroppedSessions", "mark_of"]
 
 ROWS: Final = 1 << 15
 WAYS: Final = 8
@@ -22,7 +22,7 @@ WAYS: Final = 8
 _MARK_BYTES: Final = 8
 
 
-class Forgotten:
+class DroppedSessions:
     """Remembers the keys of about the last 250,000 dropped sessions, in 2 MiB.
 
     False positives: one key in 2^46. False negatives: keys that were dropped long ago.

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from mypy_extensions import mypyc_attr
 
-from monitor.records import FROM_DECISION, FROM_TRACE, Named, Proof, SessionKey, ToolCall
+from monitor.records import FROM_DECISION, FROM_TRACE, AgentName, Proof, SessionKey, ToolCall
 from monitor.session.dropped_sessions import mark_of
 from monitor.session.judge.judge import Judge
 from monitor.session.judgement.judgement import Judgement
@@ -17,7 +17,7 @@ from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 from monitor.weights import call_bytes, text_bytes
 
-__all__ = ["ATTRIBUTES_MAX", "UNKNOWN_AGENT", "Chain", "Ended", "Session"]
+__all__ = ["ATTRIBUTES_MAX", "UNKNOWN_AGENT", "Ended", "Session", "TenantSessions"]
 
 Ended = Literal["idle", "explicit", "operator", "evicted", "input_end"]
 """`operator`: somebody ended it at the service, so that what goes on under its id is another session."""
@@ -34,7 +34,7 @@ ATTRIBUTES_MAX: Final = 8
 """Sets of attributes that are remembered of one session; services of one are fewer."""
 
 BYTES: Final = 640
-"""Of a session without a call, about; `Log.size` counts each judgement."""
+"""Of a session without a call, about; `SessionLog.size` counts each judgement."""
 
 LOOKED_THROUGH_MAX: Final = 4
 """Up to this many judgements are searched one by one; more are found by a dictionary."""
@@ -50,7 +50,7 @@ _Time = tuple[int, bytes]
 Binding = tuple[Mapping[str, Any] | None, str, tuple[Mapping[str, Any], ...]]
 
 
-class Outside:
+class OutsideCalls:
     """Times of calls that are in no log. Some are kept per call, so that one may be withdrawn."""
 
     __slots__ = ("_ends", "_kept", "_starts")
@@ -83,7 +83,7 @@ class Outside:
         start, end = self._kept or span
         self._kept = min(start, span[0]), max(end, span[1])
 
-    def absorb(self, other: Outside) -> None:
+    def absorb(self, other: OutsideCalls) -> None:
         """Adds all times of another session."""
         for each in other._starts:
             self._add(each, None)
@@ -92,9 +92,9 @@ class Outside:
         if other._kept is not None:
             self.keep(other._kept)
 
-    def copy(self) -> Outside:
+    def copy(self) -> OutsideCalls:
         """The same times, to be changed apart from now on."""
-        twin = Outside()
+        twin = OutsideCalls()
         twin._starts, twin._ends, twin._kept = self._starts, self._ends, self._kept
         return twin
 
@@ -166,7 +166,7 @@ class Session:
         self.older: Session | None = None
         self.newer: Session | None = None
         """Its neighbours in the chain of its tenant, by last activity (`monitor.session.table`)."""
-        self.chain: Chain | None = None
+        self.chain: TenantSessions | None = None
         """The table's chains; None once the session is not live."""
         self.touched_ns = now
         self.started_ns = call.start_ns
@@ -212,7 +212,7 @@ class Session:
         """The number of its spans that no dialect reads."""
         self.binder: SpecBinder | None = None
         """The binder that chose its specs. It stays for the life of the session."""
-        self._outside: Outside | None = None
+        self._outside: OutsideCalls | None = None
         """The times of its calls that are in no log."""
         self._others: tuple[Mapping[str, Any], ...] = ()
         """Earlier attributes that specs were bound on: each service of the session has its own."""
@@ -323,7 +323,7 @@ class Session:
 
     def set_aside(self, call: ToolCall) -> None:
         """Keeps the times of a call that is in no log."""
-        self._outside = self._outside or Outside()
+        self._outside = self._outside or OutsideCalls()
         self._outside.add(call)
 
     def take_in(self, call: ToolCall) -> None:
@@ -333,7 +333,7 @@ class Session:
 
     def leave_behind(self, span: tuple[int, int]) -> None:
         """Keeps (first start, last end) of calls that left the logs and cannot be withdrawn."""
-        self._outside = self._outside or Outside()
+        self._outside = self._outside or OutsideCalls()
         self._outside.keep(span)
 
     def set_times(self, gone: ToolCall) -> None:
@@ -373,7 +373,7 @@ class Session:
             if better and session_from not in _NO_ATTRIBUTE:
                 self.session_from = session_from
 
-    def name(self, named: Named) -> bool:
+    def name(self, named: AgentName) -> bool:
         """Takes an agent's name from a span. The earliest span counts, in any order of arrival.
 
         Returns:
@@ -393,7 +393,7 @@ class Session:
     def named_as(self, other: Session) -> None:
         """Takes the name of a session whose calls move here, if its span is earlier."""
         if other._named_by:
-            self.name(Named(other._named_ns, other._named_by, other.agent))
+            self.name(AgentName(other._named_ns, other._named_by, other.agent))
 
     def under(self, judge: Judge) -> list[Judgement]:
         """The session's judgements under one spec."""
@@ -433,7 +433,7 @@ class Session:
             self.last_ns = max(self.last_ns, other.last_ns)
         self.touched_ns = max(self.touched_ns, other.touched_ns)
         if other._outside is not None:
-            self._outside = self._outside or Outside()
+            self._outside = self._outside or OutsideCalls()
             self._outside.absorb(other._outside)
         if other._sources is not None or other._source != self._source:
             for source, count in other._by_source().items():
@@ -480,7 +480,7 @@ class Session:
         """Takes `note_cause` back."""
         self.causes = tuple(each for each in self.causes if each is not cause)
 
-    def is_named_by(self, named: Named) -> bool:
+    def is_named_by(self, named: AgentName) -> bool:
         """True if `name` would take the agent's name from this span."""
         known = self._named_by
         if not known or named.start_ns != self._named_ns:
@@ -615,7 +615,7 @@ class Session:
         self.not_judged[reason] += count
 
 
-class Chain:
+class TenantSessions:
     """The live sessions of one tenant, by last activity.
 
     A linked list: an `OrderedDict` would cost each session 80 bytes more.

@@ -23,7 +23,7 @@ import msgspec
 
 from monitor.aggregate.totals import NO_SHARE
 from monitor.plain_records.blocks import BlockKind
-from monitor.plain_records.kinds import Kind, Kinds, UnkeptError, kept, named
+from monitor.plain_records.kinds import Kinds, PlainRecordKind, UnkeptError, kept, named
 from monitor.plain_records.read import finished, read
 from monitor.plain_records.write import write
 from monitor.session.judge.judge import Judge
@@ -33,7 +33,7 @@ from monitor.session.session_kinds import SESSION_KINDS
 from monitor.session.spec_binding import SpecBinder, document_of
 from monitor.session.tool_names import Names
 
-__all__ = ["FORMAT", "Parting", "SessionCodec"]
+__all__ = ["FORMAT", "SessionCodec", "SessionTransfer"]
 
 FORMAT: Final = 2
 _CHECKSUM_BYTES: Final = 8
@@ -52,7 +52,7 @@ _OF_A_PROCESS: Final[Mapping[type, Mapping[str, Callable[[], Any]]]] = {
 """Fields that belong to a process, and what a session has there when it comes."""
 
 
-def _leaving(cls: type) -> Kind:
+def _leaving(cls: type) -> PlainRecordKind:
     """The kind of a class, without the fields that belong to a process."""
     kind, made = _ALL.by_class[cls], _OF_A_PROCESS[cls]
     return kind._replace(
@@ -81,14 +81,14 @@ class _Packed(msgspec.Struct, array_like=True):
 class _Graph(NamedTuple):
     """What the blocks hold."""
 
-    parting: list[Parting]
+    parting: list[SessionTransfer]
     tools: dict[int, str]
     """The names of the tools in steps."""
     unknown: dict[str, dict[int, str]]
     """By reference, the tools in steps that no learning run called, by their numbers."""
 
 
-class Parting(NamedTuple):
+class SessionTransfer(NamedTuple):
     """A session, and what is known of it elsewhere."""
 
     session: Session
@@ -116,7 +116,7 @@ class SessionCodec:
         self._known = named({"specs": binder, "judge of none": unbound, **judges}, _KINDS)
         self._specs = _digest(binder)
 
-    def to_bytes(self, parting: Sequence[Parting]) -> bytes:
+    def to_bytes(self, parting: Sequence[SessionTransfer]) -> bytes:
         """Sessions with all that they know, live or ended ones.
 
         Raises:
@@ -138,7 +138,7 @@ class SessionCodec:
         data = msgspec.msgpack.encode(packed)
         return _checksum(data) + data
 
-    def from_bytes(self, data: bytes) -> list[Parting]:
+    def from_bytes(self, data: bytes) -> list[SessionTransfer]:
         """The sessions, in no table and no sums.
 
         Args:
@@ -174,7 +174,7 @@ class SessionCodec:
             return (payload for each, payload in blocks if each == kind)
 
         parting, tools, unknown = finished(read(of_kind, self._known, _KINDS))
-        return _Graph([Parting(*each) for each in parting], tools, unknown)
+        return _Graph([SessionTransfer(*each) for each in parting], tools, unknown)
 
     def _renumber(self, session: Session, graph: _Graph) -> None:
         namespace = session.key.namespace

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from monitor.partial import Partial
-from monitor.plain_records.kinds import Change, kept
+from monitor.partial import PartialArguments
+from monitor.plain_records.kinds import KindChange, kept
 from monitor.records import (
+    AgentName,
     Evidence,
-    Named,
     Obstacle,
     Proof,
     Reason,
@@ -23,16 +23,16 @@ from monitor.reference.comparison import ComparisonState, Departure, Divergence
 from monitor.scores.running import HarmTally, PathRows
 from monitor.session.judge.compensation import Compensation, Compensations
 from monitor.session.judge.episodes import Episode, EpisodesTally
-from monitor.session.judge.run import Lineage, Run
-from monitor.session.judgement.checkpoint import Checkpoint, Scored
+from monitor.session.judge.run import AutomatonRun, Lineage
+from monitor.session.judgement.checkpoint import Checkpoint, FoldedScores
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.resume_points import ResumePoint, ResumePoints
-from monitor.session.limits.session_verdicts import Declared, SessionVerdicts
-from monitor.session.limits.timing import Mark, Missed, Timing, _Running
-from monitor.session.log.answers import Answers
-from monitor.session.log.log import Log
-from monitor.session.log.rows import Moved, Texts
-from monitor.session.session import Chain, Outside, Session
+from monitor.session.limits.session_verdicts import SessionVerdict, SessionVerdicts
+from monitor.session.limits.timing import ClockStart, MissedLimit, SessionTiming, _Running
+from monitor.session.log.answers import StepAnswers
+from monitor.session.log.log import SessionLog
+from monitor.session.log.rows import StepTimes, Texts
+from monitor.session.session import OutsideCalls, Session, TenantSessions
 from monitor.visibility.cause import Cause, Effect
 from monitor.visibility.gap import Gap
 from monitor.visibility.sight import Sight, Window
@@ -49,8 +49,8 @@ SESSION_KINDS: Final = (
         "judgements judges key last_ns late ledger_version newer not_judged older opened_ns owed proof "
         "queued seen session_from spans started_ns touched_ns weight",
     ),
-    kept("sessions of a name", Chain, "name newest oldest"),
-    kept("calls outside", Outside, "_ends _kept _starts"),
+    kept("sessions of a name", TenantSessions, "name newest oldest"),
+    kept("calls outside", OutsideCalls, "_ends _kept _starts"),
     kept(
         "judgement",
         Judgement,
@@ -58,18 +58,22 @@ SESSION_KINDS: Final = (
         "behind counted declared ending head is_behind judge late log pair part sampled "
         "session_verdicts share sight suspicious",
         made={"budget": type(None)},
-        changes=(Change(dropped=("_is_stale",)),),
+        changes=(KindChange(dropped=("_is_stale",)),),
     ),
     kept(
         "log",
-        Log,
+        SessionLog,
         "_contexts _far _ids _lag _moved _rows _texts _answers _newest _running "
         "by_answer grouped tail_end",
     ),
     kept("texts of a step", Texts, "call_id arguments hashed note"),
-    kept("moved step", Moved, "start own"),
-    kept("answers", Answers, "by_span"),
-    kept("run", Run, "exact lineage position progressed tally tracing watched ways whole"),
+    kept("moved step", StepTimes, "start own"),
+    kept("answers", StepAnswers, "by_span"),
+    kept(
+        "run",
+        AutomatonRun,
+        "exact lineage position progressed tally tracing watched ways whole",
+    ),
     kept("lineage", Lineage, "before first places"),
     kept(
         "checkpoint",
@@ -77,7 +81,11 @@ SESSION_KINDS: Final = (
         "compensations condensed episodes exact rows tally trail at count last others "
         "run started timing wide",
     ),
-    kept("scores of a way", Scored, "compensations condensed episodes exact rows tally trail"),
+    kept(
+        "scores of a way",
+        FoldedScores,
+        "compensations condensed episodes exact rows tally trail",
+    ),
     kept("compensations", Compensations, "_open _undo count listed"),
     kept("compensation", Compensation, "do undo symbol undone_by"),
     kept(
@@ -97,12 +105,12 @@ SESSION_KINDS: Final = (
     ),
     kept("resume points", ResumePoints, "_last_group _resume_points"),
     kept("resume point", ResumePoint, "place runs running"),
-    kept("timing", Timing, "_idle_ns _judge _last _receipt_ns _running _trapped missed"),
-    kept("timed step", Mark, "step at_ns receipt_ns tool token trace_id span_id"),
-    kept("missed limit", Missed, "kind obstacle rule mark due_ns limit_ns"),
+    kept("timing", SessionTiming, "_idle_ns _judge _last _receipt_ns _running _trapped missed"),
+    kept("timed step", ClockStart, "step at_ns receipt_ns tool token trace_id span_id"),
+    kept("missed limit", MissedLimit, "kind obstacle rule mark due_ns limit_ns"),
     kept("running limit", _Running, "mark over"),
     kept("verdicts on a session", SessionVerdicts, "_shifts declared next_ns trapped"),
-    kept("declared verdict", Declared, "missed fired_ns final"),
+    kept("declared verdict", SessionVerdict, "missed fired_ns final"),
     kept("session key", SessionKey, "namespace id"),
     kept(
         "tool call",
@@ -110,7 +118,7 @@ SESSION_KINDS: Final = (
         "agent answer arguments attributes call_id control doubts end_ns error evidence "
         "gaps parent_span_id session session_from source span_id start_ns tool trace_id",
     ),
-    kept("name of a session", Named, "agent span_id start_ns"),
+    kept("name of a session", AgentName, "agent span_id start_ns"),
     kept("proof of a beginning", Proof, "holds start_ns trace_id"),
     kept(
         "verdict",
@@ -130,5 +138,5 @@ SESSION_KINDS: Final = (
     kept("window of a gap", Window, "since_ns until_ns tool received_ns"),
     kept("cause", Cause),
     kept("effect", Effect),
-    kept("partial arguments", Partial, "unread"),
+    kept("partial arguments", PartialArguments, "unread"),
 )

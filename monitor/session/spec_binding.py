@@ -10,7 +10,7 @@ from monitor.session.judge.judge import Judge
 from monitor.spec.spec import Acceptance, Spec
 from monitor.weights import arguments_bytes
 
-__all__ = ["Bound", "SpecBinder", "document_of"]
+__all__ = ["BoundSpecs", "SpecBinder", "document_of"]
 
 AGENT_ATTRIBUTE: Final = "gen_ai.agent.name"
 _CACHE_MAX: Final = 4_096
@@ -18,7 +18,7 @@ _CACHE_BYTES_MAX: Final = 8 << 20
 """What the attributes in the cache take, about: it keeps them."""
 
 
-class Bound(NamedTuple):
+class BoundSpecs(NamedTuple):
     """The judges of a session with given attributes and agent."""
 
     attributes: Mapping[str, Any]
@@ -45,7 +45,7 @@ class SpecBinder:
         }
         self._asked = before.keys() if before is not None else frozenset[str]()
         """What older sessions may still bind on."""
-        self._cache: dict[tuple[int, str], Bound] = {}
+        self._cache: dict[tuple[int, str], BoundSpecs] = {}
         self._cached_bytes = 0
         self._by_agent = any(
             AGENT_ATTRIBUTE in judge.spec.match.keys for judge in self.judges.values()
@@ -64,7 +64,7 @@ class SpecBinder:
         """The judges of a session with these attributes, under this agent."""
         return self.bound(attributes, agent).judges
 
-    def bound(self, attributes: Mapping[str, Any], agent: str) -> Bound:
+    def bound(self, attributes: Mapping[str, Any], agent: str) -> BoundSpecs:
         """The judges as in `bind`, and whether more may follow from other attributes.
 
         Cached by the identity of `attributes`, which spans of one resource share.
@@ -78,7 +78,7 @@ class SpecBinder:
                 self._cached_bytes = 0
             judges = self._choose(attributes, agent)
             more = len(judges) < len(self.judges) or self._by_agent
-            found = self._cache[key] = Bound(attributes, judges, more)
+            found = self._cache[key] = BoundSpecs(attributes, judges, more)
         return found
 
     def _choose(self, attributes: Mapping[str, Any], agent: str) -> tuple[Judge, ...]:

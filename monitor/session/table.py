@@ -10,8 +10,8 @@ from typing import Final
 
 from monitor.limits import SESSION_BYTES_MAX as BYTES_MAX
 from monitor.records import SessionKey
-from monitor.session.dropped_sessions import Forgotten, mark_of
-from monitor.session.session import Chain, Session
+from monitor.session.dropped_sessions import DroppedSessions, mark_of
+from monitor.session.session import Session, TenantSessions
 from monitor.session.shown_arguments import ShownArguments
 from monitor.tenants import Holdings
 from monitor.visibility.cause import OF_ONE_SESSION
@@ -34,7 +34,7 @@ class _Chains:
     __slots__ = ("bytes", "chains", "sessions")
 
     def __init__(self) -> None:
-        self.chains: dict[str, Chain] = {}
+        self.chains: dict[str, TenantSessions] = {}
         self.sessions = Holdings()
         self.bytes = Holdings()
 
@@ -42,7 +42,7 @@ class _Chains:
         name = self.sessions.name(session.key.namespace)
         chain = self.chains.get(name)
         if chain is None:
-            chain = self.chains[name] = Chain(name)
+            chain = self.chains[name] = TenantSessions(name)
         chain.link(session)
         self.sessions.add(name, 1)
         self.bytes.add(name, session.weight)
@@ -161,7 +161,7 @@ class Table:
         self._ended = _Ended()
         self._remembered = _Ended()
         """Ended sessions that are not shown any more, without their steps: they may go on."""
-        self._forgotten = Forgotten()
+        self._forgotten = DroppedSessions()
         self._shown = ShownArguments()
         """Live sessions with arguments to be shown."""
         self._near: list[Session | None] = [None] * NEAR

@@ -15,13 +15,13 @@ from monitor.spec.compiler.compile import compile_text
 from monitor.spec.document.yaml_text import SIZE_MAX
 from monitor.spec.spec import Spec
 
-__all__ = ["Loaded", "load_spec", "load_specs", "spec_files"]
+__all__ = ["LoadedSpecs", "load_spec", "load_specs", "spec_files"]
 
 SUFFIXES = frozenset({".yaml", ".yml"})
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSpecs:
     """Specs of some files, and everything that was found in them, refused files included."""
 
     specs: tuple[Spec, ...]
@@ -33,7 +33,7 @@ class Loaded:
         return has_errors(self.findings)
 
 
-def load_specs(paths: Iterable[Path | str], day: date | None = None) -> Loaded:
+def load_specs(paths: Iterable[Path | str], day: date | None = None) -> LoadedSpecs:
     """Compiles the specs of files and folders, each file by itself.
 
     Folders are read recursively (*.yaml and *.yml, by name, hidden ones left out); a file that is
@@ -52,7 +52,7 @@ def load_specs(paths: Iterable[Path | str], day: date | None = None) -> Loaded:
             findings.append(finding("duplicate_spec_id", message, str(path), 1, 1, "id"))
         else:
             specs[spec.id] = spec
-    return Loaded(tuple(specs.values()), tuple(findings))
+    return LoadedSpecs(tuple(specs.values()), tuple(findings))
 
 
 def load_spec(path: Path | str, day: date | None = None) -> Spec:

@@ -14,7 +14,7 @@ from monitor.automaton.dfa import build as build_automaton
 from monitor.findings import Finding
 from monitor.records import Conventions, Obstacle, Reason
 from monitor.spec.constraints import SideBySide
-from monitor.spec.learnt import Learnt
+from monitor.spec.learnt_reference import LearntReference
 from monitor.spec.traps import Trap
 
 __all__ = [
@@ -142,7 +142,7 @@ class Spec:
     """First 8 hexadecimal digits of the SHA-256 of the document's text."""
     findings: tuple[Finding, ...] = ()
     """Warnings."""
-    learnt: Learnt | None = None
+    learnt: LearntReference | None = None
     """Of a reference learnt from runs: what sessions are compared with."""
     deadlines: tuple[Deadline, ...] = ()
     idle_ns: int = 0

@@ -11,7 +11,7 @@ from monitor.limits import SECOND, Limits
 from monitor.records import ToolCall, Verdict
 from monitor.spec.spec import MatchRules, Spec
 
-__all__ = ["Clock", "Sink", "judge"]
+__all__ = ["Clock", "FakeSink", "judge"]
 
 
 class Clock:
@@ -29,7 +29,7 @@ class Clock:
         return self.now_ns
 
 
-class Sink:
+class FakeSink:
     """Keeps the verdicts that are delivered to it."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from monitor.records import Evidence, Kind, Reason, SessionKey, ToolCall
 from monitor.scores import whole_path
 
-__all__ = ["MOVES", "STAYS", "Expected", "Made", "MadeCall", "Mode"]
+__all__ = ["MOVES", "STAYS", "Expectation", "MadeCall", "Mode", "RunCase"]
 
 
 class Mode(StrEnum):
@@ -72,7 +72,7 @@ class MadeCall(NamedTuple):
     arguments: Mapping[str, Any]
 
 
-class Expected(NamedTuple):
+class Expectation(NamedTuple):
     """What a call must be found to be."""
 
     kind: Kind
@@ -84,18 +84,18 @@ class Expected(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class RunCase:
     """A run, and what must be said of it."""
 
     spec: str
     mode: Mode
     seed: int
     calls: tuple[MadeCall, ...]
-    expected: tuple[Expected, ...]
+    expected: tuple[Expectation, ...]
     """By call."""
     scores: whole_path.Scores | None
     """By the paper's formulas; None for a policy, which has none."""
-    against: Made | None
+    against: RunCase | None
     """The run it is held against; None for an accepted one."""
     pairs: tuple[tuple[int, int], ...] = field(default=())
     """Compensating pairs, as the numbers of the two calls, from 1."""

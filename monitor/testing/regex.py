@@ -13,7 +13,7 @@ from typing import Final
 
 from monitor.errors import OffrailsError
 
-__all__ = ["UnreadableError", "text_for"]
+__all__ = ["RegexSyntaxError", "text_for"]
 
 _PRINTED: Final = string.ascii_letters + string.digits + "_-. !#%&,/:;=@~\"'<>`$*+?()[]{}|\\^"
 _CLASSES: Final[dict[str, Callable[[str], bool]]] = {
@@ -34,7 +34,7 @@ _MORE_MAX: Final = 3
 """So many repetitions more than the least are made up at most."""
 
 
-class UnreadableError(OffrailsError):
+class RegexSyntaxError(OffrailsError):
     """The expression uses syntax this module does not know."""
 
 
@@ -42,12 +42,12 @@ def text_for(expression: str, chance: Random) -> str:
     """A text the expression probably matches.
 
     Raises:
-        UnreadableError: no text can be made up.
+        RegexSyntaxError: no text can be made up.
     """
     reader = _Reader(expression, chance)
     text = reader.alternatives()
     if reader.rest:
-        raise UnreadableError(f"unexpected {reader.rest[:1]!r} in {expression!r}")
+        raise RegexSyntaxError(f"unexpected {reader.rest[:1]!r} in {expression!r}")
     return text
 
 
@@ -84,14 +84,14 @@ class _Reader:
 
     def _next(self) -> str:
         if not self.rest:
-            raise UnreadableError("the expression ends too early")
+            raise RegexSyntaxError("the expression ends too early")
         first, self.rest = self.rest[0], self.rest[1:]
         return first
 
     def _until(self, end: str) -> str:
         text, found, self.rest = self.rest.partition(end)
         if not found:
-            raise UnreadableError(f"{end!r} is missing")
+            raise RegexSyntaxError(f"{end!r} is missing")
         return text
 
     def _repetitions(self) -> tuple[int, int]:
@@ -125,7 +125,7 @@ class _Reader:
 
     def _one_of(self, characters: str) -> str:
         if not characters:
-            raise UnreadableError("a class holds no printable character")
+            raise RegexSyntaxError("a class holds no printable character")
         return self._chance.choice(characters)
 
     def _group(self) -> str:
@@ -139,7 +139,7 @@ class _Reader:
             self._took(":")
         text = self.alternatives()
         if not self._took(")"):
-            raise UnreadableError("')' is missing")
+            raise RegexSyntaxError("')' is missing")
         return text
 
     def _escape(self) -> str:
@@ -165,7 +165,7 @@ class _Reader:
         if kind in _CONTROL:
             return _CONTROL[kind]
         if kind.isalnum():
-            raise UnreadableError(f"the escape \\{kind} is not known")
+            raise RegexSyntaxError(f"the escape \\{kind} is not known")
         return kind
 
     def _set(self) -> str:

@@ -22,10 +22,10 @@ from monitor.records import Kind, Reason
 from monitor.scores import whole_path
 from monitor.scores.whole_path import OTHER
 from monitor.spec.spec import GOLDEN_MAX, Spec
-from monitor.testing.made_runs import Expected, Made, MadeCall, Mode
+from monitor.testing.made_runs import Expectation, MadeCall, Mode, RunCase
 from monitor.testing.sample_arguments import NoSampleError, arguments_for, wrong_arguments
 
-__all__ = ["Expected", "ImpossibleError", "Made", "MadeCall", "Mode", "make", "make_all"]
+__all__ = ["Expectation", "ImpossibleError", "MadeCall", "Mode", "RunCase", "make", "make_all"]
 
 TRIES: Final = 400
 """Variants of a failure that are tried before it counts as impossible under a spec."""
@@ -37,7 +37,7 @@ class ImpossibleError(OffrailsError):
     """The spec admits no run of this mode; the message says why."""
 
 
-def make(spec: Spec, mode: Mode, seed: int = 0) -> Made:
+def make(spec: Spec, mode: Mode, seed: int = 0) -> RunCase:
     """A run of this mode.
 
     Raises:
@@ -46,9 +46,9 @@ def make(spec: Spec, mode: Mode, seed: int = 0) -> Made:
     return _Maker(spec, seed).make(mode)
 
 
-def make_all(spec: Spec, seed: int = 0) -> dict[Mode, Made]:
+def make_all(spec: Spec, seed: int = 0) -> dict[Mode, RunCase]:
     """A run of each mode the spec admits."""
-    made: dict[Mode, Made] = {}
+    made: dict[Mode, RunCase] = {}
     for mode in Mode:
         try:
             made[mode] = make(spec, mode, seed)
@@ -86,7 +86,7 @@ class _Maker:
         self._chance = Random(f"{spec.id}/{seed}")  # noqa: S311 - chance, not secrets
         self._samples: dict[int, dict[str, Any]] = {}
 
-    def make(self, mode: Mode) -> Made:
+    def make(self, mode: Mode) -> RunCase:
         machine = self._spec.machine
         if self._spec.kind == "reference":
             raise ImpossibleError("a reference judges no harm")
@@ -103,7 +103,7 @@ class _Maker:
                 return made
         raise ImpossibleError(f"no run under {self._spec.id!r} shows {mode} by its scores")
 
-    def _plan(self, mode: Mode, machine: Automaton, base: _Word) -> tuple[Made, _Variants]:
+    def _plan(self, mode: Mode, machine: Automaton, base: _Word) -> tuple[RunCase, _Variants]:
         """What the run is held against, and the words to try."""
         right = self._accepted(machine, base)
         if mode is Mode.EARLY_HARM:
@@ -123,12 +123,14 @@ class _Maker:
 
     # --- putting a run together --------------------------------------------------------------
 
-    def _accepted(self, machine: Automaton, base: _Word) -> Made:
+    def _accepted(self, machine: Automaton, base: _Word) -> RunCase:
         return self._made(Mode.ACCEPTED, machine, base, None)
 
-    def _made(self, mode: Mode, machine: Automaton, word: _Word, against: Made | None) -> Made:
+    def _made(
+        self, mode: Mode, machine: Automaton, word: _Word, against: RunCase | None
+    ) -> RunCase:
         tokens = [letter.symbol for letter in word]
-        return Made(
+        return RunCase(
             spec=self._spec.id,
             mode=mode,
             seed=self._seed,
@@ -141,7 +143,9 @@ class _Maker:
             pairs=self._pairs(word) if mode is Mode.COMPENSATING_PAIR else (),
         )
 
-    def _try(self, mode: Mode, machine: Automaton, word: _Word, against: Made) -> Made | None:
+    def _try(
+        self, mode: Mode, machine: Automaton, word: _Word, against: RunCase
+    ) -> RunCase | None:
         """The run, if its scores tell it from the other as they must."""
         made = self._made(mode, machine, word, against)
         assert made.scores is not None
@@ -164,7 +168,7 @@ class _Maker:
                 raise ImpossibleError(str(problem)) from None
         return MadeCall(self._spec.alphabet.tools[symbol], self._samples[symbol])
 
-    def _expected(self, machine: Automaton, word: _Word) -> tuple[Expected, ...]:
+    def _expected(self, machine: Automaton, word: _Word) -> tuple[Expectation, ...]:
         steps = whole_path.label(machine, [letter.symbol for letter in word])
         progressed: set[int] = set()
         found = []
@@ -172,7 +176,7 @@ class _Maker:
             harmful = step.kind is Kind.HARMFUL
             reason = self._reason(machine, letter, step.before, progressed) if harmful else None
             name = None if step.token == OTHER else machine.symbols[step.token]
-            found.append(Expected(step.kind, name, machine.name(step.after), reason))
+            found.append(Expectation(step.kind, name, machine.name(step.after), reason))
             if step.kind is Kind.PROGRESS:
                 progressed.add(step.token)
         return tuple(found)
@@ -326,7 +330,7 @@ class _Maker:
 
     # --- policies -----------------------------------------------------------------------------
 
-    def _of_policy(self, mode: Mode, machine: Machine) -> Made:
+    def _of_policy(self, mode: Mode, machine: Machine) -> RunCase:
         """Some calls that keep the rules; for a harm, one more that breaks one."""
         if mode not in (Mode.ACCEPTED, Mode.HARM):
             raise ImpossibleError("a policy has no golden paths to stray from")
@@ -362,18 +366,18 @@ class _Maker:
         raise ImpossibleError(f"no calls were found that keep {self._spec.id!r}")
 
     def _under_policy(
-        self, mode: Mode, machine: Machine, word: Sequence[int], against: Made | None
-    ) -> Made:
+        self, mode: Mode, machine: Machine, word: Sequence[int], against: RunCase | None
+    ) -> RunCase:
         state, expected = machine.initial, []
         for symbol in word:
             target = machine.step(state, symbol)
             kind = Kind.PROGRESS if target != state else Kind.SELF_LOOP
             kind, target = (Kind.HARMFUL, state) if target == UNDEFINED else (kind, target)
             name = machine.symbols[symbol]
-            expected.append(Expected(kind, name, machine.name(target), None))
+            expected.append(Expectation(kind, name, machine.name(target), None))
             state = target
         calls = tuple(map(self._call, _word(word)))
-        return Made(self._spec.id, mode, self._seed, calls, tuple(expected), None, against)
+        return RunCase(self._spec.id, mode, self._seed, calls, tuple(expected), None, against)
 
 
 _VARIANTS: Final[Mapping[Mode, Callable[[_Maker, Automaton, _Word], _Variants]]] = {

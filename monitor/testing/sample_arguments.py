@@ -10,7 +10,7 @@ from typing import Any, Final
 from monitor.alphabet.match import Alphabet
 from monitor.alphabet.pattern import Pattern
 from monitor.errors import OffrailsError
-from monitor.testing.regex import UnreadableError, text_for
+from monitor.testing.regex import RegexSyntaxError, text_for
 
 __all__ = ["NoSampleError", "arguments_for", "values_for", "wrong_arguments"]
 
@@ -36,7 +36,7 @@ def arguments_for(alphabet: Alphabet, symbol: int, chance: Random) -> dict[str, 
         for arguments in _candidates(alphabet.patterns[symbol], chance):
             if alphabet.match(tool, arguments, failed=False) == symbol:
                 return arguments
-    except UnreadableError as problem:
+    except RegexSyntaxError as problem:
         raise NoSampleError(f"{name!r}: {problem}") from None
     raise NoSampleError(f"{name!r}: no call of {tool!r} was found that is this symbol")
 
@@ -64,7 +64,7 @@ def values_for(pattern: Pattern, chance: Random) -> list[Any]:
     """Some values the pattern matches; [] where none was found.
 
     Raises:
-        UnreadableError: a regular expression is beyond us.
+        RegexSyntaxError: a regular expression is beyond us.
     """
     return [value for value in _GUESSES[pattern.kind](pattern.operand, chance)
             if pattern.matches(value)]  # fmt: skip

@@ -20,7 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collector.app import gc_tuning
 from collector.decode.json import otlp_json
 from collector.decode.protobuf import otlp_proto
-from collector.decode.span import Batch
+from collector.decode.span import SpanBatch
 from collector.dialects.choose import SESSION_KEYS, Plans
 from collector.dialects.read import read
 from monitor import load_spec
@@ -32,7 +32,7 @@ REQUESTS = 10
 ROUNDS = 30
 PARSE = "upb FromString alone"
 
-Decode = Callable[[bytes], Batch]
+Decode = Callable[[bytes], SpanBatch]
 Way = Callable[[], None]
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from collector.receive.request import Request
-from collector.state.journal import Journal, Rules
+from collector.state.journal import Journal, JournalRules
 from tests.bench import bounds, latency
 from tests.bench.bounds import Bound
 from tests.bench.outcome import of_metrics, sent
@@ -73,7 +73,7 @@ class Answer(NamedTuple):
 
 @contextlib.contextmanager
 def _files(folder: Path, *, sync: bool) -> Iterator[Put]:
-    journal = Journal(folder, Rules(bytes_max=1 << 30), time.time_ns)
+    journal = Journal(folder, JournalRules(bytes_max=1 << 30), time.time_ns)
     journal.open()
     journal.begin()
 

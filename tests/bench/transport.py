@@ -23,7 +23,7 @@ from typing import NamedTuple
 import uvloop
 
 from collector.app.listeners import build_admission, build_receivers
-from collector.config.settings import Receiver
+from collector.config.settings import ReceiverSettings
 from collector.decode.span import Span
 from collector.receive.export import Export
 from collector.telemetry.counters import Stats
@@ -85,7 +85,7 @@ class Counted:
 async def serve() -> None:
     """Listens, and answers each line on standard input with its state."""
     counted = Counted()
-    settings = Receiver(grpc="127.0.0.1:0", http="127.0.0.1:0")
+    settings = ReceiverSettings(grpc="127.0.0.1:0", http="127.0.0.1:0")
     admission = build_admission(settings, counted.stats)
     servers = build_receivers(settings, counted.export, admission, settings.max_connections)
 

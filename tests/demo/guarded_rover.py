@@ -18,7 +18,7 @@ from typing import Any
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Tracer
 
-from guard import Denied, Guard
+from guard import DeniedError, Guard
 from tests.demo.rover import Plan, Stuck, call_tool, instrument, jobs
 from tests.demo.words import CALL_WIDTH, call
 
@@ -34,7 +34,7 @@ CallTool = Callable[[str, dict[str, Any]], str]
 
 
 def asking(guard: Guard, tracer: Tracer) -> CallTool:
-    """Each call is asked for before it is made and traced; a denied one raises `Denied`, with the reason."""
+    """Each call is asked for before it is made and traced; a denied one raises `DeniedError`, with the reason."""
 
     def ask(tool: str, arguments: dict[str, Any]) -> str:
         def made(**arguments: Any) -> str:
@@ -60,7 +60,7 @@ def play(plan: Plan, call_tool: CallTool) -> None:
             call_tool(tool, arguments)
         except Stuck as problem:
             print(f"{line}  failed: {problem}", flush=True)
-        except Denied as denied:
+        except DeniedError as denied:
             print(f"{line}  DENIED", flush=True)
             print(f"        the rover reads: {denied}", flush=True)
             allowed = tools_allowed(str(denied))

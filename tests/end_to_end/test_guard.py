@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import Tracer
 
-from guard import BaseGuard, Call, Decision, Denied, Guard, LocalGuard
+from guard import BaseGuard, Call, Decision, DeniedError, Guard, LocalGuard
 from monitor import Limits, Monitor, load_spec
 from tests.end_to_end.loopback import free_port
 from tests.end_to_end.service import Service, eventually
@@ -96,7 +96,7 @@ def test_functions_are_guarded(service: Service) -> None:
         def approve() -> None:
             ran.append("approve")
 
-        with pytest.raises(Denied) as denied:
+        with pytest.raises(DeniedError) as denied:
             asyncio.run(pay())
         approve()
         asyncio.run(pay())

@@ -19,9 +19,9 @@ import pytest
 
 from monitor import Limits, Monitor
 from monitor.automaton.dfa import UNDEFINED
-from monitor.automaton.position import Outcome, Position
+from monitor.automaton.position import Position, StepEffect
 from monitor.limits import SECOND
-from monitor.partial import Partial
+from monitor.partial import PartialArguments
 from monitor.records import Evidence, Kind, SessionKey, ToolCall
 from monitor.session.judge.judge import Judge
 from monitor.spec.compiler.compile import compile_text
@@ -166,7 +166,7 @@ class Made:
         else:
             unread = {name for name in NAMES if dice.random() < 0.6} or {"x"}
             known = {name: value for name, value in known.items() if name not in unread}
-            self.told = Partial(dict(known), unread)
+            self.told = PartialArguments(dict(known), unread)
             self.whole = [
                 {**known, **each}
                 for each in _all_of(sorted(unread))
@@ -272,7 +272,7 @@ def check(spec: Spec, calls: Sequence[Made], *, joined: bool, gaps: bool) -> int
         token = spec.alphabet.match(made.tool, made.told, made.failed)
         right = stepper.chances(position, token).right
         position, outcome = stepper.step(position, token)
-        claimed += outcome is Outcome.HARMFUL
+        claimed += outcome is StepEffect.HARMFUL
         costs, may_be_right = taken(spec, costs, made.tokens(spec))
         truth = lost + min(costs.values())
         if stepper.whole:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pytest
 
 from monitor import Limits, Monitor
-from monitor.decision import Answer, Decision
+from monitor.decision import Answer, CallDecision
 from monitor.judging.decide_calls import overlapping
 from monitor.limits import SECOND
 from monitor.records import Evidence, Kind, SessionKey, ToolCall
@@ -121,7 +121,7 @@ def _order(call: ToolCall) -> tuple[int, int, bytes]:
     return call.start_ns, call.end_ns, call.span_id
 
 
-def check(decision: Decision, truth: Truth, *, exact: bool) -> Answer | None:
+def check(decision: CallDecision, truth: Truth, *, exact: bool) -> Answer | None:
     """The answer is that of the worlds; unknown is always sound, but not where it must be exact."""
     if not decision.specs:
         return None

@@ -23,7 +23,7 @@ LENGTH = 6
 SYMBOLS = 2
 CLOSE = 1e-12
 Tokens = tuple[int, ...]
-Steps = tuple[whole_path.Step, ...]
+Steps = tuple[whole_path.PathStep, ...]
 
 
 def numbered(states: int, table: Tokens) -> Tokens:
@@ -100,7 +100,7 @@ class Walk:
                 getattr(counts, kind.value)()
                 grown = rows.copy()
                 grown.add(token)
-                steps = (*kept, whole_path.Step(token, kind, state, after))
+                steps = (*kept, whole_path.PathStep(token, kind, state, after))
                 self.compare(steps, after, counts, grown)
             self.node((*word, token), steps, after, counts, grown)
 

@@ -18,22 +18,27 @@ from collector.decode.json import otlp_json
 from collector.decode.protobuf import otlp_proto, scan
 from collector.decode.protobuf.anyvalue import attributes_of
 from collector.decode.protobuf.slices import proto_slices
-from collector.decode.span import NAME_MAX, Malformed, Span
+from collector.decode.span import NAME_MAX, MalformedBodyError, Span
 from collector.dialects.values.arguments import callback_form
 from collector.receive.admission import Admission
-from collector.receive.connections import INBOX_BYTES, Bounds, ConnectionBase, Connections
+from collector.receive.connections import (
+    INBOX_BYTES,
+    ConnectionBase,
+    ConnectionBounds,
+    Connections,
+)
 from collector.receive.content_coding import inflate
-from collector.receive.export import Answer, Export, Limits, proto_answer
+from collector.receive.export import Export, ExportResult, RequestLimits, proto_answer
 from collector.receive.grpc.hpack import literal
 from collector.receive.grpc.service import GrpcReceiver
 from collector.receive.http.service import HttpApp
-from collector.receive.status import Outcome, Refusal, status_bytes
+from collector.receive.status import ExportStatus, Refusal, status_bytes
 from collector.state.records import (
-    Delivered,
-    Known,
-    Opened,
-    Specs,
-    Unwritten,
+    DeliveryRecord,
+    KnownSessionsRecord,
+    OpeningRecord,
+    SpecsRecord,
+    UnwrittenRecord,
     decoded,
     encoded,
     request_head,
@@ -73,7 +78,7 @@ def protobuf(body: bytes) -> None:
         batch = otlp_proto.decode_any(body)
         spans = _all(batch.spans)
         assert scanned is None or not batch.rejects.count
-    except Malformed:
+    except MalformedBodyError:
         spans = None
     assert scanned is None or _all(scanned.spans) == spans
     for span in scanned.spans if scanned is not None else ():
@@ -156,7 +161,7 @@ def json_text(body: bytes) -> None:
     """Taken or malformed; what is taken can be read."""
     try:
         batch = otlp_json.decode(body)
-    except Malformed:
+    except MalformedBodyError:
         return
     _all(batch.spans)
 
@@ -195,36 +200,36 @@ def compressed(body: bytes) -> None:
     try:
         found = inflate(body[1:], coding, LIMIT)
     except Refusal as refusal:
-        _expect(refusal, Outcome.MALFORMED, Outcome.TOO_LARGE)
+        _expect(refusal, ExportStatus.MALFORMED, ExportStatus.TOO_LARGE)
     else:
         assert len(found) <= LIMIT or coding == "identity"
 
 
 def request(body: bytes) -> None:
     """The whole of a request, of any signal and encoding: never a fault of ours."""
-    export = Export(_read, Stats(), lambda: 0, Limits(body_bytes=LIMIT))
+    export = Export(_read, Stats(), lambda: 0, RequestLimits(body_bytes=LIMIT))
     for signal in ("traces", "metrics", "logs"):
         for encoding in ("proto", "json"):
             try:
                 answer = _ended(export.ingest(signal, body, encoding, "grpc", "sender"))
             except Refusal as refusal:
-                _expect(refusal, Outcome.MALFORMED, Outcome.TOO_LARGE)
+                _expect(refusal, ExportStatus.MALFORMED, ExportStatus.TOO_LARGE)
                 status_bytes(refusal)
             else:
                 proto_answer(answer)
 
 
-def _ended(taking: Coroutine[Any, Any, Answer]) -> Answer:
+def _ended(taking: Coroutine[Any, Any, ExportResult]) -> ExportResult:
     """The answer; a loop is made only for requests that wait in between."""
     try:
         taking.send(None)
     except StopIteration as end:
-        answer: Answer = end.value
+        answer: ExportResult = end.value
         return answer
     return asyncio.run(_rest(taking))
 
 
-async def _rest(taking: Coroutine[Any, Any, Answer]) -> Answer:
+async def _rest(taking: Coroutine[Any, Any, ExportResult]) -> ExportResult:
     return await taking
 
 
@@ -232,12 +237,12 @@ def slices(body: bytes) -> None:
     """A request cut in slices holds the spans of the whole; what is no request is refused."""
     try:
         whole: list[Any] | None = _all(otlp_proto.decode(body).spans)
-    except Malformed:
+    except MalformedBodyError:
         whole = None
     try:
         pieces = [piece for piece in proto_slices(body) if piece is not None]
         found = [span for each in pieces for span in _all(otlp_proto.decode(each).spans)]
-    except Malformed:
+    except MalformedBodyError:
         assert whole is None, "the whole is taken"
     else:
         assert found == whole
@@ -299,7 +304,7 @@ async def _connected(
     half = len(raw) // 2
     for pieces in ((raw,), (raw[:half], raw[half:]), (raw, raw)):
         admission = Admission()
-        connections = Connections(Bounds(), Stats())
+        connections = Connections(ConnectionBounds(), Stats())
         connection: Any = serve(Export(_read, Stats(), lambda: 0), admission)(connections)
         connection.connection_made(_Wire())
         for piece in pieces:
@@ -316,7 +321,7 @@ async def _connected(
         assert not connections.open
 
 
-def _expect(refusal: Refusal, *outcomes: Outcome) -> None:
+def _expect(refusal: Refusal, *outcomes: ExportStatus) -> None:
     if refusal.outcome not in outcomes:
         raise AssertionError(refusal.message) from (refusal.__cause__ or refusal)
 
@@ -338,7 +343,15 @@ def journal(data: bytes) -> None:
     with suppress(ValueError):
         kept = request_of(data)
         assert data.endswith(kept.body)
-    for kind in (dict, int, Opened, Specs, Known, Delivered, Unwritten):
+    for kind in (
+        dict,
+        int,
+        OpeningRecord,
+        SpecsRecord,
+        KnownSessionsRecord,
+        DeliveryRecord,
+        UnwrittenRecord,
+    ):
         with suppress(ValueError):
             assert isinstance(decoded(data, kind), kind)
 
@@ -352,13 +365,13 @@ def _journals() -> list[bytes]:
         kind = number + 2
         file += head_of(header.mark, header.seed, kind, 10, len(payload), (payload,)) + payload
     kinds = [
-        Opened("1"),
-        Specs(b"d", [("f", b"t")]),
-        Known(b"m" * 8),
-        Unwritten(1, 2),
+        OpeningRecord("1"),
+        SpecsRecord(b"d", [("f", b"t")]),
+        KnownSessionsRecord(b"m" * 8),
+        UnwrittenRecord(1, 2),
         {"a": [1.5]},
     ]
-    payloads = [encoded(each) for each in (*kinds, Delivered("s", [b"k"]), 5)]
+    payloads = [encoded(each) for each in (*kinds, DeliveryRecord("s", [b"k"]), 5)]
     return [header.pack(), file, file[:-1], file + file, head + b"{}", *payloads]
 
 

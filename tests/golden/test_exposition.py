@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.config.settings import Alerts as AlertSettings
-from collector.config.settings import Webhook
+from collector.config.settings import AlertSettings, WebhookSettings
 from collector.metrics import service as metrics
 from collector.metrics.memory import MemoryMetrics
 from collector.metrics.registry import runtime
@@ -115,9 +114,15 @@ def families(monkeypatch: pytest.MonkeyPatch) -> Families:
     monkeypatch.setattr(metrics, "__version__", "1.2.3")
     monkeypatch.setattr(metrics, "BUILD", "plain")
     monkeypatch.setattr("platform.python_version", lambda: "3.11.0")
-    settings = AlertSettings(alertmanager=("http://a",), webhook=Webhook(url="http://b"))
+    settings = AlertSettings(
+        alertmanager=("http://a",), webhook=WebhookSettings(url="http://b")
+    )
     held = MemoryMetrics(lambda: {"sessions": 4096}, lambda: {"span_trees": 0, "span_ids": 512})
-    more: list[metrics.Source] = [held, Admission(), Alerts(settings, Links(), 0, lambda: 0)]
+    more: list[metrics.MetricSource] = [
+        held,
+        Admission(),
+        Alerts(settings, Links(), 0, lambda: 0),
+    ]
     return Families(rovers(), _stats(), None, more)
 
 

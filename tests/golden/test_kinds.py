@@ -30,7 +30,7 @@ def test_a_kind_that_changes_gets_another_version() -> None:
     """Under one version a kind has the same fields for ever: what an earlier program wrote is never read as something else."""
     before, today = by_version(FILE.read_text().splitlines()), by_version(lines())
     changed = [head for head in before.keys() & today.keys() if before[head] != today[head]]
-    assert not changed, "a `Change` is missing that makes another version of it"
+    assert not changed, "a `KindChange` is missing that makes another version of it"
 
 
 def test_the_kinds_are_those_of_the_file() -> None:

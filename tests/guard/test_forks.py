@@ -16,7 +16,7 @@ from unittest.mock import patch
 import pytest
 
 from guard import Call, LocalGuard
-from guard.held import Held
+from guard.held_decisions import HeldDecisions
 from guard.pause import Pause
 from monitor import Limits, Monitor
 from tests.end_to_end.service import ROOT
@@ -140,7 +140,7 @@ def test_hundreds_of_children_ask_while_threads_ask(
     guard = (
         make() if kind == "of a service" else LocalGuard(Monitor([], Limits()), session="s1")
     )
-    asked = Held()
+    asked = HeldDecisions()
     ended = threading.Event()
 
     def asks(number: int) -> None:
@@ -171,8 +171,8 @@ def test_hundreds_of_children_ask_while_threads_ask(
 
 
 def test_a_child_remembers_calls_on_their_way() -> None:
-    """The lock of `Held`, which adapters keep, does not outlive a fork either."""
-    calls = Held()
+    """The lock of `HeldDecisions`, which adapters keep, does not outlive a fork either."""
+    calls = HeldDecisions()
     calls.put("c1", "d1")
     with held(calls._lock):
         assert in_child(lambda: calls.take("c1") == "d1")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from guard import Denied
+from guard import DeniedError
 from tests.guard.conftest import Make
 from tests.guard.double import DENIED, Double
 
@@ -35,7 +35,7 @@ def test_a_denied_function_does_not_run(double: Double, make: Make) -> None:
     def water(field: int) -> None:
         ran.append(field)
 
-    with pytest.raises(Denied, match="open_valve was skipped") as caught:
+    with pytest.raises(DeniedError, match="open_valve was skipped") as caught:
         water(3)
 
     assert (ran, caught.value.decision.decision) == ([], "deny")
@@ -85,7 +85,7 @@ def test_a_coroutine_function_stays_one(double: Double, make: Make) -> None:
     with pytest.raises(KeyError):
         asyncio.run(scan("mud"))
     assert double.outcome() == ("d2", "failed")
-    with pytest.raises(Denied):
+    with pytest.raises(DeniedError):
         asyncio.run(water())
 
 

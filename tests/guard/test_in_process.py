@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from guard import Call, Denied, LocalGuard
-from guard.held import Held
+from guard import Call, DeniedError, LocalGuard
+from guard.held_decisions import HeldDecisions
 from guard.in_process import HELD_MAX
 from guard.mcp.gate import Gate
 from monitor import Limits, Monitor, Verdict
@@ -123,7 +123,7 @@ def test_functions_are_asked_for() -> None:
     async def pay(amount: int) -> str:
         return f"paid {amount}"
 
-    with pytest.raises(Denied, match="needs `approve` first"):
+    with pytest.raises(DeniedError, match="needs `approve` first"):
         asyncio.run(pay(amount=5))
     assert (approve(), asyncio.run(pay(amount=5))) == ("approved", "paid 5")
     assert judgement(guard)["accepting"]
@@ -132,7 +132,7 @@ def test_functions_are_asked_for() -> None:
 def test_adapters_take_it() -> None:
     """What stands before a tool takes any guard: here the gate before an MCP server."""
     guard = make()
-    gate, held = Gate(guard, "deny"), Held()
+    gate, held = Gate(guard, "deny"), HeldDecisions()
     call = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":{"amount":5}}}'
 
     def ask(text: bytes) -> bytes | None:

@@ -9,7 +9,7 @@ import pytest
 from guard.decision import Decision
 from guard.lenient_json import UNREAD
 from guard.mcp import messages
-from guard.question import Question, Shared
+from guard.question import Question, QuestionContext
 
 CALL = {
     "jsonrpc": "2.0",
@@ -19,7 +19,7 @@ CALL = {
 }
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SPAN = "b7ad6b7169203331"
-SHARED = Shared("s1", "", "", "", {}, commit=True)
+SHARED = QuestionContext("s1", "", "", "", {}, commit=True)
 
 
 def test_a_call_is_read() -> None:

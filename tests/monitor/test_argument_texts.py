@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.argument_texts import read
-from monitor.partial import UNREAD, Partial
+from monitor.partial import UNREAD, PartialArguments
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
@@ -86,7 +86,7 @@ def test_values_that_are_no_arguments_are_unknown(value: Any) -> None:
 def test_a_name_that_comes_twice_is_unread(text: str) -> None:
     """Readers differ in which one they take; the other arguments are known."""
     arguments, why = read(text)
-    assert isinstance(arguments, Partial)
+    assert isinstance(arguments, PartialArguments)
     assert dict(arguments) == {"a": 1, "q": UNREAD}
     assert arguments.unread == {"q"}
     assert why == "a name comes twice: `q`"
@@ -96,7 +96,7 @@ def test_a_name_that_comes_twice_is_unread(text: str) -> None:
 def test_a_name_that_comes_twice_with_one_value_is_known(text: str) -> None:
     """Whichever one a reader takes, it is the same; spans are read so, too."""
     arguments, why = read(text)
-    assert not isinstance(arguments, Partial)
+    assert not isinstance(arguments, PartialArguments)
     assert (arguments, why) == (json.loads(text), "")
 
 

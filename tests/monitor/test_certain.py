@@ -11,7 +11,7 @@ from collector.client.tail import formatted
 from collector.sinks.event import as_event
 from monitor import Limits, Monitor, SessionKey
 from monitor.limits import SECOND
-from monitor.partial import Partial
+from monitor.partial import PartialArguments
 from monitor.records import Evidence, Kind, Reason, ToolCall, Verdict
 from monitor.session.judge.judge import Judge
 from monitor.spec.compiler.compile import compile_text
@@ -77,7 +77,7 @@ class Session:
 @pytest.mark.parametrize(
     "rules", [[{"forbid": ["little", "pay"]}], [{"precedence": ["ok", ["little", "pay"]]}]]
 )
-@pytest.mark.parametrize("arguments", [None, Partial({"to": "x"}, {"amount"})])
+@pytest.mark.parametrize("arguments", [None, PartialArguments({"to": "x"}, {"amount"})])
 def test_symbols_that_cover_a_tool_are_all_its_readings(rules: Any, arguments: Any) -> None:
     """Whatever is unknown of a payment, it is one of the two, and both are refused."""
     assert Session(compiled(alphabet=PAY, constraints=rules)).is_harmful("pay", arguments)
@@ -132,7 +132,10 @@ def test_a_symbol_that_the_known_part_rules_out_is_no_reading(
         kind="task", alphabet=alphabet, initial="s", accepting=["e"],
         transitions={"s": {"USD": "e"}, "e": {"EUR": "e"}},
     )  # fmt: skip
-    assert Session(spec).is_harmful("pay", Partial({"cur": currency}, {"amount"})) == harmful
+    assert (
+        Session(spec).is_harmful("pay", PartialArguments({"cur": currency}, {"amount"}))
+        == harmful
+    )
 
 
 # --- failed calls -----------------------------------------------------------------------------

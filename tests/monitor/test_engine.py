@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from monitor import Limits, Monitor, Named, SessionKey, ToolCall, Verdict
+from monitor import AgentName, Limits, Monitor, SessionKey, ToolCall, Verdict
 from monitor.aggregate.totals import BEHIND_MAX, fixed
 from monitor.decision import Answer
 from monitor.limits import SECOND
@@ -359,7 +359,7 @@ def test_a_spec_bound_late_judges_the_calls_that_waited() -> None:
         NOW,
         attributes=ATTRIBUTES,
         start_ns=START,
-        named=Named(START, b"root", "gardener"),
+        named=AgentName(START, b"root", "gardener"),
     )
 
     assert [verdict.kind for verdict in verdicts] == [Kind.PROGRESS, Kind.HARMFUL]
@@ -538,7 +538,7 @@ def test_a_spec_bound_late_beside_another_has_missed_nothing() -> None:
     judge = monitor(BY_AGENT, POLICY)
     judge.observe(water(1), NOW)
     judge.observe(call(2, "dig"), NOW)
-    key, named = SessionKey("", "s"), Named(START, b"root", "gardener")
+    key, named = SessionKey("", "s"), AgentName(START, b"root", "gardener")
     judge.learn(key, NOW, attributes=ATTRIBUTES, start_ns=START, named=named)
     found = {each["spec"]: each for each in judge.find("s")}
 
@@ -551,7 +551,7 @@ def test_a_spec_bound_after_the_window_has_missed_calls() -> None:
     judge = monitor(BY_AGENT, POLICY)
     judge.observe(water(1), NOW)
     judge.tick(NOW + 11 * SECOND)
-    key, named = SessionKey("", "s"), Named(START, b"root", "gardener")
+    key, named = SessionKey("", "s"), AgentName(START, b"root", "gardener")
     judge.learn(key, NOW + 12 * SECOND, attributes=ATTRIBUTES, start_ns=START, named=named)
     judge.observe(call(80, "dig"), NOW + 30 * SECOND)
     found = {each["spec"]: each for each in judge.find("s")}

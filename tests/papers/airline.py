@@ -18,7 +18,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from collector.offline.plain_runs import Run, judge_run, read_runs
+from collector.offline.plain_runs import AgentRun, judge_run, read_runs
 from monitor.limits import Limits
 from monitor.reference.calls import digest, seems_to_write
 from monitor.reference.document import reference_text
@@ -37,7 +37,7 @@ class Tried(NamedTuple):
     """A recorded run, its task, and how it ended."""
 
     task: str
-    run: Run
+    run: AgentRun
     failed: bool
 
     @property

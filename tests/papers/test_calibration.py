@@ -20,7 +20,7 @@ from monitor.spec.core_import.forms import read_task
 from monitor.spec.core_import.repairs import repair
 from monitor.spec.spec import Spec
 from monitor.testing.doubles import judge
-from monitor.testing.runs import Made, MadeCall, Mode
+from monitor.testing.runs import MadeCall, Mode, RunCase
 from tests.papers.core_data import CORE, load, needs_core, spec, specs, tasks
 
 pytestmark = needs_core
@@ -128,7 +128,7 @@ def with_conventions(id_: str, text: str) -> Spec:
 def judged(one: Spec, *calls: tuple[str, dict[str, Any], bool]) -> dict[str, Any]:
     """The judgement of calls (tool, arguments, failed) one after the other."""
     plain = tuple(MadeCall(tool, arguments) for tool, arguments, _ in calls)
-    made = Made(one.id, Mode.ACCEPTED, 0, plain, (), None, None)
+    made = RunCase(one.id, Mode.ACCEPTED, 0, plain, (), None, None)
     sent = made.tool_calls(SessionKey("", "s"), start_ns=10**18)
     marked = [call._replace(error=bad) for call, (*_, bad) in zip(sent, calls, strict=True)]
     [found] = judge(one, marked)

@@ -14,7 +14,7 @@ import pytest
 from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.decision import Answer
 from monitor.spec.spec import MatchRules, Spec
-from monitor.testing.runs import Made, MadeCall, Mode, make_all
+from monitor.testing.runs import MadeCall, Mode, RunCase, make_all
 from tests.asking import AskedMonitor
 from tests.papers.core_data import CORE, DATASET, needs_core, spec, tasks
 
@@ -45,7 +45,7 @@ def recorded(path: Path) -> tuple[Spec, list[ToolCall]]:
     """The task of a recorded run, and its calls."""
     run = json.loads(path.read_text(encoding="utf-8"))
     plain = tuple(MadeCall(each["name"], each["arguments"]) for each in run["calls"])
-    made = Made(run["prompt_id"], Mode.ACCEPTED, 0, plain, (), None, None)
+    made = RunCase(run["prompt_id"], Mode.ACCEPTED, 0, plain, (), None, None)
     calls = made.tool_calls(SessionKey("", path.stem), start_ns=START)
     return judging(run["prompt_id"]), [
         call._replace(error=each["status"] != "ok")

@@ -15,7 +15,7 @@ from monitor.scores import whole_path
 from monitor.spec.core_import.dataset import defects
 from monitor.spec.spec import Spec
 from monitor.testing.doubles import judge
-from monitor.testing.runs import Made, MadeCall, Mode, make
+from monitor.testing.runs import MadeCall, Mode, RunCase, make
 from monitor.testing.sample_arguments import arguments_for
 from tests.papers.core_data import DATASET, load, needs_core, repaired, spec, specs, tasks
 
@@ -347,7 +347,7 @@ def test_random_paths_have_the_scores_of_the_formulas() -> None:
         calls = tuple(
             MadeCall(one.alphabet.tools[letter], sample(one, letter)) for letter in path
         )
-        made = Made(one.id, Mode.ACCEPTED, 0, calls, (), None, None)
+        made = RunCase(one.id, Mode.ACCEPTED, 0, calls, (), None, None)
         [found] = judge(one, made.tool_calls(SessionKey("", "s"), start_ns=10**18))
         scores = whole_path.evaluate(plain, path, None, one.conventions)
         for name in ("pc", "pc_ktc", "pc_hlr", "harm_rate", "prefix_crit", "harmful"):

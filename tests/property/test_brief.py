@@ -15,7 +15,7 @@ from collector.dialects.base import Dialect
 from collector.dialects.names import AGENT_SPANS
 from collector.dialects.registry import DIALECTS
 from collector.dialects.span_name import SpanName
-from collector.dialects.values.arguments import Bare, Carried, callback_form
+from collector.dialects.values.arguments import BareValue, CarriedArguments, callback_form
 from collector.dialects.wrappers import WRAPPERS
 from monitor.records import SessionKey
 
@@ -49,9 +49,9 @@ INPUTS = st.dictionaries(
 
 def plain(found: Any) -> Any:
     """The result of `callback_form`, as comparable values."""
-    if isinstance(found, Carried):
+    if isinstance(found, CarriedArguments):
         return "carried", plain(found.arguments), found.call_id
-    return ("bare", found.value) if isinstance(found, Bare) else found
+    return ("bare", found.value) if isinstance(found, BareValue) else found
 
 
 @given(given_input=INPUTS)
@@ -65,7 +65,7 @@ def test_an_callback_form_says_the_same_as_text_and_as_a_mapping(
 @given(broken=st.sampled_from(['{"input_str": "a"', '["input_str"]', '"\\"input_str\\""']))
 def test_a_text_that_is_no_callback_is_read_in_full(broken: str) -> None:
     """A text that the short reading cannot handle gives what the full reading gives."""
-    assert not isinstance(callback_form(broken), Carried | dict)
+    assert not isinstance(callback_form(broken), CarriedArguments | dict)
 
 
 @given(pattern=st.sampled_from(PATTERNS), names=st.lists(NAMES, max_size=8))

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.scores.consistency import (
-    Call,
-    Rolling,
+    RollingConsistency,
+    TraceCall,
     consistency,
     distance,
     flatten,
@@ -20,7 +20,7 @@ from monitor.scores.consistency import (
 
 ARGUMENTS = st.dictionaries(st.sampled_from("xy"), st.integers(0, 2), max_size=2)
 CALL = st.builds(
-    lambda tool, given: Call(tool, flatten(given)), st.sampled_from("abc"), ARGUMENTS
+    lambda tool, given: TraceCall(tool, flatten(given)), st.sampled_from("abc"), ARGUMENTS
 )
 RUN = st.lists(CALL, max_size=6)
 RUNS = st.lists(RUN, max_size=5)
@@ -47,7 +47,7 @@ def test_distance(one: list[str], other: list[str]) -> None:
 
 
 @given(RUNS)
-def test_definitions(runs: list[list[Call]]) -> None:
+def test_definitions(runs: list[list[TraceCall]]) -> None:
     """Every metric of a set of runs equals its definition, term by term."""
     found = consistency(runs)
     names = [[call.tool for call in run] for run in runs]
@@ -74,7 +74,7 @@ def test_definitions(runs: list[list[Call]]) -> None:
 
 
 @given(RUNS)
-def test_divergence_point(runs: list[list[Call]]) -> None:
+def test_divergence_point(runs: list[list[TraceCall]]) -> None:
     """The divergence point is the mean first step at which names, else arguments, differ."""
     steps = []
     for one, other in combinations(runs, 2):
@@ -90,9 +90,9 @@ def test_divergence_point(runs: list[list[Call]]) -> None:
 
 
 @given(RUNS, st.integers(1, 4))
-def test_running_is_batch(runs: list[list[Call]], keep: int) -> None:
+def test_running_is_batch(runs: list[list[TraceCall]], keep: int) -> None:
     """After each run the rolling metrics equal the batch ones, over all or the last runs."""
-    rolling, last = Rolling(), Rolling(keep)
+    rolling, last = RollingConsistency(), RollingConsistency(keep)
     for count, run in enumerate(runs, 1):
         rolling.add(run)
         last.add(run)
@@ -102,7 +102,7 @@ def test_running_is_batch(runs: list[list[Call]], keep: int) -> None:
 
 
 @given(RUNS, st.randoms(use_true_random=False))
-def test_order_does_not_matter(runs: list[list[Call]], chance: object) -> None:
+def test_order_does_not_matter(runs: list[list[TraceCall]], chance: object) -> None:
     """The metrics of a set do not depend on the order its runs are given in."""
     shuffled = list(runs)
     chance.shuffle(shuffled)  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.exposition.monitor_families import families_of
 from monitor.judging.decide_calls import overlapping
 from monitor.limits import SECOND
-from monitor.records import Evidence, Named, Proof
+from monitor.records import AgentName, Evidence, Proof
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from tests.asking import check_decision, check_steps
@@ -37,7 +37,7 @@ class Arrival(NamedTuple):
 
     now: int
     call: ToolCall
-    named: Named | None
+    named: AgentName | None
     proof: Proof | None
     doubted: bool
 
@@ -158,7 +158,7 @@ class Maker:
     def arrival(self, call: ToolCall, start: int) -> Arrival:
         named = proof = None
         if self.unusual():
-            named = Named(START, b"above...", self.chance.choice(AGENTS[2:]))
+            named = AgentName(START, b"above...", self.chance.choice(AGENTS[2:]))
         if self.unusual():
             proof = Proof(
                 START - self.chance.randint(0, 1), call.trace_id, holds=not self.unusual()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.automaton.dfa import UNDEFINED
-from monitor.decision import Answer, Decision, Missing
+from monitor.decision import Answer, CallDecision, Missing
 from monitor.limits import SECOND
 from monitor.records import Evidence
 from monitor.spec.compiler.compile import compile_text
@@ -125,7 +125,7 @@ def history(seed: int, most: int) -> Counter[str]:
     return answers
 
 
-def _guessed(decisions: Sequence[Decision]) -> set[str]:
+def _guessed(decisions: Sequence[CallDecision]) -> set[str]:
     """The specs under which a call missed its budget."""
     found = [each for decision in decisions for each in decision.specs]
     return {each.spec for each in found if each.missing == BUDGET}
@@ -135,7 +135,7 @@ def check(
     specs: Sequence[Spec],
     flying: Sequence[ToolCall],
     calls: Sequence[ToolCall],
-    decisions: Sequence[Decision],
+    decisions: Sequence[CallDecision],
     guessed: Set[str],
 ) -> None:
     """What goes ahead fits, what is denied does not, and what is allowed is harmless in every order.

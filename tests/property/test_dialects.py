@@ -12,7 +12,7 @@ from collector.calls.pipeline import Pipeline
 from collector.decode.span import Resource, Span
 from collector.dialects.choose import SESSION_KEYS, Plans
 from collector.dialects.names import AGENT_KEYS, AGENT_SPANS, METADATA_SCOPES
-from collector.dialects.read import TOO_LONG, Reading, agent_of, read, unpended, wrapped_by
+from collector.dialects.read import TOO_LONG, SpanReading, agent_of, read, unpended, wrapped_by
 from collector.dialects.registry import DIALECTS
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
@@ -211,7 +211,7 @@ def test_no_value_makes_a_dialect_raise(span: Span) -> None:
     assert reading is None or _is_sound(reading)
 
 
-def _is_sound(reading: Reading) -> bool:
+def _is_sound(reading: SpanReading) -> bool:
     texts = (reading.dialect, reading.tool, reading.call_id, reading.request_id)
     return (
         all(type(text) is str for text in texts)

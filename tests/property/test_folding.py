@@ -13,7 +13,7 @@ from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.limits import SECOND
 from monitor.records import Evidence
 from monitor.session.judge.judge import Judge
-from monitor.session.judge.run import Run
+from monitor.session.judge.run import AutomatonRun
 from monitor.session.judgement.fold_log import FOLD_AFTER, LOG_MAX
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
@@ -140,14 +140,14 @@ def test_a_burst_stays_bounded_and_counted() -> None:
 def test_an_overtaking_burst_costs_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """At 1,000 calls a second, out of order by 50 ms, each call steps again only those that overtook it."""
     count, stepped = 4_000, 0
-    step = Run.step
+    step = AutomatonRun.step
 
-    def counting(self: Run, judge: Judge, token: int) -> int:
+    def counting(self: AutomatonRun, judge: Judge, token: int) -> int:
         nonlocal stepped
         stepped += 1
         return step(self, judge, token)
 
-    monkeypatch.setattr(Run, "step", counting)
+    monkeypatch.setattr(AutomatonRun, "step", counting)
     chance = random.Random(7)
     made = [call(n, chance.choice("abcrx"), START + n * 1_000_000) for n in range(count)]
     arrived = sorted(made, key=lambda each: each.start_ns + chance.randrange(50_000_000))

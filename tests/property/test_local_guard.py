@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from guard import Call, Decision, LocalGuard
 from monitor import Limits, Monitor, ToolCall, tool_call
-from monitor.exposition.families import Marked
+from monitor.exposition.families import ExemplarLines
 from monitor.exposition.monitor_families import families_of
 from monitor.limits import SECOND
 from tests.property.test_decide import LETTERS, START, spec_of
@@ -100,7 +100,7 @@ def judged(monitor: Monitor) -> list[Any]:
         for family in families_of(monitor)
         if family.name == "offrails_harmful_calls"
         for each in family.samples
-        for line in str(each.text if isinstance(each, Marked) else each).splitlines()
+        for line in str(each.text if isinstance(each, ExemplarLines) else each).splitlines()
     ]
     return [_without_ids(found), sorted(line for line in harmful if not line.endswith(" 0.0"))]
 

@@ -60,7 +60,7 @@ def condensed(run: tuple[Automaton, list[int], list[bool], Conventions]) -> Any:
 
 
 def program(
-    automaton: Automaton, golden: Sequence[whole_path.Path], kept: Sequence[whole_path.Step]
+    automaton: Automaton, golden: Sequence[whole_path.Path], kept: Sequence[whole_path.PathStep]
 ) -> float:
     end = kept[-1].after if kept else automaton.initial
     before = [step.before for step in kept]

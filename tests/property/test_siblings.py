@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from monitor.automaton.dfa import Automaton, build
-from monitor.automaton.position import Outcome, Position, Stepper
+from monitor.automaton.position import Position, StepEffect, Stepper
 from monitor.session.judge.judge import Judge
 from monitor.session.overlap.chains import spans_of
 from monitor.session.overlap.order import _broken, order
@@ -104,7 +104,7 @@ def plain(
                 if place in done or not after[place] <= done:
                     continue
                 end, outcome = stepper.step(before, token)
-                path = (cost + sign * (outcome is Outcome.HARMFUL), (*places, place))
+                path = (cost + sign * (outcome is StepEffect.HARMFUL), (*places, place))
                 key = (done | {place}, end)
                 following[key] = min(path, following.get(key, path))
         layer = following
@@ -136,7 +136,7 @@ def brute(
         harms = 0
         for place in places:
             position, outcome = stepper.step(position, tokens[place])
-            harms += outcome is Outcome.HARMFUL
+            harms += outcome is StepEffect.HARMFUL
         tried.append((harms, places, position))
     wanted = (max if strict else min)(harms for harms, _, _ in tried)
     best = [(places, end) for harms, places, end in tried if harms == wanted]
@@ -213,7 +213,7 @@ def test_a_group_of_any_size_has_an_order_that_may_have_been(
         end, harms[name] = position, 0
         for place in places:
             end, outcome = stepper.step(end, tokens[place])
-            harms[name] += outcome is Outcome.HARMFUL
+            harms[name] += outcome is StepEffect.HARMFUL
         if strict and name == "taken":
             assert found.end == end
 

@@ -16,7 +16,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from collector.decode.json import otlp_json
 from collector.decode.protobuf import otlp_proto, scan
-from collector.decode.span import FIELDS, Batch, Malformed, Span
+from collector.decode.span import FIELDS, MalformedBodyError, Span, SpanBatch
 
 CAPTURES = Path(__file__).parents[2] / ".." / "shared" / "captures"
 CAPTURED_PER_RUN = 2
@@ -219,10 +219,10 @@ def expected(message: ExportTraceServiceRequest) -> list[tuple[Any, ...]]:
 
 def check(body: bytes) -> bool:
     """Compare both decoders with the full parser; True if it accepts the body."""
-    batch: Batch | None
+    batch: SpanBatch | None
     try:
         batch = otlp_proto.decode_any(body)
-    except Malformed:
+    except MalformedBodyError:
         batch = None
     ours = None if batch is None else list(map(plain, batch.spans))
     scanned = scan.decode(body, otlp_proto.ProtoCodec())

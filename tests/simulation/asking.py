@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any, NamedTuple
 
-from collector.calls.decisions.decided_calls import CONFIRM_NS, Asked, Outcome
+from collector.calls.decisions.decided_calls import CONFIRM_NS, Outcome, QuestionCall
 from collector.decode.span import Resource, Span
 from tests.simulation.ends import Service
 from tests.simulation.wire import SECOND
@@ -19,7 +19,7 @@ class Question(NamedTuple):
     """What a client asks at a time, and what it tells of the call later."""
 
     now: int
-    asked: tuple[Asked, ...]
+    asked: tuple[QuestionCall, ...]
     resource: Resource
     outcome: Outcome | None
     told_ns: int
@@ -127,13 +127,13 @@ def _attributes(span: Span) -> dict[str, Any]:
 
 def _made(
     span: Span, attributes: dict[str, Any], name: str, chance: Random, *, gives_ids: bool
-) -> Asked:
+) -> QuestionCall:
     """A call as its client asks: with some of the ids that its span will have."""
     text = attributes.get("gen_ai.tool.call.arguments")
     by_session = bool(name) and chance.random() < 0.7
     by_trace = not by_session or chance.random() < 0.6
     has_span = by_trace and chance.random() < 0.4
-    return Asked(
+    return QuestionCall(
         name if by_session else "",
         "",
         attributes["gen_ai.tool.name"],

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from collector.calls.pipeline import Pipeline
 from collector.decode.span import Span
-from collector.sinks.pager import Pager, Rules
+from collector.sinks.pager import Pager, PageRules
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, Verdict
 from monitor.spec.spec import Spec
@@ -75,7 +75,7 @@ class Service:
 
         A page keeps the session under which it began, so that is left out.
         """
-        pager = Pager(Rules(per_minute=10_000), lambda *_: None)
+        pager = Pager(PageRules(per_minute=10_000), lambda *_: None)
         pager.consider((each._replace(mode="page") for each in self.told), 0)
         pager.flush(0)
         return {

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from collector.app.service import App
-from collector.net.watched_files import UnusableError
+from collector.net.watched_files import UnusableFileError
 from collector.state import segment
-from collector.state.records import Kind
+from collector.state.records import RecordKind
 from collector.telemetry.logs import captured
 from monitor.limits import SECOND
 from monitor.spec.compiler.compile import compile_text
@@ -144,7 +144,7 @@ def test_a_new_kind_of_record_is_a_new_format() -> None:
     """Each format says which kinds of records it has; the one that is written has all that this program knows."""
     last = [each.last_kind for each in segment.FORMATS.values()]
     assert last == sorted(last)
-    assert segment.FORMATS[segment.VERSION].last_kind == max(Kind)
+    assert segment.FORMATS[segment.VERSION].last_kind == max(RecordKind)
 
 
 @pytest.mark.skipif(not segment.__file__.endswith(".py"), reason="compiled constants stay")
@@ -168,7 +168,7 @@ def test_an_older_program_refuses_a_newer_folder_by_name(
         monkeypatch.setattr(segment, "VERSION", max(known))
         monkeypatch.setattr(segment, "FORMATS", {n: segment.FORMATS[n] for n in known})
         why = r"journal-0000000001\.log: .*of format 3.*newer version of offrails"
-        with pytest.raises(UnusableError, match=why):
+        with pytest.raises(UnusableFileError, match=why):
             Life(tmp_path / "state", [spec]).begin()
         assert {p.name: p.read_bytes() for p in (tmp_path / "state").iterdir()} == before
 

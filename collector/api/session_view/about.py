@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from collector import __version__
 from collector.config.first_minutes import OFF_BY
 
-__all__ = ["About"]
+__all__ = ["ServiceInfo"]
 
 
-class About(NamedTuple):
+class ServiceInfo(NamedTuple):
     """The service, as somebody needs to know it who sets up an agent."""
 
     trace_url: str = ""

@@ -13,7 +13,7 @@ from collector.api.query_string import check_names, parameters
 from collector.api.reference_view import tree
 from collector.api.session_list import SessionLists, SessionQuery
 from collector.api.session_query import RANKED, Follow, follow_nothing
-from collector.api.session_view.about import About
+from collector.api.session_view.about import ServiceInfo
 from collector.api.session_view.files import FILES, send_file
 from collector.api.session_view.runbooks import PATH as RUNBOOKS
 from collector.api.session_view.runbooks import runbook
@@ -27,7 +27,7 @@ from collector.net.asgi import (
     send_status,
 )
 from collector.net.health import Health
-from collector.net.host_guard import Guard
+from collector.net.host_guard import HostGuard
 from collector.telemetry.json_text import as_json
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
@@ -64,8 +64,8 @@ class SessionView:
         api: Application,
         monitor: Monitor,
         health: Health,
-        guard: Guard,
-        about: About | None = None,
+        guard: HostGuard,
+        about: ServiceInfo | None = None,
         *,
         redaction: Redaction | None = None,
         follow: Follow = follow_nothing,
@@ -80,7 +80,7 @@ class SessionView:
         self._encoded: tuple[Mapping[str, Any], bytes] = {}, b""
         """The last list, and as it is sent."""
         self._turn = asyncio.Lock()
-        self._about = about or About()
+        self._about = about or ServiceInfo()
         self._answers: dict[bytes, Answer] = {
             b"about": self._send_about,
             b"specs": self._send_specs,

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
-__all__ = ["TOOLS_MAX", "Answer", "Answers"]
+__all__ = ["TOOLS_MAX", "ModelAnswer", "ModelAnswers"]
 
 TOOLS_MAX: Final = 1_024
 """Tools that are named by the answers of one trace, each by each answer. At the bound, the older half of the answers is forgotten."""
@@ -28,7 +28,7 @@ LOOK_BACK: Final = 32
 """Answers before a call that are looked at."""
 
 
-class Answer(NamedTuple):
+class ModelAnswer(NamedTuple):
     """A model's answer that asks for calls."""
 
     start_ns: int
@@ -44,17 +44,17 @@ class Answer(NamedTuple):
 
 
 @mypyc_attr(acyclic=True)
-class Answers:
+class ModelAnswers:
     """The answers of one trace's models, in the order of their starts."""
 
     __slots__ = ("_answers", "_size")
 
     def __init__(self) -> None:
-        self._answers: list[Answer] = []
+        self._answers: list[ModelAnswer] = []
         self._size = 0
         """Tools that they name."""
 
-    def add(self, answer: Answer) -> None:
+    def add(self, answer: ModelAnswer) -> None:
         """Notes an answer; one that is known, once."""
         place = bisect_left(self._answers, answer)
         if place < len(self._answers) and self._answers[place] == answer:
@@ -65,7 +65,9 @@ class Answers:
             del self._answers[: (len(self._answers) + 1) // 2]
             self._size = sum([len(each.tools) for each in self._answers])
 
-    def before(self, tool: str, call_id: str, start_ns: int, parent: bytes) -> Answer | None:
+    def before(
+        self, tool: str, call_id: str, start_ns: int, parent: bytes
+    ) -> ModelAnswer | None:
         """The answer that asked for a call of a tool, which began at `start_ns` below the span `parent`."""
         answers, found = self._answers, None
         end = bisect_right(answers, start_ns, key=_start)
@@ -78,5 +80,5 @@ class Answers:
         return found
 
 
-def _start(answer: Answer) -> int:
+def _start(answer: ModelAnswer) -> int:
     return answer.start_ns

@@ -18,9 +18,9 @@ from typing import Any, Final
 from mypy_extensions import mypyc_attr
 
 from collector.dialects.values.arguments import UNREADABLE, parsed
-from monitor.partial import Partial
+from monitor.partial import PartialArguments
 
-__all__ = ["KEPT", "Freed", "freed"]
+__all__ = ["KEPT", "ArgumentDigests", "freed"]
 
 KEPT: Final = 32
 """Values of one call whose digests are kept."""
@@ -35,7 +35,7 @@ _encode: Final = json.JSONEncoder(sort_keys=True, default=repr).encode
 
 
 @mypyc_attr(acyclic=True)
-class Freed:
+class ArgumentDigests:
     """Digests of the arguments that one span told."""
 
     __slots__ = ("bare", "digest", "many", "values", "whole")
@@ -59,7 +59,7 @@ class Freed:
         if arguments is not None:
             if self.bare:
                 return _may_hold(arguments, self.bare)
-            if type(arguments) is Partial or not self.whole:
+            if type(arguments) is PartialArguments or not self.whole:
                 return self._agrees_by_name(arguments)
             if one_source:
                 return self.digest == _digest(arguments)
@@ -72,7 +72,7 @@ class Freed:
 
     def is_of(self, arguments: Mapping[str, Any]) -> bool:
         """True if all arguments were known, and were these."""
-        known = self.whole and type(arguments) is not Partial
+        known = self.whole and type(arguments) is not PartialArguments
         return known and self.digest == _digest(arguments)
 
     def _agrees_by_name(self, arguments: Mapping[str, Any]) -> bool:
@@ -107,11 +107,11 @@ class Freed:
         return not _alike(value).isdisjoint(self.values.values())
 
 
-def freed(arguments: Mapping[str, Any] | None, bare: Any) -> Freed | None:
+def freed(arguments: Mapping[str, Any] | None, bare: Any) -> ArgumentDigests | None:
     """What is kept of arguments, or of a value without a name; None where nothing is known."""
-    made = Freed()
+    made = ArgumentDigests()
     if arguments is not None:
-        made.whole = type(arguments) is not Partial
+        made.whole = type(arguments) is not PartialArguments
         found = _values(arguments)
         made.many = len(found) > KEPT
         if made.many:
@@ -134,7 +134,7 @@ def _digest(arguments: Mapping[str, Any]) -> int:
 
 def _values(arguments: Mapping[str, Any]) -> dict[int, int]:
     """Digests of the values that are known, by those of their names."""
-    unread = arguments.unread if isinstance(arguments, Partial) else ()
+    unread = arguments.unread if isinstance(arguments, PartialArguments) else ()
     return {
         _hash(name): _hash(_text(value))
         for name, value in arguments.items()
@@ -144,7 +144,7 @@ def _values(arguments: Mapping[str, Any]) -> dict[int, int]:
 
 def _may_hold(arguments: Mapping[str, Any], bare: int) -> bool:
     """True if one of the arguments may be the value with this digest."""
-    if isinstance(arguments, Partial) and arguments.unread:
+    if isinstance(arguments, PartialArguments) and arguments.unread:
         return True
     if bare in _alike(dict(arguments)):
         return True

@@ -22,15 +22,15 @@ from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
-from collector.calls.call.answers import Answer
+from collector.calls.call.answers import ModelAnswer
 from collector.calls.call.piece import SERVER, Piece, outward
 from collector.calls.call.same_call import differ, is_lone, is_unnamed
-from collector.dialects.wrappers import Wrapped
-from monitor.partial import Partial
+from collector.dialects.wrappers import WrappedCall
+from monitor.partial import PartialArguments
 from monitor.records import Evidence, SessionKey, ToolCall
 from monitor.visibility.cause import Cause
 
-__all__ = ["PIECES_MAX", "Call"]
+__all__ = ["PIECES_MAX", "LogicalCall"]
 
 PIECES_MAX: Final = 64
 """Pieces of one call. Further spans stay calls of their own: no framework writes so many."""
@@ -48,7 +48,7 @@ _COARSE: Final = ("nodejs", "webjs")
 
 
 @mypyc_attr(acyclic=True)
-class Call:
+class LogicalCall:
     """A logical call: its pieces, what is above it, and the call as the monitor knows it."""
 
     __slots__ = (
@@ -167,7 +167,7 @@ class Call:
             self._pieces[piece.span_id] = piece
             self._choose()
 
-    def absorb(self, other: Call) -> None:
+    def absorb(self, other: LogicalCall) -> None:
         """Takes over the pieces of another call that turned out to be the same."""
         self._pieces = {**self.pieces, **other.pieces}
         self._inner = (self._inner or set()) | (other._inner or set())
@@ -190,7 +190,7 @@ class Call:
         self._choose()
         return gone
 
-    def against(self, other: Call) -> list[Piece]:
+    def against(self, other: LogicalCall) -> list[Piece]:
         """Its pieces that contradict a piece of another call: they cannot be one call."""
         others = other.pieces.values()
         return [
@@ -253,7 +253,7 @@ class Call:
         if not self.asked_by or span_id < self.asked_by:
             self.asked_by, self.together, self._made = span_id, several, None
 
-    def guess(self, answer: Answer | None) -> None:
+    def guess(self, answer: ModelAnswer | None) -> None:
         """Notes the answer that asks for it, where no id tells; None if there is none."""
         span_id = answer.span_id if answer is not None and answer.several else b""
         if span_id != self.guessed:
@@ -327,12 +327,12 @@ class Call:
         own = self.own
         return own.session if own is not None else None
 
-    def enclose(self, piece: Piece, around: Wrapped) -> None:
+    def enclose(self, piece: Piece, around: WrappedCall) -> None:
         """Notes the call as the span around a piece lists it."""
         piece.around = around
         self._made = None
 
-    def look_up(self, agent: str, calls: tuple[Wrapped, ...] | None, parent: bytes) -> None:
+    def look_up(self, agent: str, calls: tuple[WrappedCall, ...] | None, parent: bytes) -> None:
         """Notes what is above the call: an agent, and the calls that the span around it lists."""
         lifted = parent if calls is not None and len(calls) <= 1 and parent else None
         if agent != self.agent or lifted != self.lifted:
@@ -458,7 +458,7 @@ def _best(pieces: list[Piece]) -> Mapping[str, Any] | None:
         known = piece.arguments
         if known is None:
             continue
-        if type(known) is Partial:
+        if type(known) is PartialArguments:
             some = some or known
         elif best is None or best.keys() < known.keys() or (is_lone(best) and len(known) == 1):
             best = known

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
-from collector.calls.call.argument_digests import Freed, freed
+from collector.calls.call.argument_digests import ArgumentDigests, freed
 from collector.decode.span import Span
-from collector.dialects.read import Reading
-from collector.dialects.wrappers import Wrapped
+from collector.dialects.read import SpanReading
+from collector.dialects.wrappers import WrappedCall
 from monitor.records import Evidence, SessionKey
 
 __all__ = ["SERVER", "Piece", "outward"]
@@ -101,9 +101,9 @@ class Piece:
         """What the tool returned, as it begins; "" where that is not known."""
         self.version = version
         """Of the protocol MCP; "" where it is not known."""
-        self.freed: Freed | None = None
+        self.freed: ArgumentDigests | None = None
         """What is kept of its arguments, once they were freed: a span with others is another call."""
-        self.around: Wrapped | None = None
+        self.around: WrappedCall | None = None
         """The call as the span around the piece lists it."""
         # Booleans stand side by side: in the compiled class each takes one byte.
         self.error = error
@@ -163,7 +163,7 @@ class Piece:
             return self.freed.is_of(arguments)
         return self.arguments == arguments
 
-    def listed(self, calls: tuple[Wrapped, ...]) -> Wrapped | None:
+    def listed(self, calls: tuple[WrappedCall, ...]) -> WrappedCall | None:
         """The listed call that this is a piece of, if that is certain.
 
         If several listed calls have the same arguments, the result has these arguments and no id.
@@ -181,7 +181,7 @@ class Piece:
     @staticmethod
     def of(
         span: Span,
-        reading: Reading,
+        reading: SpanReading,
         agent: str,
         evidence: Evidence,
         session: SessionKey | None,
@@ -217,7 +217,7 @@ class Piece:
         )
 
 
-def _is_given(call: Wrapped, bare: Any) -> bool:
+def _is_given(call: WrappedCall, bare: Any) -> bool:
     """True if this is the value of the call's only argument, or its text."""
     values = list((call.arguments or {}).values())
     return len(values) == 1 and (values[0] == bare or str(values[0]) == bare)

@@ -18,7 +18,7 @@ import msgspec
 from collector.calls.call.piece import SERVER, Piece
 from collector.dialects.names import BETWEEN, PREFIX, is_served
 from collector.dialects.values.rivals import is_alike, is_equal
-from monitor.partial import Partial
+from monitor.partial import PartialArguments
 from monitor.records import Evidence
 
 __all__ = [
@@ -201,7 +201,7 @@ def is_lone(arguments: Mapping[str, Any]) -> bool:
 
 
 def _unread(arguments: Mapping[str, Any]) -> frozenset[str]:
-    return arguments.unread if isinstance(arguments, Partial) else frozenset()
+    return arguments.unread if isinstance(arguments, PartialArguments) else frozenset()
 
 
 def _agree_bare(one: Piece, other: Piece) -> bool:

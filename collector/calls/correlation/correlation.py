@@ -15,15 +15,15 @@ amended where one had.
 
 from __future__ import annotations
 
-from collector.calls.batch import Batch
-from collector.calls.call.call import Call
+from collector.calls.batch import EventBatch
+from collector.calls.call.call import LogicalCall
 from collector.calls.call.piece import SERVER, Piece
 from collector.calls.call.same_call import are_chained, is_told_again
 from collector.calls.correlation.echoes import Echoes
 from collector.calls.correlation.in_process_mcp import McpEcho
 from collector.calls.correlation.merge import CallMerge
 from collector.calls.correlation.repeats import Repeats, Review
-from collector.calls.correlation.session_moves import Sessions
+from collector.calls.correlation.session_moves import SessionMoves
 from collector.calls.coverage import Coverage
 from collector.calls.decisions.confirmation import Confirmation
 from collector.calls.inventory.inventory import Inventory
@@ -32,13 +32,13 @@ from collector.calls.model_requests import ModelRequests
 from collector.calls.records import Requester
 from collector.calls.sessions.session_ids import SessionIds
 from collector.calls.tree.context import Context
-from collector.calls.tree.span_tree import Alike, Node, Tree
+from collector.calls.tree.span_tree import AlikeSpans, SpanNode, SpanTree
 from collector.calls.tree.trace import NEVER, Trace
 from collector.calls.tree.trace_store import Traces
 from collector.dialects.names import PREFIX
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
-from monitor.partial import Partial
+from monitor.partial import PartialArguments
 from monitor.records import FROM_TRACE, Evidence, SessionKey, ToolCall
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
@@ -65,9 +65,9 @@ class Correlation:
     def __init__(
         self,
         ids: SessionIds,
-        sessions: Sessions,
+        sessions: SessionMoves,
         requests: ModelRequests,
-        batch: Batch,
+        batch: EventBatch,
         inventory: Inventory,
         coverage: Coverage,
         stats: Stats,
@@ -93,7 +93,7 @@ class Correlation:
         self._echoes = Echoes(traces)
         self._reviews: list[Review] = []
         """Calls whose doubts have changed, and that are not updated yet."""
-        self._failed: list[tuple[Context, Call]] = []
+        self._failed: list[tuple[Context, LogicalCall]] = []
         """Known calls that an error kept from being updated; what led to them may not come again."""
         self.executed = 0
         """Executed calls that are not in the statistics yet: they are added once a request."""
@@ -159,7 +159,7 @@ class Correlation:
         if tree.parts is not None and tree.parts.loosened:
             self.update_loose(context)
 
-    def _rise_all(self, context: Context, nodes: list[Node], switch: str) -> None:
+    def _rise_all(self, context: Context, nodes: list[SpanNode], switch: str) -> None:
         """The same for several calls. All look before one is updated: they may be one call."""
         tree = context.tree
         for node in nodes:
@@ -168,12 +168,12 @@ class Correlation:
                 self._believe(context, node)
         if self._call_merge.again:
             self._count_again(context.trace)
-        updated: list[Call] | None = None
+        updated: list[LogicalCall] | None = None
         for node in nodes:
             call = node.call
             if call is None:  # its node was forgotten meanwhile
                 continue
-            outer: Node | None = node
+            outer: SpanNode | None = node
             if not call.is_one:  # its other spans may be among the nodes
                 if updated is None:
                     updated = []
@@ -187,7 +187,7 @@ class Correlation:
         if tree.parts is not None and tree.parts.loosened:
             self.update_loose(context)
 
-    def _believe(self, context: Context, node: Node) -> None:
+    def _believe(self, context: Context, node: SpanNode) -> None:
         """Spans above a call claim its session under plain names, which are believed now."""
         tree = context.tree
         for found in tree.believed(node):
@@ -252,10 +252,10 @@ class Correlation:
             tree = trace.tree
             if tree is not None and tree.unsettled:
                 first = next(iter(tree.unsettled)).outer.span_id
-                context = Context(trace, tree, tree.node(first) or Node(first), now)
+                context = Context(trace, tree, tree.node(first) or SpanNode(first), now)
                 self.update_unsettled(context)
 
-    def _update_released(self, context: Context, released: list[Node]) -> None:
+    def _update_released(self, context: Context, released: list[SpanNode]) -> None:
         """Spans that were taken for pieces of one call turned out to be calls of their own."""
         while released:  # after an error, the trace's next span updates the others
             node = released.pop(0)
@@ -265,7 +265,9 @@ class Correlation:
                 self._update(context, call, outer, "")
         context.tree.released = None
 
-    def _update(self, context: Context, call: Call, outer: Node | None, switch: str) -> None:
+    def _update(
+        self, context: Context, call: LogicalCall, outer: SpanNode | None, switch: str
+    ) -> None:
         """Tells the monitor what is new of a call. `outer` is its outer span's node, if remembered."""
         trace = context.trace
         if call.given_up and call.judged is not None:
@@ -320,16 +322,16 @@ class Correlation:
         if self._reviews:
             self._update_doubtful(context.now)
 
-    def _requester(self, trace: Trace, call: Call) -> Requester:
+    def _requester(self, trace: Trace, call: LogicalCall) -> Requester:
         return self._ids.requester(trace.namespace, call.outer.attributes)
 
-    def _is_echo(self, context: Context, call: Call) -> bool:
+    def _is_echo(self, context: Context, call: LogicalCall) -> bool:
         trace = context.trace
         return context.tree.lone and self._echoes.is_echo(
             self._requester(trace, call), trace, call
         )
 
-    def _tell(self, context: Context, call: Call, new: ToolCall, switch: str) -> None:
+    def _tell(self, context: Context, call: LogicalCall, new: ToolCall, switch: str) -> None:
         """Tells the monitor what is new of a call: `new` is not what it knows."""
         trace, old = context.trace, call.judged
         if new.start_ns < trace.called_ns:
@@ -367,7 +369,7 @@ class Correlation:
 
     # --- calls that one answer asks for -------------------------------------------------------------
 
-    def answered(self, context: Context, found: list[Alike]) -> None:
+    def answered(self, context: Context, found: list[AlikeSpans]) -> None:
         """A model's span has come that asks for calls which came before."""
         for like in found:
             for node in like.nodes():
@@ -393,7 +395,9 @@ class Correlation:
             if call.guessed != known:
                 self._update(context, call, tree.node(call.outer.span_id), "")
 
-    def _chain(self, context: Context, call: Call, outer: Node, above: Call) -> None:
+    def _chain(
+        self, context: Context, call: LogicalCall, outer: SpanNode, above: LogicalCall
+    ) -> None:
         """The span of a call is below that of another one, which may not have made it."""
         head = outer.above
         if head is None or above is call or not self._requests.by_answer:
@@ -413,7 +417,7 @@ class Correlation:
 
     # --- calls that may be told again ---------------------------------------------------------------
 
-    def _review(self, call: Call, new: ToolCall, session: SessionKey) -> bool:
+    def _review(self, call: LogicalCall, new: ToolCall, session: SessionKey) -> bool:
         """Decides anew which calls of a session are in doubt; True if this one's doubts have changed."""
         changed = self.repeats.review(call, new, session)
         self._reviews += [each for each in changed if each.call is not call]
@@ -427,7 +431,7 @@ class Correlation:
                 self._update(Context(trace, tree, node, now), call, node, "")
 
     def doubt_again(
-        self, trace: Trace, tree: Tree, first_id: bytes, again_id: bytes, now: int
+        self, trace: Trace, tree: SpanTree, first_id: bytes, again_id: bytes, now: int
     ) -> None:
         """Two spans came under the same ids, with other starts: the later one may be the same call, told again.
 
@@ -460,7 +464,7 @@ class Correlation:
                 if call.shared and trace.tree is not None:
                     self._update(Context(trace, trace.tree, node, now), call, node, "")
 
-    def _is_decided(self, call: Call, new: ToolCall, trace: Trace) -> bool:
+    def _is_decided(self, call: LogicalCall, new: ToolCall, trace: Trace) -> bool:
         """True if the call takes the place of one that was decided, or was decided and not made.
 
         The monitor has it then, or is not to have it.
@@ -469,7 +473,9 @@ class Correlation:
             return False
         return self._confirmation.first(call, new, trace)
 
-    def _move(self, context: Context, call: Call, outer: Node | None, old: ToolCall) -> None:
+    def _move(
+        self, context: Context, call: LogicalCall, outer: SpanNode | None, old: ToolCall
+    ) -> None:
         """A call without its arguments goes to its session, unless its verdict may need them."""
         context.tree.above(call, outer)
         key, source = self._sessions.key(context, call)
@@ -480,7 +486,7 @@ class Correlation:
         call.judged = new
         self._batch.observe(call, new, None, doubted=False)
 
-    def _observe(self, context: Context, call: Call, new: ToolCall, switch: str) -> None:
+    def _observe(self, context: Context, call: LogicalCall, new: ToolCall, switch: str) -> None:
         """The monitor does not know the call yet."""
         trace = context.trace
         is_decided = self._is_decided(call, new, trace)
@@ -512,7 +518,8 @@ class Correlation:
     def _amend(self, trace: Trace, old: ToolCall, new: ToolCall) -> None:
         """More is known of a call than the monitor knows."""
         if (old.arguments is None and new.arguments is not None) or (
-            type(old.arguments) is Partial and type(new.arguments) is not Partial
+            type(old.arguments) is PartialArguments
+            and type(new.arguments) is not PartialArguments
         ):
             self._coverage.count("arguments_late")
             if old.arguments is None:
@@ -553,7 +560,7 @@ class Correlation:
 
     # --- counts -----------------------------------------------------------------------------------
 
-    def uncount(self, call: Call, new: ToolCall, sampled: bool) -> None:
+    def uncount(self, call: LogicalCall, new: ToolCall, sampled: bool) -> None:
         """Takes a call back from the statistics: the monitor failed to judge it."""
         self._count(call, new, sampled, -1)
         near = self._near_misses.reason(new)
@@ -581,14 +588,14 @@ class Correlation:
                 )
             )
 
-    def _count(self, call: Call, new: ToolCall, sampled: bool, by: int) -> None:
+    def _count(self, call: LogicalCall, new: ToolCall, sampled: bool, by: int) -> None:
         if new.evidence is Evidence.EXECUTED:
             self.executed += by
         else:
             self._stats.count("calls", new.evidence, by=by)
         if new.arguments is None:
             self._coverage.count(call.outer.why or "arguments_missing", by)
-        elif type(new.arguments) is not dict and type(new.arguments) is Partial:
+        elif type(new.arguments) is not dict and type(new.arguments) is PartialArguments:
             self._coverage.count("arguments_unreadable", by)
         if new.session_from == FROM_TRACE:
             self._coverage.count("no_session_id", by)
@@ -623,7 +630,7 @@ class Correlation:
             if not other.doubled and other is not call:
                 self._drop_double(other)
 
-    def _retract(self, call: Call) -> None:
+    def _retract(self, call: LogicalCall) -> None:
         """The monitor forgets a call: it is no call, or none of its own."""
         known = call.judged
         self._sessions.orphans.forget(call)
@@ -631,7 +638,7 @@ class Correlation:
             self._batch.retract(known)
             call.judged = None
 
-    def _drop_double(self, call: Call) -> None:
+    def _drop_double(self, call: LogicalCall) -> None:
         """Another call's spans tell of this one: the monitor forgets it."""
         self._retract(call)
         call.doubled = True
@@ -661,7 +668,7 @@ class Correlation:
             each.call.withdrawn = True
 
 
-def _guess(tree: Tree, call: Call) -> None:
+def _guess(tree: SpanTree, call: LogicalCall) -> None:
     """Finds the answer that asks for a call without an id of it."""
     outer = call.outer
     if outer.start_ns > tree.latest_ns:

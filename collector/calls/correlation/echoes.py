@@ -17,7 +17,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from collector.calls.call.call import Call
+from collector.calls.call.call import LogicalCall
 from collector.calls.call.same_call import overlaps
 from collector.calls.correlation.repeats import Review
 from collector.calls.records import Requester
@@ -86,7 +86,7 @@ class Echoes:
         self._last = requester, found
         return found
 
-    def note(self, requester: Requester, trace: Trace, call: Call) -> None:
+    def note(self, requester: Requester, trace: Trace, call: LogicalCall) -> None:
         """Remembers a call that the monitor is told of."""
         service, outer = self._service(requester), call.outer
         end_ns = EVER if outer.evidence is Evidence.PENDING else outer.end_ns
@@ -98,7 +98,7 @@ class Echoes:
                 self.awaits = True
             service.alone.append(row)
 
-    def is_echo(self, requester: Requester, trace: Trace, call: Call) -> bool:
+    def is_echo(self, requester: Requester, trace: Trace, call: LogicalCall) -> bool:
         """True for a call alone in its trace that may be told by another trace, too."""
         for row in _beside(self._service(requester).calls, trace, call):
             found = self._find(requester, row)
@@ -106,7 +106,7 @@ class Echoes:
                 return True
         return False
 
-    def concerned(self, requester: Requester, trace: Trace, call: Call) -> list[Review]:
+    def concerned(self, requester: Requester, trace: Trace, call: LogicalCall) -> list[Review]:
         """The calls that stand alone, and that may be this one told once more."""
         rows = self._service(requester).alone
         if rows is None:
@@ -124,7 +124,7 @@ class Echoes:
         return Review(trace, tree, node, call)
 
 
-def _beside(rows: Iterable[_Row], trace: Trace, call: Call) -> list[_Row]:
+def _beside(rows: Iterable[_Row], trace: Trace, call: LogicalCall) -> list[_Row]:
     """The calls of the same tool in other traces that a call may overlap."""
     outer = call.outer
     tool, start_ns = outer.tool, outer.start_ns
@@ -139,7 +139,7 @@ def _beside(rows: Iterable[_Row], trace: Trace, call: Call) -> list[_Row]:
     ]
 
 
-def _may_echo(call: Call, other: Call, *, alone: bool) -> bool:
+def _may_echo(call: LogicalCall, other: LogicalCall, *, alone: bool) -> bool:
     """True if a call may be another one, told once more. `alone`: the other stands alone, too."""
     one, two = call.outer, other.outer
     if one.evidence is Evidence.REQUESTED or two.evidence is Evidence.REQUESTED:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import Final, NamedTuple
 
-from collector.calls.call.call import Call
+from collector.calls.call.call import LogicalCall
 from collector.calls.call.piece import Piece
 from collector.calls.records import Requester
 from collector.dialects.names import is_served
@@ -41,7 +41,7 @@ class _Agent:
     def __init__(self) -> None:
         self.own: deque[_AgentCall] = deque(maxlen=CALLS_MAX)
         """Calls that the agent's spans told."""
-        self.served: deque[Call] = deque(maxlen=CALLS_MAX)
+        self.served: deque[LogicalCall] = deque(maxlen=CALLS_MAX)
         """Calls that only a server's spans told."""
 
 
@@ -51,7 +51,7 @@ class McpEcho:
     def __init__(self) -> None:
         self._agents: OrderedDict[Requester, _Agent] = OrderedDict()
 
-    def of_server(self, requester: Requester, call: Call) -> bool:
+    def of_server(self, requester: Requester, call: LogicalCall) -> bool:
         """Takes a call that a server's span tells.
 
         Returns:
@@ -63,7 +63,7 @@ class McpEcho:
         agent.served.append(call)
         return False
 
-    def of_agent(self, requester: Requester, piece: Piece) -> list[Call]:
+    def of_agent(self, requester: Requester, piece: Piece) -> list[LogicalCall]:
         """Takes a call to a server that the agent's span tells.
 
         Returns:

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from collector.calls.call.call import PIECES_MAX, Call
+from collector.calls.call.call import PIECES_MAX, LogicalCall
 from collector.calls.call.piece import Piece, outward
 from collector.calls.call.same_call import are_apart, differ, is_again, overlaps, same_call
-from collector.calls.tree.span_tree import DEPTH_MAX, Alike, Node, Tree
+from collector.calls.tree.span_tree import DEPTH_MAX, AlikeSpans, SpanNode, SpanTree
 from collector.telemetry.counters import Stats
 from monitor.records import Evidence
 
@@ -24,7 +24,7 @@ __all__ = ["LIKE_MAX", "CallMerge"]
 LIKE_MAX: Final = 16
 """Calls of one trace with one call id and tool that a new one is compared with: the latest ones."""
 
-Retract = Callable[[Call], None]
+Retract = Callable[[LogicalCall], None]
 
 
 class CallMerge:
@@ -38,10 +38,10 @@ class CallMerge:
     def __init__(self, retract: Retract, stats: Stats) -> None:
         self._retract = retract
         self._stats = stats
-        self.again: list[Call] = []
+        self.again: list[LogicalCall] = []
         """Calls within which another execution was told; who counts them empties the list."""
 
-    def place(self, tree: Tree, node: Node, piece: Piece) -> None:
+    def place(self, tree: SpanTree, node: SpanNode, piece: Piece) -> None:
         """Adds a piece: to its span's call, to calls with the same id, or as a call of its own."""
         if node.failed:
             piece.error, piece.disputed = True, False
@@ -49,9 +49,9 @@ class CallMerge:
         if call is not None:
             call.add(piece)
             if not call.is_one:
-                self._release(tree, call, piece.span_id, call.against(Call(piece)))
+                self._release(tree, call, piece.span_id, call.against(LogicalCall(piece)))
             return
-        call = node.call = Call(piece)
+        call = node.call = LogicalCall(piece)
         if piece.evidence is Evidence.REQUESTED:
             call.sink(piece.span_id)
         if piece.call_id:
@@ -64,7 +64,7 @@ class CallMerge:
                     )
                 raise
 
-    def _join_by_id(self, tree: Tree, node: Node, piece: Piece, call_id: str) -> None:
+    def _join_by_id(self, tree: SpanTree, node: SpanNode, piece: Piece, call_id: str) -> None:
         like = tree.like(call_id, piece.tool)
         if like.answer and node.call is not None:
             node.call.ask(like.answer, several=like.several)
@@ -73,7 +73,9 @@ class CallMerge:
         else:
             self._join_alike(tree, node, piece, like)
 
-    def _join_alike(self, tree: Tree, node: Node, piece: Piece, like: Alike) -> None:
+    def _join_alike(
+        self, tree: SpanTree, node: SpanNode, piece: Piece, like: AlikeSpans
+    ) -> None:
         nodes = like.nodes()
         for each in nodes:
             call, other = node.call, each.call
@@ -89,7 +91,7 @@ class CallMerge:
         nodes.append(node)
         like.keep(nodes[-LIKE_MAX:])
 
-    def rise(self, tree: Tree, node: Node) -> None:
+    def rise(self, tree: SpanTree, node: SpanNode) -> None:
         """Looks at what is above a piece by now.
 
         The nearest call above, with no agent's or model's span between, may be the same call.
@@ -115,7 +117,7 @@ class CallMerge:
                 piece.apart = self._meet(tree, node, piece, above)
             above = tree.up(above)
 
-    def _enclose(self, tree: Tree, node: Node, call: Call, piece: Piece) -> None:
+    def _enclose(self, tree: SpanTree, node: SpanNode, call: LogicalCall, piece: Piece) -> None:
         """The span around a piece may list the call, with its id and the names of its arguments."""
         listed = tree.listed_around(piece.parent)
         around = piece.listed(listed) if listed else None
@@ -125,7 +127,7 @@ class CallMerge:
         if around.call_id and not piece.call_id:
             self._join_by_id(tree, node, piece, around.call_id)
 
-    def _meet(self, tree: Tree, node: Node, piece: Piece, above: Node) -> bool:
+    def _meet(self, tree: SpanTree, node: SpanNode, piece: Piece, above: SpanNode) -> bool:
         """True if the span above settles which call the piece is part of."""
         call, other = node.call, above.call
         if call is None or other is None:
@@ -140,7 +142,7 @@ class CallMerge:
             self._merge(tree, above, node)
         return True
 
-    def _merge(self, tree: Tree, first: Node, second: Node) -> None:
+    def _merge(self, tree: SpanTree, first: SpanNode, second: SpanNode) -> None:
         """Makes the calls of two spans one; if both were judged, one is retracted.
 
         If some of their pieces contradict each other, the later call releases its contradicting pieces first, with
@@ -179,7 +181,9 @@ class CallMerge:
             parts.loose[keep] = None
         self._stats.count("spans_merged")
 
-    def _release(self, tree: Tree, call: Call, joint: bytes, pieces: list[Piece]) -> None:
+    def _release(
+        self, tree: SpanTree, call: LogicalCall, joint: bytes, pieces: list[Piece]
+    ) -> None:
         """Removes pieces from a call, and those that no other piece links to the span `joint`.
 
         What is still linked stays together: each such group becomes a call of its own.
@@ -193,7 +197,7 @@ class CallMerge:
             piece.apart = True
             node = tree.node(piece.span_id)
             if node is not None:
-                node.call = Call(piece)
+                node.call = LogicalCall(piece)
         settled = set(kept)
         for span_id in gone:
             if span_id not in settled:
@@ -201,7 +205,7 @@ class CallMerge:
                 settled |= group
                 self._group(tree, [key for key in gone if key in group])
 
-    def _group(self, tree: Tree, span_ids: list[bytes]) -> None:
+    def _group(self, tree: SpanTree, span_ids: list[bytes]) -> None:
         """Makes the calls of released spans one."""
         nodes = [node for key in span_ids if (node := tree.node(key)) is not None]
         if not nodes:
@@ -220,7 +224,7 @@ class CallMerge:
         tree.released.append(nodes[0])
 
 
-def _is_repeated(call: Call, inner: Call) -> bool:
+def _is_repeated(call: LogicalCall, inner: LogicalCall) -> bool:
     """True if a call has a piece that was executed beside those of a call below it."""
     if call.is_one:
         return False
@@ -229,7 +233,7 @@ def _is_repeated(call: Call, inner: Call) -> bool:
     )
 
 
-def _links(tree: Tree, call: Call) -> dict[bytes, set[bytes]]:
+def _links(tree: SpanTree, call: LogicalCall) -> dict[bytes, set[bytes]]:
     """Which pieces of a call belong together by themselves: by their call id, or one being above the other."""
     links: dict[bytes, set[bytes]] = {key: set() for key in call.pieces}
     pieces = list(call.pieces.values())
@@ -259,7 +263,7 @@ def _call_id(piece: Piece) -> str:
     return piece.call_id or (piece.around.call_id if piece.around is not None else "")
 
 
-def _above(tree: Tree, call: Call, piece: Piece) -> bytes:
+def _above(tree: SpanTree, call: LogicalCall, piece: Piece) -> bytes:
     """The span id of the nearest piece of a call above one of its pieces, if `rise` joins the two; else empty."""
     node = tree.node(piece.span_id)
     for above in tree.ancestors(node) if node is not None else ():

@@ -21,12 +21,12 @@ from hashlib import blake2b
 from struct import Struct
 from typing import Final, NamedTuple
 
-from collector.calls.call.call import Call
+from collector.calls.call.call import LogicalCall
 from collector.calls.call.same_call import digest_of, overlaps
-from collector.calls.tree.span_tree import Node, Tree
+from collector.calls.tree.span_tree import SpanNode, SpanTree
 from collector.calls.tree.trace import Trace
 from collector.calls.tree.trace_store import Traces
-from monitor.partial import Partial
+from monitor.partial import PartialArguments
 from monitor.records import SessionKey, ToolCall
 from monitor.tenants import Holdings
 from monitor.visibility.cause import Cause
@@ -57,8 +57,8 @@ class _Seen(NamedTuple):
     span_id: bytes
     error: bool
     given: int
-    place: tuple[Trace, Tree, Node] | None
-    call: Call | None
+    place: tuple[Trace, SpanTree, SpanNode] | None
+    call: LogicalCall | None
     """None where its spans are no longer remembered."""
 
 
@@ -66,9 +66,9 @@ class Review(NamedTuple):
     """A call whose doubts have changed, and where it is."""
 
     trace: Trace
-    tree: Tree
-    node: Node
-    call: Call
+    tree: SpanTree
+    node: SpanNode
+    call: LogicalCall
 
 
 class _Calls:
@@ -102,7 +102,7 @@ class Repeats:
         """Bytes that it takes, about."""
         return self._held.total * _ENTRY_BYTES
 
-    def note(self, call: Call, new: ToolCall, now: int) -> bool:
+    def note(self, call: LogicalCall, new: ToolCall, now: int) -> bool:
         """Remembers a call under its session; True if equal ones are remembered, so that it needs a review."""
         keys = _keys(call, new.session, new.tool)
         if not keys:
@@ -140,7 +140,7 @@ class Repeats:
         calls.old, calls.old_count = calls.young, calls.young_count
         calls.young, calls.young_count, calls.since = {}, 0, now
 
-    def review(self, call: Call, new: ToolCall, session: SessionKey) -> list[Review]:
+    def review(self, call: LogicalCall, new: ToolCall, session: SessionKey) -> list[Review]:
         """Decides anew which calls of a session that are equal to one are in doubt.
 
         Args:
@@ -165,7 +165,9 @@ class Repeats:
                     changed.append(Review(*place, other))
         return changed
 
-    def _seen(self, key: bytes, call: Call, new: ToolCall, session: SessionKey) -> list[_Seen]:
+    def _seen(
+        self, key: bytes, call: LogicalCall, new: ToolCall, session: SessionKey
+    ) -> list[_Seen]:
         """The calls of a session under a key, in the order of their starts; each once."""
         calls = self._calls.get(self._held.name(session.namespace))
         if calls is None:
@@ -198,7 +200,7 @@ class Repeats:
 
     def _place(
         self, session: SessionKey, trace_id: bytes, span_id: bytes
-    ) -> tuple[Trace, Tree, Node] | None:
+    ) -> tuple[Trace, SpanTree, SpanNode] | None:
         trace = self._traces.find(session.namespace, trace_id)
         tree = trace.tree if trace is not None else None
         node = tree.node(span_id) if tree is not None else None
@@ -211,7 +213,7 @@ def _order(seen: _Seen) -> tuple[int, int, bytes]:
     return seen.start_ns, -seen.end_ns, seen.span_id
 
 
-def _keys(call: Call, session: SessionKey, tool: str) -> tuple[bytes, ...]:
+def _keys(call: LogicalCall, session: SessionKey, tool: str) -> tuple[bytes, ...]:
     """Digests of what calls that may be one have in common. The first is the call's own; a part of it may have another.
 
     They outlive the process, in snapshots: Python's own hashes are others in the next one.
@@ -231,7 +233,7 @@ def _key(session: SessionKey, call_id: str, tool: str) -> bytes:
 def _given(call: ToolCall) -> int:
     """A digest of the arguments; 0 where they are unknown."""
     arguments = call.arguments
-    if arguments is None or type(arguments) is Partial:
+    if arguments is None or type(arguments) is PartialArguments:
         return 0
     return int.from_bytes(digest_of(arguments)[:8], signed=True) or 1
 
@@ -277,6 +279,6 @@ def _may_be_round(first: _Seen, later: _Seen) -> bool:
     return one.above is None or other.above is None
 
 
-def _is_known(node: Node) -> bool:
+def _is_known(node: SpanNode) -> bool:
     """True if what is above a span has come, or nothing is above it."""
     return node.above is None or node.above.came

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from collector.calls.batch import Batch
-from collector.calls.call.call import Call
+from collector.calls.batch import EventBatch
+from collector.calls.call.call import LogicalCall
 from collector.calls.coverage import Coverage
 from collector.calls.decisions.confirmation import Confirmation
 from collector.calls.inventory.inventory import Inventory
@@ -26,22 +26,22 @@ from collector.calls.sessions.orphans import Orphans
 from collector.calls.sessions.session_ids import DECIDED_RUNG, RESOURCE_RUNG, SessionIds
 from collector.calls.tree.context import Context
 from collector.calls.tree.session_claim import Claim
-from collector.calls.tree.span_tree import Node
+from collector.calls.tree.span_tree import SpanNode
 from collector.calls.tree.trace import NEVER, Trace
 from collector.decode.sizes import kept
 from collector.decode.span import Span
-from collector.dialects.plan import Plan
+from collector.dialects.plan import ReadPlan
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
-from monitor.records import FROM_DECISION, Named, SessionKey
+from monitor.records import FROM_DECISION, AgentName, SessionKey
 
-__all__ = ["LOOSE_MAX", "Sessions"]
+__all__ = ["LOOSE_MAX", "SessionMoves"]
 
 LOOSE_MAX: Final = 512
 """Calls of a split trace that are looked at again when more is known; the oldest stays where it is."""
 
 
-class Sessions:
+class SessionMoves:
     """Sessions of traces and calls; tells the monitor what changes.
 
     Args:
@@ -58,7 +58,7 @@ class Sessions:
     def __init__(
         self,
         ids: SessionIds,
-        batch: Batch,
+        batch: EventBatch,
         inventory: Inventory,
         coverage: Coverage,
         stats: Stats,
@@ -76,12 +76,12 @@ class Sessions:
         self._monitor = monitor
         self.beginnings = Beginnings(batch, monitor)
         self.orphans = Orphans(ids, monitor, coverage, batch)
-        self.moved: list[tuple[Trace, list[Node]]] = []
+        self.moved: list[tuple[Trace, list[SpanNode]]] = []
         """Traces whose calls went to another session; who looks for equal calls there empties the list."""
 
     # --- whose session --------------------------------------------------------------------------
 
-    def key(self, context: Context, call: Call) -> tuple[SessionKey, str]:
+    def key(self, context: Context, call: LogicalCall) -> tuple[SessionKey, str]:
         """The session of a call as far as it is known, and the attribute that named it."""
         trace, parts = context.trace, context.tree.parts
         if parts is None:
@@ -103,7 +103,9 @@ class Sessions:
                 self._coverage.count("over_bound")
         return key, source
 
-    def claim(self, context: Context, node: Node, claim: Claim | None, start_ns: int) -> bool:
+    def claim(
+        self, context: Context, node: SpanNode, claim: Claim | None, start_ns: int
+    ) -> bool:
         """A span has come that may claim a session: its trace's calls move if they all belong there.
 
         Returns:
@@ -188,13 +190,13 @@ class Sessions:
 
     # --- what spans tell of them ------------------------------------------------------------------
 
-    def note(self, span: Span, plan: Plan, context: Context) -> None:
+    def note(self, span: Span, plan: ReadPlan, context: Context) -> None:
         """Notes what a span tells of its whole trace: an agent's name, and attributes specs bind on."""
         trace = context.trace
         if context.agent:
             known = trace.named
             if known is None or span.start_ns <= known.start_ns:
-                named = Named(span.start_ns, span.span_id, context.agent)
+                named = AgentName(span.start_ns, span.span_id, context.agent)
                 if known is None or named.counts_before(known):
                     trace.named = named
         if plan.extras:
@@ -212,7 +214,7 @@ class Sessions:
             self._inventory.record_agent(trace.namespace, span.resource.attributes, agent)
         attributes = trace.attributes(span.resource.attributes, self.span_keys)
         if trace.split:
-            named = Named(span.start_ns, span.span_id, agent) if agent else None
+            named = AgentName(span.start_ns, span.span_id, agent) if agent else None
         else:
             named = trace.named
             early = span.start_ns < self._monitor.started_ns

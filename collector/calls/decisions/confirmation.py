@@ -23,17 +23,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from collector.calls.batch import Batch
-from collector.calls.call.call import Call
+from collector.calls.batch import EventBatch
+from collector.calls.call.call import LogicalCall
 from collector.calls.decisions.decided_calls import (
     UNMADE,
     DecidedCall,
     DecidedCalls,
-    Met,
-    State,
+    DecisionMatch,
+    DecisionState,
 )
-from collector.calls.decisions.denied_calls import DecisionRecords, DeniedCall
-from collector.calls.tree.span_tree import Node
+from collector.calls.decisions.prevented_calls import PreventedCall, PreventedCalls
+from collector.calls.tree.span_tree import SpanNode
 from collector.calls.tree.trace import Trace
 from collector.telemetry.counters import Stats
 from monitor.records import Evidence, Kind, SessionKey, ToolCall, Verdict
@@ -55,7 +55,7 @@ class Confirmation:
     """
 
     def __init__(
-        self, table: DecidedCalls, records: DecisionRecords, batch: Batch, stats: Stats
+        self, table: DecidedCalls, records: PreventedCalls, batch: EventBatch, stats: Stats
     ) -> None:
         self.table = table
         self.records = records
@@ -63,10 +63,10 @@ class Confirmation:
         self._stats = stats
         self._made_anyway: list[tuple[DecidedCall, ToolCall]] = []
         """Calls of this request that were denied before."""
-        self._gave_way: list[Met] = []
+        self._gave_way: list[DecisionMatch] = []
         """Calls that turned out to be others than the decided ones they met, and have not looked for theirs yet."""
 
-    def first(self, call: Call, new: ToolCall, trace: Trace) -> bool:
+    def first(self, call: LogicalCall, new: ToolCall, trace: Trace) -> bool:
         """The monitor does not know a call yet, and may have it from a decision.
 
         Returns:
@@ -76,7 +76,7 @@ class Confirmation:
         self._look_again()
         return is_done
 
-    def _first(self, call: Call, new: ToolCall, trace: Trace) -> bool:
+    def _first(self, call: LogicalCall, new: ToolCall, trace: Trace) -> bool:
         found = self._meet(call, new)
         if found is None:
             return False
@@ -97,7 +97,7 @@ class Confirmation:
         self._confirm(entry, call, new, trace, is_strong=is_strong)
         return True
 
-    def _meet(self, call: Call, new: ToolCall) -> tuple[DecidedCall, bool] | None:
+    def _meet(self, call: LogicalCall, new: ToolCall) -> tuple[DecidedCall, bool] | None:
         """The decided call that a call is; another call that had taken it by its arguments gives way."""
         found = self.table.meet(call, new, self._says_refusal)
         if found is not None and found[1] and found[0].met is not None:
@@ -128,12 +128,12 @@ class Confirmation:
             met = self._gave_way.pop()
             self._again(met.call, met.trace)
 
-    def again(self, call: Call, trace: Trace) -> None:
+    def again(self, call: LogicalCall, trace: Trace) -> None:
         """More is known of a call that the monitor has: it may be one that was decided."""
         self._again(call, trace)
         self._look_again()
 
-    def _again(self, call: Call, trace: Trace) -> None:
+    def _again(self, call: LogicalCall, trace: Trace) -> None:
         known = call.judged
         if known is None or call.decided:
             return
@@ -150,7 +150,7 @@ class Confirmation:
                 self._batch.retract(entry.call)
             self._confirm(entry, call, known, trace, is_strong=is_strong)
 
-    def moving(self, nodes: Sequence[Node], trace: Trace, before: SessionKey) -> None:
+    def moving(self, nodes: Sequence[SpanNode], trace: Trace, before: SessionKey) -> None:
         """The calls of a trace are about to move to its session: those that were decided there meet them now.
 
         The last call first: the calls before it do not depend on it.
@@ -189,14 +189,14 @@ class Confirmation:
         """True if calls of this request were denied before."""
         return bool(self._made_anyway)
 
-    def overruled(self, verdicts: Sequence[Verdict]) -> list[DeniedCall]:
+    def overruled(self, verdicts: Sequence[Verdict]) -> list[PreventedCall]:
         """Calls of this request that were denied before, made anyway, and are harmful."""
         made, self._made_anyway = self._made_anyway, []
         harmful = {each.span_id for each in verdicts if each.kind is Kind.HARMFUL}
-        found: list[DeniedCall] = []
+        found: list[PreventedCall] = []
         for entry, call in made:
             if call.span_id in harmful:
-                denied = DeniedCall.of(entry, self.table.name(entry.number))
+                denied = PreventedCall.of(entry, self.table.name(entry.number))
                 found.append(self.records.overrule(denied, call.span_id, call.session))
                 self._stats.count("decisions_overruled")
             else:  # it was right by the time it was made
@@ -226,11 +226,11 @@ class Confirmation:
             True if the span may as well be that of the refused call: it is not judged any more.
         """
         met = entry.met
-        if met is None or not entry.is_denied or entry.state is not State.CONFIRMED:
+        if met is None or not entry.is_denied or entry.state is not DecisionState.CONFIRMED:
             return False
-        entry.state = State.SKIPPED
+        entry.state = DecisionState.SKIPPED
         if not self._is_refusal(entry, met.call, met.told, is_strong=not met.is_weak):
-            entry.state = State.CONFIRMED
+            entry.state = DecisionState.CONFIRMED
             return False
         known, met.call.judged = met.call.judged, None
         if known is not None:
@@ -240,16 +240,28 @@ class Confirmation:
         return True
 
     def _confirm(
-        self, entry: DecidedCall, call: Call, new: ToolCall, trace: Trace, *, is_strong: bool
+        self,
+        entry: DecidedCall,
+        call: LogicalCall,
+        new: ToolCall,
+        trace: Trace,
+        *,
+        is_strong: bool,
     ) -> None:
         entry.known = False
         call.decided = True
         if not is_strong or entry.is_denied:
-            entry.met = Met(call, new, trace, entry.state, not is_strong)
-        self.table.settled(entry, State.CONFIRMED)
+            entry.met = DecisionMatch(call, new, trace, entry.state, not is_strong)
+        self.table.settled(entry, DecisionState.CONFIRMED)
 
     def _was_not_made(
-        self, entry: DecidedCall, call: Call, new: ToolCall, trace: Trace, *, is_strong: bool
+        self,
+        entry: DecidedCall,
+        call: LogicalCall,
+        new: ToolCall,
+        trace: Trace,
+        *,
+        is_strong: bool,
     ) -> bool:
         """True where a span does not show that the call was made after all."""
         if new.evidence is Evidence.REQUESTED:
@@ -257,37 +269,37 @@ class Confirmation:
             return True
         if self._is_refusal(entry, call, new, is_strong=is_strong):
             call.decided = True
-            entry.met = Met(call, new, trace, entry.state, not is_strong)
+            entry.met = DecisionMatch(call, new, trace, entry.state, not is_strong)
             self._hide(entry, call, new)
             return True
         self._confirm(entry, call, new, trace, is_strong=is_strong)
         self.made_anyway(entry, new)
         return False
 
-    def _hide(self, entry: DecidedCall, call: Call, new: ToolCall) -> None:
+    def _hide(self, entry: DecidedCall, call: LogicalCall, new: ToolCall) -> None:
         """A span is that of a refused call: it is shown beside its session, and not judged."""
         call.refused = True
         self.table.met(entry)
         self._stats.drop("prevented")
         if entry.decision.worst is not None:
-            denied = DeniedCall.of(entry, self.table.name(entry.number))
+            denied = PreventedCall.of(entry, self.table.name(entry.number))
             self.records.hide(denied, new.span_id)
 
     def _is_refusal(
-        self, entry: DecidedCall, call: Call, new: ToolCall, *, is_strong: bool
+        self, entry: DecidedCall, call: LogicalCall, new: ToolCall, *, is_strong: bool
     ) -> bool:
         """True if a span is that of the refused call."""
         is_told = self._says_refusal(entry, call)
         if not new.error and not is_told and any(each.result for each in call.pieces.values()):
             return False  # it returned something else
-        if entry.state is State.SKIPPED:
+        if entry.state is DecisionState.SKIPPED:
             says_ok = any(each.says_ok for each in call.pieces.values())
             return is_strong or is_told or new.error or not says_ok
         decided_ns = entry.call.start_ns
         encloses = new.start_ns <= decided_ns <= new.end_ns
         return encloses and (new.error or is_told)
 
-    def _says_refusal(self, entry: DecidedCall, call: Call) -> bool:
+    def _says_refusal(self, entry: DecidedCall, call: LogicalCall) -> bool:
         """True if a call returned nothing but the words of the refusal."""
         results = [each.result for each in call.pieces.values() if each.result]
         refused = self._refusal(entry) if results else ""

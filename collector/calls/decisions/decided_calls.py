@@ -34,26 +34,26 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple
 
-from collector.calls.call.call import Call
+from collector.calls.call.call import LogicalCall
 from collector.calls.call.piece import Piece
 from collector.calls.call.same_call import agree
 from collector.calls.sessions.session_ids import SERVICE
 from collector.calls.tree.trace import Trace
-from monitor.decision import Decision
-from monitor.partial import Partial
+from monitor.decision import CallDecision
+from monitor.partial import PartialArguments
 from monitor.records import FROM_DECISION, Evidence, Proof, SessionKey, ToolCall
-from monitor.tenants import Holdings, Shared
+from monitor.tenants import Holdings, SharedValues
 from monitor.weights import arguments_bytes, text_bytes
 
 __all__ = [
     "CONFIRM_NS",
     "OUTCOMES",
     "UNMADE",
-    "Asked",
     "DecidedCall",
     "DecidedCalls",
+    "DecisionState",
     "Outcome",
-    "State",
+    "QuestionCall",
 ]
 
 Outcome = Literal["ran", "failed", "skipped"]
@@ -96,7 +96,7 @@ ALIKE_MAX: Final = 64
 """Calls of one tool in one session, or in one trace, that a span may meet; the oldest is settled at the bound."""
 
 
-class Asked(NamedTuple):
+class QuestionCall(NamedTuple):
     """A call that a client asks about. Ids are raw bytes; "" and b"" where there is none."""
 
     session: str
@@ -114,7 +114,7 @@ class Asked(NamedTuple):
     """Among the calls of its question."""
 
 
-class State(StrEnum):
+class DecisionState(StrEnum):
     """What is known of a decided call."""
 
     OPEN = "open"
@@ -133,25 +133,25 @@ class State(StrEnum):
     """A span has told of it."""
 
 
-UNMADE: Final = (State.SKIPPED, State.DENIED)
+UNMADE: Final = (DecisionState.SKIPPED, DecisionState.DENIED)
 """States of a call that was not made, as far as is known."""
 
 
-class Beginning(NamedTuple):
+class NewSession(NamedTuple):
     """A client says that a session begins."""
 
     proof: Proof
     expires_ns: int
 
 
-class Met(NamedTuple):
+class DecisionMatch(NamedTuple):
     """A call that met a decided one."""
 
-    call: Call
+    call: LogicalCall
     told: ToolCall
     """What its spans told of it."""
     trace: Trace
-    state: State
+    state: DecisionState
     """Of the decided call before."""
     is_weak: bool
     """True if it was found by its arguments alone."""
@@ -180,9 +180,9 @@ class DecidedCall:
     def __init__(
         self,
         number: int,
-        asked: Asked,
+        asked: QuestionCall,
         call: ToolCall,
-        decision: Decision,
+        decision: CallDecision,
         sender: str | None,
         *,
         is_denied: bool,
@@ -199,9 +199,9 @@ class DecidedCall:
         self.expires_ns = expires_ns
         self.known = False
         """True while the monitor has the call."""
-        self.met: Met | None = None
+        self.met: DecisionMatch | None = None
         """The call that met it, while that may turn out otherwise."""
-        self.state = State.DENIED if is_denied else State.OPEN
+        self.state = DecisionState.DENIED if is_denied else DecisionState.OPEN
         self.tenant = ""
         """Under which name it is held."""
         self.piece = Piece(
@@ -240,10 +240,10 @@ class DecidedCall:
         return freed
 
 
-SaysRefusal = Callable[[DecidedCall, Call], bool]
+SaysRefusal = Callable[[DecidedCall, LogicalCall], bool]
 
 
-def _texts(asked: Asked) -> int:
+def _texts(asked: QuestionCall) -> int:
     texts = (asked.session, asked.agent, asked.tool, asked.call_id, asked.question_id)
     return sum(map(text_bytes, texts))
 
@@ -289,7 +289,7 @@ class DecidedCalls:
         """Calls that nothing has confirmed yet, in the order in which they expire."""
         self._beside: dict[SessionKey, dict[int, DecidedCall]] = {}
         """The same by session, in the order of their decisions."""
-        self.beginnings: Shared[Beginning] = Shared(BEGINNINGS_MAX)
+        self.beginnings: SharedValues[NewSession] = SharedValues(BEGINNINGS_MAX)
         """What clients have said of the beginnings of sessions that have made no call yet."""
         self._by_trace: _Index = {}
         """(namespace, trace id) -> tool -> calls."""
@@ -345,7 +345,7 @@ class DecidedCalls:
         self._counts.add(entry.tenant, 1)
         self._bytes.add(entry.tenant, entry.size)
         gone = self._index(entry)
-        if entry.state is State.OPEN:
+        if entry.state is DecisionState.OPEN:
             self._open[entry.number] = entry
             mine = self._beside.setdefault(entry.call.session, {})
             mine[entry.number] = entry
@@ -365,7 +365,7 @@ class DecidedCalls:
 
     def begin(self, key: SessionKey, proof: Proof, now: int) -> None:
         """A client says that a session begins with the call that it asks about."""
-        self.beginnings.put(key, Beginning(proof, now + self.confirm_ns + REMEMBER_NS))
+        self.beginnings.put(key, NewSession(proof, now + self.confirm_ns + REMEMBER_NS))
 
     def beginning(self, key: SessionKey, *, take: bool) -> Proof | None:
         """What a client has said of the beginning of a session; with `take`, the session has it from now on."""
@@ -373,7 +373,7 @@ class DecidedCalls:
         return found.proof if found is not None else None
 
     def asked_before(
-        self, asked: Asked, key: SessionKey, sender: str | None
+        self, asked: QuestionCall, key: SessionKey, sender: str | None
     ) -> DecidedCall | None:
         """The open or denied call that a client asks about once more, by its own id of the question.
 
@@ -383,7 +383,7 @@ class DecidedCalls:
         if not asked.question_id:
             return None
         for entry in self._alike(key, asked.trace_id, asked.tool):
-            is_undone = entry.state in (State.OPEN, State.DENIED)
+            is_undone = entry.state in (DecisionState.OPEN, DecisionState.DENIED)
             if is_undone and entry.asked == asked and entry.sender == sender:
                 return entry
         return None
@@ -391,7 +391,7 @@ class DecidedCalls:
     # --- telemetry --------------------------------------------------------------------------------
 
     def meet(
-        self, call: Call, told: ToolCall, says_refusal: SaysRefusal
+        self, call: LogicalCall, told: ToolCall, says_refusal: SaysRefusal
     ) -> tuple[DecidedCall, bool] | None:
         """The decided call that spans tell of, if any, and whether that is certain.
 
@@ -421,12 +421,12 @@ class DecidedCalls:
         return found
 
     def _rank(
-        self, entry: DecidedCall, call: Call, told: ToolCall, says_refusal: SaysRefusal
+        self, entry: DecidedCall, call: LogicalCall, told: ToolCall, says_refusal: SaysRefusal
     ) -> tuple[int, ...] | None:
         """How well an entry fits: the least fits best; None if it does not. Below `WEAK` it is the call for certain."""
         piece, made = entry.piece, entry.call
         near = _distance(made.start_ns, told)
-        later = int(not (entry.known or entry.state is State.OPEN))
+        later = int(not (entry.known or entry.state is DecisionState.OPEN))
         if entry.state in UNMADE and says_refusal(entry, call):
             later = -1  # the words are of this decision, whatever call of an equal id was made
         if entry.asked.span_id and entry.asked.span_id in call.pieces:
@@ -444,28 +444,30 @@ class DecidedCalls:
             return None
         is_inside = told.start_ns <= made.start_ns <= told.end_ns
         unsure = not _is_known(made.arguments, piece)
-        if entry.state is State.SKIPPED and (unsure or not call.has_told or not is_inside):
+        if entry.state is DecisionState.SKIPPED and (
+            unsure or not call.has_told or not is_inside
+        ):
             return None  # it is another call, which was made after this one was not
-        if entry.state is State.DENIED and told.end_ns < made.start_ns:
+        if entry.state is DecisionState.DENIED and told.end_ns < made.start_ns:
             return None
         differs = not piece.has_told(told.arguments)
         # Of equal calls that were refused, the last one is the one that was made after all.
         unmade = entry.state in UNMADE
-        skipped = int(entry.state is State.SKIPPED and call.is_returned)
+        skipped = int(entry.state is DecisionState.SKIPPED and call.is_returned)
         number = -entry.number if unmade else entry.number
         return WEAK, later, skipped, int(differs), near, number
 
-    def settled(self, entry: DecidedCall, state: State) -> None:
+    def settled(self, entry: DecidedCall, state: DecisionState) -> None:
         """Something is known of the call by now."""
         entry.state = state
         self._close(entry)
-        if state is State.CONFIRMED and not self._may_be_met_again(entry):
+        if state is DecisionState.CONFIRMED and not self._may_be_met_again(entry):
             self._unindex(entry)
         self._bytes.add(entry.tenant, -entry.free())
 
     def met(self, entry: DecidedCall) -> None:
         """A span told of a call that was not made: no other span is to meet it, unless that one is its own for certain."""
-        self.settled(entry, State.SKIPPED)
+        self.settled(entry, DecisionState.SKIPPED)
         if not self._may_be_met_again(entry):
             self._unindex(entry)
 
@@ -498,7 +500,7 @@ class DecidedCalls:
             if entry.expires_ns > now:
                 break
             self._close(entry)
-            entry.state = State.EXPIRED
+            entry.state = DecisionState.EXPIRED
             found.append(entry)
         while (first := self.beginnings.first()) is not None and first[1].expires_ns <= now:
             self.beginnings.pop(first[0])
@@ -553,7 +555,7 @@ class DecidedCalls:
 
     def _lost(self, entry: DecidedCall) -> list[DecidedCall]:
         self._forget(entry)
-        return [entry] if entry.state is State.OPEN else []
+        return [entry] if entry.state is DecisionState.OPEN else []
 
     def _close(self, entry: DecidedCall) -> None:
         """The call counts beside its session no more."""
@@ -587,7 +589,7 @@ def _is_of_one_sender(made: ToolCall, told: ToolCall) -> bool:
 def _is_known(arguments: Mapping[str, Any] | None, piece: Piece) -> bool:
     """True if all arguments of a call that was asked about are known."""
     if arguments is not None:
-        return type(arguments) is not Partial
+        return type(arguments) is not PartialArguments
     return piece.freed is not None and piece.freed.whole
 
 

@@ -15,15 +15,15 @@ Example: a trace has a model's span, whose request is a system's and a user's me
 asked for. The session begins with `move`. A second model's span arrives late, started before the first, and was
 given results of tools: the proof is taken back.
 
-While no proof is wanted nothing is added: after `Limits.idle_ns` no trace gets a `Beginning`.
+While no proof is wanted nothing is added: after `Limits.idle_ns` no trace gets a `TraceBeginning`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from collector.calls.batch import Batch
-from collector.calls.tree.trace import NEVER, Beginning, Trace
+from collector.calls.batch import EventBatch
+from collector.calls.tree.trace import NEVER, Trace, TraceBeginning
 from collector.decode.span import Span
 from collector.dialects.outputs import Outputs
 from monitor.engine import Monitor
@@ -43,7 +43,7 @@ class Beginnings:
         monitor: knows how long sessions may have begun before it.
     """
 
-    def __init__(self, batch: Batch, monitor: Monitor) -> None:
+    def __init__(self, batch: EventBatch, monitor: Monitor) -> None:
         self._batch = batch
         self._monitor = monitor
         self._forgetful: set[tuple[str, str]] = set()
@@ -58,7 +58,7 @@ class Beginnings:
         if found is None:
             if start_ns >= trace.called_ns:
                 return
-            found = trace.beginning = Beginning()
+            found = trace.beginning = TraceBeginning()
         is_first = start_ns < found.fresh_ns and start_ns < found.earlier_ns
         if is_first or start_ns < min(found.earlier_ns, trace.called_ns):
             freshness = outputs.freshness
@@ -98,7 +98,7 @@ class Beginnings:
             return
         found = trace.beginning
         if found is None:
-            found = trace.beginning = Beginning()
+            found = trace.beginning = TraceBeginning()
         if span.start_ns < found.root_ns:
             found.root_ns = span.start_ns
         self.review(trace)
@@ -118,7 +118,7 @@ class Beginnings:
         trace.changed = True
         self._batch.prove(trace.key, found.proof)
 
-    def _read(self, trace: Trace, found: Beginning) -> tuple[int, bool]:
+    def _read(self, trace: Trace, found: TraceBeginning) -> tuple[int, bool]:
         """When the trace's evidence begins, and whether it proves that a session begins there."""
         asked_ns = min(found.fresh_ns, found.earlier_ns)
         if trace.split:

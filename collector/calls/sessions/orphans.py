@@ -7,14 +7,14 @@ call is an orphan while no span names its conversation (on the best rung that it
 - its trace is this call alone, without a span of an agent or a model: a tool that ran in a thread or a worker, to which the
   context of its agent was not handed on. Nobody knows its conversation.
 
-Which spans name conversations is learnt of each service (`Naming`). Once a trace of it was there up to its root and
+Which spans name conversations is learnt of each service (`ConversationNaming`). Once a trace of it was there up to its root and
 nothing named its conversation, the spans above its calls are no longer awaited; nor where spans beside the calls name it,
 and those above named no other one. So it is once a trace has waited for `WAIT_NS`, since spans get lost. But where a
 span named a conversation on a better rung than the call's own spans did, or one above named another than those beside
 it, they are awaited for as long as it takes. Nor is a call an orphan whose conversation provably begins in its trace: nothing came before.
 
 Invariant: whether a call is an orphan follows from the spans that arrived, in whatever order. So when a trace or its
-service shows more, the calls that this may concern (`Tree.unsettled`) are looked at again.
+service shows more, the calls that this may concern (`SpanTree.unsettled`) are looked at again.
 
 Example: Google's ADK writes the conversation's id on its agents' spans. The tool `refund` arrives: an orphan. The agent's span
 follows, and its id: `refund` moves to that conversation, and is none any more.
@@ -27,8 +27,8 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from collector.calls.batch import Batch
-from collector.calls.call.call import Call
+from collector.calls.batch import EventBatch
+from collector.calls.call.call import LogicalCall
 from collector.calls.coverage import Coverage
 from collector.calls.records import Requester
 from collector.calls.sessions.session_ids import (
@@ -37,9 +37,9 @@ from collector.calls.sessions.session_ids import (
     UNNAMED_RUNG,
     SessionIds,
 )
-from collector.calls.sessions.unplaced import Unplaced
+from collector.calls.sessions.unplaced_calls import UnplacedCalls
 from collector.calls.tree.context import Context
-from collector.calls.tree.span_tree import DEPTH_MAX, Node, Parts, Tree
+from collector.calls.tree.span_tree import DEPTH_MAX, Parts, SpanNode, SpanTree
 from collector.calls.tree.trace import Trace
 from monitor.engine import Monitor
 
@@ -56,7 +56,7 @@ WAIT_NS: Final = 60 * 1_000_000_000
 
 
 @mypyc_attr(acyclic=True)
-class Naming:
+class ConversationNaming:
     """How a service names its conversations."""
 
     __slots__ = ("agreed", "apart", "rung", "traces", "whole")
@@ -85,19 +85,19 @@ class Orphans:
     """
 
     def __init__(
-        self, ids: SessionIds, monitor: Monitor, coverage: Coverage, batch: Batch
+        self, ids: SessionIds, monitor: Monitor, coverage: Coverage, batch: EventBatch
     ) -> None:
-        self._unplaced = Unplaced(batch, monitor.limits.idle_ns)
+        self._unplaced = UnplacedCalls(batch, monitor.limits.idle_ns)
         self._ids = ids
         self._monitor = monitor
         self._coverage = coverage
-        self._services: dict[Requester, Naming] = {}
-        self._waiting: deque[tuple[int, Trace, Naming]] = deque()
+        self._services: dict[Requester, ConversationNaming] = {}
+        self._waiting: deque[tuple[int, Trace, ConversationNaming]] = deque()
         """Since when each trace has waited, the longest first."""
-        self._changed: dict[Naming, None] = {}
+        self._changed: dict[ConversationNaming, None] = {}
         """Services that have shown more."""
 
-    def is_orphan(self, context: Context, call: Call, node: Node | None) -> bool:
+    def is_orphan(self, context: Context, call: LogicalCall, node: SpanNode | None) -> bool:
         """True while the call may belong to another conversation. `node` is its outer span's, if remembered.
 
         While it is one, it may be missing in other conversations of its service.
@@ -110,11 +110,11 @@ class Orphans:
             self._unplaced.remove(call)
         return found
 
-    def forget(self, call: Call) -> None:
+    def forget(self, call: LogicalCall) -> None:
         """The monitor does not have the call: it is missing nowhere."""
         self._unplaced.remove(call)
 
-    def _is_orphan(self, context: Context, call: Call, node: Node | None) -> bool:
+    def _is_orphan(self, context: Context, call: LogicalCall, node: SpanNode | None) -> bool:
         tree = context.tree
         rung, own = _rung(context.trace, tree, call), self._ids.own_rung(call)
         if node is not None and rung != DECIDED_RUNG and not own == rung == 0:
@@ -134,7 +134,13 @@ class Orphans:
         return tree.unsettled is not None and _settle(tree, call)
 
     def _await(
-        self, context: Context, call: Call, naming: Naming, rung: int, *, beside: bool
+        self,
+        context: Context,
+        call: LogicalCall,
+        naming: ConversationNaming,
+        rung: int,
+        *,
+        beside: bool,
     ) -> bool:
         """A span above the call is missing: True if it may name another conversation.
 
@@ -146,7 +152,9 @@ class Orphans:
         awaited = not naming.agreed if beside else rung == UNNAMED_RUNG and not naming.whole
         return awaited and not _is_new(context.trace)
 
-    def _is_unnamed(self, context: Context, call: Call, naming: Naming) -> bool:
+    def _is_unnamed(
+        self, context: Context, call: LogicalCall, naming: ConversationNaming
+    ) -> bool:
         """All spans above the call are there, and none names its conversation: True if nobody ever will."""
         tree = context.tree
         if not context.trace.has_agent and _is_alone(tree, call):
@@ -156,7 +164,7 @@ class Orphans:
         self._note_whole(naming)
         return _settle(tree, call)
 
-    def note_claim(self, trace: Trace, call: Call) -> None:
+    def note_claim(self, trace: Trace, call: LogicalCall) -> None:
         """A span has named the conversation of a trace that a call is in."""
         first, tree, own = trace.first, trace.tree, self._ids.own_rung(call)
         if first is None or first.rung >= own:
@@ -169,17 +177,17 @@ class Orphans:
         if node is not None and _is_there(tree, node):
             self._note_beside(tree, node, naming)
 
-    def _note_named(self, naming: Naming, rung: int) -> None:
+    def _note_named(self, naming: ConversationNaming, rung: int) -> None:
         if rung < min(naming.rung, RESOURCE_RUNG):
             naming.rung = rung
             self._changed[naming] = None
 
-    def _note_whole(self, naming: Naming) -> None:
+    def _note_whole(self, naming: ConversationNaming) -> None:
         if not naming.whole:
             naming.whole = True
             self._changed[naming] = None
 
-    def _note_beside(self, tree: Tree, node: Node, naming: Naming) -> None:
+    def _note_beside(self, tree: SpanTree, node: SpanNode, naming: ConversationNaming) -> None:
         """Spans beside a call name a conversation, and all spans above it are there: do these name another one?"""
         if tree.parts is not None and _is_apart(tree, tree.parts, node):
             if not naming.apart:
@@ -188,21 +196,23 @@ class Orphans:
         else:
             self._note_agreed(naming)
 
-    def _note_agreed(self, naming: Naming) -> None:
+    def _note_agreed(self, naming: ConversationNaming) -> None:
         if not naming.agreed:
             naming.agreed = True
             self._changed[naming] = None
 
-    def _naming(self, trace: Trace, call: Call) -> Naming:
+    def _naming(self, trace: Trace, call: LogicalCall) -> ConversationNaming:
         requester = self._ids.requester(trace.namespace, call.outer.attributes)
         found = self._services.get(requester)
         if found is None:
             if len(self._services) >= SERVICES_MAX:
                 del self._services[next(iter(self._services))]
-            found = self._services[requester] = Naming()
+            found = self._services[requester] = ConversationNaming()
         return found
 
-    def _wait(self, context: Context, call: Call, naming: Naming, *, missing: bool) -> None:
+    def _wait(
+        self, context: Context, call: LogicalCall, naming: ConversationNaming, *, missing: bool
+    ) -> None:
         """The call is looked at again when its trace or its service shows more."""
         tree, trace = context.tree, context.trace
         if tree.unsettled is None:
@@ -238,7 +248,7 @@ class Orphans:
         """
         if not self._changed and not (self._waiting and self._waiting[0][0] + WAIT_NS <= now):
             return []
-        expired: list[tuple[Trace, Naming]] = []
+        expired: list[tuple[Trace, ConversationNaming]] = []
         while self._waiting and self._waiting[0][0] + WAIT_NS <= now:
             _, trace, naming = self._waiting.popleft()
             if _is_missed(trace):
@@ -249,7 +259,7 @@ class Orphans:
             naming.traces.pop(trace, None)
         return found
 
-    def _note_waited(self, naming: Naming) -> None:
+    def _note_waited(self, naming: ConversationNaming) -> None:
         """Spans above calls of a service have not come for long: they are taken for ones that name nothing new."""
         if naming.rung == UNNAMED_RUNG:
             self._note_whole(naming)
@@ -261,21 +271,21 @@ class Orphans:
         self._unplaced.expire(now)
 
 
-def _rung(trace: Trace, tree: Tree, call: Call) -> int:
+def _rung(trace: Trace, tree: SpanTree, call: LogicalCall) -> int:
     """The rung on which a call's conversation is named as far as is known."""
     if trace.first is None or (tree.parts is not None and call in tree.parts.loose):
         return UNNAMED_RUNG
     return trace.first.rung
 
 
-def _settle(tree: Tree, call: Call) -> bool:
+def _settle(tree: SpanTree, call: LogicalCall) -> bool:
     """The call's conversation is known: it is no orphan."""
     if tree.unsettled is not None:
         tree.unsettled.pop(call, None)
     return False
 
 
-def _is_there(tree: Tree, node: Node) -> bool:
+def _is_there(tree: SpanTree, node: SpanNode) -> bool:
     """True if all spans above have arrived."""
     above = node.above if tree.looped is None else tree.up(node)
     for _depth in range(DEPTH_MAX):
@@ -287,7 +297,7 @@ def _is_there(tree: Tree, node: Node) -> bool:
     return True
 
 
-def _is_named_above(trace: Trace, tree: Tree, node: Node, rung: int) -> bool:
+def _is_named_above(trace: Trace, tree: SpanTree, node: SpanNode, rung: int) -> bool:
     """True if the trace's root, or a span above with none missing between, names the conversation of a rung.
 
     A call that a model asks for may have the model's span as its own.
@@ -302,7 +312,7 @@ def _is_named_above(trace: Trace, tree: Tree, node: Node, rung: int) -> bool:
     return False
 
 
-def _is_apart(tree: Tree, parts: Parts, node: Node) -> bool:
+def _is_apart(tree: SpanTree, parts: Parts, node: SpanNode) -> bool:
     """True if a span above a call names a conversation, and another one is named beside the call on the same rung."""
     for above in tree.ancestors(node):
         claim, hint = above.claim, parts.hints.get(above.span_id)
@@ -315,7 +325,7 @@ def _is_apart(tree: Tree, parts: Parts, node: Node) -> bool:
     return False
 
 
-def _is_alone(tree: Tree, call: Call) -> bool:
+def _is_alone(tree: SpanTree, call: LogicalCall) -> bool:
     """True if the tree has no other call, but for what may be the same one, told again."""
     for node in tree.nodes.values():
         other = node.call

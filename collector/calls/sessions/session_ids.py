@@ -29,17 +29,17 @@ from mypy_extensions import mypyc_attr
 
 from collector.calls.records import Requester
 from collector.calls.tree.session_claim import Claim, SpanClaim
-from collector.calls.tree.span_tree import Node, Parts, Tree
+from collector.calls.tree.span_tree import Parts, SpanNode, SpanTree
 from collector.calls.tree.trace import Trace
 from collector.decode.span import Resource, Span
 from collector.dialects.names import NO_SESSION
-from collector.dialects.plan import Plan
+from collector.dialects.plan import ReadPlan
 from collector.dialects.values.arguments import HIDDEN
 from monitor.records import SessionKey, built
 from monitor.weights import arguments_bytes
 
 if TYPE_CHECKING:
-    from collector.calls.call.call import Call
+    from collector.calls.call.call import LogicalCall
 
 __all__ = [
     "DECIDED_RUNG",
@@ -47,7 +47,7 @@ __all__ = [
     "NAMESPACE_KEYS",
     "RESOURCE_RUNG",
     "UNNAMED_RUNG",
-    "Owner",
+    "ResourceIdentity",
     "SessionIds",
     "requester_of",
 ]
@@ -78,7 +78,7 @@ _RAW_MAX: Final = 256
 
 
 @mypyc_attr(acyclic=True)
-class Owner:
+class ResourceIdentity:
     """What a resource says about the session and the tenant of its spans."""
 
     __slots__ = ("claims", "mark", "namespace", "requester", "resource", "session")
@@ -117,12 +117,12 @@ class SessionIds:
         self._session_keys = tuple(session_keys)
         self._rungs = {name: rung for rung, name in enumerate(self._session_keys)}
         self._namespace_keys = tuple(namespace_keys)
-        self._owners: dict[int, Owner] = {}
+        self._owners: dict[int, ResourceIdentity] = {}
         self._owners_bytes = 0
         """What the attributes of their resources take, about."""
         self._requesters: dict[Requester, Requester] = {}
         """Interned: a service has many processes."""
-        self._last = Owner(Resource({}), "", None, Requester("", ""), {})
+        self._last = ResourceIdentity(Resource({}), "", None, Requester("", ""), {})
         self._claims: dict[str, dict[bytes, Claim]] = {}
         """Namespace -> attribute as it was on the wire -> claim."""
         self._remembered = 0
@@ -132,7 +132,7 @@ class SessionIds:
         """The attributes of a resource that a namespace, a session or a requester may depend on."""
         return frozenset((*self._namespace_keys, *self._session_keys, SERVICE))
 
-    def owner(self, resource: Resource) -> Owner:
+    def owner(self, resource: Resource) -> ResourceIdentity:
         """What the resource says, computed once per resource."""
         if resource is not self._last.resource:
             found = self._owners.get(id(resource))
@@ -141,7 +141,7 @@ class SessionIds:
             self._last = found
         return self._last
 
-    def _new(self, resource: Resource) -> Owner:
+    def _new(self, resource: Resource) -> ResourceIdentity:
         self._owners_bytes += arguments_bytes(resource.attributes)
         if len(self._owners) >= _RESOURCES_MAX or self._owners_bytes > _RESOURCES_BYTES_MAX:
             self._owners.clear()
@@ -151,7 +151,7 @@ class SessionIds:
         found = self._owners[id(resource)] = self._owner(resource)
         return found
 
-    def _owner(self, resource: Resource) -> Owner:
+    def _owner(self, resource: Resource) -> ResourceIdentity:
         parts = (resource.attributes.get(key) for key in self._namespace_keys)
         namespace = "/".join(str(part)[:ID_MAX] for part in parts if part)
         ids = ((key, id_of(resource.attributes.get(key))) for key in self._session_keys)
@@ -166,7 +166,7 @@ class SessionIds:
         requester = requester_of(namespace, resource.attributes)
         requester = self._requesters.setdefault(requester, requester)
         claims = self._claims.setdefault(namespace, {})
-        return Owner(resource, namespace, session, requester, claims)
+        return ResourceIdentity(resource, namespace, session, requester, claims)
 
     def requester(self, namespace: str, resource: Mapping[str, Any]) -> Requester:
         """The requester of a resource, which is mostly the last span's resource."""
@@ -175,7 +175,9 @@ class SessionIds:
             return last.requester
         return requester_of(namespace, resource)
 
-    def claim_of(self, span: Span, plan: Plan, owner: Owner, tree: Tree) -> Claim | None:
+    def claim_of(
+        self, span: Span, plan: ReadPlan, owner: ResourceIdentity, tree: SpanTree
+    ) -> Claim | None:
         """The session that the span claims, by its own attributes or by its resource's."""
         for index, name, rung in plan.session:
             claim = tree.claim
@@ -196,7 +198,13 @@ class SessionIds:
         return owner.session
 
     def _claim(
-        self, owner: Owner, span: Span, raw: bytes, rung: int, name: str, tree: Tree
+        self,
+        owner: ResourceIdentity,
+        span: Span,
+        raw: bytes,
+        rung: int,
+        name: str,
+        tree: SpanTree,
     ) -> Claim | None:
         """The claim of an attribute; equal attributes share one claim while it is remembered."""
         claim = owner.claims.get(raw)
@@ -211,7 +219,7 @@ class SessionIds:
         tree.claim = claim
         return claim
 
-    def _remember(self, owner: Owner, claim: Claim) -> None:
+    def _remember(self, owner: ResourceIdentity, claim: Claim) -> None:
         if self._remembered >= _CLAIMS_MAX:
             self._remembered = 0
             for claims in self._claims.values():
@@ -220,7 +228,7 @@ class SessionIds:
         owner.claims[claim.as_written] = claim
 
     def learn(
-        self, trace: Trace, tree: Tree, node: Node, claim: Claim, start_ns: int
+        self, trace: Trace, tree: SpanTree, node: SpanNode, claim: Claim, start_ns: int
     ) -> SessionKey | None:
         """Notes a span's claim in its trace.
 
@@ -252,7 +260,7 @@ class SessionIds:
             trace.belong(first)
         return None
 
-    def _split(self, trace: Trace, tree: Tree) -> None:
+    def _split(self, trace: Trace, tree: SpanTree) -> None:
         """Splits a trace, since a second session was claimed: each call looks for its own session from now on."""
         trace.split = True
         parts = tree.parts = Parts()
@@ -267,7 +275,7 @@ class SessionIds:
                 tree.wait(top, node.span_id)
 
     def resolve(
-        self, trace: Trace, tree: Tree, parts: Parts, call: Call
+        self, trace: Trace, tree: SpanTree, parts: Parts, call: LogicalCall
     ) -> tuple[SessionKey, str, bool] | None:
         """The session of a call in a split trace.
 
@@ -293,12 +301,12 @@ class SessionIds:
         likely = hinted or trace.span_claim
         return None if likely is None else (*likely.whose, False)
 
-    def own_rung(self, call: Call) -> int:
+    def own_rung(self, call: LogicalCall) -> int:
         """The rung on which a call's own spans name its session."""
         own = call.own
         return UNNAMED_RUNG if own is None else self._rungs.get(own.session_from, RESOURCE_RUNG)
 
-    def _own(self, call: Call) -> Claim | None:
+    def _own(self, call: LogicalCall) -> Claim | None:
         """The session that the call's own spans name."""
         own = call.own
         if own is None or own.session is None:
@@ -319,7 +327,7 @@ def requester_of(namespace: str, resource: Mapping[str, Any]) -> Requester:
     return Requester(namespace, service if isinstance(service, str) else "")
 
 
-def _session(owner: Owner, span: Span, raw: Any) -> SessionKey | None:
+def _session(owner: ResourceIdentity, span: Span, raw: Any) -> SessionKey | None:
     """The session that a value names, if any."""
     found = id_of(span.codec.value(raw))
     return built(SessionKey, (owner.namespace, found)) if found else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mypy_extensions import mypyc_attr
 
 from collector.calls.tree.session_claim import Claim
-from collector.calls.tree.span_tree import Node, Tree
+from collector.calls.tree.span_tree import SpanNode, SpanTree
 from collector.calls.tree.trace import Trace
 
 __all__ = ["Context"]
@@ -17,7 +17,7 @@ class Context:
 
     __slots__ = ("agent", "claim", "node", "now", "trace", "tree")
 
-    def __init__(self, trace: Trace, tree: Tree, node: Node, now: int) -> None:
+    def __init__(self, trace: Trace, tree: SpanTree, node: SpanNode, now: int) -> None:
         self.trace = trace
         self.tree = tree
         self.node = node

@@ -16,10 +16,10 @@ from mypy_extensions import mypyc_attr
 
 from collector.calls.records import Requester
 from collector.calls.tree.session_claim import Claim
-from collector.calls.tree.trace import Beginning, Trace
-from monitor.records import Named, SessionKey
+from collector.calls.tree.trace import Trace, TraceBeginning
+from monitor.records import AgentName, SessionKey
 
-__all__ = ["Settled", "settled"]
+__all__ = ["SettledTrace", "settled"]
 
 _PACKED: Final = Struct("<QQQ8siB")
 """Three times, the id of the span that made the claim, the claim's rung, and what is true or false."""
@@ -30,7 +30,7 @@ _CLAIMED, _HAS_TOOLS, _SAMPLED, _EARLY, _DOUBTED, _HAS_AGENT = 1, 2, 4, 8, 16, 3
 
 
 @mypyc_attr(acyclic=True)
-class Settled:
+class SettledTrace:
     """What is kept of such a trace."""
 
     __slots__ = (
@@ -47,11 +47,11 @@ class Settled:
     def __init__(self, trace: Trace, key: SessionKey, packed: bytes) -> None:
         self._key = key
         self._session_from = trace.session_from
-        self._named: Named | None = trace.named
-        self._learnt_named: Named | None = trace.learnt_named
+        self._named: AgentName | None = trace.named
+        self._learnt_named: AgentName | None = trace.learnt_named
         self._learnt: Mapping[str, Any] | None = trace.learnt
         self._requester: Requester | None = trace.requester
-        self._beginning: Beginning | None = trace.beginning
+        self._beginning: TraceBeginning | None = trace.beginning
         self._packed = packed
 
     def trace(self, namespace: str, trace_id: bytes) -> Trace:
@@ -71,7 +71,7 @@ class Settled:
         return trace
 
 
-def settled(trace: Trace) -> Settled | None:
+def settled(trace: Trace) -> SettledTrace | None:
     """What is to be kept of a trace without a tree; None for one that has to stay as it is."""
     key, first, span_id = trace.known_key, trace.first, trace.first_by
     if key is None or not trace.is_plain:
@@ -87,4 +87,4 @@ def settled(trace: Trace) -> Settled | None:
     flags |= (_SAMPLED if trace.sampled else 0) | (_EARLY if trace.learnt_early else 0)
     flags |= (_DOUBTED if trace.doubted else 0) | (_HAS_AGENT if trace.has_agent else 0)
     rung = first.rung if first is not None else 0
-    return Settled(trace, key, _PACKED.pack(*times, span_id, rung, flags))
+    return SettledTrace(trace, key, _PACKED.pack(*times, span_id, rung, flags))

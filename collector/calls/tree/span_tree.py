@@ -6,7 +6,7 @@ there (`wait`), and is handed out when the span arrives (`awaited`).
 
 Invariants:
 
-- `Node.above` never leads back to the node: parents that would close a loop (senders may write anything) are kept
+- `SpanNode.above` never leads back to the node: parents that would close a loop (senders may write anything) are kept
   apart in `looped`, and every walk ends after `DEPTH_MAX` steps. Nodes of a tree can be freed by counting references.
 - All that a tree holds is bounded: spans, waiting calls, noted requests.
 - Forgetting a span (`shrink`) forgets all that refers to it.
@@ -22,15 +22,24 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
-from collector.calls.call.answers import Answers
+from collector.calls.call.answers import ModelAnswers
 from collector.calls.tree.session_claim import Claim, SpanClaim
 from monitor.weights import arguments_bytes
 
 if TYPE_CHECKING:
-    from collector.calls.call.call import Call
-    from collector.dialects.wrappers import Wrapped
+    from collector.calls.call.call import LogicalCall
+    from collector.dialects.wrappers import WrappedCall
 
-__all__ = ["DEPTH_MAX", "FEW", "TREE_MAX", "Alike", "Node", "Parts", "Tree", "Watched"]
+__all__ = [
+    "DEPTH_MAX",
+    "FEW",
+    "TREE_MAX",
+    "AlikeSpans",
+    "Parts",
+    "SpanNode",
+    "SpanTree",
+    "WatchedRequest",
+]
 
 TREE_MAX: Final = 4_096
 """Spans in one tree. At the bound the older half is forgotten."""
@@ -50,7 +59,7 @@ WAITING_MAX: Final = 1_024
 
 
 @mypyc_attr(acyclic=True)
-class Node:
+class SpanNode:
     """One span of a tree: one that arrived, or one that other spans name as their parent."""
 
     __slots__ = (
@@ -72,8 +81,8 @@ class Node:
         self.span_id = span_id
         self.place = 0
         """The number of its arrival, from 1 on; 0 while it has not arrived."""
-        self.above: Node | None = None
-        """Its parent, except for nodes in `Tree.looped`. Use `Tree.up` to walk."""
+        self.above: SpanNode | None = None
+        """Its parent, except for nodes in `SpanTree.looped`. Use `SpanTree.up` to walk."""
         self.agent = ""
         """The agent it names."""
         self.stops = False
@@ -88,7 +97,7 @@ class Node:
         """The session that it names itself."""
         self.start_ns = 0
         """When it began, if it names a session."""
-        self.call: Call | None = None
+        self.call: LogicalCall | None = None
         """The call it is, or is a piece of."""
         self.waiting: list[bytes] | None = None
         """Span ids of calls whose path to the root ends here, while it has not arrived."""
@@ -113,7 +122,7 @@ class Node:
 
 
 @mypyc_attr(acyclic=True)
-class Alike:
+class AlikeSpans:
     """Spans of calls with one call id and tool: mostly one."""
 
     __slots__ = (
@@ -128,14 +137,14 @@ class Alike:
         "tool",
     )
 
-    def __init__(self, call_id: str, tool: str, older: Alike | None) -> None:
+    def __init__(self, call_id: str, tool: str, older: AlikeSpans | None) -> None:
         self.call_id = call_id
         self.tool = tool
         self.older = older
         """The previous one of its tree: they form a chain."""
         self.number: int = 1 if older is None else older.number + 1
-        self.first: Node | None = None
-        self.others: list[Node] | None = None
+        self.first: SpanNode | None = None
+        self.others: list[SpanNode] | None = None
         self.asked = False
         """True once a model's request for it was noted."""
         self.several = False
@@ -143,23 +152,23 @@ class Alike:
         self.answer = b""
         """The model's span with that request, the least of several."""
 
-    def begin(self, call_id: str, tool: str, node: Node) -> None:
+    def begin(self, call_id: str, tool: str, node: SpanNode) -> None:
         """Adds the first span, and takes over its texts: a request's equal texts can be freed."""
         self.call_id, self.tool, self.first = call_id, tool, node
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[SpanNode]:
         """All of them, in the order of their arrival."""
         if self.first is None:
             return []
         return [self.first, *(self.others or ())]
 
-    def keep(self, nodes: list[Node]) -> None:
+    def keep(self, nodes: list[SpanNode]) -> None:
         """Replaces them."""
         self.first = nodes[0] if nodes else None
         self.others = nodes[1:] or None
 
 
-class Watched(NamedTuple):
+class WatchedRequest(NamedTuple):
     """A model's request for a call of a tool that leaves spans."""
 
     call_id: str
@@ -177,14 +186,14 @@ class Parts:
     def __init__(self) -> None:
         self.hints: dict[bytes, SpanClaim] = {}
         """Span id -> the winning claim of the spans below it."""
-        self.loose: dict[Call, None] = {}
+        self.loose: dict[LogicalCall, None] = {}
         """Calls whose session may still change."""
         self.loosened = False
         """True if calls became loose since the loose calls were last updated."""
 
 
 @mypyc_attr(acyclic=True)
-class Tree:
+class SpanTree:
     """The spans of one trace that are still remembered."""
 
     __slots__ = (
@@ -217,11 +226,11 @@ class Tree:
     )
 
     def __init__(self) -> None:
-        self.nodes: dict[bytes, Node] = {}
+        self.nodes: dict[bytes, SpanNode] = {}
         """The spans that arrived, and their parents, by id."""
-        self.looped: dict[bytes, Node] | None = None
+        self.looped: dict[bytes, SpanNode] | None = None
         """Span id -> parent, where the parent may be below the span. So no chain of `above` is a cycle."""
-        self.last: Node | None = None
+        self.last: SpanNode | None = None
         """The parent of the last span: mostly the next span has the same."""
         self.places = 0
         """The last span's place."""
@@ -229,19 +238,19 @@ class Tree:
         """Spans that arrived and are remembered."""
         self.claim: Claim | None = None
         """The last claim: most spans of a trace repeat it."""
-        self.wrapped: dict[bytes, tuple[Wrapped, ...]] | None = None
+        self.wrapped: dict[bytes, tuple[WrappedCall, ...]] | None = None
         """Id of a span around calls -> the calls it lists; few frameworks have such spans."""
-        self.alike: Alike | None = None
+        self.alike: AlikeSpans | None = None
         """Calls with call ids: the newest of the chain."""
-        self.by_id: dict[tuple[str, str], Alike] | None = None
+        self.by_id: dict[tuple[str, str], AlikeSpans] | None = None
         """The index of the chain by call id and tool, once it is longer than `FEW`."""
-        self.answers: Answers | None = None
+        self.answers: ModelAnswers | None = None
         """The answers that ask for calls, where the calls may have no ids of theirs."""
         self.latest_ns = -1
         """The latest start of a call of which no answer is known by its id."""
         self.heard_ns = -1
         """The start of the latest request to a model."""
-        self.watched: list[Watched] | None = None
+        self.watched: list[WatchedRequest] | None = None
         """Requests of models that no span may tell of (`unseen`)."""
         self.early: dict[str, int] | None = None
         """Tool -> executions whose request has not arrived."""
@@ -249,9 +258,9 @@ class Tree:
         """Span id -> the claim it makes under a plain name (`session_id`), which is not believed yet."""
         self.parts: Parts | None = None
         """Set once the trace is split."""
-        self.unsettled: dict[Call, bool] | None = None
+        self.unsettled: dict[LogicalCall, bool] | None = None
         """Calls that may belong to another conversation (`orphans`), and whether a span above each is missing."""
-        self.released: list[Node] | None = None
+        self.released: list[SpanNode] | None = None
         """Spans that turned out to be calls of their own (`merge`), and are to be updated: `Correlation` empties it."""
         self.asked = 0
         """Number of requests of models that are noted."""
@@ -270,9 +279,9 @@ class Tree:
         self.lone = False
         """True if an unsettled call is the only one."""
 
-    def put(self, span_id: bytes, parent: bytes) -> Node:
+    def put(self, span_id: bytes, parent: bytes) -> SpanNode:
         """Adds a span that arrived, below its parent (b"" for a root)."""
-        made = Node(
+        made = SpanNode(
             span_id
         )  # mostly it is new: a look-up before would cost as much as the insertion
         node = self.nodes.setdefault(span_id, made)
@@ -280,11 +289,11 @@ class Tree:
             self.size += 1
             self.places += 1
             node.place = self.places
-        above: Node | None = None
+        above: SpanNode | None = None
         if parent:
             above = self.last
             if above is None or above.span_id != parent:
-                above = self.last = self.nodes.setdefault(parent, Node(parent))
+                above = self.last = self.nodes.setdefault(parent, SpanNode(parent))
         node.above = above
         if self.looped is not None:
             self.looped.pop(span_id, None)
@@ -294,24 +303,24 @@ class Tree:
             self._loop(node, above)
         return node
 
-    def node(self, span_id: bytes) -> Node | None:
+    def node(self, span_id: bytes) -> SpanNode | None:
         """The node of a span that arrived, or that is the parent of one."""
         return self.nodes.get(span_id)
 
-    def _loop(self, node: Node, above: Node) -> None:
+    def _loop(self, node: SpanNode, above: SpanNode) -> None:
         """Keeps a parent apart that is below its child, or too far from the root to tell."""
         if self.looped is None:
             self.looped = {}
         self.looped[node.span_id] = above
         node.above = None
 
-    def up(self, node: Node) -> Node | None:
+    def up(self, node: SpanNode) -> SpanNode | None:
         """The parent of a span, if known."""
         if node.above is None and self.looped is not None:
             return self.looped.get(node.span_id)
         return node.above
 
-    def ancestors(self, node: Node) -> Iterator[Node]:
+    def ancestors(self, node: SpanNode) -> Iterator[SpanNode]:
         """The ancestors, nearest first, up to and including the first that has not arrived."""
         above = self.up(node)
         for _depth in range(DEPTH_MAX):
@@ -320,7 +329,7 @@ class Tree:
             yield above
             above = self.up(above)
 
-    def wait(self, above: Node, span_id: bytes) -> None:
+    def wait(self, above: SpanNode, span_id: bytes) -> None:
         """Notes that a call's span is to be looked at again when a missing ancestor arrives."""
         waiting = above.waiting
         if waiting is None:
@@ -329,9 +338,9 @@ class Tree:
         elif len(waiting) < WAITING_MAX and span_id != waiting[-1]:
             waiting.append(span_id)
 
-    def awaited(self, node: Node) -> list[Node]:
+    def awaited(self, node: SpanNode) -> list[SpanNode]:
         """The spans that waited for this one; they wait no longer."""
-        found: list[Node] = []
+        found: list[SpanNode] = []
         if node.waiting is not None:
             for span_id in node.waiting:
                 each = self.node(span_id)
@@ -341,7 +350,7 @@ class Tree:
             self.missing -= 1
         return found
 
-    def _agent_above(self, node: Node) -> str:
+    def _agent_above(self, node: SpanNode) -> str:
         """The agent that the nearest ancestor names."""
         above = self.up(node)
         for _depth in range(DEPTH_MAX):
@@ -352,7 +361,7 @@ class Tree:
             above = self.up(above)
         return ""
 
-    def above(self, call: Call, node: Node | None) -> None:
+    def above(self, call: LogicalCall, node: SpanNode | None) -> None:
         """Tells a call what is above it by now: the agent, and the span around it.
 
         `node` is the node of the call's outer span, if that is remembered.
@@ -375,11 +384,11 @@ class Tree:
         listed = self.wrapped.get(outer.parent)
         call.look_up(agent, listed, beyond.span_id if beyond is not None else b"")
 
-    def like(self, call_id: str, tool: str) -> Alike:
+    def like(self, call_id: str, tool: str) -> AlikeSpans:
         """The spans of calls with this call id and tool; an empty set is made if needed."""
         found = self.known(call_id, tool)
         if found is None:
-            found = self.alike = Alike(call_id, tool, self.alike)
+            found = self.alike = AlikeSpans(call_id, tool, self.alike)
             if self.by_id is not None:
                 self.by_id[call_id, tool] = found
             elif found.number > FEW:
@@ -398,7 +407,9 @@ class Tree:
         self.asked += 1
         return False
 
-    def answer(self, call_id: str, tool: str, span_id: bytes, *, several: bool) -> Alike | None:
+    def answer(
+        self, call_id: str, tool: str, span_id: bytes, *, several: bool
+    ) -> AlikeSpans | None:
         """Notes which model's span asks for a call; None if that is known, or there is no room to note it."""
         found = self.known(call_id, tool)
         if found is None or b"" != found.answer <= span_id:
@@ -406,7 +417,7 @@ class Tree:
         found.answer, found.several = span_id, several
         return found
 
-    def known(self, call_id: str, tool: str) -> Alike | None:
+    def known(self, call_id: str, tool: str) -> AlikeSpans | None:
         """The spans of calls with this call id and tool, if there are any, or a request for one."""
         if self.by_id is not None:
             return self.by_id.get((call_id, tool))
@@ -417,23 +428,23 @@ class Tree:
             alike = alike.older
         return None
 
-    def _indexed(self) -> dict[tuple[str, str], Alike]:
+    def _indexed(self) -> dict[tuple[str, str], AlikeSpans]:
         return {(each.call_id, each.tool): each for each in self.alikes()}
 
-    def alikes(self) -> Iterator[Alike]:
+    def alikes(self) -> Iterator[AlikeSpans]:
         """The chain of calls with call ids, the newest first."""
         alike = self.alike
         while alike is not None:
             yield alike
             alike = alike.older
 
-    def wrap(self, span_id: bytes, calls: tuple[Wrapped, ...]) -> None:
+    def wrap(self, span_id: bytes, calls: tuple[WrappedCall, ...]) -> None:
         """Notes the calls that a span around them lists."""
         if self.wrapped is None:
             self.wrapped = {}
         self.wrapped[span_id] = calls
 
-    def listed_around(self, span_id: bytes) -> tuple[Wrapped, ...] | None:
+    def listed_around(self, span_id: bytes) -> tuple[WrappedCall, ...] | None:
         """The calls that a span around calls lists; None for any other span."""
         return self.wrapped.get(span_id) if self.wrapped is not None else None
 
@@ -443,7 +454,7 @@ class Tree:
             self.plain = {}
         self.plain[claim.span_id] = claim
 
-    def believed(self, node: Node) -> list[SpanClaim]:
+    def believed(self, node: SpanNode) -> list[SpanClaim]:
         """Claims under plain names by the spans above a call, each returned once.
 
         Below a tool call, `session_id` may be an argument of the tool. So a claim is believed only when it is known
@@ -561,17 +572,17 @@ class Tree:
         node = self.node(span_id)
         return node is not None and node.waiting is not None
 
-    def spans(self) -> list[Node]:
+    def spans(self) -> list[SpanNode]:
         """The spans that arrived, in that order."""
         return sorted(_still(self.nodes.values()), key=_place)
 
-    def calls(self) -> list[Node]:
+    def calls(self) -> list[SpanNode]:
         """The spans that are calls or pieces of calls, in the order of their arrival."""
         return [node for node in self.spans() if node.call is not None]
 
     # --- a trace of several sessions ------------------------------------------------------------
 
-    def hint(self, parts: Parts, claim: SpanClaim, node: Node) -> None:
+    def hint(self, parts: Parts, claim: SpanClaim, node: SpanNode) -> None:
         """Makes a claim a hint for the spans above `node`, as far as it wins over their hints."""
         for above in self.ancestors(node):
             known = parts.hints.get(above.span_id)
@@ -587,9 +598,9 @@ class Tree:
                 parts.loose[node.call] = None
 
 
-def _ends_in(node: Node, end: Node) -> bool:
+def _ends_in(node: SpanNode, end: SpanNode) -> bool:
     """True if the path up from a span leads to another one, or is longer than `DEPTH_MAX`."""
-    above: Node | None = node
+    above: SpanNode | None = node
     for _depth in range(DEPTH_MAX):
         if above is None:
             return False
@@ -599,10 +610,10 @@ def _ends_in(node: Node, end: Node) -> bool:
     return True
 
 
-def _place(node: Node) -> int:
+def _place(node: SpanNode) -> int:
     return node.place
 
 
-def _still(nodes: Iterable[Node]) -> list[Node]:
+def _still(nodes: Iterable[SpanNode]) -> list[SpanNode]:
     """The nodes that arrived and are not forgotten."""
     return [node for node in nodes if node.came]

@@ -9,19 +9,19 @@ from mypy_extensions import mypyc_attr
 
 from collector.calls.records import Requester
 from collector.calls.tree.session_claim import Claim, SpanClaim
-from collector.calls.tree.span_tree import Tree
-from collector.decode.retained import Retained
+from collector.calls.tree.span_tree import SpanTree
+from collector.decode.retained import RetainedAttributes
 from monitor.records import (
     ALSO_ATTRIBUTE,
     FROM_TRACE,
     SPEC_ATTRIBUTE,
-    Named,
+    AgentName,
     Proof,
     SessionKey,
     built,
 )
 
-__all__ = ["NEVER", "Beginning", "OpenRequest", "Trace"]
+__all__ = ["NEVER", "OpenRequest", "Trace", "TraceBeginning"]
 
 NEVER: Final = 2**62 - 1
 """The time of an event that has not happened."""
@@ -51,7 +51,7 @@ class OpenRequest:
 
 
 @mypyc_attr(acyclic=True)
-class Beginning:
+class TraceBeginning:
     """What a trace shows of the beginning of its session. Times are Unix nanoseconds, `NEVER` while not seen."""
 
     __slots__ = ("earlier_ns", "fresh_ns", "proof", "root_ns")
@@ -111,7 +111,7 @@ class Trace:
         # side by side take one byte each.
         self.namespace = namespace
         self.trace_id = trace_id
-        self.tree: Tree | None = None
+        self.tree: SpanTree | None = None
         self.epoch = -1
         self.spans = 0
         """Spans that its session does not count yet."""
@@ -139,7 +139,7 @@ class Trace:
         """Start of the first model's span whose input holds results of tools."""
         self.called_ns = NEVER
         """Start of the first call, or end of the first model's span that asks for one."""
-        self.beginning: Beginning | None = None
+        self.beginning: TraceBeginning | None = None
         """Made while sessions may have begun before the process."""
         self.first: Claim | None = None
         """The claim that wins."""
@@ -151,10 +151,10 @@ class Trace:
         self._extras: dict[str, tuple[int, bytes, Any, Mapping[str, Any]]] | None = None
         """Key -> start and id of the earliest span with this attribute, the value, and the span's attributes (which are
         weighed together, and stay alive together)."""
-        self.named: Named | None = None
+        self.named: AgentName | None = None
         self.learnt: Mapping[str, Any] | None = None
         """The attributes that the monitor knows."""
-        self.learnt_named: Named | None = None
+        self.learnt_named: AgentName | None = None
         """The agent's name that the monitor learnt from a span other than a call."""
         self.requester: Requester | None = None
         """The service whose models asked for its calls: its tool spans may come from another service."""
@@ -276,7 +276,7 @@ class Trace:
                 joined = self._joined = {}
             extras = {key: value for key, (_, _, value, _) in self._extras.items()}
             added = _added(resource, extras, overruling)
-            made = resource if added is resource else Retained(added)
+            made = resource if added is resource else RetainedAttributes(added)
             found = joined[id(resource)] = (resource, made)
         return found[1]
 

@@ -22,8 +22,8 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, Final
 
-from collector.calls.tree.settled_trace import Settled, settled
-from collector.calls.tree.span_tree import TREE_MAX, Parts, Tree
+from collector.calls.tree.settled_trace import SettledTrace, settled
+from collector.calls.tree.span_tree import TREE_MAX, Parts, SpanTree
 from collector.calls.tree.trace import Trace
 from monitor.records import SessionKey
 from monitor.tenants import Holdings
@@ -74,7 +74,7 @@ EXPIRED_AT_ONCE: Final = 1_000
 NEAR: Final = 4_096
 """Slots of the first-level cache of traces."""
 
-_Generation = dict[bytes, Trace | Settled]
+_Generation = dict[bytes, Trace | SettledTrace]
 
 
 class Traces:
@@ -223,7 +223,7 @@ class Traces:
                 return
             gone.pop()
 
-    def grow(self, trace: Trace, now: int) -> Tree:
+    def grow(self, trace: Trace, now: int) -> SpanTree:
         """The trace's tree, with room for one more span."""
         if now < self._since:  # the clock was set back
             self._since = now
@@ -237,7 +237,7 @@ class Traces:
             self._renew(trace)
         tree = trace.tree
         if tree is None:
-            tree = trace.tree = Tree()
+            tree = trace.tree = SpanTree()
             if trace.split:
                 tree.parts = Parts()
         self._spans += 1
@@ -252,7 +252,7 @@ class Traces:
             self._trees_bytes -= gone
         return tree
 
-    def hold(self, tree: Tree, arguments: Mapping[str, Any] | None) -> None:
+    def hold(self, tree: SpanTree, arguments: Mapping[str, Any] | None) -> None:
         """Counts one more call of a tree, and its arguments, once the call is judged."""
         tree.taken += CALL_BYTES
         self._taken += CALL_BYTES
@@ -260,7 +260,7 @@ class Traces:
         if arguments:
             self._hold(tree, arguments_bytes(arguments))
 
-    def _hold(self, tree: Tree, size: int) -> None:
+    def _hold(self, tree: SpanTree, size: int) -> None:
         tree.held += size
         self.held += size
         if self.held > self._bytes_max:
@@ -269,7 +269,7 @@ class Traces:
     def _give_up(self) -> None:
         """Frees arguments until 3/4 of the bound are held: of the tenant that holds most, its largest trees first."""
         held = Holdings()
-        by_tenant: dict[str, list[Tree]] = {}
+        by_tenant: dict[str, list[SpanTree]] = {}
         seen: set[int] = set()
         for trace in chain(self._leaving, self._old, self._young):
             tree = trace.tree
@@ -429,7 +429,7 @@ class Traces:
         return TRACE_BYTES * (self._recent_held.total + self._older_held.total)
 
 
-def _less_held(tree: Tree) -> int:
+def _less_held(tree: SpanTree) -> int:
     return -tree.held
 
 

@@ -95,14 +95,14 @@ def run(options: argparse.Namespace) -> int:
 
 def _verdicts(options: argparse.Namespace, specs: Sequence[Any]) -> Sequence[Any]:
     """The harmful calls that match the given name, one for each spec."""
-    from collector.offline.accept import Named, NotAccepted, by_service, harmful_calls
+    from collector.offline.accept import HarmfulCall, NotAccepted, by_service, harmful_calls
     from collector.offline.progress_bar import Progress
     from collector.offline.replay import replay
 
     text = sys.stdin.read() if options.verdict == "-" else options.verdict
     if text.lstrip().startswith("{"):
         try:
-            return [Named.of(json.loads(text))]
+            return [HarmfulCall.of(json.loads(text))]
         except ValueError as problem:
             raise NotAccepted(f"the verdict is no JSON: {problem}") from None
     if options.runs is None:

@@ -6,12 +6,12 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from collector.cli.arguments import Arguments
+from collector.cli.arguments import CommandParser
 from collector.cli.guarding import add_guard, guard_of
 from collector.cli.inputs import FAILED
 
 if TYPE_CHECKING:
-    from guard.adapters.claude_code import Reply
+    from guard.adapters.claude_code import HookReply
     from guard.base import BaseGuard
 
 __all__ = ["add", "reply_of", "run"]
@@ -80,12 +80,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     """The options of a hook's command line."""
-    parser = Arguments(prog="offrails")
+    parser = CommandParser(prog="offrails")
     add(parser.add_subparsers(required=True))
     return parser.parse_args(arguments)
 
 
-def reply_of(event: bytes, guard: BaseGuard, options: argparse.Namespace) -> Reply:
+def reply_of(event: bytes, guard: BaseGuard, options: argparse.Namespace) -> HookReply:
     """The answer to one event."""
     from guard.adapters.claude_code import reply
     from guard.held_files import HeldFiles

@@ -77,9 +77,9 @@ def _over_stdio(gate: Gate, options: argparse.Namespace) -> int:
 
 
 def _over_http(gate: Gate, options: argparse.Namespace) -> int:
-    from collector.cli.mcp_listener import NotStartedError, serve
+    from collector.cli.mcp_listener import ListenError, serve
 
     try:
         return serve(gate, options.listen, options.to)
-    except (NotStartedError, ValueError) as problem:
+    except (ListenError, ValueError) as problem:
         quit_with(f"mcp-proxy: {problem}")

@@ -131,7 +131,7 @@ class _CannotStart(Exception):  # noqa: N818 - caught in this module only
 def _serve(file: Path | None, given: _Options) -> int:
     from collector.app.serve import NotStartedError, serve
     from collector.config.settings import SettingsError, load, place
-    from collector.net.watched_files import UnusableError
+    from collector.net.watched_files import UnusableFileError
 
     try:
         settings = load(file, os.environ, given)
@@ -140,7 +140,7 @@ def _serve(file: Path | None, given: _Options) -> int:
         return serve(settings, loaded)
     except SettingsError as problem:
         raise _CannotStart(str(problem)) from None
-    except UnusableError as problem:
+    except UnusableFileError as problem:
         where = place(problem.setting, file, os.environ, given)
         raise _CannotStart(f"{where}: {problem.strerror}") from None
     except NotStartedError as problem:

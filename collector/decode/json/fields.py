@@ -12,7 +12,7 @@ __all__ = [
     "NUMBER",
     "UINT32",
     "UINT64",
-    "Fault",
+    "FieldFault",
     "enum",
     "hex_id",
     "integer",
@@ -34,14 +34,14 @@ NUMBER: Final = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,4})
 _HEX: Final = re.compile(r"[0-9a-fA-F]*")
 
 
-class Fault(Exception):  # noqa: N818 - it never leaves the decoder
+class FieldFault(Exception):  # noqa: N818 - it never leaves the decoder
     """A fault in a value. Each caller adds its step of the path as the fault rises."""
 
     def __init__(self, message: str, *path: str) -> None:
         self.message = message
         self.path = list(path)
 
-    def within(self, step: str) -> Fault:
+    def within(self, step: str) -> FieldFault:
         self.path.append(step)
         return self
 
@@ -117,7 +117,7 @@ def integer(item: Mapping[str, Any], bounds: tuple[int, int], *names: str) -> in
         return value
     try:
         return to_integer(value, bounds)
-    except Fault as fault:
+    except FieldFault as fault:
         raise fault.within(names[0]) from None
 
 
@@ -149,14 +149,14 @@ def _number_in(digits: str) -> int | float | None:
     return float(digits) if NUMBER.fullmatch(digits) else None
 
 
-def wrong(value: Any, expected: str, *path: str) -> Fault:
+def wrong(value: Any, expected: str, *path: str) -> FieldFault:
     """Return the fault of a value of the wrong kind, found at the end of `path`."""
     shown = kind_of(value)
     if isinstance(value, str | float):
         shown = ascii(value)[:40]
     elif isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 80:
         shown = str(value)  # Python refuses to print integers of thousands of digits
-    return Fault(f"expected {expected}, found {shown}", *path)
+    return FieldFault(f"expected {expected}, found {shown}", *path)
 
 
 def kind_of(value: Any) -> str:

@@ -18,7 +18,7 @@ import msgspec
 from collector.decode.json.fields import (
     UINT32,
     UINT64,
-    Fault,
+    FieldFault,
     enum,
     hex_id,
     integer,
@@ -34,12 +34,12 @@ from collector.decode.sizes import VALUE_BYTES_MIN, Sizes, kept, weight
 from collector.decode.span import (
     NAME_MAX,
     ZERO_SPAN_ID,
-    Batch,
-    Malformed,
+    MalformedBodyError,
     OverBound,
     Rejects,
     Resource,
     Span,
+    SpanBatch,
     SpanEvent,
     id_fault,
     is_sampled,
@@ -105,16 +105,16 @@ def json_object(body: bytes) -> Mapping[str, Any]:
     """Parse a body that must be one JSON object.
 
     Raises:
-        Malformed: empty, not JSON, not UTF-8, nested too deeply, or another kind of value.
+        MalformedBodyError: empty, not JSON, not UTF-8, nested too deeply, or another kind of value.
     """
     try:
         document = _decode_json(body)
     except RecursionError as error:
-        raise Malformed("JSON is nested too deeply") from error
+        raise MalformedBodyError("JSON is nested too deeply") from error
     except ValueError as error:  # msgspec's errors and UnicodeDecodeError are ValueErrors
-        raise Malformed(f"not JSON: {error}") from error
+        raise MalformedBodyError(f"not JSON: {error}") from error
     if not isinstance(document, dict):
-        raise Malformed(f"expected a JSON object, found {kind_of(document)}")
+        raise MalformedBodyError(f"expected a JSON object, found {kind_of(document)}")
     return document
 
 
@@ -122,24 +122,24 @@ def check_object(body: bytes) -> None:
     """Check that a body is one JSON object, without decoding its members.
 
     Raises:
-        Malformed: as `json_object`, except that invalid UTF-8 in texts is accepted.
+        MalformedBodyError: as `json_object`, except that invalid UTF-8 in texts is accepted.
     """
     try:
         _check_json(body)
     except RecursionError as error:
-        raise Malformed("JSON is nested too deeply") from error
+        raise MalformedBodyError("JSON is nested too deeply") from error
     except ValueError as error:
-        raise Malformed(f"not JSON: {error}") from error
+        raise MalformedBodyError(f"not JSON: {error}") from error
 
 
-def decode(body: bytes, codec: JsonCodec = _CODEC) -> Batch:
+def decode(body: bytes, codec: JsonCodec = _CODEC) -> SpanBatch:
     """Decode an ExportTraceServiceRequest in JSON.
 
     Spans whose ids are missing, empty or all zero, or over a bound, are left out and counted; ids that are not hex
     of the right length refuse the body (most often they are base64, and every span has them).
 
     Raises:
-        Malformed: the message names the place, as `resourceSpans[0].scopeSpans[0].spans[3]`.
+        MalformedBodyError: the message names the place, as `resourceSpans[0].scopeSpans[0].spans[3]`.
     """
     spans: list[Span] = []
     rejects = Rejects()
@@ -148,9 +148,9 @@ def decode(body: bytes, codec: JsonCodec = _CODEC) -> Batch:
         for index, group in enumerate(groups):
             place = f"resourceSpans[{index}]"
             _read_resource_spans(group, place, spans, rejects, codec)
-    except Fault as fault:
-        raise Malformed(str(fault)) from None
-    return Batch(spans, rejects)
+    except FieldFault as fault:
+        raise MalformedBodyError(str(fault)) from None
+    return SpanBatch(spans, rejects)
 
 
 def _read_resource_spans(
@@ -164,7 +164,7 @@ def _read_resource_spans(
         resource = _resource(object_at(group, "resource"), codec.sizes)
         text(group, "schemaUrl", "schema_url")
         scope_groups = objects(group, "scopeSpans", "scope_spans")
-    except Fault as fault:
+    except FieldFault as fault:
         raise fault.within(place) from None
     for index, scope_group in enumerate(scope_groups):
         inner = f"{place}.scopeSpans[{index}]"
@@ -172,7 +172,7 @@ def _read_resource_spans(
             scope = _scope(object_at(scope_group, "scope"))
             text(scope_group, "schemaUrl", "schema_url")
             items = objects(scope_group, "spans")
-        except Fault as fault:
+        except FieldFault as fault:
             raise fault.within(inner) from None
         _read_spans(items, inner, resource, scope, spans, rejects, codec)
 
@@ -189,7 +189,7 @@ def _read_spans(
     for index, item in enumerate(items):
         try:
             span = _span(item, resource, scope, codec)
-        except Fault as fault:
+        except FieldFault as fault:
             raise fault.within(f"{place}.spans[{index}]") from None
         except OverBound as bound:
             rejects.add(f"{place}.spans[{index}]", str(bound), "over_bound")
@@ -242,7 +242,7 @@ def _status(item: Mapping[str, Any]) -> int:
     try:
         text(status, "message")
         return enum(status, STATUS_CODES, "code")
-    except Fault as fault:
+    except FieldFault as fault:
         raise fault.within("status") from None
 
 
@@ -252,7 +252,7 @@ def _events(item: Mapping[str, Any]) -> list[SpanEvent]:
         try:
             time_ns = integer(event, UINT64, "timeUnixNano", "time_unix_nano")
             events.append((text(event, "name"), attributes(event), time_ns))
-        except Fault as fault:
+        except FieldFault as fault:
             raise fault.within(f"events[{index}]") from None
     return events
 
@@ -270,12 +270,12 @@ def _resource(item: Mapping[str, Any], sizes: Sizes) -> Resource:
 def _resource_attributes(item: Mapping[str, Any], sizes: Sizes) -> dict[str, Any]:
     try:
         return kept(attributes(item), sizes.note)
-    except Fault as fault:
+    except FieldFault as fault:
         raise fault.within("resource") from None
 
 
 def _scope(item: Mapping[str, Any]) -> str:
     try:
         return text(item, "name")
-    except Fault as fault:
+    except FieldFault as fault:
         raise fault.within("scope") from None

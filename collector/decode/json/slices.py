@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from collector.decode.protobuf.slices import PARTS_MAX, REPEATED_SHARE
-from collector.decode.span import Malformed
+from collector.decode.span import MalformedBodyError
 
-__all__ = ["SLICE_BYTES", "Place", "json_slices"]
+__all__ = ["SLICE_BYTES", "SliceStart", "json_slices"]
 
 SLICE_BYTES: Final = 64 << 10
 """A quarter of what a slice of protobuf has: JSON takes many times as long to decode."""
@@ -42,7 +42,7 @@ class _Request(msgspec.Struct, rename="camel"):
     snake: list[_Resource] | None = msgspec.field(default=None, name="resource_spans")
 
 
-class Place(NamedTuple):
+class SliceStart(NamedTuple):
     """Where a slice of a JSON request begins."""
 
     resource: int
@@ -61,7 +61,7 @@ _scan: Final = msgspec.json.Decoder(_Request).decode
 
 def json_slices(
     body: bytes, size: int = SLICE_BYTES, hold: Callable[[int], None] | None = None
-) -> Iterator[tuple[Place, bytes]]:
+) -> Iterator[tuple[SliceStart, bytes]]:
     """Cut a JSON request of traces into slices; each comes with its place.
 
     Args:
@@ -70,17 +70,19 @@ def json_slices(
         hold: called with the bytes of the list of spans, which lives until the last slice is cut.
 
     Raises:
-        Malformed: not JSON, or the envelopes are not those of traces.
+        MalformedBodyError: not JSON, or the envelopes are not those of traces.
     """
     objects = body.count(b"{")
     if objects > OBJECTS_MAX and objects * OBJECT_BYTES_MIN > len(body):
-        raise Malformed(f"{objects} objects in {len(body)} bytes: too many for their size")
+        raise MalformedBodyError(
+            f"{objects} objects in {len(body)} bytes: too many for their size"
+        )
     try:
         request = _scan(body)
     except RecursionError as error:
-        raise Malformed("JSON is nested too deeply") from error
+        raise MalformedBodyError("JSON is nested too deeply") from error
     except ValueError as error:  # msgspec's errors are ValueErrors
-        raise Malformed(f"not an ExportTraceServiceRequest: {error}") from error
+        raise MalformedBodyError(f"not an ExportTraceServiceRequest: {error}") from error
     resources = request.resource_spans if request.resource_spans is not None else request.snake
     if hold is not None:
         hold(ITEM_BYTES * sum(map(_parts, resources or ())))
@@ -94,17 +96,19 @@ def _parts(group: _Resource) -> int:
     return 1 + sum(1 + len(scope.spans or ()) for scope in scopes or ())
 
 
-def _json_resource(number: int, group: _Resource, size: int) -> Iterator[tuple[Place, bytes]]:
+def _json_resource(
+    number: int, group: _Resource, size: int
+) -> Iterator[tuple[SliceStart, bytes]]:
     head = _members(resource=group.resource, schemaUrl=group.schema_url)
     scopes = group.scope_spans if group.scope_spans is not None else group.snake
     if not scopes:
-        yield Place(number, 0, 0), _json_request(head, b"")
+        yield SliceStart(number, 0, 0), _json_request(head, b"")
     for place, scope in enumerate(scopes or ()):
         inner = _members(scope=scope.scope, schemaUrl=scope.schema_url)
         most = max(size, REPEATED_SHARE * (len(head) + len(inner)))
         for first, spans in _runs(scope.spans or [], most, PARTS_MAX * most // size):
             text = b'{%s"spans":[%s]}' % (inner, b",".join(spans))
-            yield Place(number, place, first), _json_request(head, text)
+            yield SliceStart(number, place, first), _json_request(head, text)
 
 
 def _runs(spans: list[msgspec.Raw], most: int, count: int) -> Iterator[tuple[int, list[bytes]]]:

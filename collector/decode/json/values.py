@@ -11,7 +11,7 @@ from typing import Any, Final
 from collector.decode.json.fields import (
     INT64,
     NUMBER,
-    Fault,
+    FieldFault,
     object_at,
     objects,
     text,
@@ -53,7 +53,7 @@ def pairs(item: Mapping[str, Any], name: str, depth: int) -> tuple[tuple[str, ..
         try:
             keys.append(text(pair, "key"))
             values.append(any_value(object_at(pair, "value"), depth))
-        except Fault as fault:
+        except FieldFault as fault:
             raise fault.within(f"{name}[{index}]") from None
     return tuple(keys), values
 
@@ -67,11 +67,11 @@ def any_value(item: Mapping[str, Any], depth: int) -> Any:
         if reader is None or raw is None:
             continue
         if field:
-            raise Fault(f"holds both {field} and {name}", "value")
+            raise FieldFault(f"holds both {field} and {name}", "value")
         field = name
         try:
             found = reader(raw, depth)
-        except Fault as fault:
+        except FieldFault as fault:
             raise fault.within(name).within("value") from None
     return found
 
@@ -134,7 +134,7 @@ def _read_array(raw: Any, depth: int) -> list[Any]:
     for index, item in enumerate(objects(_container(raw, depth), "values")):
         try:
             values.append(any_value(item, depth + 1))
-        except Fault as fault:
+        except FieldFault as fault:
             raise fault.within(f"values[{index}]") from None
     return values
 
@@ -148,7 +148,7 @@ def _container(raw: Any, depth: int) -> Mapping[str, Any]:
     if not isinstance(raw, dict):
         raise wrong(raw, "an object")
     if depth >= DEPTH_MAX:
-        raise Fault(f"values are nested more than {DEPTH_MAX} deep")
+        raise FieldFault(f"values are nested more than {DEPTH_MAX} deep")
     return raw
 
 

@@ -33,12 +33,12 @@ from collector.decode.span import (
     PARENT_ID_SIZES,
     ZERO_SPAN_ID,
     ZERO_TRACE_ID,
-    Batch,
-    Malformed,
+    MalformedBodyError,
     OverBound,
     Rejects,
     Resource,
     Span,
+    SpanBatch,
     id_fault,
     is_sampled,
     name_fault,
@@ -115,29 +115,29 @@ _CODEC: Final = ProtoCodec()
 _FORMS: Final[Memo[bytes, _Form]] = Memo()
 
 
-def decode(body: bytes, codec: ProtoCodec = _CODEC) -> Batch:
+def decode(body: bytes, codec: ProtoCodec = _CODEC) -> SpanBatch:
     """Decode an ExportTraceServiceRequest.
 
     A span is left out and counted if an id has a wrong length or is all zero, its name is not UTF-8, or
     it is over a bound. Unknown fields, kinds and status codes are accepted, and an end before the start.
 
     Raises:
-        Malformed: not an ExportTraceServiceRequest.
+        MalformedBodyError: not an ExportTraceServiceRequest.
     """
     batch = scan.decode(body, codec)
     return batch if batch is not None else decode_any(body, codec)
 
 
-def decode_any(body: bytes, codec: ProtoCodec = _CODEC) -> Batch:
+def decode_any(body: bytes, codec: ProtoCodec = _CODEC) -> SpanBatch:
     """Decode any body with the protobuf runtime. This is the reference for `scan.decode`.
 
     Raises:
-        Malformed: not an ExportTraceServiceRequest.
+        MalformedBodyError: not an ExportTraceServiceRequest.
     """
     try:
         groups = zip(_parse_body(body).resources, _forms(body), strict=True)
     except (DecodeError, EncodeError) as error:
-        raise Malformed(f"not an ExportTraceServiceRequest: {error}") from error
+        raise MalformedBodyError(f"not an ExportTraceServiceRequest: {error}") from error
     spans: list[Span] = []
     rejects = Rejects()
     for group, forms in groups:
@@ -146,7 +146,7 @@ def decode_any(body: bytes, codec: ProtoCodec = _CODEC) -> Batch:
             name = scope_name(b"".join(scope.scope))
             forms_of = scope_forms.spans[:]
             _read_spans(scope.spans, forms_of, resource, name, spans, rejects, codec)
-    return Batch(spans, rejects)
+    return SpanBatch(spans, rejects)
 
 
 def _forms(body: bytes) -> Any:

@@ -15,7 +15,7 @@ from collector.decode.protobuf.anyvalue import attributes_of, text_of, value_of
 from collector.decode.protobuf.messages import Event, InstrumentationScope, ResourceMessage
 from collector.decode.shapes import Shapes
 from collector.decode.sizes import Sizes, kept
-from collector.decode.span import Malformed, Resource, SpanEvent
+from collector.decode.span import MalformedBodyError, Resource, SpanEvent
 
 __all__ = ["SHAPES", "ProtoCodec", "resource_of", "scope_name"]
 
@@ -75,7 +75,7 @@ def resource_of(blob: bytes, sizes: Sizes) -> Resource:
     """Read a Resource message.
 
     Raises:
-        Malformed: not a Resource.
+        MalformedBodyError: not a Resource.
     """
     known = _RESOURCES.entries.get(blob)
     if known is not None:
@@ -83,7 +83,7 @@ def resource_of(blob: bytes, sizes: Sizes) -> Resource:
     try:
         message = ResourceMessage.FromString(blob)
     except DecodeError as error:
-        raise Malformed(f"resource: {error}") from error
+        raise MalformedBodyError(f"resource: {error}") from error
     return _RESOURCES.put(blob, Resource(kept(attributes_of(message.attributes), sizes.note)))
 
 
@@ -91,7 +91,7 @@ def scope_name(blob: bytes) -> str:
     """Read the name of an InstrumentationScope message.
 
     Raises:
-        Malformed: not an InstrumentationScope.
+        MalformedBodyError: not an InstrumentationScope.
     """
     known = _SCOPES.entries.get(blob)
     if known is not None:
@@ -99,4 +99,4 @@ def scope_name(blob: bytes) -> str:
     try:
         return _SCOPES.put(blob, InstrumentationScope.FromString(blob).name)
     except DecodeError as error:
-        raise Malformed(f"scope: {error}") from error
+        raise MalformedBodyError(f"scope: {error}") from error

@@ -12,12 +12,12 @@ from collector.decode.protobuf.recurring import SHAPES, ProtoCodec, resource_of,
 from collector.decode.span import (
     ATTRIBUTES_MAX,
     NAME_MAX,
-    Batch,
-    Malformed,
+    MalformedBodyError,
     OverBound,
     Rejects,
     Resource,
     Span,
+    SpanBatch,
     is_sampled,
 )
 
@@ -56,13 +56,13 @@ def _built() -> Reader | None:
 _READER: Final = _built()
 
 
-def decode(body: bytes, codec: ProtoCodec, read: Reader | None = _READER) -> Batch | None:
+def decode(body: bytes, codec: ProtoCodec, read: Reader | None = _READER) -> SpanBatch | None:
     """The spans of an ExportTraceServiceRequest; None if the runtime must read it."""
     if read is None:
         return None
     try:
-        return Batch(read(body, codec), Rejects())
-    except (_Unusual, Malformed):
+        return SpanBatch(read(body, codec), Rejects())
+    except (_Unusual, MalformedBodyError):
         return None
 
 

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Final
 
 from collector.decode.protobuf.message_classes import varint
-from collector.decode.span import ATTRIBUTES_MAX, Malformed
+from collector.decode.span import ATTRIBUTES_MAX, MalformedBodyError
 
 __all__ = ["LARGE_BYTES", "PARTS_MAX", "proto_slices"]
 
@@ -65,7 +65,7 @@ def proto_slices(body: bytes, size: int = LARGE_BYTES) -> Iterator[bytes | None]
         size: approximate bytes of a slice.
 
     Raises:
-        Malformed: the envelopes are cut off or not protobuf.
+        MalformedBodyError: the envelopes are cut off or not protobuf.
     """
     for tag, start, end in _fields(body, 0, len(body)):
         if tag == TURN:
@@ -285,5 +285,5 @@ def _varint(
     raise _wrong("it is cut off")
 
 
-def _wrong(reason: str) -> Malformed:
-    return Malformed(f"not an export request: {reason}")
+def _wrong(reason: str) -> MalformedBodyError:
+    return MalformedBodyError(f"not an export request: {reason}")

@@ -5,7 +5,7 @@ calls are not executed calls, so these spans are not read. If a tool of the Open
 OK: only the exception event shows the failure.
 """
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.scopes import AGENTOPS_CLIENTS
 from collector.dialects.values.arguments import call_form, literal, mapping
 
@@ -20,9 +20,9 @@ AGENTOPS = Dialect(
     values={"agentops.span.kind": frozenset({"tool"})},
     tool=("tool.name", "langchain.tool.name", "operation.name"),
     arguments=(
-        Source("tool.parameters", mapping),
-        Source("langchain.tool.input", literal),
-        Source("agentops.tool.input", call_form),
+        ArgumentSource("tool.parameters", mapping),
+        ArgumentSource("langchain.tool.input", literal),
+        ArgumentSource("agentops.tool.input", call_form),
     ),
     failed_by_exception=True,
 )

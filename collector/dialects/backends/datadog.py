@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.values.arguments import UNREADABLE, Arguments, mapping
 
 __all__ = ["DATADOG"]
@@ -45,5 +45,5 @@ DATADOG = Dialect(
     unless=("gen_ai.tool.name",),
     values={"gen_ai.operation.name": frozenset({"tool"})},
     span_name="(?P<tool>.+)",
-    arguments=(Source("_llmobs", _given),),
+    arguments=(ArgumentSource("_llmobs", _given),),
 )

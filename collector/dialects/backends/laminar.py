@@ -5,7 +5,7 @@ In JavaScript only an exception event without an output shows a failure. With an
 
 from dataclasses import replace
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.coding_agents.openhands import CALL_ID
 from collector.dialects.values.arguments import mapping
 
@@ -17,7 +17,7 @@ LAMINAR = Dialect(
     unless=(CALL_ID,),
     values={"lmnr.span.type": frozenset({"TOOL"})},
     span_name="(?P<tool>.+)",
-    arguments=(Source("lmnr.span.input", mapping),),
+    arguments=(ArgumentSource("lmnr.span.input", mapping),),
     switch="@observe(ignore_input=False)",
 )
 

@@ -5,7 +5,7 @@ A plain observation has type `span`, as any function may: it is not a call. An o
 
 from dataclasses import replace
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.python.langchain import CONTROL
 from collector.dialects.values.arguments import maybe_call_form
 from collector.dialects.values.results import of_langfuse
@@ -19,8 +19,8 @@ LANGFUSE = Dialect(
     tool=("gen_ai.tool.name",),
     span_name="(?P<tool>.+)",
     arguments=(
-        Source("langfuse.observation.input", maybe_call_form),
-        Source("gen_ai.tool.call.arguments", maybe_call_form),
+        ArgumentSource("langfuse.observation.input", maybe_call_form),
+        ArgumentSource("gen_ai.tool.call.arguments", maybe_call_form),
     ),
     call_id=("gen_ai.tool.call.id", "langfuse.observation.metadata.tool_call_id"),
     failed_result=("langfuse.observation.output",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.values.arguments import Arguments, mapping
 
 __all__ = ["LANGWATCH"]
@@ -23,5 +23,5 @@ LANGWATCH = Dialect(
     when=("langwatch.span.type",),
     values={"langwatch.span.type": frozenset({"tool"})},
     span_name="(?P<tool>.+)",
-    arguments=(Source("langwatch.input", _typed),),
+    arguments=(ArgumentSource("langwatch.input", _typed),),
 )

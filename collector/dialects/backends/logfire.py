@@ -1,6 +1,6 @@
 """The OpenAI Agents SDK under Logfire: the message template of a span says what kind of span it is."""
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.values.arguments import mapping
 
 __all__ = ["OPENAI_AGENTS_LOGFIRE"]
@@ -11,6 +11,6 @@ OPENAI_AGENTS_LOGFIRE = Dialect(
     when=("name", "logfire.msg_template"),
     values={"logfire.msg_template": frozenset({"Function: {name}"})},
     tool=("name",),
-    arguments=(Source("input", mapping),),
+    arguments=(ArgumentSource("input", mapping),),
     control_prefixes=("transfer_to_",),
 )

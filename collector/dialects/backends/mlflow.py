@@ -1,6 +1,6 @@
 """MLflow's tracing: its own keys, each value a JSON text."""
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.values.arguments import mapping
 
 __all__ = ["MLFLOW"]
@@ -11,5 +11,5 @@ MLFLOW = Dialect(
     unless=("gen_ai.tool.name",),
     values={"mlflow.spanType": frozenset({'"TOOL"'})},
     span_name="(?P<tool>.+)",
-    arguments=(Source("mlflow.spanInputs", mapping),),
+    arguments=(ArgumentSource("mlflow.spanInputs", mapping),),
 )

@@ -6,7 +6,7 @@ under that SDK's key.
 
 from dataclasses import replace
 
-from collector.dialects.base import Source
+from collector.dialects.base import ArgumentSource
 from collector.dialects.conventions.gen_ai import ARGUMENTS, GEN_AI
 from collector.dialects.values.arguments import mapping, mapping_or_bare
 
@@ -17,9 +17,9 @@ SENTRY = replace(
     name="sentry",
     when=(*GEN_AI.when, "sentry.op"),
     arguments=(
-        Source("ai.toolCall.args", mapping),
-        Source("ai.toolCall.input", mapping),
-        Source("gen_ai.tool.input", mapping_or_bare),
+        ArgumentSource("ai.toolCall.args", mapping),
+        ArgumentSource("ai.toolCall.input", mapping),
+        ArgumentSource("gen_ai.tool.input", mapping_or_bare),
         *ARGUMENTS,
     ),
     switch="vercelAIIntegration({recordInputs: true})",

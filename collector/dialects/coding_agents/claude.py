@@ -5,7 +5,7 @@ program's own spans also have the conventions' name, without the server, and hav
 Spans below the call's span show its outcome, and a person's refusal: see `FAILED_PARTS`.
 """
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.conventions.openinference import SWITCH, TOOL
 from collector.dialects.values.arguments import mapping, wrapped_input
 
@@ -49,7 +49,7 @@ CLAUDE_OPENINFERENCE = Dialect(
     when=("tool.name", "openinference.span.kind"),
     values=TOOL,
     tool=("tool.name",),
-    arguments=(Source("input.value", mapping),),
+    arguments=(ArgumentSource("input.value", mapping),),
     call_id=("tool.id",),
     control=_CONTROL,
     switch=SWITCH,
@@ -61,7 +61,7 @@ CLAUDE_LOGFIRE = Dialect(
     when=("gen_ai.tool.name", "gen_ai.operation.name"),
     values={"gen_ai.operation.name": frozenset({"execute_tool"})},
     tool=("gen_ai.tool.name",),
-    arguments=(Source("gen_ai.tool.call.arguments", mapping),),
+    arguments=(ArgumentSource("gen_ai.tool.call.arguments", mapping),),
     call_id=("gen_ai.tool.call.id",),
     failed_without=("gen_ai.tool.call.result",),
     control=_CONTROL,
@@ -76,7 +76,7 @@ CLAUDE_LANGSMITH = Dialect(
     },
     tool=("gen_ai.tool.name",),
     span_name="(?P<tool>.+)",
-    arguments=(Source("gen_ai.prompt", wrapped_input),),
+    arguments=(ArgumentSource("gen_ai.prompt", wrapped_input),),
     call_id=("gen_ai.tool.call.id",),
     failed_by_exception=True,
     control=_CONTROL,

@@ -4,7 +4,7 @@ The input of a tool's span is the scheduler's request. Its output is the outcome
 10,000 characters.
 """
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.values.arguments import scheduled
 
 __all__ = ["GEMINI_CLI"]
@@ -15,7 +15,7 @@ GEMINI_CLI = Dialect(
     when=("gen_ai.tool.name", "gen_ai.operation.name"),
     values={"gen_ai.operation.name": frozenset({"tool_call"})},
     tool=("gen_ai.tool.name",),
-    arguments=(Source("gen_ai.input.messages", scheduled),),
+    arguments=(ArgumentSource("gen_ai.input.messages", scheduled),),
     call_id=("gen_ai.tool.call_id",),
     failed_marks={
         "gen_ai.output.messages": ('{"status":"error"', '{"status":"cancelled"'),

@@ -4,7 +4,7 @@ A call that was refused, blocked, cancelled or invalid has a span like an execut
 and its output is the model's message. Each MCP tool is `MCPToolAction`: the MCP client's span below has its name.
 """
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.values.arguments import action
 from collector.dialects.values.results import of_openhands
 
@@ -17,7 +17,7 @@ OPENHANDS = Dialect(
     when=("lmnr.span.type", CALL_ID),
     values={"lmnr.span.type": frozenset({"TOOL"})},
     span_name="(?!MCPToolExecutor\\.call_tool$)(?P<tool>.+)",
-    arguments=(Source("lmnr.span.input", action),),
+    arguments=(ArgumentSource("lmnr.span.input", action),),
     call_id=(CALL_ID,),
     failed_result=("lmnr.span.output",),
     says_failed=of_openhands,

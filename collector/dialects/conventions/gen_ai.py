@@ -4,7 +4,7 @@ Arguments are opt-in: a JSON text, or a structured attribute since SDK 1.45. The
 that follow the conventions only in part.
 """
 
-from collector.dialects.base import NOT_A_TOOL, Dialect, Freshness, Source
+from collector.dialects.base import NOT_A_TOOL, ArgumentSource, Dialect, Freshness
 from collector.dialects.values.arguments import event_parts, mapping, maybe_call_form
 
 __all__ = ["ARGUMENTS", "EVENTS", "GEN_AI", "GEN_AI_BY_NAME", "GEN_AI_IN_PART", "SWITCH"]
@@ -15,16 +15,16 @@ NAMELESS = ("@openlit/instrumentation-langchain",)
 """What names a tool's class instead of the tool: what its models' spans ask for is judged, which has the name."""
 
 EVENTS = (
-    Source("content", event="gen_ai.tool.message"),
-    Source(
+    ArgumentSource("content", event="gen_ai.tool.message"),
+    ArgumentSource(
         "gen_ai.input.messages", event_parts, event="gen_ai.client.inference.operation.details"
     ),
 )
 ARGUMENTS = (
-    Source("gen_ai.tool.call.arguments", mapping),
+    ArgumentSource("gen_ai.tool.call.arguments", mapping),
     *EVENTS,
     # OpenInference's processors rewrite a framework's spans and may remove the events.
-    Source("input.value", mapping, needs="openinference.span.kind"),
+    ArgumentSource("input.value", mapping, needs="openinference.span.kind"),
 )
 
 _FAILED = {
@@ -61,11 +61,11 @@ GEN_AI_IN_PART = Dialect(
     tool=("gen_ai.tool.name",),
     arguments=(
         *ARGUMENTS,
-        Source("tool_arguments", mapping),
-        Source("tool_args", mapping),
-        Source("gen_ai.tool.arguments", mapping),
-        Source("traceloop.entity.input", maybe_call_form),
-        Source("input.value", mapping),
+        ArgumentSource("tool_arguments", mapping),
+        ArgumentSource("tool_args", mapping),
+        ArgumentSource("gen_ai.tool.arguments", mapping),
+        ArgumentSource("traceloop.entity.input", maybe_call_form),
+        ArgumentSource("input.value", mapping),
     ),
     call_id=("gen_ai.tool.call.id",),
     failed=_FAILED,

@@ -4,7 +4,7 @@ The SDK's own spans never carry arguments. There a call is a chain of up to thre
 over transport over server. Only its name identifies the transport span.
 """
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.values.arguments import mapping, request_form
 from collector.dialects.values.results import of_mcp
 
@@ -12,8 +12,8 @@ __all__ = ["MCP", "MCP_SEND", "MCP_TRACELOOP"]
 
 _NAME = "(?:MCP send )?tools/call (?P<tool>.+)"
 _ARGUMENTS = (
-    Source("gen_ai.tool.call.arguments", mapping),
-    Source("mcp.tool.arguments", mapping),
+    ArgumentSource("gen_ai.tool.call.arguments", mapping),
+    ArgumentSource("mcp.tool.arguments", mapping),
 )
 
 MCP_TRACELOOP = Dialect(
@@ -23,7 +23,7 @@ MCP_TRACELOOP = Dialect(
     values={"traceloop.span.kind": frozenset({"tool"})},
     tool=("traceloop.entity.name",),
     span_name="(?P<tool>.+?)(?:\\.tool)?",
-    arguments=(Source("traceloop.entity.input", request_form),),
+    arguments=(ArgumentSource("traceloop.entity.input", request_form),),
     failed_result=("traceloop.entity.output",),
     says_failed=of_mcp,
     switch="TRACELOOP_TRACE_CONTENT=true",

@@ -4,7 +4,7 @@
 read. The few instrumentations that write arguments to both have files of their own.
 """
 
-from collector.dialects.base import Dialect, Freshness, Source
+from collector.dialects.base import ArgumentSource, Dialect, Freshness
 from collector.dialects.scopes import AGENTOPS_CLIENTS, DAPR_SCOPE
 from collector.dialects.values.arguments import mapping, maybe_call_form
 
@@ -32,8 +32,8 @@ OPENAI_AGENTS_JS_SCOPE = "@arizeai/openinference-instrumentation-openai-agents"
 """Its tools always have `tool.name`. What has none is a hand-off, or a list of a server's tools."""
 
 _ARGUMENTS = (
-    Source("tool_call.function.arguments", mapping),
-    Source("input.value", maybe_call_form),
+    ArgumentSource("tool_call.function.arguments", mapping),
+    ArgumentSource("input.value", maybe_call_form),
 )
 
 _FRESHNESS = Freshness(
@@ -86,7 +86,7 @@ TOOL_NAME_ALONE = Dialect(
     not_scopes=(AGENTOPS_CLIENTS,),
     some=("input.value", "tool.parameters", "tool.arguments", "tool_call.id"),
     tool=("tool.name",),
-    arguments=(*_ARGUMENTS, Source("tool.arguments", mapping)),
+    arguments=(*_ARGUMENTS, ArgumentSource("tool.arguments", mapping)),
     call_id=("tool_call.id", "tool.id"),
     switch=SWITCH,
 )

@@ -1,6 +1,6 @@
 """Traceloop's SDK and its family of instrumentations: `traceloop.span.kind` is `tool`."""
 
-from collector.dialects.base import Dialect, Freshness, Source
+from collector.dialects.base import ArgumentSource, Dialect, Freshness
 from collector.dialects.values.arguments import mapping, maybe_call_form
 
 __all__ = ["TRACELOOP"]
@@ -12,8 +12,8 @@ TRACELOOP = Dialect(
     tool=("gen_ai.tool.name", "traceloop.entity.name"),
     span_name="(?P<tool>.+?)(?:\\.tool)?",
     arguments=(
-        Source("traceloop.entity.input", maybe_call_form),
-        Source("gen_ai.tool.call.arguments", mapping),
+        ArgumentSource("traceloop.entity.input", maybe_call_form),
+        ArgumentSource("gen_ai.tool.call.arguments", mapping),
     ),
     call_id=("gen_ai.tool.call.id",),
     switch="TRACELOOP_TRACE_CONTENT=true",

@@ -3,7 +3,7 @@
 Some keys are those of Google's ADK; the scope is the program's. No span shows that a tool failed.
 """
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.values.arguments import mapping
 
 __all__ = ["ADK_RUST"]
@@ -14,5 +14,5 @@ ADK_RUST = Dialect(
     unless=("gen_ai.tool.name", "openinference.span.kind"),
     span_name="execute_tool (?P<tool>.+)",
     tool=("tool.name",),
-    arguments=(Source("tool.args", mapping, event="tool_call"),),
+    arguments=(ArgumentSource("tool.args", mapping, event="tool_call"),),
 )

@@ -3,7 +3,7 @@
 A tool's arguments are under the key of a model's prompt. The model's call id is not on the wire.
 """
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.values.arguments import component_input
 
 __all__ = ["EINO"]
@@ -14,7 +14,7 @@ EINO = Dialect(
     when=("runinfo.component", "runinfo.name"),
     values={"runinfo.component": frozenset({"Tool"})},
     tool=("runinfo.name",),
-    arguments=(Source("gen_ai.prompt.0.content", component_input),),
+    arguments=(ArgumentSource("gen_ai.prompt.0.content", component_input),),
     control=frozenset({"transfer_to_agent"}),
     control_marks={"runinfo.type": "ExitTool"},
 )

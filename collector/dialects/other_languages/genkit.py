@@ -1,6 +1,6 @@
 """Genkit: arguments and results of tools are under its own keys."""
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.values.arguments import mapping
 
 __all__ = ["GENKIT"]
@@ -10,6 +10,6 @@ GENKIT = Dialect(
     when=("genkit:metadata:subtype", "genkit:name"),
     values={"genkit:metadata:subtype": frozenset({"tool", "tool.v2"})},
     tool=("genkit:name",),
-    arguments=(Source("genkit:input", mapping),),
+    arguments=(ArgumentSource("genkit:input", mapping),),
     failed={"genkit:state": frozenset({"error"})},
 )

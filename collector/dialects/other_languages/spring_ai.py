@@ -4,7 +4,7 @@ Version 1 follows no convention. Span names of version 2 follow OpenTelemetry's.
 exception and the span does not, unless `spring.ai.tools.throw-exception-on-error` is set.
 """
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.values.arguments import mapping
 
 __all__ = ["SPRING_AI"]
@@ -13,7 +13,7 @@ SPRING_AI = Dialect(
     name="spring_ai",
     when=("spring.ai.tool.definition.name",),
     tool=("spring.ai.tool.definition.name",),
-    arguments=(Source("spring.ai.tool.call.arguments", mapping),),
+    arguments=(ArgumentSource("spring.ai.tool.call.arguments", mapping),),
     call_id=("spring.ai.tool.call.id", "gen_ai.tool.call.id"),
     switch="spring.ai.tools.observations.include-content=true",
 )

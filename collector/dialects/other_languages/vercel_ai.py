@@ -7,7 +7,7 @@ call has no result, so the error status of a span with a result is ignored. Lang
 
 from dataclasses import replace
 
-from collector.dialects.base import Dialect, Freshness, Source
+from collector.dialects.base import ArgumentSource, Dialect, Freshness
 from collector.dialects.conventions.gen_ai import GEN_AI
 from collector.dialects.python.langchain import LANGSMITH_TRACEABLE
 from collector.dialects.values.arguments import mapping, traced_execution
@@ -27,8 +27,8 @@ VERCEL_AI = Dialect(
     not_values={"ai.operationId": frozenset({"ai.generateText", "ai.streamText"})},
     tool=("ai.toolCall.name",),
     arguments=(
-        Source("ai.toolCall.args", mapping),
-        Source("ai.toolCall.input", mapping),
+        ArgumentSource("ai.toolCall.args", mapping),
+        ArgumentSource("ai.toolCall.input", mapping),
     ),
     call_id=("ai.toolCall.id",),
     switch="experimental_telemetry: {recordInputs: true}",
@@ -58,5 +58,5 @@ VERCEL_AI_LANGSMITH = replace(
         **LANGSMITH_TRACEABLE.values,
         "langsmith.metadata.ls_integration": frozenset({"vercel-ai-sdk"}),
     },
-    arguments=(Source("gen_ai.prompt", traced_execution),),
+    arguments=(ArgumentSource("gen_ai.prompt", traced_execution),),
 )

@@ -1,6 +1,6 @@
 """VoltAgent: `input` holds the arguments; `tool.parameters` is the tool's schema."""
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.values.arguments import mapping
 
 __all__ = ["VOLTAGENT"]
@@ -10,7 +10,7 @@ VOLTAGENT = Dialect(
     scopes=("@voltagent/",),
     when=("tool.name", "tool.call.id"),
     tool=("tool.name",),
-    arguments=(Source("input", mapping),),
+    arguments=(ArgumentSource("input", mapping),),
     call_id=("tool.call.id",),
     control=frozenset({"delegate_task"}),
 )

@@ -6,7 +6,7 @@ OK: only the result, a Python repr, shows the failure. OpenLIT and OpenTelemetry
 
 from dataclasses import replace
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.conventions.gen_ai import GEN_AI
 from collector.dialects.conventions.openinference import SWITCH, TOOL
 from collector.dialects.conventions.traceloop import TRACELOOP
@@ -25,7 +25,10 @@ AGNO = Dialect(
     values=TOOL,
     tool=("tool.name",),
     span_name="(?P<tool>.+)",
-    arguments=(Source("input.value", mapping), Source("tool.parameters", mapping)),
+    arguments=(
+        ArgumentSource("input.value", mapping),
+        ArgumentSource("tool.parameters", mapping),
+    ),
     call_id=("tool_call.id", "tool.id"),
     control=_CONTROL,
     switch=SWITCH,
@@ -35,7 +38,7 @@ AGNO_TRACELOOP = replace(
     TRACELOOP,
     name="agno_traceloop",
     scopes=("opentelemetry.instrumentation.agno",),
-    arguments=(Source("traceloop.entity.input", mapping),),
+    arguments=(ArgumentSource("traceloop.entity.input", mapping),),
     failed_marks={"traceloop.entity.output": ("status='failure'",)},
     control=_CONTROL,
 )

@@ -4,7 +4,7 @@ With both, each call has two spans: OpenInference's, with the arguments, is the 
 one, with the call id and the error.
 """
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.conventions.openinference import SWITCH, TOOL
 from collector.dialects.values.arguments import maybe_call_form
 
@@ -28,8 +28,8 @@ AUTOGEN_OPENINFERENCE = Dialect(
     tool=("tool.name",),
     span_name="(?:.*\\.)?(?P<tool>.+)",
     arguments=(
-        Source("input.value", maybe_call_form),
-        Source("tool.parameters", maybe_call_form),
+        ArgumentSource("input.value", maybe_call_form),
+        ArgumentSource("tool.parameters", maybe_call_form),
     ),
     call_id=("tool_call.id", "tool.id"),
     control_prefixes=("transfer_to_",),

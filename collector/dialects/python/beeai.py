@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.conventions.openinference import (
     BEEAI_JS_SCOPE,
     BEEAI_SCOPE,
@@ -37,7 +37,7 @@ BEEAI = Dialect(
     when=("tool.name", "openinference.span.kind"),
     values=TOOL,
     tool=("tool.name",),
-    arguments=(Source("input.value", _input),),
+    arguments=(ArgumentSource("input.value", _input),),
     control=frozenset({"final_answer"}),
     switch=SWITCH,
 )
@@ -48,7 +48,7 @@ BEEAI_JS = Dialect(
     when=("openinference.span.kind",),
     values=TOOL,
     span_name="tool\\.(?:.+\\.)?(?P<tool>[^.]+)\\.(?:success|error)-\\d+",
-    arguments=(Source("tool.parameters", mapping),),
+    arguments=(ArgumentSource("tool.parameters", mapping),),
     control=frozenset({"finalAnswer"}),
     switch=SWITCH,
 )

@@ -8,11 +8,11 @@ are memory addresses, which recur.
 from dataclasses import replace
 from typing import Any
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.conventions.gen_ai import GEN_AI
 from collector.dialects.conventions.openinference import SWITCH, TOOL
 from collector.dialects.values.arguments import Arguments, literal, mapping
-from monitor.partial import Partial, all_but
+from monitor.partial import PartialArguments, all_but
 
 __all__ = ["CREWAI", "CREWAI_SPLUNK"]
 
@@ -26,7 +26,9 @@ def _given(value: Any) -> Arguments:
     if not isinstance(found, dict) or _ADDED not in found:
         return found
     given = {key: each for key, each in found.items() if key != _ADDED}
-    return all_but(given, {*found.unread} - {_ADDED}) if type(found) is Partial else given
+    return (
+        all_but(given, {*found.unread} - {_ADDED}) if type(found) is PartialArguments else given
+    )
 
 
 CREWAI = Dialect(
@@ -36,7 +38,7 @@ CREWAI = Dialect(
     values=TOOL,
     tool=("tool.name",),
     span_name="(?P<tool>.+?)(?:\\.run)?",
-    arguments=(Source("input.value", mapping),),
+    arguments=(ArgumentSource("input.value", mapping),),
     call_id=("tool_call.id", "tool.id"),
     control=_CONTROL,
     switch=SWITCH,
@@ -48,7 +50,7 @@ CREWAI_SPLUNK = replace(
     scopes=("opentelemetry.util.genai.",),
     when=(*GEN_AI.when, "gen_ai.system"),
     values={**GEN_AI.values, "gen_ai.system": frozenset({"crewai"})},
-    arguments=(Source("gen_ai.tool.call.arguments", _given),),
+    arguments=(ArgumentSource("gen_ai.tool.call.arguments", _given),),
     call_id=(),
     control=_CONTROL,
 )

@@ -6,7 +6,7 @@ a Python repr, shows the failure. Workflow steps around a call also have kind TO
 
 from dataclasses import replace
 
-from collector.dialects.base import Source
+from collector.dialects.base import ArgumentSource
 from collector.dialects.conventions.gen_ai import GEN_AI
 from collector.dialects.scopes import DAPR_SCOPE
 from collector.dialects.values.arguments import call_form
@@ -21,7 +21,7 @@ DAPR_AGENTS = replace(
     name="dapr_agents",
     scopes=(DAPR_SCOPE,),
     unless=("gen_ai.tool.call.id",),  # for a remote agent: the arguments themselves
-    arguments=(Source("input.value", call_form),),
+    arguments=(ArgumentSource("input.value", call_form),),
     call_id=(),
     failed_marks={"output.value": (_RAISED.format("'"), _RAISED.format('"'))},
     switch="",

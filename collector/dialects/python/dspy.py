@@ -1,6 +1,6 @@
 """DSPy under OpenInference: spans are named after the method that makes the call."""
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.conventions.openinference import SWITCH, TOOL
 from collector.dialects.values.arguments import keyword_form
 
@@ -13,7 +13,7 @@ DSPY = Dialect(
     values=TOOL,
     tool=("tool.name",),
     span_name="(?P<tool>.+?)(?:\\.(?:__call__|acall))?",
-    arguments=(Source("input.value", keyword_form),),
+    arguments=(ArgumentSource("input.value", keyword_form),),
     control=frozenset({"finish"}),
     switch=SWITCH,
 )

@@ -7,7 +7,7 @@ adds no attributes to that one. A tool that needs a confirmation runs twice: onl
 waiting.
 """
 
-from collector.dialects.base import Dialect, Freshness, Source
+from collector.dialects.base import ArgumentSource, Dialect, Freshness
 from collector.dialects.conventions.openinference import SWITCH, TOOL
 from collector.dialects.values.arguments import mapping
 from collector.dialects.values.results import of_adk
@@ -27,8 +27,8 @@ GOOGLE_ADK = Dialect(
     when=("gen_ai.tool.name",),
     tool=("gen_ai.tool.name",),
     arguments=(
-        Source("gen_ai.tool.call.arguments", mapping),
-        Source("gcp.vertex.agent.tool_call_args", mapping),
+        ArgumentSource("gen_ai.tool.call.arguments", mapping),
+        ArgumentSource("gcp.vertex.agent.tool_call_args", mapping),
     ),
     call_id=("gen_ai.tool.call.id",),
     failed_result=_RESULTS,
@@ -64,10 +64,10 @@ GOOGLE_ADK_OPENINFERENCE = Dialect(
     values=TOOL,
     tool=("gen_ai.tool.name", "tool.name"),
     arguments=(
-        Source("input.value", mapping),
-        Source("tool.parameters", mapping),
-        Source("gen_ai.tool.call.arguments", mapping),
-        Source("gcp.vertex.agent.tool_call_args", mapping),
+        ArgumentSource("input.value", mapping),
+        ArgumentSource("tool.parameters", mapping),
+        ArgumentSource("gen_ai.tool.call.arguments", mapping),
+        ArgumentSource("gcp.vertex.agent.tool_call_args", mapping),
     ),
     call_id=("gen_ai.tool.call.id", "tool.id"),
     failed_result=(*_RESULTS, "output.value"),

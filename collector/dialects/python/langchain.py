@@ -11,7 +11,7 @@
 
 from dataclasses import replace
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.conventions.gen_ai import GEN_AI
 from collector.dialects.conventions.openinference import SWITCH, TOOL
 from collector.dialects.values.arguments import (
@@ -48,8 +48,8 @@ LANGCHAIN_OPENINFERENCE = Dialect(
     tool=("tool.name",),
     span_name="(?P<tool>.+)",
     arguments=(
-        Source("input.value", mapping_or_bare, needs="input.mime_type"),
-        Source("input.value", bare),
+        ArgumentSource("input.value", mapping_or_bare, needs="input.mime_type"),
+        ArgumentSource("input.value", bare),
     ),
     call_id=("tool_call.id", "tool.id"),
     failed_result=("output.value",),
@@ -67,8 +67,8 @@ LANGCHAIN_TRACELOOP = Dialect(
     tool=("gen_ai.tool.name", "traceloop.entity.name"),
     span_name="(?P<tool>.+?)(?:\\.tool)?",
     arguments=(
-        Source("gen_ai.tool.call.arguments", callback_form),
-        Source("traceloop.entity.input", callback_form),
+        ArgumentSource("gen_ai.tool.call.arguments", callback_form),
+        ArgumentSource("traceloop.entity.input", callback_form),
     ),
     call_id=("gen_ai.tool.call.id",),
     failed={"gen_ai.task.status": frozenset({"failure", "error"})},
@@ -83,8 +83,8 @@ LANGCHAIN_LANGSMITH = Dialect(
     tool=("gen_ai.tool.name",),
     span_name="(?P<tool>.+)",
     arguments=(
-        Source("gen_ai.tool.call.arguments", mapping),
-        Source("gen_ai.prompt", run_inputs),
+        ArgumentSource("gen_ai.tool.call.arguments", mapping),
+        ArgumentSource("gen_ai.prompt", run_inputs),
     ),
     call_id=("gen_ai.tool.call.id",),
     failed_by_exception=True,
@@ -95,7 +95,7 @@ LANGCHAIN_LANGSMITH = Dialect(
 LANGSMITH_TRACEABLE = replace(
     LANGCHAIN_LANGSMITH,
     when=(*LANGCHAIN_LANGSMITH.when, "langsmith.traceable"),
-    arguments=(Source("gen_ai.prompt", traced_inputs),),
+    arguments=(ArgumentSource("gen_ai.prompt", traced_inputs),),
 )
 
 LANGCHAIN_GENAI = replace(
@@ -109,6 +109,6 @@ LANGCHAIN_OPENLIT = replace(
     GEN_AI,
     name="langchain_openlit",
     scopes=("openlit.instrumentation.langchain",),
-    arguments=(Source("gen_ai.tool.call.arguments", literal),),
+    arguments=(ArgumentSource("gen_ai.tool.call.arguments", literal),),
     control_prefixes=CONTROL,
 )

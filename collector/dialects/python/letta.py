@@ -3,7 +3,7 @@
 The call's own status is always OK. An event of a span around it shows the outcome, in one of two statuses.
 """
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.values.arguments import literal
 
 __all__ = ["LETTA"]
@@ -14,5 +14,5 @@ LETTA = Dialect(
     some=("parameter.function_name",),
     span_name="ToolExecutionManager\\.(?P<tool>execute_tool_async)",
     tool=("parameter.function_name",),
-    arguments=(Source("parameter.function_args", literal),),
+    arguments=(ArgumentSource("parameter.function_args", literal),),
 )

@@ -6,7 +6,7 @@ OpenTelemetry follows the GenAI conventions.
 
 from dataclasses import replace
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.conventions.gen_ai import GEN_AI
 from collector.dialects.conventions.openinference import SWITCH, TOOL
 from collector.dialects.values.arguments import keyword_form, mapping
@@ -22,7 +22,7 @@ LLAMA_INDEX = Dialect(
     when=("tool.name", "openinference.span.kind"),
     values=TOOL,
     tool=("tool.name",),
-    arguments=(Source("input.value", keyword_form),),
+    arguments=(ArgumentSource("input.value", keyword_form),),
     call_id=("tool_call.id", "tool.id"),
     failed_result=("output.value",),
     says_failed=of_llama_index,
@@ -35,7 +35,7 @@ LLAMA_INDEX_TRACELOOP = Dialect(
     scopes=("opentelemetry.instrumentation.llamaindex",),
     when=("tool.name",),
     tool=("tool.name",),
-    arguments=(Source("tool.arguments", mapping),),
+    arguments=(ArgumentSource("tool.arguments", mapping),),
     failed_result=("traceloop.entity.output",),
     says_failed=of_llama_index,
     control=_CONTROL,

@@ -5,7 +5,7 @@ for functions that the program calls itself, such as the prompt around all other
 has an id. In Java no span has arguments, and a prompt's own span has the plugin `null`.
 """
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.conventions.gen_ai import ARGUMENTS, EVENTS
 from collector.dialects.values.arguments import mapping_or_none
 
@@ -22,7 +22,7 @@ AGENT_FRAMEWORK = Dialect(
     when=("gen_ai.tool.name",),
     unless=("mcp.method.name",),
     tool=("gen_ai.tool.name",),
-    arguments=(Source("gen_ai.tool.call.arguments", mapping_or_none), *EVENTS),
+    arguments=(ArgumentSource("gen_ai.tool.call.arguments", mapping_or_none), *EVENTS),
     call_id=("gen_ai.tool.call.id",),
     control_prefixes=("handoff_to_",),
     switch="ENABLE_SENSITIVE_DATA=true",

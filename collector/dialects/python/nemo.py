@@ -7,7 +7,7 @@ a function's input looks like a prompt, that part replaces the input, without a 
 
 from functools import partial
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.values.arguments import literal, mapping
 
 __all__ = ["NEMO_FUNCTION", "NEMO_TOOL"]
@@ -21,7 +21,7 @@ NEMO_FUNCTION = Dialect(
     },
     not_values={"nat.function.parent_id": frozenset({"root"})},
     tool=("nat.function.name",),
-    arguments=(Source("input.value", mapping, needs="input.mime_type"),),
+    arguments=(ArgumentSource("input.value", mapping, needs="input.mime_type"),),
     failed_without=("output.value",),
 )
 
@@ -30,5 +30,5 @@ NEMO_TOOL = Dialect(
     when=("nat.event_type", "nat.subspan.name"),
     values={"nat.event_type": frozenset({"TOOL_START"})},
     tool=("nat.subspan.name",),
-    arguments=(Source("nat.metadata", partial(literal, within="tool_inputs")),),
+    arguments=(ArgumentSource("nat.metadata", partial(literal, within="tool_inputs")),),
 )

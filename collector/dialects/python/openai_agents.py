@@ -4,7 +4,7 @@ OpenTelemetry's and Traceloop's share one scope name, so their keys distinguish 
 OpenInference a hand-off is a TOOL span without a tool's name.
 """
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.conventions.openinference import OPENAI_AGENTS_JS_SCOPE, SWITCH, TOOL
 from collector.dialects.values.arguments import mapping
 
@@ -17,8 +17,8 @@ _OPENINFERENCE = (
     OPENAI_AGENTS_JS_SCOPE,
 )
 _ARGUMENTS = (
-    Source("gen_ai.tool.call.arguments", mapping),
-    Source("traceloop.entity.input", mapping),
+    ArgumentSource("gen_ai.tool.call.arguments", mapping),
+    ArgumentSource("traceloop.entity.input", mapping),
 )
 
 OPENAI_AGENTS = Dialect(
@@ -55,7 +55,7 @@ OPENAI_AGENTS_OPENINFERENCE = Dialect(
     when=("tool.name", "openinference.span.kind"),
     values=TOOL,
     tool=("tool.name",),
-    arguments=(Source("input.value", mapping),),
+    arguments=(ArgumentSource("input.value", mapping),),
     call_id=("tool_call.id", "tool.id"),
     control_prefixes=_CONTROL,
     switch=SWITCH,

@@ -4,7 +4,7 @@ Output functions have the same operation: they end a run and are control calls. 
 approval runs twice.
 """
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.values.arguments import mapping
 
 __all__ = ["PYDANTIC_AI"]
@@ -15,8 +15,8 @@ PYDANTIC_AI = Dialect(
     when=("gen_ai.tool.name",),
     tool=("gen_ai.tool.name",),
     arguments=(
-        Source("gen_ai.tool.call.arguments", mapping),
-        Source("tool_arguments", mapping),
+        ArgumentSource("gen_ai.tool.call.arguments", mapping),
+        ArgumentSource("tool_arguments", mapping),
     ),
     call_id=("gen_ai.tool.call.id",),
     failed={"pydantic_ai.tool.deferral.name": frozenset({"ApprovalRequired"})},

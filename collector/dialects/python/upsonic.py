@@ -3,7 +3,7 @@
 Its spans report every call as a success: only the result that the model got shows that a tool raised.
 """
 
-from collector.dialects.base import Dialect, Source
+from collector.dialects.base import ArgumentSource, Dialect
 from collector.dialects.values.arguments import mapping
 from collector.dialects.values.results import of_upsonic
 
@@ -14,7 +14,7 @@ UPSONIC = Dialect(
     scopes=("upsonic",),
     when=("upsonic.tool.name", "upsonic.tool.call_id"),
     tool=("upsonic.tool.name",),
-    arguments=(Source("langfuse.observation.input", mapping),),
+    arguments=(ArgumentSource("langfuse.observation.input", mapping),),
     call_id=("upsonic.tool.call_id",),
     failed_result=("langfuse.observation.output",),
     says_failed=of_upsonic,

@@ -1,7 +1,7 @@
 """The forms of arguments on the wire: one function each, which never raises and never guesses.
 
 Each takes an attribute's value and returns a mapping; None (not on the wire); UNREADABLE (on the
-wire, but not understood); `Bare` (a value whose argument's name is lost); or `Carried` (arguments
+wire, but not understood); `BareValue` (a value whose argument's name is lost); or `CarriedArguments` (arguments
 with the call id from the same text).
 
 Example: `call_form` turns '{"args": [], "kwargs": {"id": 3}}' into {"id": 3}, and '{"args": [3]}' into Bare(3).
@@ -28,14 +28,14 @@ from collector.dialects.values.members import (
     partly,
     shallow,
 )
-from monitor.partial import Partial, all_but
+from monitor.partial import PartialArguments, all_but
 
 __all__ = [
     "HIDDEN",
     "UNREADABLE",
     "Arguments",
-    "Bare",
-    "Carried",
+    "BareValue",
+    "CarriedArguments",
     "Unwrap",
     "action",
     "bare",
@@ -73,7 +73,7 @@ UNREADABLE: Final = _Unreadable()
 
 
 @mypyc_attr(acyclic=True)
-class Bare:
+class BareValue:
     """The value of an argument whose name is lost; or several values, in order."""
 
     __slots__ = ("value",)
@@ -83,19 +83,19 @@ class Bare:
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
-class Carried:
+class CarriedArguments:
     """Arguments, and the call id found beside them."""
 
     __slots__ = ("arguments", "call_id")
 
     def __init__(
-        self, arguments: Mapping[str, Any] | Bare | _Unreadable | None, call_id: str
+        self, arguments: Mapping[str, Any] | BareValue | _Unreadable | None, call_id: str
     ) -> None:
         self.arguments = arguments
         self.call_id = call_id
 
 
-Arguments = Mapping[str, Any] | Bare | Carried | _Unreadable | None
+Arguments = Mapping[str, Any] | BareValue | CarriedArguments | _Unreadable | None
 Unwrap = Callable[[Any], Arguments]
 
 REDACTED: Final = "__REDACTED__"
@@ -178,7 +178,7 @@ def _parsed_leniently(text: str | bytes) -> Any:
 def mapping(value: Any) -> Arguments:
     """The plain form: a mapping, or a JSON text of one; None if it is absent.
 
-    If only some members can be read, it is a `Partial`.
+    If only some members can be read, it is a `PartialArguments`.
     """
     if isinstance(value, dict):
         return shallow(value)
@@ -217,7 +217,7 @@ def _encoded_once(text: str) -> str:
 
 def _opened(value: Any, found: Mapping[str, Any]) -> Mapping[str, Any]:
     """An object read by `mapping` whose arguments are one member: read again, so that unread arguments do not hide others."""
-    if type(found) is not Partial or type(value) is not str:
+    if type(found) is not PartialArguments or type(value) is not str:
         return found
     text = _encoded_once(value)
     read = _paired(text)
@@ -261,7 +261,7 @@ def mapping_or_bare(value: Any) -> Arguments:
     """The plain form, or a text: the single argument, whose name is not on the wire."""
     found = _whole(value)
     if found is UNREADABLE and type(value) is str and not value.startswith("{"):
-        return Bare(value)
+        return BareValue(value)
     return found
 
 
@@ -274,7 +274,7 @@ def bare(value: Any) -> Arguments:
     """A single value; the argument's name is not on the wire."""
     if value is None or value == REDACTED:
         return None
-    return Bare(value)
+    return BareValue(value)
 
 
 def call_form(value: Any) -> Arguments:
@@ -286,7 +286,7 @@ def call_form(value: Any) -> Arguments:
 def _called(found: Mapping[str, Any]) -> Arguments:
     positional, named = found.get("args"), found.get("kwargs")
     if positional:
-        return Bare(positional[0] if isinstance(positional, list) else positional)
+        return BareValue(positional[0] if isinstance(positional, list) else positional)
     if named is None:
         return {} if "kwargs" in found or "args" in found else UNREADABLE
     return mapping(named) if isinstance(named, dict) else UNREADABLE
@@ -331,12 +331,12 @@ def callback_form(value: Any) -> Arguments:
 def _callback(found: Mapping[str, Any]) -> Arguments:
     """LangChain's `on_tool_start`: `input_str` is a repr, `inputs` has the arguments."""
     inputs, more = found.get("inputs"), found.get("kwargs")
-    arguments = shallow(inputs) if isinstance(inputs, dict) else Bare(found["input_str"])
+    arguments = shallow(inputs) if isinstance(inputs, dict) else BareValue(found["input_str"])
     call_id = more.get("tool_call_id") if isinstance(more, dict) else None
-    return Carried(arguments, call_id if isinstance(call_id, str) else "")
+    return CarriedArguments(arguments, call_id if isinstance(call_id, str) else "")
 
 
-def _brief_callback(text: str) -> Carried | None:
+def _brief_callback(text: str) -> CarriedArguments | None:
     """The callback's arguments and call id, read without parsing all of the text; None for an unusual text."""
     if _members is None:
         return _decoded_callback(text)
@@ -353,7 +353,7 @@ def _brief_callback(text: str) -> Carried | None:
     return _carried(inputs, call_id)
 
 
-def _decoded_callback(text: str) -> Carried | None:
+def _decoded_callback(text: str) -> CarriedArguments | None:
     """`_brief_callback` without C functions."""
     for name in _CALLBACK:
         if text.count(name) > 1:
@@ -368,12 +368,12 @@ def _decoded_callback(text: str) -> Carried | None:
     return _carried(bytes(read.inputs), call_id)
 
 
-def _carried(inputs: bytes, call_id: str | None) -> Carried | None:
+def _carried(inputs: bytes, call_id: str | None) -> CarriedArguments | None:
     """Arguments and a call id; None if the arguments are no object, or take a closer look."""
     arguments = parsed(inputs) if inputs else None
     if type(arguments) is not dict or not is_single(inputs.decode(), arguments):
         return None
-    return Carried(arguments, call_id or "")
+    return CarriedArguments(arguments, call_id or "")
 
 
 def component_input(value: Any) -> Arguments:
@@ -391,7 +391,7 @@ def run_inputs(value: Any) -> Arguments:
     if isinstance(found, dict) and found.keys() == {"input"}:
         inner = found["input"]
         if isinstance(inner, str) and _REPR.fullmatch(inner):
-            return Bare(inner)
+            return BareValue(inner)
     return found
 
 
@@ -406,9 +406,9 @@ def traced_inputs(value: Any) -> Arguments:
         return found
     read = _opened(value, found)
     if isinstance(read.get("args"), list):
-        return Bare(read["args"])
+        return BareValue(read["args"])
     if "input" in read and not isinstance(read["input"], dict):
-        return Bare(read["input"])
+        return BareValue(read["input"])
     return found
 
 
@@ -420,7 +420,7 @@ def traced_execution(value: Any) -> Arguments:
         if isinstance(given, list) and len(given) == 2 and isinstance(given[0], dict):
             call_id = _executed(given[1])
             if call_id:
-                return Carried(shallow(given[0]), call_id)
+                return CarriedArguments(shallow(given[0]), call_id)
     return traced_inputs(value)
 
 

@@ -4,7 +4,7 @@ No real argument nests more than `NESTED_MAX` levels. But a model may add such a
 others from offrails, while the tool's own parser accepts them. So only the deep member is unread. Of two
 members with one name some parsers take the first and some the last, so its value is unread, too.
 
-Examples: `{"amount": 9, "x": [[[...]]]}` with 200 levels is `Partial`: `amount` is known, `x` is unread.
+Examples: `{"amount": 9, "x": [[[...]]]}` with 200 levels is `PartialArguments`: `amount` is known, `x` is unread.
 In `{"to": "a", "amount": 500, "amount": 5}`, `amount` is unread.
 """
 
@@ -15,7 +15,7 @@ import re
 from itertools import islice
 from typing import Any, Final
 
-from monitor.partial import Partial, all_but, told_once
+from monitor.partial import PartialArguments, all_but, told_once
 
 __all__ = [
     "NESTED_MAX",
@@ -96,21 +96,21 @@ def _nests(value: Any, most: int) -> bool:
 
 
 def shallow(known: dict[str, Any]) -> dict[str, Any]:
-    """An object; if some of its members nest too deeply, a `Partial` in which these are unread."""
+    """An object; if some of its members nest too deeply, a `PartialArguments` in which these are unread."""
     unread = {
         name
         for name, each in known.items()
         if isinstance(each, dict | list)
         and (_nests(each, NESTED_MAX - 1) or _is_unread(each, NESTED_MAX))
     }
-    if type(known) is Partial:
+    if type(known) is PartialArguments:
         unread |= known.unread
     return all_but(known, unread)
 
 
 def _is_unread(value: Any, most: int) -> bool:
     """True if an object within a value has unread members."""
-    if type(value) is Partial:
+    if type(value) is PartialArguments:
         return True
     inner: Any = value.values() if type(value) is dict else value if type(value) is list else ()
     return most > 0 and any(_is_unread(each, most - 1) for each in inner)
@@ -144,7 +144,7 @@ def _members_in(value: Any) -> int:
 
 
 def paired(text: str) -> Any:
-    """A JSON value in which objects with members that come twice are `Partial`; ValueError if it cannot be read."""
+    """A JSON value in which objects with members that come twice are `PartialArguments`; ValueError if it cannot be read."""
     return _paired.decode(text)
 
 
@@ -182,7 +182,7 @@ def _brackets(text: str | bytes) -> int:
 
 
 def partly(text: str) -> dict[str, Any] | None:
-    """A JSON object, `Partial` if some members cannot be read; None if it is no object or is broken."""
+    """A JSON object, `PartialArguments` if some members cannot be read; None if it is no object or is broken."""
     try:
         return _object(text, _after(text, 0, "{"))
     except (ValueError, RecursionError):

@@ -13,10 +13,10 @@ import msgspec
 
 __all__ = [
     "Callback",
-    "Message",
+    "CallbackArguments",
+    "MessagePart",
     "Metadata",
-    "More",
-    "Part",
+    "ModelMessage",
     "Result",
     "callback",
     "in_context",
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-class Part(msgspec.Struct, gc=False):
+class MessagePart(msgspec.Struct, gc=False):
     """A part of a message, as the GenAI conventions write it."""
 
     type: str | None = None
@@ -40,10 +40,10 @@ class Part(msgspec.Struct, gc=False):
     id: str | None = None
 
 
-class Message(msgspec.Struct, gc=False):
+class ModelMessage(msgspec.Struct, gc=False):
     """A message of a model."""
 
-    parts: list[Part] = []
+    parts: list[MessagePart] = []
 
 
 class Metadata(msgspec.Struct, gc=False):
@@ -52,7 +52,7 @@ class Metadata(msgspec.Struct, gc=False):
     lc_agent_name: str = ""
 
 
-class More(msgspec.Struct, gc=False):
+class CallbackArguments(msgspec.Struct, gc=False):
     """The keyword arguments of LangChain's callback."""
 
     tool_call_id: str | None = None
@@ -64,7 +64,7 @@ class Callback(msgspec.Struct, gc=False):
     input_str: Any = None
     inputs: msgspec.Raw = msgspec.Raw()
     # A union with None would refuse all but null.
-    kwargs: More | None = None
+    kwargs: CallbackArguments | None = None
 
 
 class Result(msgspec.Struct, gc=False):
@@ -118,7 +118,7 @@ def _in_c() -> tuple[
 
 members, listed, members_at, listed_at, lacks_at = _in_c()
 callback: Final = msgspec.json.Decoder(Callback).decode
-messages: Final = msgspec.json.Decoder(list[Message]).decode
+messages: Final = msgspec.json.Decoder(list[ModelMessage]).decode
 metadata: Final = msgspec.json.Decoder(Metadata).decode
 _state: Final = msgspec.json.Decoder(_State).decode
 _in_context: Final = msgspec.json.Decoder(_InContext).decode

@@ -14,7 +14,7 @@ from typing import Any
 
 from collector.dialects.values.arguments import parsed
 from monitor.alphabet.pattern import same
-from monitor.partial import Partial, all_but
+from monitor.partial import PartialArguments, all_but
 
 __all__ = ["is_alike", "is_equal", "united"]
 
@@ -31,7 +31,7 @@ def united(one: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any
         return other
     odd |= one.keys() ^ other.keys()
     for each in (one, other):
-        if type(each) is Partial:
+        if type(each) is PartialArguments:
             odd |= each.unread
     return all_but({**other, **one}, odd)
 

@@ -42,8 +42,8 @@ from grpc_status.rpc_status import to_status
 
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.receive.address import Address, AddressInUse, bind, parse_address
-from collector.receive.admission import Admission, Client, Place
-from collector.receive.connections import Bounds
+from collector.receive.admission import Admission, AdmissionPlace, Client
+from collector.receive.connections import ConnectionBounds
 from collector.receive.content_coding import INLINE_BYTES_MAX, inflate, inflate_beside
 from collector.receive.export import Export, Metadata, Signal, proto_answer
 from collector.receive.grpc.http2 import STREAMS_MAX
@@ -57,7 +57,7 @@ from collector.receive.grpc.service import (
     WATCHERS_MAX,
 )
 from collector.receive.rate_limits import Reservation
-from collector.receive.status import GRPC_NAMES, Outcome, Refusal, status_bytes
+from collector.receive.status import GRPC_NAMES, ExportStatus, Refusal, status_bytes
 from collector.receive.tls import Certificates
 
 __all__ = ["GrpcioReceiver", "coding_of"]
@@ -123,7 +123,7 @@ class GrpcioReceiver:
         *,
         admission: Admission | None = None,
         certificates: Certificates | None = None,
-        bounds: Bounds | None = None,
+        bounds: ConnectionBounds | None = None,
         keepalive: Keepalive | None = None,
         reflection: bool = False,
     ) -> None:
@@ -138,7 +138,7 @@ class GrpcioReceiver:
         self.is_stopping = False
         self._address = parse_address(address)
         self._certificates = certificates
-        self._bounds = bounds or Bounds()
+        self._bounds = bounds or ConnectionBounds()
         self._keepalive = keepalive or Keepalive()
         self._reflection = reflection
         self._peers = _Peers()
@@ -328,7 +328,7 @@ class _Call:
                 )
         return list(found.items())
 
-    async def _read(self, place: Place) -> bytes:
+    async def _read(self, place: AdmissionPlace) -> bytes:
         """The one message, within the time for it."""
         place.grow(0)
         try:
@@ -338,9 +338,9 @@ class _Call:
                     await self._end_without_message()
                 place.grow(len(body))
                 if await self._context.read() is not EOF:
-                    raise Refusal(Outcome.MALFORMED, "expected one message")
+                    raise Refusal(ExportStatus.MALFORMED, "expected one message")
         except TimeoutError:
-            late = Refusal(Outcome.TIMEOUT, "the message did not arrive in time")
+            late = Refusal(ExportStatus.TIMEOUT, "the message did not arrive in time")
             raise self._crowded_out or late from None
         self._is_whole = True
         found: bytes = body
@@ -350,10 +350,10 @@ class _Call:
         """Raises what has come of a call without a message; that it was cancelled comes a little later."""
         if not self._is_ended_by_core():
             await asyncio.sleep(CANCEL_SECONDS)
-            raise Refusal(Outcome.MALFORMED, "expected one message")
+            raise Refusal(ExportStatus.MALFORMED, "expected one message")
         self._receiver.export.stats.count("unread_messages", TRANSPORT)
         most = self._receiver.max_message_bytes
-        raise Refusal(Outcome.TOO_LARGE, f"the message has more than {most} bytes")
+        raise Refusal(ExportStatus.TOO_LARGE, f"the message has more than {most} bytes")
 
     def _is_ended_by_core(self) -> bool:
         """True if the core refused the message: such a call has lost its connection before its deadline."""
@@ -362,7 +362,7 @@ class _Call:
         return is_early and not self._context.peer() and not self._receiver.is_stopping
 
     async def _take_long(
-        self, body: bytes, coding: str, sender: str | None, place: Place
+        self, body: bytes, coding: str, sender: str | None, place: AdmissionPlace
     ) -> bytes:
         """The same in slices; what is compressed is inflated beside the loop."""
         receiver = self._receiver
@@ -387,7 +387,7 @@ class _Call:
         code = refusal.outcome.value.grpc
         self._count(GRPC_NAMES[code])
         self._receiver.export.note_refusal(refusal, self._signal, self._sender)
-        if refusal.outcome is Outcome.TOO_LARGE:  # no details: never to be tried again
+        if refusal.outcome is ExportStatus.TOO_LARGE:  # no details: never to be tried again
             await self._context.abort(CODES[code], refusal.message)
         status = to_status(Status.FromString(status_bytes(refusal)))
         await self._context.abort(status.code, status.details, status.trailing_metadata)
@@ -396,7 +396,7 @@ class _Call:
         """The call has ended before its message was whole."""
         name = CANCELLED
         if self._is_ended_by_core():
-            name = GRPC_NAMES[Outcome.TOO_LARGE.value.grpc]
+            name = GRPC_NAMES[ExportStatus.TOO_LARGE.value.grpc]
         self._count(name)
         self._receiver.export.stats.count("unread_messages", TRANSPORT)
 
@@ -560,7 +560,9 @@ def _credentials(certificates: Certificates) -> Any:
     )
 
 
-def _options(bytes_max: int, bounds: Bounds, keepalive: Keepalive) -> list[tuple[str, int]]:
+def _options(
+    bytes_max: int, bounds: ConnectionBounds, keepalive: Keepalive
+) -> list[tuple[str, int]]:
     """What the core is told."""
     times = {
         "grpc.server_handshake_timeout_ms": bounds.head,

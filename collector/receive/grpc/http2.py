@@ -17,7 +17,7 @@ Invariants:
 
 Example: a client sends preface, SETTINGS, HEADERS of stream 1 and DATA of 5 + n bytes with END_STREAM
 in one packet. `_read` takes the preface and writes `OUR_PREFACE`; SETTINGS are acknowledged; HEADERS make
-a `Stream`; DATA goes to `Stream.piece` without a copy, then `Stream.complete` answers: HEADERS, DATA and
+a `GrpcStream`; DATA goes to `GrpcStream.piece` without a copy, then `GrpcStream.complete` answers: HEADERS, DATA and
 trailers in one write.
 """
 
@@ -93,7 +93,7 @@ from collector.receive.grpc.reading import ReadingConnection
 from collector.receive.grpc.streams import (
     STREAM_WINDOW,
     USUAL_WINDOW,
-    Stream,
+    GrpcStream,
 )
 from collector.receive.http.responses import error_response
 from collector.receive.protocol_detection import PREFACE, is_short, protocol_of
@@ -130,7 +130,7 @@ class Http2(ReadingConnection):
 
     Args:
         start: makes a stream of a number.
-        read: makes of headers what `Stream.begin` wants.
+        read: makes of headers what `GrpcStream.begin` wants.
         connections: the listener's connections.
         keepalive: for how long.
         turns: the listener's, too.
@@ -139,7 +139,7 @@ class Http2(ReadingConnection):
 
     def __init__(
         self,
-        start: Callable[[Http2, int], Stream],
+        start: Callable[[Http2, int], GrpcStream],
         read: Callable[[list[Header]], Any],
         connections: Connections,
         keepalive: Keepalive,
@@ -403,12 +403,12 @@ class Http2(ReadingConnection):
             stream.room = STREAM_WINDOW
         return end
 
-    def _wants_more(self, stream: Stream) -> bool:
+    def _wants_more(self, stream: GrpcStream) -> bool:
         """The client needs a WINDOW_UPDATE of the stream."""
         is_low = stream.room < STREAM_WINDOW // 2
         return is_low and not stream.is_ended and stream.number in self.streams
 
-    def _take_content(self, stream: Stream, data: Data, at: int, end: int) -> None:
+    def _take_content(self, stream: GrpcStream, data: Data, at: int, end: int) -> None:
         stream.has_body = True
         if stream.left >= 0:
             stream.left -= end - at
@@ -418,7 +418,7 @@ class Http2(ReadingConnection):
         if not stream.is_ended:
             stream.piece(data, at, end)
 
-    def _complete(self, stream: Stream) -> None:
+    def _complete(self, stream: GrpcStream) -> None:
         """The client has sent all; nothing is done where its stream is over."""
         if stream.number not in self.streams:
             self._closed.discard(stream.number)
@@ -545,7 +545,7 @@ class Http2(ReadingConnection):
 
     # --- the end of a stream --------------------------------------------------------------------
 
-    def ended(self, stream: Stream) -> None:
+    def ended(self, stream: GrpcStream) -> None:
         """All of the answer has been written."""
         if not stream.is_whole:  # RFC 9113 8.1: the rest is not wanted
             self.write_control(frame(RST_STREAM, 0, stream.number, number_of(NO_ERROR)))

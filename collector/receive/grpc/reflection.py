@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
 from collector.decode.protobuf.message_classes import BYTES, INT32, STRING, build
-from collector.receive.status import Outcome
+from collector.receive.status import ExportStatus
 
 __all__ = ["METHODS", "answer"]
 
@@ -66,7 +66,7 @@ FILES: Final = (
     logs_service_pb2.DESCRIPTOR,
     _health_file(),
 )
-NOT_FOUND: Final = Outcome.NOT_FOUND.value.grpc
+NOT_FOUND: Final = ExportStatus.NOT_FOUND.value.grpc
 
 _MESSAGES: Final = build(
     "offrails.reflection",

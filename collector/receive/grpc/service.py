@@ -16,18 +16,18 @@ from google.protobuf.message import DecodeError
 
 from collector.decode.protobuf.message_classes import INT32, STRING, build
 from collector.decode.protobuf.slices import LARGE_BYTES
-from collector.receive.admission import Admission, Place
+from collector.receive.admission import Admission, AdmissionPlace
 from collector.receive.connection_turns import Turns
-from collector.receive.connections import Bounds, Connections, Data, part
+from collector.receive.connections import ConnectionBounds, Connections, Data, part
 from collector.receive.content_coding import INLINE_BYTES_MAX, inflate, inflate_beside
 from collector.receive.export import Export, Metadata, Signal, proto_answer
 from collector.receive.grpc.hpack import Header, literal
 from collector.receive.grpc.http2 import Http2
 from collector.receive.grpc.lifetime import Keepalive
-from collector.receive.grpc.streams import FixedAnswer, Stream
+from collector.receive.grpc.streams import FixedAnswer, GrpcStream
 from collector.receive.listener import Listener
 from collector.receive.rate_limits import Reservation
-from collector.receive.status import GRPC_NAMES, Outcome, Refusal, status_bytes
+from collector.receive.status import GRPC_NAMES, ExportStatus, Refusal, status_bytes
 from collector.receive.tls import Certificates
 
 __all__ = ["GrpcReceiver"]
@@ -72,7 +72,7 @@ GRPC_HEAD: Final = (
 OK_TRAILERS: Final = literal(b"grpc-status", b"0")
 TAKEN: Final = FixedAnswer(GRPC_HEAD, bytes(5), OK_TRAILERS)
 """Full success: an empty message."""
-GRPC_OK: Final = GRPC_NAMES[Outcome.OK.value.grpc]
+GRPC_OK: Final = GRPC_NAMES[ExportStatus.OK.value.grpc]
 WRONG_TYPE: Final = b"\x08\x03415"
 """The status that RFC 9110 has for it: what came is no gRPC at all."""
 WRONG_TYPE_TEXT: Final = (
@@ -131,7 +131,7 @@ class GrpcReceiver(Listener):
         *,
         admission: Admission | None = None,
         certificates: Certificates | None = None,
-        bounds: Bounds | None = None,
+        bounds: ConnectionBounds | None = None,
         keepalive: Keepalive | None = None,
         reflection: bool = False,
     ) -> None:
@@ -172,7 +172,7 @@ class GrpcReceiver(Listener):
     def _read_head(self, headers: list[Header]) -> _Head:
         return _Head(dict(reversed(headers)), self.export.header_names)
 
-    def _start_call(self, connection: Http2, number: int) -> Stream:
+    def _start_call(self, connection: Http2, number: int) -> GrpcStream:
         return _Call(connection, number, self)
 
     async def start(self) -> str:
@@ -194,12 +194,12 @@ class GrpcReceiver(Listener):
         await super().stop(grace_seconds)
 
 
-class _Call(Stream):
+class _Call(GrpcStream):
     """One call of any method."""
 
     _signal: Signal | None = None
     _sender: str | None = None
-    _place: Place | None = None
+    _place: AdmissionPlace | None = None
     _metadata: Metadata = ()
     _path = b""
     _coding = b""
@@ -237,9 +237,11 @@ class _Call(Stream):
         """Checks all that the head says; afterwards an export has a place."""
         is_health = self._path in (HEALTH_CHECK, HEALTH_WATCH)
         if self._signal is None and not is_health and not self._reflects():
-            raise Refusal(Outcome.METHOD_NOT_ALLOWED, "no such method")
+            raise Refusal(ExportStatus.METHOD_NOT_ALLOWED, "no such method")
         if self._coding not in CODINGS:
-            raise Refusal(Outcome.METHOD_NOT_ALLOWED, "use grpc-encoding gzip, deflate or zstd")
+            raise Refusal(
+                ExportStatus.METHOD_NOT_ALLOWED, "use grpc-encoding gzip, deflate or zstd"
+            )
         if self._signal is not None:
             self._sender = self._receiver.admission.sender(authorization)
             self._place = self._receiver.admission.enter(
@@ -277,7 +279,7 @@ class _Call(Stream):
         if at < end:
             self._append(part(data, at, end))
         if 0 <= self._length < self._size:
-            raise Refusal(Outcome.MALFORMED, "expected one message")
+            raise Refusal(ExportStatus.MALFORMED, "expected one message")
 
     def _append(self, piece: bytes) -> None:
         pieces = self._pieces
@@ -297,10 +299,10 @@ class _Call(Stream):
         self._length = PREFIX_BYTES + int.from_bytes(first[1:PREFIX_BYTES], "big")
         most = self._receiver.max_message_bytes
         if first[0] > 1:
-            raise Refusal(Outcome.MALFORMED, "not a gRPC message")
+            raise Refusal(ExportStatus.MALFORMED, "not a gRPC message")
         if self._length - PREFIX_BYTES > most:
             self._receiver.export.stats.count("unread_messages", TRANSPORT)
-            raise Refusal(Outcome.TOO_LARGE, f"the message has more than {most} bytes")
+            raise Refusal(ExportStatus.TOO_LARGE, f"the message has more than {most} bytes")
 
     def complete(self) -> None:
         if not self._is_grpc:
@@ -310,7 +312,7 @@ class _Call(Stream):
             return  # it gets each change
         if self._signal is None:
             if self._path in (HEALTH_CHECK, HEALTH_WATCH) or self._pieces:
-                self._refuse(Refusal(Outcome.MALFORMED, "expected whole messages"))
+                self._refuse(Refusal(ExportStatus.MALFORMED, "expected whole messages"))
             else:
                 self._finish(b"")
             return
@@ -336,7 +338,7 @@ class _Call(Stream):
         if not self._is_grpc:
             self._refuse_type()
         elif not self.is_ended:
-            self._refuse(Refusal(Outcome.TIMEOUT, "the message did not arrive in time"))
+            self._refuse(Refusal(ExportStatus.TIMEOUT, "the message did not arrive in time"))
 
     # --- taking it ------------------------------------------------------------------------------
 
@@ -345,11 +347,11 @@ class _Call(Stream):
         receiver = self._receiver
         if self._length != self._size:
             receiver.export.stats.count("unread_messages", TRANSPORT)
-            raise Refusal(Outcome.MALFORMED, "expected one message")
+            raise Refusal(ExportStatus.MALFORMED, "expected one message")
         body = self._message()
         is_packed = self._is_packed and bool(self._coding)
         if self._is_packed and self._coding in (b"", b"identity"):
-            raise Refusal(Outcome.MALFORMED, "a compressed message without grpc-encoding")
+            raise Refusal(ExportStatus.MALFORMED, "a compressed message without grpc-encoding")
         if is_packed and len(body) <= INLINE_BYTES_MAX:
             body, is_packed = self._inflate(body), False
         if is_packed or len(body) > LARGE_BYTES or receiver.export.waits:
@@ -408,7 +410,7 @@ class _Call(Stream):
         """Answers each message as it comes: one of the health service, or several."""
         rest = b"".join((*self._pieces, data))
         if len(rest) > LARGE_BYTES:
-            raise Refusal(Outcome.TOO_LARGE, "too large a message for this method")
+            raise Refusal(ExportStatus.TOO_LARGE, "too large a message for this method")
         while len(rest) >= PREFIX_BYTES and not self.is_ended:
             end = PREFIX_BYTES + int.from_bytes(rest[1:PREFIX_BYTES], "big")
             if len(rest) < end:
@@ -429,14 +431,14 @@ class _Call(Stream):
             assert self._receiver.reflect is not None
             answer = self._receiver.reflect(body)
         except DecodeError as error:
-            raise Refusal(Outcome.MALFORMED, "not a request of this method") from error
+            raise Refusal(ExportStatus.MALFORMED, "not a request of this method") from error
         self.send(b"" if self.is_begun else GRPC_HEAD, _framed(answer))
 
     def _health(self, body: bytes) -> bytes:
         """grpc.health.v1 Check, as load balancers and Kubernetes probes call it."""
         name = _HEALTH["Request"].FromString(body).service
         if name and name not in SERVICES:
-            raise Refusal(Outcome.NOT_FOUND, "unknown service")
+            raise Refusal(ExportStatus.NOT_FOUND, "unknown service")
         answer: bytes = _HEALTH["Response"](status=self._receiver.health).SerializeToString()
         return answer
 
@@ -445,9 +447,9 @@ class _Call(Stream):
         name = _HEALTH["Request"].FromString(body).service
         watchers = self._receiver.watchers
         if self in watchers:
-            raise Refusal(Outcome.MALFORMED, "expected one message")
+            raise Refusal(ExportStatus.MALFORMED, "expected one message")
         if len(watchers) >= WATCHERS_MAX:
-            raise Refusal(Outcome.UNAVAILABLE, "too many clients watch the health")
+            raise Refusal(ExportStatus.UNAVAILABLE, "too many clients watch the health")
         watchers[self] = None
         is_known = not name or name in SERVICES
         self._say_health(self._receiver.health if is_known else SERVICE_UNKNOWN)
@@ -483,7 +485,7 @@ class _Call(Stream):
             self._receiver.export.note_refusal(refusal, self._signal, self._sender)
         trailers = literal(b"grpc-status", str(code.grpc).encode())
         trailers += literal(b"grpc-message", _escaped(refusal.message))
-        if refusal.outcome is not Outcome.TOO_LARGE:  # no details: never to be tried again
+        if refusal.outcome is not ExportStatus.TOO_LARGE:  # no details: never to be tried again
             details = base64.b64encode(status_bytes(refusal)).rstrip(b"=")
             trailers += literal(b"grpc-status-details-bin", details)
         if self.is_begun:

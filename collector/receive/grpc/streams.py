@@ -6,7 +6,7 @@ the stream's, have room for it. Other frames are not counted.
 Invariant: the data of a stream is sent in its order. While some of it waits, all that follows waits
 behind it, trailers included; a stream ends when all of its answer is written.
 
-Example: an answer of 30,000 bytes, with room for 20,000 in both windows. `Stream.send` writes the
+Example: an answer of 30,000 bytes, with room for 20,000 in both windows. `GrpcStream.send` writes the
 headers, then frames of 16,384 and 3,616 bytes; 10,000 bytes wait. A WINDOW_UPDATE of the stream alone
 changes nothing. One of the connection, too, sends the rest and the trailers.
 """
@@ -36,7 +36,7 @@ from collector.receive.grpc.frames import (
 )
 from collector.receive.grpc.lifetime import Keepalive, Lifetime
 
-__all__ = ["STREAM_WINDOW", "USUAL_WINDOW", "FixedAnswer", "Stream", "StreamConnection"]
+__all__ = ["STREAM_WINDOW", "USUAL_WINDOW", "FixedAnswer", "GrpcStream", "StreamConnection"]
 
 ANSWER_BYTES_MAX: Final = 16_384
 """Of a payload of ours: what everyone must take."""
@@ -78,7 +78,7 @@ class FixedAnswer:
         return b"".join([self._first, of, self._second, of, self._third, of, self._fourth])
 
 
-class Stream(ABC):
+class GrpcStream(ABC):
     """One request and its answer."""
 
     deadline = NEVER
@@ -196,7 +196,7 @@ class StreamConnection(ConnectionBase):
         self.now = asyncio.get_running_loop().time
         self.deadline = NEVER
         self.life = Lifetime(keepalive, self.now(), connections.bounds.head)
-        self.streams: dict[int, Stream] = {}
+        self.streams: dict[int, GrpcStream] = {}
         """Those that are open, by number."""
         self.stream_window = USUAL_WINDOW
         """Of a stream that begins: how much the client takes."""
@@ -209,7 +209,7 @@ class StreamConnection(ConnectionBase):
         """Ends a stream with an error."""
 
     @abstractmethod
-    def ended(self, stream: Stream) -> None:
+    def ended(self, stream: GrpcStream) -> None:
         """All of the stream's answer has been written."""
 
     def no_grpc(self) -> None:
@@ -231,17 +231,17 @@ class StreamConnection(ConnectionBase):
         if not self.is_discarding:
             self.transport.write(data)
 
-    def room_for(self, stream: Stream) -> int:
+    def room_for(self, stream: GrpcStream) -> int:
         """Bytes of one frame of data that may go now."""
         room = min(self._window, stream.window)
         return min(room, ANSWER_BYTES_MAX)
 
-    def spend(self, stream: Stream, size: int) -> None:
+    def spend(self, stream: GrpcStream, size: int) -> None:
         """So much data has been written."""
         self._window -= size
         stream.window -= size
 
-    def flush(self, stream: Stream) -> None:
+    def flush(self, stream: GrpcStream) -> None:
         """Sends what has waited, as far as there is room."""
         if stream.waiting:
             self.deadline = min(self.deadline, stream.deadline)
@@ -272,7 +272,7 @@ class StreamConnection(ConnectionBase):
         for each in [each for each in self.streams.values() if each.waiting]:
             self.flush(each)
 
-    def widen_stream(self, stream: Stream, more: int) -> int:
+    def widen_stream(self, stream: GrpcStream, more: int) -> int:
         """A stream's window grows: what waits for it is sent. Returns the code of what is wrong."""
         stream.window += more
         if not more:

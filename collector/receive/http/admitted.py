@@ -19,15 +19,15 @@ from urllib.parse import unquote
 
 import httptools
 
-from collector.net.host_guard import Guard, is_foreign, is_local_name
-from collector.receive.admission import Admission, Place
+from collector.net.host_guard import HostGuard, is_foreign, is_local_name
+from collector.receive.admission import Admission, AdmissionPlace
 from collector.receive.connections import Connections
-from collector.receive.http.connection import Connection, Exchange
+from collector.receive.http.connection import Exchange, HttpConnection
 from collector.receive.http.responses import head_of
-from collector.receive.status import Outcome, Refusal
+from collector.receive.status import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
 
-__all__ = ["AdmittedExchange", "Reply", "Service", "refusal_headers", "routed"]
+__all__ = ["AdmittedExchange", "HttpResponse", "Service", "refusal_headers", "routed"]
 
 PREFLIGHT: Final = (
     (b"access-control-allow-methods", b"POST"),
@@ -40,7 +40,7 @@ SMALL_BYTES: Final = 4 << 10
 DRAIN_FACTOR: Final = 4
 """Of a body over the limit, this many limits are read and thrown away before the answer: most
 clients send all of it before they listen."""
-TOO_LARGE: Final = Outcome.TOO_LARGE.value.http
+TOO_LARGE: Final = ExportStatus.TOO_LARGE.value.http
 
 Route = TypeVar("Route")
 
@@ -55,7 +55,7 @@ def routed(paths: Mapping[bytes, Route], url: bytes) -> Route | None:
     return found
 
 
-class Reply:
+class HttpResponse:
     """What goes out.
 
     Args:
@@ -99,19 +99,19 @@ class Service(ABC):
         max_body: int,
         admission: Admission | None = None,
         origins: Sequence[str] = (),
-        guard: Guard | None = None,
+        guard: HostGuard | None = None,
     ) -> None:
         self.stats = stats
         self.max_body = max_body
         self.admission = admission or Admission()
         self.origins = tuple(origin.lower() for origin in origins)
-        self.guard = guard or Guard("")
+        self.guard = guard or HostGuard("")
 
-    def __call__(self, connections: Connections) -> Connection:
-        return Connection(self.start, connections)
+    def __call__(self, connections: Connections) -> HttpConnection:
+        return HttpConnection(self.start, connections)
 
     @abstractmethod
-    def start(self, connection: Connection) -> Exchange:
+    def start(self, connection: HttpConnection) -> Exchange:
         """The exchange of a request that begins."""
 
     @abstractmethod
@@ -123,12 +123,12 @@ class AdmittedExchange(Exchange):
     """One request."""
 
     _sender: str | None = None
-    _place: Place | None = None
+    _place: AdmissionPlace | None = None
     _foreign: str | None = None
     """Why the sender may not send."""
     _size = 0
 
-    def __init__(self, connection: Connection, service: Service) -> None:
+    def __init__(self, connection: HttpConnection, service: Service) -> None:
         super().__init__(connection)
         self._service = service
         self._found: dict[bytes, bytes] = {}
@@ -154,7 +154,7 @@ class AdmittedExchange(Exchange):
         """
 
     @abstractmethod
-    def _refused(self, refusal: Refusal) -> Reply:
+    def _refused(self, refusal: Refusal) -> HttpResponse:
         """The answer to a request that is refused."""
 
     @abstractmethod
@@ -253,7 +253,7 @@ class AdmittedExchange(Exchange):
         if not self.is_whole:
             self._count_lost()
 
-    def _answer_later(self, reply: Callable[[], Coroutine[Any, Any, Reply]]) -> None:
+    def _answer_later(self, reply: Callable[[], Coroutine[Any, Any, HttpResponse]]) -> None:
         """Has a task answer. It holds the request's place to its end, also where the connection is lost."""
         place, self._place = self._place, None
         if place is not None:
@@ -264,7 +264,9 @@ class AdmittedExchange(Exchange):
         task.add_done_callback(tasks.discard)
 
     async def _answer_by(
-        self, reply: Callable[[], Coroutine[Any, Any, Reply]], place: Place | None
+        self,
+        reply: Callable[[], Coroutine[Any, Any, HttpResponse]],
+        place: AdmissionPlace | None,
     ) -> None:
         try:
             found = await reply()
@@ -295,7 +297,7 @@ class AdmittedExchange(Exchange):
 
     # --- what goes out --------------------------------------------------------------------------
 
-    def _answer(self, reply: Reply) -> None:
+    def _answer(self, reply: HttpResponse) -> None:
         """Writes all of the answer at once."""
         self._leave()
         self._count(reply.code)
@@ -307,7 +309,7 @@ class AdmittedExchange(Exchange):
             self.write(self._worded(reply))
         self.connection.answered(self)
 
-    def _worded(self, reply: Reply) -> bytes:
+    def _worded(self, reply: HttpResponse) -> bytes:
         headers = list(reply.headers)
         if reply.status != 204:  # RFC 9110 8.6: MUST NOT have a length
             headers.append((b"content-type", self._content_type()))
@@ -343,15 +345,15 @@ class AdmittedExchange(Exchange):
 
     def _too_large(self) -> Refusal:
         limit = self._service.max_body
-        return Refusal(Outcome.TOO_LARGE, f"the body has more than {limit} bytes")
+        return Refusal(ExportStatus.TOO_LARGE, f"the body has more than {limit} bytes")
 
 
 def refusal_headers(refusal: Refusal) -> list[tuple[bytes, bytes]]:
     """Headers that the status of a refusal asks for."""
     headers = []
-    if refusal.outcome is Outcome.METHOD_NOT_ALLOWED:
+    if refusal.outcome is ExportStatus.METHOD_NOT_ALLOWED:
         headers.append((b"allow", b"POST"))
-    if refusal.outcome is Outcome.UNAUTHENTICATED:
+    if refusal.outcome is ExportStatus.UNAUTHENTICATED:
         headers.append((b"www-authenticate", b"Bearer"))  # RFC 9110 11.6.1: MUST
     if refusal.outcome.value.retryable:
         headers.append((b"retry-after", str(refusal.retry_seconds).encode()))

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import httptools
 
 from collector.receive.connections import Connections
-from collector.receive.http.connection import Connection, Exchange
+from collector.receive.http.connection import Exchange, HttpConnection
 from collector.receive.http.responses import head_of
 from collector.telemetry.logs import log
 
@@ -42,17 +42,17 @@ class WebApp:
         self.app = app
         self.log = log
 
-    def __call__(self, connections: Connections) -> Connection:
-        return Connection(self._start, connections)
+    def __call__(self, connections: Connections) -> HttpConnection:
+        return HttpConnection(self._start, connections)
 
-    def _start(self, connection: Connection) -> Exchange:
+    def _start(self, connection: HttpConnection) -> Exchange:
         return _Exchange(connection, self)
 
 
 class _Exchange(Exchange):
     """One request, answered by a task of its own."""
 
-    def __init__(self, connection: Connection, web: WebApp) -> None:
+    def __init__(self, connection: HttpConnection, web: WebApp) -> None:
         super().__init__(connection)
         self._web = web
         self._headers: list[tuple[bytes, bytes]] = []

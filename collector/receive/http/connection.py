@@ -35,7 +35,7 @@ from collector.receive.http.head_cache import KnownHead, known_head
 from collector.receive.http.responses import error_response
 from collector.receive.protocol_detection import protocol_of
 
-__all__ = ["Connection", "Exchange"]
+__all__ = ["Exchange", "HttpConnection"]
 
 IDLE_SECONDS_MAX: Final = 75
 """Keep-alive. Exporters send every few seconds; a connection is dear to them."""
@@ -70,7 +70,7 @@ HOST: Final = re.compile(
 
 
 class Exchange(ABC):
-    """One request and its answer, which `Connection.answered` ends."""
+    """One request and its answer, which `HttpConnection.answered` ends."""
 
     method = b""
     url = b""
@@ -82,7 +82,7 @@ class Exchange(ABC):
     """Some of the answer has been sent."""
     is_answered = False
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: HttpConnection) -> None:
         self.connection = connection
 
     @abstractmethod
@@ -134,7 +134,7 @@ class Exchange(ABC):
             self.connection.transport.write(CONTINUE)
 
 
-class Connection(ConnectionBase):
+class HttpConnection(ConnectionBase):
     """One connection, with bounds on size and time of what its client sends.
 
     Args:
@@ -143,7 +143,7 @@ class Connection(ConnectionBase):
     """
 
     def __init__(
-        self, start: Callable[[Connection], Exchange], connections: Connections
+        self, start: Callable[[HttpConnection], Exchange], connections: Connections
     ) -> None:
         self.connections = connections
         self.deadline = NEVER
@@ -695,7 +695,7 @@ class Connection(ConnectionBase):
             self.transport.resume_reading()
 
 
-def _parser(connection: Connection) -> httptools.HttpRequestParser:
+def _parser(connection: HttpConnection) -> httptools.HttpRequestParser:
     parser = httptools.HttpRequestParser(connection)
     # What follows a request that closes the connection is not listened to, and no fault.
     parser.set_dangerous_leniencies(lenient_data_after_close=True)

@@ -17,29 +17,29 @@ from functools import partial
 from typing import Final
 
 from collector.decode.protobuf.slices import LARGE_BYTES
-from collector.net.host_guard import Guard
+from collector.net.host_guard import HostGuard
 from collector.receive.admission import Admission
 from collector.receive.content_coding import ACCEPTED, INLINE_BYTES_MAX, inflate, inflate_beside
 from collector.receive.export import (
     TAKEN,
-    Answer,
     Encoding,
     Export,
+    ExportResult,
     Metadata,
     Signal,
     proto_answer,
 )
 from collector.receive.http.admitted import (
     AdmittedExchange,
-    Reply,
+    HttpResponse,
     Service,
     refusal_headers,
     routed,
 )
-from collector.receive.http.connection import Connection, Exchange
+from collector.receive.http.connection import Exchange, HttpConnection
 from collector.receive.http.responses import head_of
 from collector.receive.rate_limits import Reservation
-from collector.receive.status import Outcome, Refusal, status_bytes
+from collector.receive.status import ExportStatus, Refusal, status_bytes
 
 __all__ = ["HttpApp"]
 
@@ -65,16 +65,16 @@ REJECTED: Final[Mapping[Signal, str]] = {
 TRANSPORTS: Final[Mapping[Encoding, str]] = {"proto": "http_proto", "json": "http_json"}
 
 
-def _full(body: bytes, encoding: Encoding) -> Reply:
+def _full(body: bytes, encoding: Encoding) -> HttpResponse:
     about = [
         (b"content-type", CONTENT_TYPES[encoding]),
         (b"content-length", b"%d" % len(body)),
     ]
     whole = head_of(200, about) + b"\r\n" + body
-    return Reply(200, body, whole=whole)
+    return HttpResponse(200, body, whole=whole)
 
 
-_FULL: Final[Mapping[Encoding, Reply]] = {
+_FULL: Final[Mapping[Encoding, HttpResponse]] = {
     "proto": _full(b"", "proto"),
     "json": _full(b"{}", "json"),
 }
@@ -99,7 +99,7 @@ class HttpApp(Service):
         *,
         admission: Admission | None = None,
         origins: Sequence[str] = (),
-        guard: Guard | None = None,
+        guard: HostGuard | None = None,
     ) -> None:
         super().__init__(export.stats, max_body, admission, origins, guard)
         self.export = export
@@ -107,7 +107,7 @@ class HttpApp(Service):
         self.inflating = asyncio.Lock()
         """One body at a time, so that of many that have no room together the first are whole."""
 
-    def start(self, connection: Connection) -> Exchange:
+    def start(self, connection: HttpConnection) -> Exchange:
         return _Exchange(connection, self)
 
     def fault(self, error: Exception) -> Refusal:
@@ -123,7 +123,7 @@ class _Exchange(AdmittedExchange):
     _media: Encoding | None = None
     """Of the body; None where it is none of ours."""
 
-    def __init__(self, connection: Connection, app: HttpApp) -> None:
+    def __init__(self, connection: HttpConnection, app: HttpApp) -> None:
         super().__init__(connection, app)
         self._app = app
 
@@ -152,18 +152,18 @@ class _Exchange(AdmittedExchange):
     def _check(self) -> None:
         if self._signal is None:
             paths = ", ".join(path.decode() for path in PATHS)
-            raise Refusal(Outcome.NOT_FOUND, f"no such path; there are {paths}")
+            raise Refusal(ExportStatus.NOT_FOUND, f"no such path; there are {paths}")
         if self.method != b"POST":
             if self.method == b"OPTIONS" and self._app.origins and self._is_preflight():
-                self._answer(Reply(204, b""))
+                self._answer(HttpResponse(204, b""))
                 return
             method = self.method.decode("latin-1")[:20]
-            raise Refusal(Outcome.METHOD_NOT_ALLOWED, f"{method} is not allowed; use POST")
+            raise Refusal(ExportStatus.METHOD_NOT_ALLOWED, f"{method} is not allowed; use POST")
         if self._foreign is not None:
-            raise Refusal(Outcome.PERMISSION_DENIED, self._foreign)
+            raise Refusal(ExportStatus.PERMISSION_DENIED, self._foreign)
         if self._media is None:
             raise Refusal(
-                Outcome.UNSUPPORTED_MEDIA, _media_type_message(self._text(b"content-type"))
+                ExportStatus.UNSUPPORTED_MEDIA, _media_type_message(self._text(b"content-type"))
             )
 
     # --- taking it ------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class _Exchange(AdmittedExchange):
         names = self._app.export.header_names
         return self.headers_of(names) if names else ()
 
-    async def _reply_long(self, body: bytes, coding: str, held: int) -> Reply:
+    async def _reply_long(self, body: bytes, coding: str, held: int) -> HttpResponse:
         """The same in slices; a large coded body is inflated beside the loop, one at a time.
 
         Args:
@@ -226,25 +226,25 @@ class _Exchange(AdmittedExchange):
 
     # --- what goes out --------------------------------------------------------------------------
 
-    def _reply(self, answer: Answer) -> Reply:
+    def _reply(self, answer: ExportResult) -> HttpResponse:
         if answer is TAKEN:
             return _FULL[self._encoding]
         if self._encoding == "json":
-            return Reply(200, _json_answer(answer, self._signal or "traces"))
-        return Reply(200, proto_answer(answer))
+            return HttpResponse(200, _json_answer(answer, self._signal or "traces"))
+        return HttpResponse(200, proto_answer(answer))
 
-    def _refused(self, refusal: Refusal) -> Reply:
+    def _refused(self, refusal: Refusal) -> HttpResponse:
         self._app.export.note_refusal(refusal, self._signal or "other", self._sender)
         headers = refusal_headers(refusal)
-        if refusal.outcome is Outcome.UNSUPPORTED_MEDIA:
+        if refusal.outcome is ExportStatus.UNSUPPORTED_MEDIA:
             headers.append((b"accept-encoding", ACCEPTED.encode()))
         status = refusal.outcome.value.http
         if self._encoding == "proto":
-            return Reply(status, status_bytes(refusal), headers)
+            return HttpResponse(status, status_bytes(refusal), headers)
         body = json.dumps(
             {"code": refusal.outcome.value.grpc, "message": refusal.message}
         ).encode()
-        return Reply(status, body, headers)
+        return HttpResponse(status, body, headers)
 
     def _content_type(self) -> bytes:
         return CONTENT_TYPES[self._encoding]
@@ -267,7 +267,7 @@ def _media_type_message(media_type: str) -> str:
     return f"{found}; use application/x-protobuf or application/json"
 
 
-def _json_answer(answer: Answer, signal: Signal) -> bytes:
+def _json_answer(answer: ExportResult, signal: Signal) -> bytes:
     if not answer.rejected and not answer.message:
         return b"{}"
     # proto3 JSON writes 64-bit integers as strings.

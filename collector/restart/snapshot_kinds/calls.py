@@ -6,9 +6,9 @@ from functools import partial
 from types import NoneType
 from typing import Final
 
-from collector.calls.call.answers import Answer, Answers
-from collector.calls.call.argument_digests import Freed
-from collector.calls.call.call import Call
+from collector.calls.call.answers import ModelAnswer, ModelAnswers
+from collector.calls.call.argument_digests import ArgumentDigests
+from collector.calls.call.call import LogicalCall
 from collector.calls.call.piece import Piece
 from collector.calls.correlation.correlation import Correlation
 from collector.calls.correlation.echoes import Echoes, _Row, _Service
@@ -16,20 +16,17 @@ from collector.calls.correlation.in_process_mcp import McpEcho, _AgentCall
 from collector.calls.correlation.in_process_mcp import _Agent as _McpAgent
 from collector.calls.correlation.merge import CallMerge
 from collector.calls.correlation.repeats import Repeats, Review, _Calls, _Seen
-from collector.calls.correlation.session_moves import Sessions
-from collector.calls.deciding import Deciding
+from collector.calls.correlation.session_moves import SessionMoves
 from collector.calls.decisions.confirmation import Confirmation
 from collector.calls.decisions.decided_calls import (
-    Asked,
     DecidedCall,
     DecidedCalls,
-    Met,
-    State,
+    DecisionMatch,
+    DecisionState,
+    NewSession,
+    QuestionCall,
 )
-from collector.calls.decisions.decided_calls import (
-    Beginning as ToldBeginning,
-)
-from collector.calls.decisions.denied_calls import DecisionRecords, DeniedCall
+from collector.calls.decisions.prevented_calls import PreventedCall, PreventedCalls
 from collector.calls.duplicates import DuplicateFilter, _Generation, _Part
 from collector.calls.inventory.agent_changes import AgentChange, ArgumentsRun
 from collector.calls.inventory.inventory import AgentRecord, Inventory
@@ -43,24 +40,25 @@ from collector.calls.model_requests import (
     _Agent as _RequestingAgent,
 )
 from collector.calls.pipeline import Pipeline
+from collector.calls.question_handler import QuestionHandler
 from collector.calls.records import Requester
 from collector.calls.sessions.beginnings import Beginnings
-from collector.calls.sessions.orphans import Naming, Orphans
+from collector.calls.sessions.orphans import ConversationNaming, Orphans
 from collector.calls.sessions.session_ids import SessionIds
-from collector.calls.sessions.unplaced import Unplaced, _Place
+from collector.calls.sessions.unplaced_calls import UnplacedCalls, _Place
 from collector.calls.tree.session_claim import Claim, SpanClaim
-from collector.calls.tree.settled_trace import Settled
-from collector.calls.tree.span_tree import Alike, Node, Parts, Tree, Watched
-from collector.calls.tree.trace import Beginning, OpenRequest, Trace
+from collector.calls.tree.settled_trace import SettledTrace
+from collector.calls.tree.span_tree import AlikeSpans, Parts, SpanNode, SpanTree, WatchedRequest
+from collector.calls.tree.trace import OpenRequest, Trace, TraceBeginning
 from collector.calls.tree.trace_store import Traces
-from collector.calls.unseen import Unseen
-from collector.calls.unseen import _Key as _UnseenPlace
-from collector.decode.retained import Retained
+from collector.calls.unseen_calls import UnseenCalls
+from collector.calls.unseen_calls import _Key as _UnseenPlace
+from collector.decode.retained import RetainedAttributes
 from collector.decode.span import Resource
-from collector.dialects.values.arguments import Bare
-from collector.dialects.wrappers import Wrapped
-from collector.telemetry.counters import Histogram, Tally
-from monitor.plain_records.kinds import Change, kept
+from collector.dialects.values.arguments import BareValue
+from collector.dialects.wrappers import WrappedCall
+from collector.telemetry.counters import DurationHistogram, Tally
+from monitor.plain_records.kinds import KindChange, kept
 
 __all__ = ["CALL_KINDS"]
 
@@ -85,7 +83,7 @@ CALL_KINDS: Final = (
     kept("claim of a span", SpanClaim, "claim span_id start_ns"),
     kept(
         "sessions of calls",
-        Sessions,
+        SessionMoves,
         "moved",
         left="_batch _confirmation _coverage _ids _inventory _monitor _stats span_keys",
         parts="beginnings orphans",
@@ -98,10 +96,10 @@ CALL_KINDS: Final = (
         left="_coverage _ids _monitor",
         parts="_unplaced",
     ),
-    kept("naming", Naming, "agreed apart rung traces whole"),
+    kept("naming", ConversationNaming, "agreed apart rung traces whole"),
     kept(
         "unplaced calls",
-        Unplaced,
+        UnplacedCalls,
         "_places _of _emptied _reviewed_ns _count",
         left="_batch _idle_ns",
     ),
@@ -129,20 +127,20 @@ CALL_KINDS: Final = (
         "learnt_named missed named namespace noted open pinned requester sampled "
         "session_from spans split touched trace_id tree",
     ),
-    kept("beginning of a trace", Beginning, "earlier_ns fresh_ns proof root_ns"),
+    kept("beginning of a trace", TraceBeginning, "earlier_ns fresh_ns proof root_ns"),
     kept("open request", OpenRequest, "count newer older since tool trace"),
     kept(
         "settled trace",
-        Settled,
+        SettledTrace,
         "_beginning _key _learnt _learnt_named _named _packed _requester _session_from",
     ),
     kept(
         "span tree",
-        Tree,
+        SpanTree,
         "alike answers asked by_id claim early heard_ns held last latest_ns lone looped matched missing "
         "nameless nodes parts places plain released shared size taken unsettled watched wrapped",
         changes=(
-            Change(
+            KindChange(
                 added={
                     "heard_ns": int,
                     "matched": NoneType,
@@ -154,16 +152,18 @@ CALL_KINDS: Final = (
     ),
     kept(
         "span",
-        Node,
+        SpanNode,
         "above agent asks call claim entry failed place span_id start_ns stops waiting",
     ),
-    kept("alike spans", Alike, "answer asked call_id first number older others several tool"),
-    kept("answers of models", Answers, "_answers _size"),
-    kept("answer of a model", Answer, "start_ns span_id parent tools unnamed several"),
+    kept(
+        "alike spans", AlikeSpans, "answer asked call_id first number older others several tool"
+    ),
+    kept("answers of models", ModelAnswers, "_answers _size"),
+    kept("answer of a model", ModelAnswer, "start_ns span_id parent tools unnamed several"),
     kept("parts of a tree", Parts, "hints loose loosened"),
     kept(
         "call",
-        Call,
+        LogicalCall,
         "_inner _made _pieces agent asked_by beside chained decided doubled doubts "
         "echo given_up guessed judged lifted outer refused shared together withdrawn",
     ),
@@ -174,9 +174,9 @@ CALL_KINDS: Final = (
         "end_ns error evidence freed parent request_id result says_ok scope session "
         "session_from source span_id start_ns tool version why",
     ),
-    kept("digests of arguments", Freed, "bare digest many values whole"),
-    kept("value without a name", Bare, "value"),
-    kept("wrapped call", Wrapped, "tool arguments call_id"),
+    kept("digests of arguments", ArgumentDigests, "bare digest many values whole"),
+    kept("value without a name", BareValue, "value"),
+    kept("wrapped call", WrappedCall, "tool arguments call_id"),
     kept(
         "correlation",
         Correlation,
@@ -208,9 +208,9 @@ CALL_KINDS: Final = (
         left="by_answer is_named mode",
         parts="_asked _bytes _unseen",
     ),
-    kept("unseen calls", Unseen, "_gaps"),
+    kept("unseen calls", UnseenCalls, "_gaps"),
     kept("place of unseen calls", _UnseenPlace, "namespace trace_id tool"),
-    kept("watched request", Watched, "call_id tool start_ns"),
+    kept("watched request", WatchedRequest, "call_id tool start_ns"),
     kept(
         "agent that requests",
         _RequestingAgent,
@@ -226,7 +226,7 @@ CALL_KINDS: Final = (
     ),
     kept(
         "deciding",
-        Deciding,
+        QuestionHandler,
         "_last_ns",
         left="_batch _confirmation _ids _monitor _prevented _sessions _stats _table _traces",
     ),
@@ -246,17 +246,17 @@ CALL_KINDS: Final = (
     ),
     kept(
         "asked call",
-        Asked,
+        QuestionCall,
         "session agent tool arguments call_id trace_id span_id parent_span_id "
         "question_id place",
     ),
-    kept("state of a decided call", State),
-    kept("told beginning", ToldBeginning, "proof expires_ns"),
-    kept("met call", Met, "call told trace state is_weak"),
-    kept("decision records", DecisionRecords, parts="_sessions"),
+    kept("state of a decided call", DecisionState),
+    kept("told beginning", NewSession, "proof expires_ns"),
+    kept("met call", DecisionMatch, "call told trace state is_weak"),
+    kept("decision records", PreventedCalls, parts="_sessions"),
     kept(
         "denied call",
-        DeniedCall,
+        PreventedCall,
         "number decision_id session agent at_ns tool call_id trace_id found span_id hidden",
     ),
     kept(
@@ -283,7 +283,16 @@ CALL_KINDS: Final = (
         "change of an agent", AgentChange, "kind agent tool at_ns scope dialect earlier calls"
     ),
     kept("resource", Resource, "attributes"),
-    kept("attributes", Retained, blank=partial(Retained, {}), filled=Retained.weigh),
+    kept(
+        "attributes",
+        RetainedAttributes,
+        blank=partial(RetainedAttributes, {}),
+        filled=RetainedAttributes.weigh,
+    ),
     kept("tally", Tally, "_counts _first _labels _more _second _third"),
-    kept("histogram of seconds", Histogram, "_above _place _up_to buckets counts sum_seconds"),
+    kept(
+        "histogram of seconds",
+        DurationHistogram,
+        "_above _place _up_to buckets counts sum_seconds",
+    ),
 )

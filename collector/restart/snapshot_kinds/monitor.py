@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from monitor.aggregate.consistency_sample import ConsistencySample
-from monitor.aggregate.drift import Drift, Seen
-from monitor.aggregate.histogram import Exemplar, Histogram
+from monitor.aggregate.drift import Drift, DriftSample
+from monitor.aggregate.histogram import Exemplar, ScoreHistogram
 from monitor.aggregate.top_k import TopK
-from monitor.aggregate.totals import Finished, Pair, SessionFinished, Share, Totals, _Held
-from monitor.decision import Answer, Decision, SpecDecision
+from monitor.aggregate.totals import FinalScores, Pair, SessionFinished, Share, Totals, _Held
+from monitor.decision import Answer, CallDecision, SpecDecision
 from monitor.engine import Monitor, _Mention
 from monitor.judging.accounting import Accounting
 from monitor.judging.deadline_timer import DeadlineTimer
@@ -18,17 +18,17 @@ from monitor.judging.due_queue import DueQueue
 from monitor.judging.judge_calls import CallJudge
 from monitor.judging.reference_alarms import Alarms, _Call
 from monitor.judging.sender_clocks import SenderClocks
-from monitor.plain_records.kinds import Change, kept
-from monitor.records import Raised
-from monitor.scores.consistency import Call, Consistency, Rolling, _Pair
-from monitor.session.dropped_sessions import Forgotten
+from monitor.plain_records.kinds import KindChange, kept
+from monitor.records import ReferenceAlarm
+from monitor.scores.consistency import Consistency, RollingConsistency, TraceCall, _Pair
+from monitor.session.dropped_sessions import DroppedSessions
 from monitor.session.judge.judge import Judge
 from monitor.session.judgement.episode_scores import SessionScores
 from monitor.session.shown_arguments import ShownArguments
-from monitor.session.spec_binding import Bound, SpecBinder
+from monitor.session.spec_binding import BoundSpecs, SpecBinder
 from monitor.session.table import Table, _Chains, _Ended
 from monitor.session.tool_names import Names
-from monitor.tenants import Holdings, Shared, SharedBytes, _Share
+from monitor.tenants import Holdings, SharedBytes, SharedValues, _Share
 from monitor.visibility.ledger import Ledger
 
 __all__ = ["MONITOR_KINDS"]
@@ -53,7 +53,7 @@ MONITOR_KINDS: Final = (
     ),
     kept("chains of sessions", _Chains, "chains", parts="bytes sessions"),
     kept("ended sessions", _Ended, "_by_tenant _tenants sessions", parts="bytes count"),
-    kept("dropped sessions", Forgotten, "_next _rows lost"),
+    kept("dropped sessions", DroppedSessions, "_next _rows lost"),
     kept("shown arguments", ShownArguments, "_by_tenant _tenants"),
     kept(
         "tool names",
@@ -68,7 +68,7 @@ MONITOR_KINDS: Final = (
         "_by_agent judges _asked",
         made={"_cache": dict, "_cached_bytes": int},
     ),
-    kept("bound specs", Bound, "attributes judges more"),
+    kept("bound specs", BoundSpecs, "attributes judges more"),
     kept("judge", Judge, "skewed left_out numbers", parts="goldens", only_parts=True),
     kept(
         "call judge",
@@ -122,11 +122,11 @@ MONITOR_KINDS: Final = (
     ),
     kept(
         "finished scores",
-        Finished,
+        FinalScores,
         "outcome calls harmful harm_rate prefix_crit pc pc_ktc pc_hlr efficiency",
     ),
     kept("worst sessions", TopK, "_badness _changed _heap _number"),
-    kept("histogram", Histogram, "bounds counts exemplars total"),
+    kept("histogram", ScoreHistogram, "bounds counts exemplars total"),
     kept("exemplar", Exemplar, "trace_id span_id at_ns"),
     kept(
         "drift",
@@ -134,14 +134,14 @@ MONITOR_KINDS: Final = (
         "_last _similar divergences exemplars first_two missing_writes new_arguments "
         "new_tools riskiest risks similar steps unexpected_writes ways",
     ),
-    kept("way seen", Seen, "way similarity new_tools new_arguments"),
+    kept("way seen", DriftSample, "way similarity new_tools new_arguments"),
     kept(
         "consistency sample",
         ConsistencySample,
         "_answers _had_arguments _next_ns _rolling live value",
     ),
-    kept("rolling consistency", Rolling, "_keep _runs _pairs"),
-    kept("call of a sample", Call, "tool pairs"),
+    kept("rolling consistency", RollingConsistency, "_keep _runs _pairs"),
+    kept("call of a sample", TraceCall, "tool pairs"),
     kept("pair of runs", _Pair, "similarity steps paper repository differ first_two"),
     kept(
         "consistency",
@@ -155,12 +155,12 @@ MONITOR_KINDS: Final = (
     ),
     kept(
         "alarm",
-        Raised,
+        ReferenceAlarm,
         "session agent spec spec_version mode alarm level severity withdrawn step tool "
         "kind phase write expected support precision false_per_1000 risk trace_id "
         "span_id",
     ),
-    kept("decision", Decision, "answer specs"),
+    kept("decision", CallDecision, "answer specs"),
     kept(
         "decision under a spec",
         SpecDecision,
@@ -170,13 +170,13 @@ MONITOR_KINDS: Final = (
     kept("answer", Answer),
     kept("holdings of tenants", Holdings, "_shares _tenants_max total"),
     kept("share of a tenant", _Share, "amount"),
-    kept("shared values", Shared, "_by_tenant _most _values", parts="_counts"),
+    kept("shared values", SharedValues, "_by_tenant _most _values", parts="_counts"),
     kept(
         "shared bytes",
         SharedBytes,
         "_by_tenant _values",
         left="_most",
         parts="_held",
-        changes=(Change(dropped=("_most",)),),
+        changes=(KindChange(dropped=("_most",)),),
     ),
 )

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from monitor.automaton.position import Outcome, Position
+from monitor.automaton.position import Position, StepEffect
 from monitor.decision import Missing
 from monitor.session.judge.judge import Judge
 from monitor.session.overlap.budget import Budget
@@ -26,10 +26,10 @@ from monitor.session.overlap.chains import spans_of
 from monitor.session.overlap.order import order, parts
 from monitor.spec.constraints import SideBySide
 
-__all__ = ["ConcurrentCalls", "Outcomes", "outcomes_at"]
+__all__ = ["CallPossibilities", "ConcurrentCalls", "outcomes_at"]
 
 
-class Outcomes(NamedTuple):
+class CallPossibilities(NamedTuple):
     """What a call may be."""
 
     right: bool
@@ -50,7 +50,7 @@ class Outcomes(NamedTuple):
 BUDGET_MISSES: tuple[Missing, ...] = ("budget",)
 
 
-def outcomes_at(judge: Judge, token: int, positions: Iterable[Position]) -> Outcomes:
+def outcomes_at(judge: Judge, token: int, positions: Iterable[Position]) -> CallPossibilities:
     """What a call may be that finds its session at one of these positions."""
     stepper, missing = judge.stepper, set[Missing]()
     found = {position: stepper.chances(position, token) for position in positions}
@@ -65,7 +65,9 @@ def outcomes_at(judge: Judge, token: int, positions: Iterable[Position]) -> Outc
     is_right = any(each.right for each in found.values())
     is_wrong = any(each.wrong for each in found.values())
     both = is_right and is_wrong
-    return Outcomes(is_right, is_wrong, not is_right, tuple(sorted(missing)) if both else ())
+    return CallPossibilities(
+        is_right, is_wrong, not is_right, tuple(sorted(missing)) if both else ()
+    )
 
 
 class ConcurrentCalls:
@@ -100,7 +102,7 @@ class ConcurrentCalls:
         self._flying = flying
         self._parts: dict[int, CallChoices] = {}
         """By the places of calls that are asked about; one that is the same in every state has none."""
-        self._alike: dict[object, Outcomes] = {}
+        self._alike: dict[object, CallPossibilities] = {}
         """What calls may be, by what they have in common; once all are decided."""
         self._cheaper: dict[int, _Cheaper] = {}
         """The same, where the budget did not suffice."""
@@ -177,7 +179,7 @@ class ConcurrentCalls:
         cheaper = self._cheaper.get(place)
         return [each for each in cheaper.all if place in each] if cheaper is not None else ()
 
-    def outcomes(self, place: int, *, rises: bool | None) -> Outcomes:
+    def outcomes(self, place: int, *, rises: bool | None) -> CallPossibilities:
         """What the call may be, once all are decided; `rises` is what was found of it before."""
         part, cheaper = self._parts.get(place), self._cheaper.get(place)
         if cheaper is not None:
@@ -193,7 +195,7 @@ class ConcurrentCalls:
 
     def _searched_outcomes(
         self, part: CallChoices, place: int, *, rises: bool | None
-    ) -> Outcomes:
+    ) -> CallPossibilities:
         token, found = self._tokens[place], part.before(place)
         outcomes = outcomes_at(self._judge, token, [position for position, _ in found])
         if rises:
@@ -207,7 +209,7 @@ class ConcurrentCalls:
             outcomes = outcomes._replace(missing=tuple(sorted(causes)))
         return outcomes._replace(rises=False)
 
-    def _alone(self, place: int) -> Outcomes:
+    def _alone(self, place: int) -> CallPossibilities:
         """What a call is that is the same in every state."""
         found = outcomes_at(self._judge, self._tokens[place], self._starts)
         return found._replace(refused=next(iter(self._starts))) if found.rises else found
@@ -217,15 +219,15 @@ class ConcurrentCalls:
 
     def _refused(
         self,
-        outcomes: Outcomes,
+        outcomes: CallPossibilities,
         place: int,
         found: Sequence[tuple[Position, int]],
-    ) -> Outcomes:
+    ) -> CallPossibilities:
         stepper, token = self._judge.stepper, self._tokens[place]
         fewest = min(harms for _, harms in found)
         waits, refused, least = False, None, -1
         for position, harms in found:
-            if stepper.step(position, token).outcome is not Outcome.HARMFUL:
+            if stepper.step(position, token).outcome is not StepEffect.HARMFUL:
                 waits = waits or harms <= fewest
             elif refused is None or harms < least:
                 refused, least = position, harms
@@ -301,14 +303,14 @@ class _Cheaper:
         """Of each constraint that may decide."""
         return [alone for _, alone in self._alone]
 
-    def outcomes(self, place: int, *, rises: bool | None) -> Outcomes:
+    def outcomes(self, place: int, *, rises: bool | None) -> CallPossibilities:
         right, wrong = self._judge.stepper.chances(self._reached, self._tokens[place])
         if rises is None:
-            return Outcomes(right, wrong, False, BUDGET_MISSES)
+            return CallPossibilities(right, wrong, False, BUDGET_MISSES)
         if not rises:
-            return Outcomes(right, wrong, False)
+            return CallPossibilities(right, wrong, False)
         refused = self._refusing(place) if right else self._reached
-        return Outcomes(right, wrong, True, (), right, refused)
+        return CallPossibilities(right, wrong, True, (), right, refused)
 
     def _refusing(self, place: int) -> Position | None:
         """A position at which a constraint alone refuses the call."""
@@ -318,7 +320,7 @@ class _Cheaper:
                 continue
             step = self._judge.under(number).step
             for digit, _ in alone.before(place):
-                refuses = step(digit, self._tokens[place]).outcome is Outcome.HARMFUL
+                refuses = step(digit, self._tokens[place]).outcome is StepEffect.HARMFUL
                 if refuses and isinstance(digit, int) and isinstance(self._start, int):
                     return machine.moved(self._start, number, digit)
         return None

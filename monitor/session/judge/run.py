@@ -1,8 +1,8 @@
 """The state of a judgement after a prefix of the calls: position, tally, and ways through overlaps.
 
-Idea: for calls in sequence, a `Run` is one position and one tally, and `step` costs O(1). The orders
+Idea: for calls in sequence, an `AutomatonRun` is one position and one tally, and `step` costs O(1). The orders
 of overlapping calls may end in different states, and only later calls show which order is best for
-the whole session. So a run keeps one *way* (a `Run` of its own) for each end state, at most
+the whole session. So a run keeps one *way* (an `AutomatonRun` of its own) for each end state, at most
 `ENDS_MAX`.
 
 Invariants:
@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from mypy_extensions import mypyc_attr
 
-from monitor.automaton.position import Outcome, Position, Stepper
+from monitor.automaton.position import Position, StepEffect, Stepper
 from monitor.reference.comparison import ComparisonState
 from monitor.scores.running import HarmTally
 from monitor.session.judge.episodes import EpisodesTally
@@ -49,11 +49,11 @@ from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chain_merges import ENDS_MAX
 from monitor.session.overlap.order import Order
 
-__all__ = ["Lineage", "Plan", "Run"]
+__all__ = ["AutomatonRun", "GroupPlan", "Lineage"]
 
 
 @mypyc_attr(acyclic=True)
-class Run:
+class AutomatonRun:
     """Position, tally and progressed symbols after some prefix of the calls.
 
     After overlapping calls that may have led to several positions, `ways` has a run for each of them.
@@ -93,13 +93,13 @@ class Run:
         """True if ways keep their lineages. Then a single way is kept in `ways`, too."""
         self.watched = watched
         """The session's state in the comparison with a reference."""
-        self.ways: list[Run] | None = None
+        self.ways: list[AutomatonRun] | None = None
         """A run for each end state of overlapping calls; None while there is only one."""
         self.lineage: Lineage | None = None
 
-    def copy(self) -> Run:
+    def copy(self) -> AutomatonRun:
         watched = self.watched.copy() if self.watched is not None else None
-        twin = Run(
+        twin = AutomatonRun(
             self.position, self.tally, self.progressed, exact=self.exact, watched=watched
         )
         twin.whole = self.whole
@@ -129,12 +129,12 @@ class Run:
         self.position, outcome = judge.stepper.step(before, token)
         if token >= judge.plain and not judge.spec.alphabet.tokens[token].exact:
             self.exact = False
-        if outcome is Outcome.PROGRESS:
+        if outcome is StepEffect.PROGRESS:
             self.tally.progress()
             if token < judge.plain:
                 self.progressed |= 1 << token
             return PROGRESS
-        if outcome is Outcome.SELF_LOOP:
+        if outcome is StepEffect.SELF_LOOP:
             self.tally.self_loop()
             return SELF_LOOP if judge.spec.alphabet.tokens[token].effect else FAILED
         self.tally.harmful()
@@ -152,9 +152,9 @@ class Run:
             if isinstance(position, int):
                 position = judge.once.initial
         _, outcome = judge.stepper.step(position, token)
-        if outcome is Outcome.PROGRESS:
+        if outcome is StepEffect.PROGRESS:
             return PROGRESS
-        if outcome is Outcome.SELF_LOOP:
+        if outcome is StepEffect.SELF_LOOP:
             return SELF_LOOP if judge.spec.alphabet.tokens[token].effect else FAILED
         return code_of(judge.reason(position, token, progressed))
 
@@ -184,7 +184,7 @@ class Run:
         ways = self.ways
         if ways is None:
             _, outcome = judge.stepper.step(self.position, token)
-            return outcome is Outcome.HARMFUL
+            return outcome is StepEffect.HARMFUL
         best = self.tally.harmful_steps
         harmed = [
             way.is_harmed(judge, token) for way in ways if way.tally.harmful_steps == best
@@ -209,7 +209,7 @@ class Run:
         behind = [max(0, way.tally.harmful_steps - best) for way in ways]
         self.scatter(stepper.union(reached, behind))
 
-    def _step_ways(self, judge: Judge, token: int, ways: list[Run]) -> int:
+    def _step_ways(self, judge: Judge, token: int, ways: list[AutomatonRun]) -> int:
         best, progressed = self.tally.harmful_steps, self.progressed
         before = self.judged_at(judge, token)
         codes: list[int] = []
@@ -226,10 +226,10 @@ class Run:
         # Not harmful: some best way was not harmed, or, if strict, none was.
         return kept
 
-    def _choose(self, judge: Judge, ways: list[Run]) -> None:
+    def _choose(self, judge: Judge, ways: list[AutomatonRun]) -> None:
         """Keeps the best way to each position, and takes the best of all."""
         sign = -1 if judge.strict else 1
-        best: dict[Position, Run] = {}
+        best: dict[Position, AutomatonRun] = {}
         for way in ways:
             known = best.get(way.position)
             if (
@@ -277,7 +277,7 @@ class Run:
         tokens: tuple[int, ...],
         times: tuple[tuple[int, int], ...],
         budget: Budget | None = None,
-    ) -> Plan:
+    ) -> GroupPlan:
         """Finds the orders by which overlapping calls are judged.
 
         Args:
@@ -293,15 +293,15 @@ class Run:
         whole = not is_cut and all(order.whole for order in orders)
         listed = not is_cut and all(order.listed for order in orders)
         if self.ways is None and len(orders[0].every) == 1:
-            return Plan(orders[0].places, orders[0].end, [], whole, listed)
+            return GroupPlan(orders[0].places, orders[0].end, [], whole, listed)
         reached = _reached(before, orders, -1 if judge.strict else 1)
         if not judge.strict and not _are_apart(judge.stepper, orders, reached):
             end = _united(judge.stepper, orders, reached)
             if self.ways is None:
-                return Plan(reached[0].places, end, [], whole, listed)
+                return GroupPlan(reached[0].places, end, [], whole, listed)
             way = _gone(judge, before, reached[0], first, tokens)
             way.position = end
-            return Plan(reached[0].places, end, [way], whole, listed)
+            return GroupPlan(reached[0].places, end, [way], whole, listed)
         best: dict[Position, _Reached] = {}
         for each in reached:
             best.setdefault(each.position, each)
@@ -310,9 +310,9 @@ class Run:
         if budget is not None:
             budget.group_steps -= len(ways) * len(tokens)
         listed = listed and len(best) <= ENDS_MAX
-        return Plan(reached[0].places, reached[0].position, ways, whole, listed)
+        return GroupPlan(reached[0].places, reached[0].position, ways, whole, listed)
 
-    def resume(self, judge: Judge, plan: Plan) -> None:
+    def resume(self, judge: Judge, plan: GroupPlan) -> None:
         """Takes over the result of a plan, after its calls were stepped in the order taken."""
         self.whole = self.whole and plan.listed
         if plan.ways:
@@ -320,7 +320,7 @@ class Run:
         else:
             self.position = plan.end
 
-    def trace(self) -> list[Run]:
+    def trace(self) -> list[AutomatonRun]:
         """Keeps lineages from now on; returns the present ways."""
         self.tracing = True
         if self.ways is None:
@@ -330,7 +330,7 @@ class Run:
         return self.ways
 
     @property
-    def taken(self) -> Run:
+    def taken(self) -> AutomatonRun:
         """The way taken; the run itself if it has no ways."""
         for way in self.ways or ():
             if way.tally is self.tally:
@@ -341,19 +341,19 @@ class Run:
 class Lineage(NamedTuple):
     """By which order of a group a run came about, and from which run before the group."""
 
-    before: Run
+    before: AutomatonRun
     first: int
     """Place of the group's first step."""
     places: tuple[int, ...]
 
 
-class Plan(NamedTuple):
+class GroupPlan(NamedTuple):
     """How a group is judged: the order taken, and the ways to go on after it."""
 
     places: tuple[int, ...]
     end: Position
     """The position after the group, if there are no `ways`."""
-    ways: list[Run]
+    ways: list[AutomatonRun]
     """Empty if there is only one, which the run itself takes."""
     whole: bool
     listed: bool
@@ -371,7 +371,9 @@ class _Reached(NamedTuple):
     position: Position
 
 
-def _reached(before: Sequence[Run], orders: Sequence[Order], sign: int) -> list[_Reached]:
+def _reached(
+    before: Sequence[AutomatonRun], orders: Sequence[Order], sign: int
+) -> list[_Reached]:
     """All ends, the best first; of equals the one nearest to the start order first."""
     found = [
         _Reached(
@@ -415,8 +417,12 @@ def _united(stepper: Stepper, orders: Sequence[Order], reached: Sequence[_Reache
 
 
 def _gone(
-    judge: Judge, before: Sequence[Run], end: _Reached, first: int, tokens: Sequence[int]
-) -> Run:
+    judge: Judge,
+    before: Sequence[AutomatonRun],
+    end: _Reached,
+    first: int,
+    tokens: Sequence[int],
+) -> AutomatonRun:
     """A copy of the way before a group, stepped through the best order to one end."""
     origin = before[end.number]
     way = origin.copy()
@@ -426,7 +432,7 @@ def _gone(
     return way
 
 
-def _taken(ways: Sequence[Run], sign: int) -> Run:
+def _taken(ways: Sequence[AutomatonRun], sign: int) -> AutomatonRun:
     """The best way, the first of equals."""
     taken = ways[0]
     for way in ways:

@@ -19,7 +19,7 @@ from monitor.automaton.position import Position, Stepper
 from monitor.spec.spec import Deadline, Spec
 from monitor.spec.traps import Trap
 
-__all__ = ["Bounds", "bounds_of"]
+__all__ = ["SpecLimits", "bounds_of"]
 
 COMBINED_MAX: Final = 4_096
 """Limit of the combinations of states that are tested for traps. Beyond it, none is claimed."""
@@ -27,7 +27,7 @@ COMBINED_MAX: Final = 4_096
 _CACHE_MAX: Final = 4_096
 
 
-class Bounds:
+class SpecLimits:
     """Deadlines, idle limits and traps of one spec. Times are nanoseconds."""
 
     __slots__ = (
@@ -98,11 +98,11 @@ class Bounds:
         return found
 
 
-def bounds_of(spec: Spec, stepper: Stepper) -> Bounds | None:
+def bounds_of(spec: Spec, stepper: Stepper) -> SpecLimits | None:
     """The bounds of a spec, for sessions that `stepper` steps; None if it has none. References have none."""
     if spec.kind == "reference":
         return None
     traps = spec.traps
     if not (spec.deadlines or spec.idle_ns or spec.idle_by_state or traps):
         return None
-    return Bounds(stepper, spec.deadlines, spec.idle_ns, spec.idle_by_state, traps)
+    return SpecLimits(stepper, spec.deadlines, spec.idle_ns, spec.idle_by_state, traps)

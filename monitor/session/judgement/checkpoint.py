@@ -9,18 +9,18 @@ from monitor.scores.running import PathRows
 from monitor.session.judge.compensation import Compensations
 from monitor.session.judge.episodes import EPISODES_MAX, Episode, EpisodesTally, without_scores
 from monitor.session.judge.judge import Judge, count_code, is_substantive
-from monitor.session.judge.run import Run
+from monitor.session.judge.run import AutomatonRun
 from monitor.session.judgement.episode_scores import episode
-from monitor.session.judgement.step_marks import Step
-from monitor.session.limits.timing import Timing
+from monitor.session.judgement.step_marks import JudgedStep
+from monitor.session.limits.timing import SessionTiming
 
-__all__ = ["CONDENSED_MAX", "Checkpoint", "Scored"]
+__all__ = ["CONDENSED_MAX", "Checkpoint", "FoldedScores"]
 
 CONDENSED_MAX: Final = 512
 """PC+HLR needs the condensed path. Beyond this many steps it is undefined; all else stays exact."""
 
 
-class Scored:
+class FoldedScores:
     """The numbers that scores need of the folded steps, along one way."""
 
     __slots__ = ("compensations", "condensed", "episodes", "exact", "rows", "tally", "trail")
@@ -37,14 +37,14 @@ class Scored:
         """The tally of the folded steps, if the spec allows several episodes."""
         self.episodes: tuple[Episode, ...] = ()
         """The latest finished episodes that are folded whole."""
-        self.trail: Run | None = None
+        self.trail: AutomatonRun | None = None
         """The run along this way alone, if it differs from the way of the checkpoint's run.
 
         A run of several ways may go on from one uncertain position that holds the ends of all. The scores
         follow one way, so they go on from the end of that way, folded or not.
         """
 
-    def start_from(self, other: Scored) -> None:
+    def start_from(self, other: FoldedScores) -> None:
         """Becomes a copy of another."""
         self.exact = other.exact
         self.rows = other.rows.copy() if other.rows is not None else None
@@ -55,7 +55,7 @@ class Scored:
         self.episodes = other.episodes
         self.trail = other.trail
 
-    def take(self, judge: Judge, token: int, step: Step, number: int) -> None:
+    def take(self, judge: Judge, token: int, step: JudgedStep, number: int) -> None:
         """Adds a folded step; `number` counts the calls of the judgement from 1."""
         code = step.code
         if isinstance(self.tally, EpisodesTally):
@@ -90,19 +90,19 @@ class Scored:
         self.episodes = tuple(without_scores(each) for each in self.episodes)
 
 
-class Checkpoint(Scored):
+class Checkpoint(FoldedScores):
     """All that remains of the folded steps. Its own numbers are those of the first way."""
 
     __slots__ = ("at", "count", "last", "others", "run", "started", "timing", "wide")
 
-    def __init__(self, run: Run, judge: Judge) -> None:
+    def __init__(self, run: AutomatonRun, judge: Judge) -> None:
         super().__init__(judge, exact=run.exact)
         self.run = run
-        self.wide: Run | None = None
+        self.wide: AutomatonRun | None = None
         """The run of the wide reading, if it differs."""
-        self.others: list[Scored] = []
+        self.others: list[FoldedScores] = []
         """The numbers of the other ways."""
-        self.timing = Timing(judge) if judge.bounds is not None else None
+        self.timing = SessionTiming(judge) if judge.bounds is not None else None
         self.count = 0
         self.at = 0
         self.started = 0
@@ -114,7 +114,7 @@ class Checkpoint(Scored):
         twin = Checkpoint(self.run.copy(), judge)
         twin.start_from(self)
         for other in self.others:
-            scored = Scored(judge, exact=other.exact)
+            scored = FoldedScores(judge, exact=other.exact)
             scored.start_from(other)
             twin.others.append(scored)
         twin.wide = self.wide.copy() if self.wide is not None else None
@@ -123,11 +123,11 @@ class Checkpoint(Scored):
         twin.started, twin.last = self.started, self.last
         return twin
 
-    def of(self, number: int) -> Scored:
+    def of(self, number: int) -> FoldedScores:
         """The folded numbers of a way."""
         return self.others[number - 1] if number else self
 
-    def root(self, number: int) -> Run:
+    def root(self, number: int) -> AutomatonRun:
         """A copy of the run along one way alone."""
         trail = self.of(number).trail
         if trail is not None:
@@ -135,7 +135,7 @@ class Checkpoint(Scored):
         run = self.run.copy()
         return run.ways[number] if run.ways is not None else run
 
-    def part(self, ways: list[Scored]) -> None:
+    def part(self, ways: list[FoldedScores]) -> None:
         """Sets the numbers of all ways, of which there is at least one."""
         self.start_from(ways[0])
         self.others = ways[1:]

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from monitor.automaton.dfa import Automaton
 from monitor.automaton.paths import golden_paths
-from monitor.automaton.position import Outcome
+from monitor.automaton.position import StepEffect
 from monitor.scores.many import path_scores
 from monitor.scores.refine import pc_hlr
 from monitor.scores.running import HarmTally, PathRows, efficiency
@@ -130,7 +130,7 @@ def _pc_hlr(judge: Judge, path: Sequence[int]) -> float | None:
         assert isinstance(position, int)
         before.append(position)
         position, outcome = judge.stepper.step(position, token)
-        harm.append(outcome is Outcome.HARMFUL)
+        harm.append(outcome is StepEffect.HARMFUL)
     assert isinstance(position, int)
     symbols = [judge.score_tokens[token] for token in path]
     return pc_hlr(machine, _all_goldens(judge), symbols, before, harm, position)

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from monitor.session.judgement.checkpoint import Checkpoint, Scored
+from monitor.session.judgement.checkpoint import Checkpoint, FoldedScores
 from monitor.session.judgement.replay import Replay, taken_of, traced
-from monitor.session.judgement.step_marks import Step
-from monitor.session.log.log import Log
+from monitor.session.judgement.step_marks import JudgedStep
+from monitor.session.log.log import SessionLog
 
 __all__ = ["FOLD_AFTER", "FOLD_LUMP", "LOG_MAX", "fold", "foldable", "lump"]
 
@@ -31,7 +31,7 @@ LOG_MAX: Final = 1_024
 """Limit of the steps in the log, whatever their age, so that a burst stays bounded."""
 
 
-def foldable(log: Log, before: int) -> int:
+def foldable(log: SessionLog, before: int) -> int:
     """The number of first steps that may be folded; 0 if they are too few.
 
     Such a step was received up to `before` (Unix nanoseconds) and is not among the last `FOLD_AFTER`.
@@ -48,7 +48,7 @@ def foldable(log: Log, before: int) -> int:
     return count if count >= FOLD_LUMP else 0
 
 
-def lump(log: Log) -> int:
+def lump(log: SessionLog) -> int:
     """The number of steps to fold in a burst: few, and whole groups unless these fill half of the log."""
     count = FOLD_LUMP
     for _, end in log.groups(end=FOLD_LUMP):
@@ -81,11 +81,11 @@ def fold(replay: Replay, base: Checkpoint, count: int, *, scored: bool) -> None:
     log.forget(count)
 
 
-def _take(replay: Replay, base: Checkpoint, scored: Scored, step: Step) -> None:
+def _take(replay: Replay, base: Checkpoint, scored: FoldedScores, step: JudgedStep) -> None:
     scored.take(replay.judge, replay.token(step.place), step, base.count + step.place + 1)
 
 
-def _fold_ways(replay: Replay, base: Checkpoint, count: int) -> list[Scored]:
+def _fold_ways(replay: Replay, base: Checkpoint, count: int) -> list[FoldedScores]:
     """The folded part of each way; empty if there is only one way."""
     log = replay.log
     several = base.run.ways is not None or base.trail is not None
@@ -93,10 +93,10 @@ def _fold_ways(replay: Replay, base: Checkpoint, count: int) -> list[Scored]:
         return []
     run = base.run.copy()
     roots = replay.trace(run, count)
-    found: list[Scored] = []
+    found: list[FoldedScores] = []
     for way in run.ways or ():
         number, places = traced(way, roots)
-        scored = Scored(replay.judge, exact=True)
+        scored = FoldedScores(replay.judge, exact=True)
         scored.start_from(base.of(number))
         trail = base.root(number)
         for step in replay.retrace(trail, places, count):
@@ -107,12 +107,12 @@ def _fold_ways(replay: Replay, base: Checkpoint, count: int) -> list[Scored]:
     return found
 
 
-def _step_base(replay: Replay, base: Checkpoint, count: int) -> list[Step]:
+def _step_base(replay: Replay, base: Checkpoint, count: int) -> list[JudgedStep]:
     """Steps the checkpoint's run, and its clocks if any, over the folded steps."""
     timing = base.timing
     if timing is None:
         return replay.walk(base.run, count)
-    folded: list[Step] = []
+    folded: list[JudgedStep] = []
     for steps, position in replay.grouped(base.run, count):
         timing.take(taken_of(replay, steps, base.count), position)
         folded += steps

@@ -1,6 +1,6 @@
 """One session under one spec: a log of recent calls behind one checkpoint.
 
-Idea: a call that arrives in order steps the *head* (a `Run`), in O(1). A call that belongs earlier
+Idea: a call that arrives in order steps the *head* (an `AutomatonRun`), in O(1). A call that belongs earlier
 is inserted at its place in the log, and the log is stepped again from the nearest earlier place with
 a stored run (a resume point, or the checkpoint). Old calls are *folded* into the checkpoint, so the
 memory of a session does not grow with its length.
@@ -9,7 +9,7 @@ Invariants:
 
 - The head is the run after all steps of the log, and the mark of each step is the verdict that
   stepping gives. So the verdicts do not depend on the order of arrival.
-- A verdict is reported if and only if a mark changes (`Change`): first the verdict of the new call,
+- A verdict is reported if and only if a mark changes (`VerdictChange`): first the verdict of the new call,
   then the revisions.
 - The checkpoint is the run after the folded steps, which no longer change. A call that belongs among
   them is *late*: it is judged after all calls so far.
@@ -50,9 +50,9 @@ from monitor.session.judge.judge import (
     Judge,
     is_substantive,
 )
-from monitor.session.judge.run import Run
+from monitor.session.judge.run import AutomatonRun
 from monitor.session.judgement import fold_log
-from monitor.session.judgement.checkpoint import Checkpoint, Scored
+from monitor.session.judgement.checkpoint import Checkpoint, FoldedScores
 from monitor.session.judgement.replay import Replay, Stretch, taken_of, traced
 from monitor.session.judgement.resume_points import RESUME_EVERY, ResumePoints
 from monitor.session.judgement.step_marks import (
@@ -62,16 +62,16 @@ from monitor.session.judgement.step_marks import (
     RAISED,
     SUSPECTED,
     UNJUDGED,
-    Change,
     Finality,
-    Step,
+    JudgedStep,
     Suspicion,
+    VerdictChange,
     changes_of,
     waiting_for_none,
 )
 from monitor.session.limits.session_verdicts import SessionVerdicts
-from monitor.session.limits.timing import Taken
-from monitor.session.log.log import Log
+from monitor.session.limits.timing import TimedCall
+from monitor.session.log.log import SessionLog
 from monitor.session.log.rows import mark_of
 from monitor.session.overlap.budget import Budget
 from monitor.visibility.cause import FACTS
@@ -84,9 +84,9 @@ __all__ = ["Judgement", "Path", "Preview"]
 class Path(NamedTuple):
     """The way taken: the run before the log, its folded part, and its steps in the log."""
 
-    run: Run
-    folded: Scored | None
-    steps: list[Step]
+    run: AutomatonRun
+    folded: FoldedScores | None
+    steps: list[JudgedStep]
 
 
 class Preview(NamedTuple):
@@ -97,12 +97,12 @@ class Preview(NamedTuple):
     """The position by which it would be judged."""
 
 
-class Walked(NamedTuple):
+class WalkResult(NamedTuple):
     """What stepping a part of the log came to."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[AutomatonRun, ...]
     """After the last step, for each reading."""
-    news: list[list[Step]]
+    news: list[list[JudgedStep]]
     """For each reading, the steps whose verdicts differ from their marks."""
     is_whole: bool
     """True if the log was stepped from its beginning."""
@@ -165,7 +165,7 @@ class Judgement:
         self.part = part
         self.sight = sight
         """Where calls may be missing. `see` sets it."""
-        self.log = Log(by_answer=not judge.strict)
+        self.log = SessionLog(by_answer=not judge.strict)
         self._held_back = -1
         """The first place to be stepped again once `catch_up` is called; -1 while each call is judged at once."""
         self._doubts = 0
@@ -174,7 +174,7 @@ class Judgement:
         """What the orders of its groups may take; None without a bound for all of them. A copy that decides has one."""
         self.base: Checkpoint | None = None
         self.head = self._fresh()
-        self._rival: Run | None = None
+        self._rival: AutomatonRun | None = None
         """The other reading; None while there is only one, or while the wide one is not stepped."""
         self._resume_points: ResumePoints | None = None
         self.late = 0
@@ -196,11 +196,13 @@ class Judgement:
         self.declared = 0
         """Alarms raised and counted under a reference, as bits (`monitor.judging.reference_alarms`)."""
 
-    def _fresh(self) -> Run:
+    def _fresh(self) -> AutomatonRun:
         """The run before all calls."""
         position, comparison = self.judge.stepper.start(), self.judge.comparison
         watched = comparison.start() if comparison is not None else None
-        return Run(position, self.judge.tally(), exact=not self.sight.sure, watched=watched)
+        return AutomatonRun(
+            position, self.judge.tally(), exact=not self.sight.sure, watched=watched
+        )
 
     def _look_beyond(self) -> None:
         """Moves the readings to where calls that are missing behind the last one may have led."""
@@ -401,7 +403,9 @@ class Judgement:
             self.judge, token if self._swapped else self.judge.plain_of(token)
         )
 
-    def insert(self, call: ToolCall, tool: int, token: int, at: int, now: int) -> list[Change]:
+    def insert(
+        self, call: ToolCall, tool: int, token: int, at: int, now: int
+    ) -> list[VerdictChange]:
         """Judges a call at any place. Returns its own verdict first, then the revisions."""
         if self.base is not None and at < self.base.at:
             self.late += 1
@@ -420,7 +424,7 @@ class Judgement:
         token: int,
         at: int,
         receipt: int | None = None,
-    ) -> list[Change]:
+    ) -> list[VerdictChange]:
         """Judges the step at `place` again, from a fuller span of the same call.
 
         `receipt` is that of the step from now on; None: it stays as it was.
@@ -466,7 +470,7 @@ class Judgement:
         self.late += 1
         return self.base.at
 
-    def move_back(self, lead: int) -> list[Change]:
+    def move_back(self, lead: int) -> list[VerdictChange]:
         """Moves the steps of a sender whose clock is ahead by `lead` nanoseconds, and revises the verdicts."""
         if not self.log.move_back(lead):
             return []
@@ -474,7 +478,7 @@ class Judgement:
         self._resume_points = None
         return self._replay(0)
 
-    def retract(self, place: int) -> list[Change]:
+    def retract(self, place: int) -> list[VerdictChange]:
         """Removes the step at `place`, which was no call; later steps are judged again."""
         row = self.log.row(place)
         self._doubts -= self._is_doubted(place)
@@ -486,7 +490,7 @@ class Judgement:
     def _is_doubted(self, place: int) -> bool:
         return self.judge.is_doubted(self.log.token(place))
 
-    def see(self, sight: Sight) -> list[Change]:
+    def see(self, sight: Sight) -> list[VerdictChange]:
         """Sets where calls may be missing, and revises the verdicts. Folded steps keep theirs."""
         if sight == self.sight:
             return []
@@ -527,7 +531,7 @@ class Judgement:
         if not (sight.maybe or self._doubts):
             base.wide = None
 
-    def _origin(self, *, wide: bool) -> Run:
+    def _origin(self, *, wide: bool) -> AutomatonRun:
         """The run before the first step of the log, in one reading."""
         base = self.base
         if base is None:
@@ -538,7 +542,7 @@ class Judgement:
         return run
 
     @property
-    def readings(self) -> tuple[Run, ...]:
+    def readings(self) -> tuple[AutomatonRun, ...]:
         """The runs after all steps: two while something is not known, else one."""
         if self._rival is None and self._is_doubtful():
             self._step_wide()
@@ -551,7 +555,7 @@ class Judgement:
         replay.trail(run)
         self._rival, self._resume_points = run, None
 
-    def widest_origin(self) -> Run:
+    def widest_origin(self) -> AutomatonRun:
         """The run before the log in the reading that allows for everything, as a copy."""
         return self._origin(wide=self._is_doubtful())
 
@@ -574,7 +578,7 @@ class Judgement:
             self.judge, self.log, windows, wide=wide, begin_ns=begin_ns, budget=self.budget
         )
 
-    def _replay(self, changed: int) -> list[Change]:
+    def _replay(self, changed: int) -> list[VerdictChange]:
         """Steps the log again from the step at `changed` on; returns the changes, first verdicts first."""
         if self._held_back >= 0:
             self._held_back = min(self._held_back, changed)
@@ -587,7 +591,7 @@ class Judgement:
         """Adds calls from now on without judging them, until `catch_up`: many are judged at the cost of one."""
         self._held_back = len(self.log)
 
-    def catch_up(self) -> list[Change]:
+    def catch_up(self) -> list[VerdictChange]:
         """Judges the calls that were held back."""
         changed, self._held_back = self._held_back, -1
         return self._replay(changed) if 0 <= changed < len(self.log) else []
@@ -596,7 +600,7 @@ class Judgement:
         """Notes that `suspicions` may have news, since steps or readings have changed."""
         self.suspicious = self._swapped or self._suspected > 0
 
-    def _step_again(self, changed: int) -> list[Change]:
+    def _step_again(self, changed: int) -> list[VerdictChange]:
         replays, is_alone = self._replays(), self._rival is None
         if not is_alone and len(replays) == 1:
             self._resume_points, changed = None, 0
@@ -622,7 +626,7 @@ class Judgement:
 
     # --- what is possible ------------------------------------------------------------------------
 
-    def possible_harms(self) -> list[Step]:
+    def possible_harms(self) -> list[JudgedStep]:
         """Calls that are harmful in the plain reading, but not in the wide one, which counts.
 
         The list is empty if a cause says that this is no news (`Fact.told`).
@@ -636,7 +640,7 @@ class Judgement:
             if step.code >= HARMFUL and mark(step.place) & CODE < HARMFUL
         ]
 
-    def _plain(self) -> list[Step]:
+    def _plain(self) -> list[JudgedStep]:
         """The steps of the log in the plain reading."""
         return self.replay_log(wide=False).walk(self._origin(wide=False))
 
@@ -699,7 +703,7 @@ class Judgement:
 
     def _rewind(
         self, changed: int, replays: Sequence[Replay]
-    ) -> tuple[tuple[Run, ...], list[Stretch]]:
+    ) -> tuple[tuple[AutomatonRun, ...], list[Stretch]]:
         """A run for each reading, at a place no later than `changed`, and the stretches from there on."""
         replay = replays[0]
         while (
@@ -714,10 +718,10 @@ class Judgement:
         stretches = replay.stretches(0)
         return tuple(self._origin(wide=each.wide) for each in replays), stretches
 
-    def _walk(self, changed: int, replays: Sequence[Replay]) -> Walked:
+    def _walk(self, changed: int, replays: Sequence[Replay]) -> WalkResult:
         """Steps the log in some readings from a place no later than `changed`, and adds resume points."""
         runs, stretches = self._rewind(changed, replays)
-        news: list[list[Step]] = [[] for _ in runs]
+        news: list[list[JudgedStep]] = [[] for _ in runs]
         last = len(stretches) - 1
         for number, stretch in enumerate(stretches):
             if stretch.first >= RESUME_EVERY:
@@ -726,20 +730,20 @@ class Judgement:
                 self._stop_at_last_group(stretch.first, runs)
             for reading, run in enumerate(runs):
                 replays[reading].step(run, stretch, news[reading], news=True)
-        return Walked(runs, news, bool(stretches) and stretches[0].first == 0)
+        return WalkResult(runs, news, bool(stretches) and stretches[0].first == 0)
 
-    def _add_resume_point(self, place: int, runs: Sequence[Run]) -> None:
+    def _add_resume_point(self, place: int, runs: Sequence[AutomatonRun]) -> None:
         if self._resume_points is None:
             self._resume_points = ResumePoints()
         if self._resume_points.due(place):
             self._resume_points.add(self.log, place, runs)
 
-    def _stop_at_last_group(self, place: int, runs: Sequence[Run]) -> None:
+    def _stop_at_last_group(self, place: int, runs: Sequence[AutomatonRun]) -> None:
         if self._resume_points is None:
             self._resume_points = ResumePoints()
         self._resume_points.add_last_group(self.log, place, runs)
 
-    def grouped(self) -> Iterator[tuple[list[Taken], Position]]:
+    def grouped(self) -> Iterator[tuple[list[TimedCall], Position]]:
         """The calls of the log in groups that are judged together, each with the position after it.
 
         They are read widely where something is not known.
@@ -750,7 +754,7 @@ class Judgement:
             yield taken_of(replay, steps, self.folded), position
 
     @property
-    def widest(self) -> Run:
+    def widest(self) -> AutomatonRun:
         """The run after all steps in the reading that allows for everything."""
         rival = self.readings[-1]
         return self.head if self._swapped else rival
@@ -760,7 +764,7 @@ class Judgement:
         """All states the session may be in, in every reading."""
         return self.widest.position
 
-    def walk(self, end: int | None = None) -> list[Step]:
+    def walk(self, end: int | None = None) -> list[JudgedStep]:
         """Steps the log from the checkpoint in the order taken, up to before `end` or to its end."""
         wide = self._swapped
         return self.replay_log(wide=wide).walk(self._origin(wide=wide), end)
@@ -792,7 +796,7 @@ class Judgement:
             return True
         return self.log.grouped and bool(self.log.groups())
 
-    def substantive(self) -> tuple[Scored | None, list[int]]:
+    def substantive(self) -> tuple[FoldedScores | None, list[int]]:
         """The folded part of the way taken, and the tokens of its substantive steps in the log."""
         log = self.log
         if self._has_paths():
@@ -834,7 +838,7 @@ class Judgement:
             new = waiting_for_none(self.log, new, before, overdue)
         return Finality(self._mark_final(new) if new else [], open_)
 
-    def _mark_final(self, new: list[int]) -> list[Step]:
+    def _mark_final(self, new: list[int]) -> list[JudgedStep]:
         log, harmful = self.log, False
         for place in new:
             mark = log.mark(place)
@@ -852,15 +856,15 @@ class Judgement:
         found, final = self.walk(end), set(new)
         return [step for step in found if step.code >= HARMFUL and step.place in final]
 
-    def _unexpected(self, places: list[int]) -> list[Step]:
+    def _unexpected(self, places: list[int]) -> list[JudgedStep]:
         comparison, position = self.judge.comparison, self.head.position
         return [
-            Step(place, SELF_LOOP, position, position)
+            JudgedStep(place, SELF_LOOP, position, position)
             for place in places
             if comparison is not None and comparison.is_unexpected(self.log.token(place))
         ]
 
-    def absorb(self, other: Judgement) -> list[Change]:
+    def absorb(self, other: Judgement) -> list[VerdictChange]:
         """Takes over the calls of another judgement under the same spec, none of them folded."""
         assert other.base is None
         for index in range(len(other.log)):
@@ -874,7 +878,7 @@ class Judgement:
 
     def under(
         self, judge: Judge, tokens: Mapping[bytes, int], sight: Sight
-    ) -> tuple[Judgement, list[Change]]:
+    ) -> tuple[Judgement, list[VerdictChange]]:
         """The same calls under another version of the spec, and how their verdicts change.
 
         Steps keep their places in the order, their receipts, and what was reported of them. Folded steps are not

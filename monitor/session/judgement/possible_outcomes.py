@@ -20,12 +20,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from monitor.automaton.position import Outcome, Position
-from monitor.session.judge.concurrent_calls import ConcurrentCalls, Outcomes, outcomes_at
+from monitor.automaton.position import Position, StepEffect
+from monitor.session.judge.concurrent_calls import (
+    CallPossibilities,
+    ConcurrentCalls,
+    outcomes_at,
+)
 from monitor.session.judge.judge import CONTROL_TOKEN, Judge
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.replay import Replay, Stretch
-from monitor.session.log.log import Log
+from monitor.session.log.log import SessionLog
 from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chain_merges import ENDS_MAX
 from monitor.visibility.gap import EVER
@@ -44,10 +48,10 @@ __all__ = [
 Costs = dict[Position, int]
 """Positions, each with the fewest harms that lead to it."""
 
-RIGHT = Outcomes(True, False, False)
+RIGHT = CallPossibilities(True, False, False)
 
 
-def outcomes_behind(judgement: Judgement, token: int) -> Outcomes:
+def outcomes_behind(judgement: Judgement, token: int) -> CallPossibilities:
     """What a call behind all others may be, if none of them is in flight."""
     if token == CONTROL_TOKEN:
         return RIGHT
@@ -58,9 +62,9 @@ def outcomes_behind(judgement: Judgement, token: int) -> Outcomes:
         costs = {_reached(judgement): 0} if costs is None else costs
         found = ConcurrentCalls(judge, costs, [token], [(0, 1)], (0,), (), budget)
         return found.outcomes(0, rises=found.rises(0))
-    harmful = judge.stepper.step(position, token).outcome is Outcome.HARMFUL
+    harmful = judge.stepper.step(position, token).outcome is StepEffect.HARMFUL
     if token < judge.plain and isinstance(position, int):
-        return Outcomes(False, True, True, (), False, position) if harmful else RIGHT
+        return CallPossibilities(False, True, True, (), False, position) if harmful else RIGHT
     outcomes = outcomes_at(judge, token, (position,))
     if not harmful:
         return outcomes
@@ -69,7 +73,7 @@ def outcomes_behind(judgement: Judgement, token: int) -> Outcomes:
 
 def outcomes_beside(
     judge: Judge, before: Position, flying: Sequence[int], token: int
-) -> Outcomes:
+) -> CallPossibilities:
     """What a call may be beside calls in flight, which began behind all others.
 
     Args:
@@ -90,7 +94,7 @@ def outcomes_beside(
 
 def outcomes_amid(
     judgement: Judgement, flying: Sequence[int], token: int, at: int
-) -> Outcomes | None:
+) -> CallPossibilities | None:
     """What a call behind all others may be, if some of them are in flight.
 
     Args:
@@ -138,7 +142,7 @@ def certain_head(judgement: Judgement) -> Position | None:
     return None if judge.once is not None and not head.exact else head.position
 
 
-def outcomes_anywhere(judge: Judge, token: int) -> Outcomes:
+def outcomes_anywhere(judge: Judge, token: int) -> CallPossibilities:
     """What a call may be of which it is not known where in the session it belongs."""
     if token == CONTROL_TOKEN:
         return RIGHT
@@ -216,7 +220,7 @@ def _amid(replay: Replay, costs: Costs, first: int, end: int) -> Position | None
     return judge.reached(costs, {*tokens, *judge.missing(tools)})
 
 
-def _begin(log: Log, place: int) -> int:
+def _begin(log: SessionLog, place: int) -> int:
     """The first step of the group that a step is in; the step itself if it is in none."""
     groups = log.groups(end=place + 1) if log.grouped else ()
     return next((first for first, end in groups if first <= place < end), place)
@@ -316,7 +320,7 @@ def _stepped(judge: Judge, costs: Costs, token: int) -> Costs:
     after: Costs = {}
     for position, harms in costs.items():
         end, outcome = judge.stepper.step(position, token)
-        _put(after, end, harms + (outcome is Outcome.HARMFUL))
+        _put(after, end, harms + (outcome is StepEffect.HARMFUL))
     return after
 
 

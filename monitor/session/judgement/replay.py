@@ -2,7 +2,7 @@
 
 Idea: a *stretch* is a part of the log that is stepped in one go: either a whole group of overlapping
 siblings, or up to `RESUME_EVERY` single calls. Single calls are stepped one by one. For a group,
-`Run.plan` finds the order first, and the calls are stepped in that order.
+`AutomatonRun.plan` finds the order first, and the calls are stepped in that order.
 
 Invariant: the stretches cover the log without gaps. None cuts a group, unless `end` does.
 
@@ -24,11 +24,11 @@ from typing import NamedTuple
 from monitor.automaton.position import Position
 from monitor.records import built
 from monitor.session.judge.judge import CONTROL_TOKEN, Judge
-from monitor.session.judge.run import Run
+from monitor.session.judge.run import AutomatonRun
 from monitor.session.judgement.resume_points import RESUME_EVERY
-from monitor.session.judgement.step_marks import CODE, Step
-from monitor.session.limits.timing import Taken
-from monitor.session.log.log import Log
+from monitor.session.judgement.step_marks import CODE, JudgedStep
+from monitor.session.limits.timing import TimedCall
+from monitor.session.log.log import SessionLog
 from monitor.session.log.rows import Brief, mark_of
 from monitor.session.overlap.budget import Budget
 from monitor.visibility.gap import EVER
@@ -60,10 +60,12 @@ def _singles(
         first = behind
 
 
-def _step(run: Run, judge: Judge, place: int, token: int, steps: list[Step]) -> None:
+def _step(
+    run: AutomatonRun, judge: Judge, place: int, token: int, steps: list[JudgedStep]
+) -> None:
     before = run.position if run.ways is None else run.judged_at(judge, token)
     code = run.step(judge, token)
-    steps.append(built(Step, (place, code, before, run.position)))
+    steps.append(built(JudgedStep, (place, code, before, run.position)))
 
 
 class Replay:
@@ -83,7 +85,7 @@ class Replay:
     def __init__(
         self,
         judge: Judge,
-        log: Log,
+        log: SessionLog,
         windows: tuple[Window, ...] = (),
         *,
         wide: bool = False,
@@ -102,18 +104,18 @@ class Replay:
         token = self.log.token(place)
         return token if self.wide else self.judge.plain_of(token)
 
-    def trail(self, run: Run) -> None:
+    def trail(self, run: AutomatonRun) -> None:
         """Moves the run after the last step to where calls that are missing behind it may have led."""
         if self.windows:
             last = len(self.log) - 1
             self._pass(run, self.log.at(last) if last >= 0 else self.begin_ns, EVER, EVER)
 
-    def approach(self, run: Run, place: int) -> None:
+    def approach(self, run: AutomatonRun, place: int) -> None:
         """Moves the run after the step before a place to where calls that are missing before it may have led."""
         if self.windows:
             self._pass(run, self._before(place), self.log.at(place), self.log.receipt(place))
 
-    def _pass(self, run: Run, before_ns: int, after_ns: int, receipt: int) -> None:
+    def _pass(self, run: AutomatonRun, before_ns: int, after_ns: int, receipt: int) -> None:
         """Passes the time between two steps, in which calls may be missing."""
         tools = between(self.windows, before_ns, after_ns, receipt)
         if None in tools:
@@ -126,7 +128,7 @@ class Replay:
         """The `at` of the step before a place."""
         return self.log.at(place - 1) if place else self.begin_ns
 
-    def amid(self, run: Run, first: int, end: int) -> Position | None:
+    def amid(self, run: AutomatonRun, first: int, end: int) -> Position | None:
         """Where each of some calls may come, if calls are missing among them; None if none are.
 
         Args:
@@ -146,32 +148,32 @@ class Replay:
         tokens = {self.token(place) for place in range(first, end)} - {CONTROL_TOKEN}
         return self.judge.reached([run.position], {*tokens, *self.judge.missing(tools)})
 
-    def walk(self, run: Run, end: int | None = None) -> list[Step]:
+    def walk(self, run: AutomatonRun, end: int | None = None) -> list[JudgedStep]:
         """Steps the log in the order taken, up to before `end` or to its end."""
-        steps: list[Step] = []
+        steps: list[JudgedStep] = []
         for stretch in self.stretches(0, end):
             self.step(run, stretch, steps)
         return steps
 
     def grouped(
-        self, run: Run, end: int | None = None
-    ) -> Iterator[tuple[list[Step], Position]]:
+        self, run: AutomatonRun, end: int | None = None
+    ) -> Iterator[tuple[list[JudgedStep], Position]]:
         """The steps that are judged together, and the position after them."""
         for stretch in self.stretches(0, end):
             first, behind, together = stretch.first, stretch.end, stretch.together
             places = [first] if together else range(first, behind)
             for place in places:
-                steps: list[Step] = []
+                steps: list[JudgedStep] = []
                 until = behind if together else place + 1
                 self.step(run, stretch._replace(first=place, end=until), steps)
                 yield steps, run.position
 
     def retrace(
-        self, run: Run, places: Mapping[int, tuple[int, ...]], end: int | None = None
-    ) -> list[Step]:
+        self, run: AutomatonRun, places: Mapping[int, tuple[int, ...]], end: int | None = None
+    ) -> list[JudgedStep]:
         """Steps the log along one way. `places`: first place of a group -> the way's order of it."""
         judge, token_of = self.judge, self.token
-        steps: list[Step] = []
+        steps: list[JudgedStep] = []
         for stretch in self.stretches(0, end):
             if not stretch.together:
                 self.step(run, stretch, steps)
@@ -185,7 +187,7 @@ class Replay:
                 _step(run, judge, judged[number], token_of(judged[number]), steps)
         return steps
 
-    def trace(self, run: Run, end: int | None = None) -> list[Run]:
+    def trace(self, run: AutomatonRun, end: int | None = None) -> list[AutomatonRun]:
         """Steps the log with lineages kept, for `traced`. Returns the ways before the log."""
         roots = list(run.trace())
         for stretch in self.stretches(0, end):
@@ -199,7 +201,7 @@ class Replay:
         *,
         running: Mapping[bytes, int] | None = None,
     ) -> list[Stretch]:
-        """The stretches from `start` to before `end`, or to the end; `running` as in `Log.groups`."""
+        """The stretches from `start` to before `end`, or to the end; `running` as in `SessionLog.groups`."""
         log = self.log
         steps = log.unpacked(start, len(log) if end is None else end)
         groups: list[tuple[int, int]] = []
@@ -217,7 +219,12 @@ class Replay:
         return found
 
     def step(
-        self, run: Run, stretch: Stretch, steps: list[Step], *, news: bool = False
+        self,
+        run: AutomatonRun,
+        stretch: Stretch,
+        steps: list[JudgedStep],
+        *,
+        news: bool = False,
     ) -> None:
         """Steps one stretch and adds its steps to `steps`.
 
@@ -241,12 +248,14 @@ class Replay:
             before = run.position if run.ways is None else run.judged_at(judge, token)
             code = run.step(judge, token)
             if not news or code != mark_of(meta) & CODE:
-                steps.append(built(Step, (place, code, before, run.position)))
+                steps.append(built(JudgedStep, (place, code, before, run.position)))
 
-    def _step_group(self, run: Run, first: int, end: int, *, news: bool) -> list[Step]:
-        """Steps overlapping siblings in the order taken (`Run.plan`)."""
+    def _step_group(
+        self, run: AutomatonRun, first: int, end: int, *, news: bool
+    ) -> list[JudgedStep]:
+        """Steps overlapping siblings in the order taken (`AutomatonRun.plan`)."""
         judge, token_of = self.judge, self.token
-        steps: list[Step] = []
+        steps: list[JudgedStep] = []
         if judge.comparison is not None:
             for place in range(first, end):
                 _step(run, judge, place, token_of(place), steps)
@@ -277,7 +286,7 @@ class Replay:
         return steps
 
     def _step_amid(
-        self, run: Run, amid: Position, places: Iterable[int], steps: list[Step]
+        self, run: AutomatonRun, amid: Position, places: Iterable[int], steps: list[JudgedStep]
     ) -> None:
         """Steps calls each of which may come in any state of a position, and may leave it in any of them."""
         for place in places:
@@ -287,11 +296,11 @@ class Replay:
         run.exact = False
 
 
-def taken_of(replay: Replay, steps: list[Step], folded: int) -> list[Taken]:
-    """The steps as `Timing` takes them; `folded` is the number of folded steps before the log."""
+def taken_of(replay: Replay, steps: list[JudgedStep], folded: int) -> list[TimedCall]:
+    """The steps as `SessionTiming` takes them; `folded` is the number of folded steps before the log."""
     log, plain_of = replay.log, replay.judge.plain_of
     return [
-        Taken(
+        TimedCall(
             each.code,
             plain_of(log.token(each.place)),
             folded + each.place + 1,
@@ -302,7 +311,9 @@ def taken_of(replay: Replay, steps: list[Step], folded: int) -> list[Taken]:
     ]
 
 
-def traced(way: Run, roots: Sequence[Run]) -> tuple[int, dict[int, tuple[int, ...]]]:
+def traced(
+    way: AutomatonRun, roots: Sequence[AutomatonRun]
+) -> tuple[int, dict[int, tuple[int, ...]]]:
     """The number of the root that a way comes from, and its order of each group, by first place."""
     places: dict[int, tuple[int, ...]] = {}
     while way.lineage is not None:

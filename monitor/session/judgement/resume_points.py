@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from monitor.session.judge.run import Run
-from monitor.session.log.log import Log
+from monitor.session.judge.run import AutomatonRun
+from monitor.session.log.log import SessionLog
 
 __all__ = ["RESUME_EVERY", "ResumePoint", "ResumePoints"]
 
@@ -33,10 +33,10 @@ class ResumePoint(NamedTuple):
     """A place of the log that cuts no group, and the runs before it."""
 
     place: int
-    runs: tuple[Run, ...]
+    runs: tuple[AutomatonRun, ...]
     """One for each reading of the session."""
     running: Mapping[bytes, int] | None
-    """The steps that still run at this place (`monitor.session.log.log.Log.running_at`)."""
+    """The steps that still run at this place (`monitor.session.log.log.SessionLog.running_at`)."""
 
 
 class ResumePoints:
@@ -52,7 +52,7 @@ class ResumePoints:
     def __len__(self) -> int:
         return len(self._resume_points)
 
-    def runs(self) -> Iterator[Run]:
+    def runs(self) -> Iterator[AutomatonRun]:
         """All runs that are kept."""
         for point in self._resume_points:
             yield from point.runs
@@ -84,12 +84,12 @@ class ResumePoints:
             >= RESUME_EVERY
         )
 
-    def add(self, log: Log, place: int, runs: Sequence[Run]) -> None:
+    def add(self, log: SessionLog, place: int, runs: Sequence[AutomatonRun]) -> None:
         """Keeps the runs before the step at `place`."""
         last = self._resume_points[-1] if self._resume_points else None
         self._resume_points.append(_resume_point(log, place, runs, last))
 
-    def add_last_group(self, log: Log, place: int, runs: Sequence[Run]) -> None:
+    def add_last_group(self, log: SessionLog, place: int, runs: Sequence[AutomatonRun]) -> None:
         """Keeps the runs before the last group of the log, which begins at `place`."""
         last = self._last_group
         if last is None or last.place > place:
@@ -114,7 +114,7 @@ class ResumePoints:
 
 
 def _resume_point(
-    log: Log, place: int, runs: Sequence[Run], last: ResumePoint | None
+    log: SessionLog, place: int, runs: Sequence[AutomatonRun], last: ResumePoint | None
 ) -> ResumePoint:
     """A resume point at `place`; what runs there is counted on from the point `last`."""
     running = log.running_at(place, last.place, last.running) if last else log.running_at(place)

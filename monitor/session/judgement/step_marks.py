@@ -12,7 +12,7 @@ replay reports only what differs.
 | 7 | `FINAL`: the verdict was counted as final |
 
 Example: a call is harmful, then a late call makes it progress, then another late call makes it
-harmful again. The first `Change` has `raised`, the third does not, so the call is counted once.
+harmful again. The first `VerdictChange` has `raised`, the third does not, so the call is counted once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from monitor.automaton.position import Position
 from monitor.records import built
 from monitor.session.judge.judge import ALWAYS, HARMFUL
-from monitor.session.log.log import Log
+from monitor.session.log.log import SessionLog
 
 __all__ = [
     "CODE",
@@ -31,10 +31,10 @@ __all__ = [
     "RAISED",
     "SUSPECTED",
     "UNJUDGED",
-    "Change",
     "Finality",
-    "Step",
+    "JudgedStep",
     "Suspicion",
+    "VerdictChange",
     "changes_of",
     "waiting_for_none",
 ]
@@ -48,7 +48,7 @@ RAISED: Final = 0x40
 FINAL: Final = 0x80
 
 
-class Change(NamedTuple):
+class VerdictChange(NamedTuple):
     """A call whose verdict was given (`old` is None) or revised. Codes as in `judge.CODES`."""
 
     place: int
@@ -62,7 +62,7 @@ class Change(NamedTuple):
     after: Position
 
 
-class Step(NamedTuple):
+class JudgedStep(NamedTuple):
     """One call of the log, as judged."""
 
     place: int
@@ -74,7 +74,7 @@ class Step(NamedTuple):
 class Suspicion(NamedTuple):
     """A possible harm that is reported or withdrawn."""
 
-    step: Step
+    step: JudgedStep
     """The step by the plain reading; if withdrawn, by the reading that counts."""
     first: bool
     """True if the call is reported so for the first time."""
@@ -84,19 +84,19 @@ class Suspicion(NamedTuple):
 class Finality(NamedTuple):
     """What `Judgement.finalise` has found."""
 
-    reported: list[Step]
+    reported: list[JudgedStep]
     """The harmful steps that have become final; under a reference, the unexpected writes."""
     open: int | None
     """The earliest receipt of a step that is not yet due, Unix nanoseconds; None if all are."""
 
 
-def _news_first(change: Change) -> tuple[bool, int]:
+def _news_first(change: VerdictChange) -> tuple[bool, int]:
     return change.old is not None, change.place
 
 
-def changes_of(log: Log, steps: list[Step]) -> list[Change]:
+def changes_of(log: SessionLog, steps: list[JudgedStep]) -> list[VerdictChange]:
     """Marks steps with their present verdicts; returns those that are new or revised, new ones first."""
-    changes: list[Change] = []
+    changes: list[VerdictChange] = []
     for place, code, before, after in steps:
         mark = log.mark(place)
         if mark & CODE == code:
@@ -105,14 +105,16 @@ def changes_of(log: Log, steps: list[Step]) -> list[Change]:
         log.set_mark(place, mark & ~CODE | code | (RAISED if raised else 0))
         old = None if mark & CODE == UNJUDGED else mark & CODE
         final = bool(mark & FINAL)
-        change: Change = built(Change, (place, old, code, raised, final, before, after))
+        change: VerdictChange = built(
+            VerdictChange, (place, old, code, raised, final, before, after)
+        )
         changes.append(change)
     if len(changes) > 1:
         changes.sort(key=_news_first)
     return changes
 
 
-def waiting_for_none(log: Log, new: list[int], before: int, overdue: int) -> list[int]:
+def waiting_for_none(log: SessionLog, new: list[int], before: int, overdue: int) -> list[int]:
     """The steps among `new` that need not wait for the calls that overlap them.
 
     A call of a group waits until all calls of the group are due, unless its verdict depends on no

@@ -5,7 +5,7 @@ given before. What is new is given, what no longer holds is withdrawn. A verdict
 window after it was given, or when the session ends.
 
 Invariant: a verdict is identified by obstacle, rule and the span id of the call that the limit runs
-from (`Missed.key`). A late call does not change this key, so no verdict is given twice.
+from (`MissedLimit.key`). A late call does not change this key, so no verdict is given twice.
 
 Example: `pay` must follow `order` within 60 s. 60 s after `order`, a verdict is given. Then `pay`
 arrives, which started after 50 s: the review finds nothing missed, and the verdict is withdrawn.
@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from monitor.records import Obstacle
-from monitor.session.limits.timing import Missed, renumbered
+from monitor.session.limits.timing import MissedLimit, renumbered
 
-__all__ = ["Declared", "Key", "News", "SessionVerdicts"]
+__all__ = ["Key", "News", "SessionVerdict", "SessionVerdicts"]
 
 Key = tuple[Obstacle, str, bytes]
 
@@ -28,17 +28,17 @@ Key = tuple[Obstacle, str, bytes]
 class News(NamedTuple):
     """A verdict on a session that is given or withdrawn."""
 
-    missed: Missed
+    missed: MissedLimit
     withdrawn: bool
     final: bool
     """True if it is withdrawn after it was counted as final."""
 
 
 @dataclass(slots=True)
-class Declared:
+class SessionVerdict:
     """A verdict on a session that was given, at `fired_ns`."""
 
-    missed: Missed
+    missed: MissedLimit
     fired_ns: int
     final: bool = False
 
@@ -49,7 +49,7 @@ class SessionVerdicts:
     __slots__ = ("_shifts", "declared", "next_ns", "trapped")
 
     def __init__(self) -> None:
-        self.declared: dict[Key, Declared] = {}
+        self.declared: dict[Key, SessionVerdict] = {}
         """The verdicts that were given and not withdrawn."""
         self.trapped = False
         """True while a verdict on a trap holds."""
@@ -68,7 +68,7 @@ class SessionVerdicts:
         """True while some verdict is not final."""
         return any(not each.final for each in self.declared.values())
 
-    def shift(self, running: Iterable[Missed], by: int) -> None:
+    def shift(self, running: Iterable[MissedLimit], by: int) -> None:
         """Adapts to a jump of our clock by `by` nanoseconds, which counts for no limit and no window."""
         self._shifts = {each.key: self._shifts.get(each.key, 0) + by for each in running}
         for declared in self.declared.values():
@@ -79,11 +79,11 @@ class SessionVerdicts:
         self.declared |= other.declared
         self._shifts = {**other._shifts, **self._shifts}
 
-    def is_over(self, missed: Missed, now: int) -> bool:
+    def is_over(self, missed: MissedLimit, now: int) -> bool:
         """True if the time of a limit is over by our clock."""
         return missed.due_ns + self._shifts.get(missed.key, 0) <= now
 
-    def _fires_ns(self, missed: Missed, window_ns: int) -> int:
+    def _fires_ns(self, missed: MissedLimit, window_ns: int) -> int:
         return missed.fires_ns(window_ns) + self._shifts.get(missed.key, 0)
 
     def tools(self) -> set[int]:
@@ -101,13 +101,13 @@ class SessionVerdicts:
 
     def revise(
         self,
-        known: list[Missed],
-        waiting: list[Missed],
+        known: list[MissedLimit],
+        waiting: list[MissedLimit],
         now: int,
         window_ns: int,
         *,
         over: bool,
-    ) -> tuple[list[News], list[Missed]]:
+    ) -> tuple[list[News], list[MissedLimit]]:
         """Compares what is missed by now with the verdicts given before.
 
         Args:
@@ -133,18 +133,18 @@ class SessionVerdicts:
         self.trapped = any(key[0] is Obstacle.TRAP for key in self.declared)
         return news, final
 
-    def _give(self, current: dict[Key, Missed], now: int) -> list[News]:
+    def _give(self, current: dict[Key, MissedLimit], now: int) -> list[News]:
         news = []
         for key, missed in current.items():
             declared = self.declared.get(key)
             if declared is None:
-                self.declared[key] = Declared(missed, now)
+                self.declared[key] = SessionVerdict(missed, now)
                 news.append(News(missed, False, False))
             else:
                 declared.missed = missed
         return news
 
-    def _finalise(self, before: int, *, over: bool) -> list[Missed]:
+    def _finalise(self, before: int, *, over: bool) -> list[MissedLimit]:
         final = []
         for declared in self.declared.values():
             if not declared.final and (over or declared.fired_ns <= before):
@@ -152,7 +152,7 @@ class SessionVerdicts:
                 final.append(declared.missed)
         return final
 
-    def _plan(self, found: list[Missed], now: int, window_ns: int) -> None:
+    def _plan(self, found: list[MissedLimit], now: int, window_ns: int) -> None:
         times = [
             self._fires_ns(each, window_ns) for each in found if each.key not in self.declared
         ]

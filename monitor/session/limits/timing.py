@@ -1,6 +1,6 @@
 """Deadlines, idle limits and traps over the calls of one judgement, on the calls' own times.
 
-Idea: a `Timing` takes the calls in the order of the log, as a `Run` does. A call that answers a
+Idea: a `SessionTiming` takes the calls in the order of the log, as an `AutomatonRun` does. A call that answers a
 deadline stops its clock, a call that begins one starts it. A limit that ends before the next call
 starts is missed. `DeadlineTimer` decides whether a missing call may still arrive.
 
@@ -24,7 +24,7 @@ from monitor.session.log.rows import Row
 from monitor.spec.spec import Spec
 from monitor.visibility.sight import Window, between
 
-__all__ = ["MISSED_MAX", "Mark", "Missed", "Taken", "Timing", "certain"]
+__all__ = ["MISSED_MAX", "ClockStart", "MissedLimit", "SessionTiming", "TimedCall", "certain"]
 
 MISSED_MAX: Final = 64
 """Missed limits of folded calls that are kept, the latest."""
@@ -32,7 +32,7 @@ MISSED_MAX: Final = 64
 IDLE_TEXT: Final = "idle"
 
 
-class Mark(NamedTuple):
+class ClockStart(NamedTuple):
     """A call from which a clock runs."""
 
     step: int
@@ -45,14 +45,14 @@ class Mark(NamedTuple):
     span_id: bytes
 
 
-class Missed(NamedTuple):
+class MissedLimit(NamedTuple):
     """A limit or trap that is missed, or is missed unless a call comes. Times are Unix nanoseconds."""
 
     kind: Kind
     obstacle: Obstacle
     rule: str
     """The text of the limit in the spec; "" for a trap."""
-    mark: Mark
+    mark: ClockStart
     due_ns: int
     """The end of the limit, by the times of the calls."""
     limit_ns: int
@@ -82,7 +82,7 @@ class Missed(NamedTuple):
         return max(self.due_ns, self.mark.receipt_ns + min(self.limit_ns, window_ns))
 
 
-class Taken(NamedTuple):
+class TimedCall(NamedTuple):
     """One call as judged, and where it stands."""
 
     code: int
@@ -95,12 +95,12 @@ class Taken(NamedTuple):
 class _Running(NamedTuple):
     """A deadline's clock."""
 
-    mark: Mark
+    mark: ClockStart
     over: bool = False
     """True once it is missed and noted."""
 
 
-class Timing:
+class SessionTiming:
     """The clocks after a prefix of the calls, and what is missed so far."""
 
     __slots__ = ("_idle_ns", "_judge", "_last", "_receipt_ns", "_running", "_trapped", "missed")
@@ -109,15 +109,15 @@ class Timing:
         self._judge = judge
         bounds = judge.bounds
         self._running: list[_Running | None] = [None] * (len(bounds.deadlines) if bounds else 0)
-        self._last: Mark | None = None
+        self._last: ClockStart | None = None
         """The call that ended last. Its `at_ns` is its end."""
         self._receipt_ns = 0
         self._idle_ns = 0
         self._trapped = False
-        self.missed: list[Missed] = []
+        self.missed: list[MissedLimit] = []
 
-    def copy(self) -> Timing:
-        twin = Timing(self._judge)
+    def copy(self) -> SessionTiming:
+        twin = SessionTiming(self._judge)
         twin._running = list(self._running)
         twin._last, twin._receipt_ns = self._last, self._receipt_ns
         twin._idle_ns, twin._trapped = self._idle_ns, self._trapped
@@ -143,7 +143,7 @@ class Timing:
 
     # --- calls ------------------------------------------------------------------------------
 
-    def take(self, group: Iterable[Taken], position: Position) -> None:
+    def take(self, group: Iterable[TimedCall], position: Position) -> None:
         """Takes calls that are judged together, and the position after them."""
         bounds = self._judge.bounds
         assert bounds is not None
@@ -156,10 +156,10 @@ class Timing:
             self._miss(Kind.CANNOT_FINISH, Obstacle.TRAP, "", mark, mark.at_ns, 0)
         self._trapped = trapped
 
-    def _take(self, call: Taken) -> Mark:
+    def _take(self, call: TimedCall) -> ClockStart:
         row = call.row
         self._pass(row.at)
-        mark = Mark(
+        mark = ClockStart(
             call.step, row.at, row.receipt, row.tool, call.token, row.trace_id, row.span_id
         )
         if call.token != CONTROL_TOKEN:
@@ -173,7 +173,7 @@ class Timing:
             self._last = mark._replace(at_ns=end)
         return mark
 
-    def _answer(self, mark: Mark) -> None:
+    def _answer(self, mark: ClockStart) -> None:
         """Stops and starts clocks after a call that took effect.
 
         It stops clocks that it may answer, and starts clocks that it certainly begins.
@@ -188,7 +188,7 @@ class Timing:
             if self._running[number] is None and certain:
                 self._running[number] = _Running(mark)
 
-    def _perhaps_answer(self, call: Taken) -> None:
+    def _perhaps_answer(self, call: TimedCall) -> None:
         """Stops the clocks that a harmful call answers in another reading, in which it takes effect."""
         judge = self._judge
         meaning = judge.spec.alphabet.tokens[call.token]
@@ -214,23 +214,29 @@ class Timing:
         return running.mark.at_ns + bounds.deadlines[number].within_ns
 
     def _miss(
-        self, kind: Kind, obstacle: Obstacle, rule: str, mark: Mark, due_ns: int, limit_ns: int
+        self,
+        kind: Kind,
+        obstacle: Obstacle,
+        rule: str,
+        mark: ClockStart,
+        due_ns: int,
+        limit_ns: int,
     ) -> None:
-        self._note(Missed(kind, obstacle, rule, mark, due_ns, limit_ns))
+        self._note(MissedLimit(kind, obstacle, rule, mark, due_ns, limit_ns))
 
-    def _note(self, missed: Missed) -> None:
+    def _note(self, missed: MissedLimit) -> None:
         self.missed.append(missed)
 
     # --- what is open -------------------------------------------------------------------------
 
-    def waiting(self) -> Iterator[Missed]:
+    def waiting(self) -> Iterator[MissedLimit]:
         """The running limits, each as it is missed if no call comes in time."""
         bounds = self._judge.bounds
         assert bounds is not None
         for number, running in enumerate(self._running):
             if running is not None and not running.over:
                 deadline, due_ns = bounds.deadlines[number], self._due(number, running)
-                yield Missed(
+                yield MissedLimit(
                     Kind.CANNOT_FINISH,
                     Obstacle.DEADLINE,
                     deadline.text,
@@ -242,14 +248,14 @@ class Timing:
             mark = self._last._replace(receipt_ns=self._receipt_ns)
             rule = f"{IDLE_TEXT} {self._idle_ns / 1e9:g} s"
             due_ns = mark.at_ns + self._idle_ns
-            yield Missed(Kind.STALLED, Obstacle.IDLE, rule, mark, due_ns, self._idle_ns)
+            yield MissedLimit(Kind.STALLED, Obstacle.IDLE, rule, mark, due_ns, self._idle_ns)
 
     def forget(self) -> None:
         """Keeps only the latest `MISSED_MAX` missed limits."""
         del self.missed[:-MISSED_MAX]
 
 
-def certain(found: Iterable[Missed], windows: Sequence[Window]) -> Sequence[Missed]:
+def certain(found: Iterable[MissedLimit], windows: Sequence[Window]) -> Sequence[MissedLimit]:
     """The missed limits for which no call may be missing while they ran: what is missing later answers none of them.
 
     Args:
@@ -261,10 +267,10 @@ def certain(found: Iterable[Missed], windows: Sequence[Window]) -> Sequence[Miss
     return [each for each in found if not between(windows, each.mark.at_ns, each.due_ns)]
 
 
-def renumbered(missed: Missed, tools: Mapping[int, int]) -> Missed:
+def renumbered(missed: MissedLimit, tools: Mapping[int, int]) -> MissedLimit:
     """The same with the tool's other number."""
     return missed._replace(mark=_renumbered(missed.mark, tools))
 
 
-def _renumbered(mark: Mark, tools: Mapping[int, int]) -> Mark:
+def _renumbered(mark: ClockStart, tools: Mapping[int, int]) -> ClockStart:
     return mark._replace(tool=tools[mark.tool])

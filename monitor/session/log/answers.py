@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from mypy_extensions import mypyc_attr
 
-__all__ = ["ENTRY_BYTES", "Answers", "united"]
+__all__ = ["ENTRY_BYTES", "StepAnswers", "united"]
 
 ENTRY_BYTES = 160
 """What a step takes here, about."""
@@ -24,7 +24,7 @@ Group = tuple[int, int]
 
 
 @mypyc_attr(acyclic=True)
-class Answers:
+class StepAnswers:
     """Span id -> the answer that asked for the step."""
 
     __slots__ = ("by_span",)
@@ -32,9 +32,9 @@ class Answers:
     def __init__(self) -> None:
         self.by_span: dict[bytes, bytes] = {}
 
-    def copy(self) -> Answers:
+    def copy(self) -> StepAnswers:
         """The same table, to be changed apart."""
-        twin = Answers()
+        twin = StepAnswers()
         twin.by_span = dict(self.by_span)
         return twin
 

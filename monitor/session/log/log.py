@@ -1,7 +1,7 @@
 """The recent steps of one judgement in the order of their times, and the groups of overlapping steps.
 
 Idea: a step is a row of 32 bytes in one `bytearray` (`rows.py`). A tuple with the same content
-takes eight times as much memory, and a monitor holds many sessions. `Log` puts each row at its
+takes eight times as much memory, and a monitor holds many sessions. `SessionLog` puts each row at its
 place and finds the groups.
 
 Invariants:
@@ -33,7 +33,7 @@ from mypy_extensions import mypyc_attr
 
 from monitor.records import Evidence, ToolCall, built
 from monitor.session.log import call_ids
-from monitor.session.log.answers import ENTRY_BYTES, Answers, united
+from monitor.session.log.answers import ENTRY_BYTES, StepAnswers, united
 from monitor.session.log.rows import (
     CONTEXT,
     CONTEXT_BYTES,
@@ -55,7 +55,7 @@ from monitor.session.log.rows import (
     unpacked,
 )
 
-__all__ = ["Log", "Placed", "is_led"]
+__all__ = ["SessionLog", "StepPlace", "is_led"]
 
 _DEPTH_MAX: Final = 8
 """Levels of nested calls that move with the outermost one. Spans may claim to be in a circle."""
@@ -69,7 +69,7 @@ def is_led(excess: int, lead: int) -> bool:
     return excess > 0 and abs(excess - lead) < excess
 
 
-class Placed(NamedTuple):
+class StepPlace(NamedTuple):
     """Where a step was added."""
 
     place: int
@@ -80,7 +80,7 @@ class Placed(NamedTuple):
 
 
 @mypyc_attr(acyclic=True)
-class Log(Rows):
+class SessionLog(Rows):
     """Rows sorted by (at, end, span id). Each has a token, and a mark that the judgement sets."""
 
     __slots__ = ("_answers", "_newest", "_running", "by_answer", "grouped", "tail_end")
@@ -89,7 +89,7 @@ class Log(Rows):
         super().__init__()
         self.by_answer = by_answer
         """True if steps that one model answer asked for are a group."""
-        self._answers: Answers | None = None
+        self._answers: StepAnswers | None = None
         """Of the steps that were asked for with others."""
         self._newest = 0
         """The latest receipt of a step."""
@@ -101,9 +101,9 @@ class Log(Rows):
         self.tail_end = 0
         """The latest end of a step, but no earlier than the start of the last step."""
 
-    def copy(self) -> Log:
+    def copy(self) -> SessionLog:
         """A log with the same steps. Neither changes with the other."""
-        twin = Log(by_answer=self.by_answer)
+        twin = SessionLog(by_answer=self.by_answer)
         twin._answers = self._answers.copy() if self._answers is not None else None
         twin._rows = self._rows[:]
         twin._contexts, twin._ids, twin._lag = self._contexts, self._ids, self._lag
@@ -160,7 +160,7 @@ class Log(Rows):
         if not self.by_answer:
             return
         if self._answers is None:
-            self._answers = Answers()
+            self._answers = StepAnswers()
         self._answers.by_span[span] = answer
 
     def has_as_it_is(self, place: int, call: ToolCall, tool: int, at: int) -> bool:
@@ -196,7 +196,7 @@ class Log(Rows):
             return self._parent(meta) != parent
         return at >= self._running.get(parent, 0)
 
-    def insert(self, call: ToolCall, tool: int, token: int, at: int, receipt: int) -> Placed:
+    def insert(self, call: ToolCall, tool: int, token: int, at: int, receipt: int) -> StepPlace:
         """Adds a call at its place, with mark 0.
 
         The call stands behind its parent call and before its children, even if the clocks of their
@@ -218,10 +218,10 @@ class Log(Rows):
         )
         moved = self.settle(call.trace_id, span)
         if not moved:
-            placed: Placed = built(Placed, (place, place, int(behind)))
+            placed: StepPlace = built(StepPlace, (place, place, int(behind)))
             return placed
         place = self.find(span) or 0
-        return Placed(place, min([place, *moved]), behind + len(moved) // 2)
+        return StepPlace(place, min([place, *moved]), behind + len(moved) // 2)
 
     def _meta(self, call: ToolCall, at: int) -> int:
         """The flags of a step, with mark 0."""
@@ -280,7 +280,7 @@ class Log(Rows):
             return -1 if own < end else 1
         return 0 if other == span else -1 if other < span else 1
 
-    def take(self, other: Log, place: int) -> None:
+    def take(self, other: SessionLog, place: int) -> None:
         """Copies one step of another log to its place in this log."""
         at, times, span, meta, tool, token = other._step(place)
         end, receipt = other._end_and_receipt(at, times, span)
@@ -686,7 +686,7 @@ class Log(Rows):
 
     def _meet(
         self,
-        answers: Answers,
+        answers: StepAnswers,
         group: tuple[int, int],
         times: list[tuple[int, int]],
         beside: list[bool],

@@ -47,9 +47,9 @@ __all__ = [
     "NO_PARENT",
     "WIDTH",
     "Brief",
-    "Moved",
     "Row",
     "Rows",
+    "StepTimes",
     "Texts",
     "append_row",
     "briefed",
@@ -211,7 +211,7 @@ class Texts(NamedTuple):
     """Which arguments match no symbol, in a sentence."""
 
 
-class Moved(NamedTuple):
+class StepTimes(NamedTuple):
     """Times of a step whose `at` is not its start."""
 
     start: int
@@ -249,7 +249,7 @@ class Rows:
         """Call ids, as `call_ids` packs them."""
         self._texts: dict[bytes, Texts] | None = None
         """By span id: steps with arguments, hashes or a note, or with a call id that cannot be packed."""
-        self._moved: dict[bytes, Moved] | None = None
+        self._moved: dict[bytes, StepTimes] | None = None
         """By span id."""
         self._far: dict[bytes, tuple[int, int]] | None = None
         """By span id: (end, receipt) that do not fit into a row."""
@@ -294,7 +294,7 @@ class Rows:
         """Stores the times of a step whose `at` is not its start; returns its flags."""
         if self._moved is None:
             self._moved = {}
-        self._moved[span] = Moved(start, own)
+        self._moved[span] = StepTimes(start, own)
         return meta | MOVED
 
     def _is_late(self, place: int) -> bool:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from monitor.automaton.position import Outcome, Position, Stepper
+from monitor.automaton.position import Position, StepEffect, Stepper
 from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chains import Chain, Spans, advanced, is_ready
 
@@ -138,10 +138,10 @@ class AllOrders:
             self._budget.left -= 1
             end, outcome = self._stepper.step(position, token)
             if certain and taken >= self.awaited[number] and end == position:
-                if outcome is not Outcome.HARMFUL:
+                if outcome is not StepEffect.HARMFUL:
                     loops |= 1 << number
                 continue
-            total = harms + (outcome is Outcome.HARMFUL)
+            total = harms + (outcome is StepEffect.HARMFUL)
             moved.append((advanced(done, number), end, total))
         _put(self._nodes, (done, position, loops), harms)
         for then, end, total in moved:

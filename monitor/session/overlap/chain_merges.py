@@ -24,11 +24,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from monitor.automaton.position import Outcome, Position, Stepper
+from monitor.automaton.position import Position, StepEffect, Stepper
 from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chains import Chain, advanced, is_ready
 
-__all__ = ["ENDS_MAX", "FEW", "STEPS_MAX", "Merges", "Node", "best_of", "merge", "ways_to"]
+__all__ = ["ENDS_MAX", "FEW", "STEPS_MAX", "MergeNode", "Merges", "best_of", "merge", "ways_to"]
 
 ENDS_MAX: Final = 32
 """Limit of the ends that are listed: those with the best number of harms."""
@@ -47,7 +47,7 @@ _LAYER_STEPS: Final = 8
 """The cost of choosing the best nodes of a layer, in steps."""
 
 
-class Node:
+class MergeNode:
     """How far the chains have come, where that leads, and by which merges."""
 
     __slots__ = ("ahead", "behind", "done", "harms", "path", "position")
@@ -61,25 +61,25 @@ class Node:
         self.harms = harms
         self.path = path
         """The calls taken, as places, by the best merge that is nearest to the start order."""
-        self.behind: list[tuple[int, Node]] = []
+        self.behind: list[tuple[int, MergeNode]] = []
         """During the search: the last call of each best merge, and the node before it."""
-        self.ahead: list[tuple[int, Node]] = []
+        self.ahead: list[tuple[int, MergeNode]] = []
         """In the result of `ways_to`: the next call of each best merge, and the node behind it."""
 
 
-_Layer = dict[tuple[tuple[int, ...], Position], Node]
+_Layer = dict[tuple[tuple[int, ...], Position], MergeNode]
 
 
 class Merges(NamedTuple):
     """The merges that were found."""
 
-    ends: list[Node]
+    ends: list[MergeNode]
     """The nodes after all calls, the best first, one for each position."""
     whole: bool
     """False if some merges were not tried."""
 
 
-def best_of(merges: Merges) -> list[Node]:
+def best_of(merges: Merges) -> list[MergeNode]:
     """The ends with the best harms."""
     wanted = merges.ends[0].harms
     return [end for end in merges.ends if end.harms == wanted]
@@ -104,7 +104,7 @@ def merge(
     left = most = STEPS_MAX * _MANY // max(count, _MANY)
     if budget is not None:
         left = most = min(most, max(0, budget.group_steps))
-    plain = Node((0,) * len(chains), position, 0, ())
+    plain = MergeNode((0,) * len(chains), position, 0, ())
     layer: _Layer = {(plain.done, position): plain}
     whole = True
     for _, number in by_start:
@@ -126,16 +126,16 @@ def merge(
     return Merges(sorted(layer.values(), key=_harms_of, reverse=strict), whole)
 
 
-def _harms_of(node: Node) -> int:
+def _harms_of(node: MergeNode) -> int:
     return node.harms
 
 
-def ways_to(ends: Sequence[Node]) -> Node:
+def ways_to(ends: Sequence[MergeNode]) -> MergeNode:
     """The best merges that lead to some ends: the first node of a copy that is linked forwards."""
     layer = list(ends)
     twins = {id(end): _twin(end) for end in ends}
     while True:
-        earlier: list[Node] = []
+        earlier: list[MergeNode] = []
         for node in layer:
             for place, before in node.behind:
                 twin = twins.get(id(before))
@@ -148,8 +148,8 @@ def ways_to(ends: Sequence[Node]) -> Node:
         layer = earlier
 
 
-def _twin(node: Node) -> Node:
-    return Node(node.done, node.position, node.harms, node.path)
+def _twin(node: MergeNode) -> MergeNode:
+    return MergeNode(node.done, node.position, node.harms, node.path)
 
 
 def _finish(
@@ -160,7 +160,7 @@ def _finish(
     strict: bool,
 ) -> Merges:
     """Goes on from each node of the last layer in start order, and keeps the best result alone."""
-    best: tuple[int, Position, Node, list[int]] | None = None
+    best: tuple[int, Position, MergeNode, list[int]] | None = None
     for node in layer.values():
         todo = sorted(
             (place, chain.token)
@@ -170,7 +170,7 @@ def _finish(
         harms, end = node.harms, node.position
         for _, token in todo:
             end, outcome = stepper.step(end, token)
-            harms += outcome is Outcome.HARMFUL
+            harms += outcome is StepEffect.HARMFUL
         if best is None or (harms > best[0] if strict else harms < best[0]):
             best = (harms, end, node, [place for place, _ in todo])
     assert best is not None
@@ -181,16 +181,16 @@ def _finish(
         place, behind = behind.behind[0]
         way.append(place)
     path = (*reversed(way), *rest)
-    last = Node((), behind.position, 0, ())
+    last = MergeNode((), behind.position, 0, ())
     for count, place in enumerate(path, 1):
-        node = Node((), end, harms, path[:count])
+        node = MergeNode((), end, harms, path[:count])
         node.behind.append((place, last))
         last = node
     return Merges([last], False)
 
 
 def _step(
-    stepper: Stepper, node: Node, chains: Sequence[Chain], layer: _Layer, *, strict: bool
+    stepper: Stepper, node: MergeNode, chains: Sequence[Chain], layer: _Layer, *, strict: bool
 ) -> int:
     """Takes the next call of each chain that may go on. Returns the number of these chains."""
     done, position, path, steps = node.done, node.position, node.path, 0
@@ -200,12 +200,12 @@ def _step(
             continue
         steps += 1
         end, outcome = stepper.step(position, token)
-        harms = node.harms + 1 if outcome is Outcome.HARMFUL else node.harms
+        harms = node.harms + 1 if outcome is StepEffect.HARMFUL else node.harms
         after = advanced(done, number)
         place = places[taken]
         known = layer.get((after, end))
         if known is None:
-            known = layer[after, end] = Node(after, end, harms, (*path, place))
+            known = layer[after, end] = MergeNode(after, end, harms, (*path, place))
         elif known.harms != harms:
             if (harms > known.harms) != strict:
                 continue
@@ -216,7 +216,7 @@ def _step(
     return steps
 
 
-def _best(layer: _Layer, room: int, plain: Node, *, strict: bool) -> _Layer:
+def _best(layer: _Layer, room: int, plain: MergeNode, *, strict: bool) -> _Layer:
     """The nodes with the best number of harms, and the node of the start order."""
     kept = sorted(layer.items(), key=lambda each: each[1].harms, reverse=strict)[:room]
     return {**dict(kept), (plain.done, plain.position): plain}

@@ -31,13 +31,20 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Final, NamedTuple
 
-from monitor.automaton.position import Outcome, Position, Stepper
+from monitor.automaton.position import Position, StepEffect, Stepper
 from monitor.session.overlap.budget import Budget
-from monitor.session.overlap.chain_merges import ENDS_MAX, Merges, Node, best_of, merge, ways_to
+from monitor.session.overlap.chain_merges import (
+    ENDS_MAX,
+    MergeNode,
+    Merges,
+    best_of,
+    merge,
+    ways_to,
+)
 from monitor.session.overlap.chains import Spans, chained
 from monitor.spec.constraints import SideBySide
 
-__all__ = ["CONSTRAINTS_MAX", "Order", "Reached", "order", "parts"]
+__all__ = ["CONSTRAINTS_MAX", "GroupEnd", "Order", "order", "parts"]
 
 CONSTRAINTS_MAX: Final = 32
 """Limit of the constraints that are searched one by one."""
@@ -46,7 +53,7 @@ JOINED_MAX: Final = 256
 """Limit of the combined ends of a group's parts. Beyond it, the group may lead to any state."""
 
 
-class Reached(NamedTuple):
+class GroupEnd(NamedTuple):
     """An end of a group, and the best order that leads there; of equals the nearest to the start order."""
 
     position: Position
@@ -61,7 +68,7 @@ class Order(NamedTuple):
     end: Position
     whole: bool
     """False if there were too many orders to try all of them."""
-    every: tuple[Reached, ...] = ()
+    every: tuple[GroupEnd, ...] = ()
     """All ends of the group, by any order. If there are too many to list: those with the best
     number of harms."""
     listed: bool = True
@@ -92,7 +99,7 @@ def order(
         order if `strict`, else the union of the ends of all best orders.
     """
     if not tokens:
-        return Order((), position, True, (Reached(position, 0, ()),))
+        return Order((), position, True, (GroupEnd(position, 0, ()),))
     if budget is not None and budget.group_steps <= 0:
         return _as_started(stepper, position, tokens)
     found = _ordered(stepper, position, tokens, spans, strict=strict, budget=budget)
@@ -105,7 +112,7 @@ def _as_started(stepper: Stepper, position: Position, tokens: Sequence[int]) -> 
     """The start order, without a search for others."""
     places = tuple(range(len(tokens)))
     harms, end = _walk(stepper, position, tokens, places)
-    return Order(places, end, False, (Reached(end, harms, places),), False)
+    return Order(places, end, False, (GroupEnd(end, harms, places),), False)
 
 
 def _ordered(
@@ -156,7 +163,7 @@ def _broken(
         places = _searched(lone, digit, tokens, spans, strict=True, budget=budget).places
         walked = _walk(stepper, position, tokens, places)
         if walked.harms:
-            reached = (Reached(walked.end, walked.harms, places),)
+            reached = (GroupEnd(walked.end, walked.harms, places),)
             return Order(places, walked.end, False, reached, False)
     return None
 
@@ -184,7 +191,7 @@ def _walk(
     harms = 0
     for place in places:
         position, outcome = stepper.step(position, tokens[place])
-        harms += outcome is Outcome.HARMFUL
+        harms += outcome is StepEffect.HARMFUL
     return _Walk(harms, position)
 
 
@@ -228,12 +235,12 @@ def _only(stepper: Stepper, merges: Merges, *, strict: bool) -> Order:
     best = best_of(merges)
     taken = min(best, key=_path_of)
     end = taken.position if strict else stepper.union(node.position for node in best)
-    every = [Reached(node.position, node.harms, node.path) for node in merges.ends[:ENDS_MAX]]
+    every = [GroupEnd(node.position, node.harms, node.path) for node in merges.ends[:ENDS_MAX]]
     listed = merges.whole and len(merges.ends) <= ENDS_MAX
     return Order(taken.path, end, merges.whole, tuple(every), listed)
 
 
-def _path_of(node: Node) -> tuple[int, ...]:
+def _path_of(node: MergeNode) -> tuple[int, ...]:
     return node.path
 
 
@@ -246,10 +253,10 @@ def _reached(
     found: Sequence[Merges],
     *,
     strict: bool,
-) -> tuple[Reached, ...]:
+) -> tuple[GroupEnd, ...]:
     """The ends of all parts combined, each with its best order."""
     sign = -1 if strict else 1
-    together: list[tuple[int, list[Node]]] = [(0, [])]
+    together: list[tuple[int, list[MergeNode]]] = [(0, [])]
     for part in found:
         begun = [(end.harms, ways_to([end])) for end in part.ends[:ENDS_MAX]]
         more = [
@@ -266,10 +273,10 @@ def _reached(
         known = best.get(end)
         if known is None or (sign * harms, places) < (sign * known[0], known[1]):
             best[end] = harms, places
-    return tuple(Reached(end, harms, places) for end, (harms, places) in best.items())
+    return tuple(GroupEnd(end, harms, places) for end, (harms, places) in best.items())
 
 
-def _first_of(each: tuple[int, list[Node]]) -> int:
+def _first_of(each: tuple[int, list[MergeNode]]) -> int:
     return each[0]
 
 
@@ -310,7 +317,7 @@ def _alike(places: Sequence[int], kinds: Sequence[int]) -> bool:
     return all(kinds[place] == kinds[places[0]] for place in places)
 
 
-def _taken(spans: Spans, free: Sequence[int], nodes: list[Node]) -> tuple[int, ...]:
+def _taken(spans: Spans, free: Sequence[int], nodes: list[MergeNode]) -> tuple[int, ...]:
     """Merges free calls and parts into the order nearest to the start order.
 
     Args:

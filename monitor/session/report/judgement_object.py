@@ -29,10 +29,10 @@ from monitor.session.judge.judge import (
     count_code,
     is_substantive,
 )
-from monitor.session.judgement.checkpoint import Scored
+from monitor.session.judgement.checkpoint import FoldedScores
 from monitor.session.judgement.episode_scores import NO_SCORES, SessionScores, episode, score
 from monitor.session.judgement.judgement import Judgement
-from monitor.session.judgement.step_marks import Step
+from monitor.session.judgement.step_marks import JudgedStep
 from monitor.session.log.rows import Row
 from monitor.session.report.obstacles import cannot_finish
 from monitor.session.report.obstacles import shown as missed
@@ -76,7 +76,7 @@ class _Part(NamedTuple):
     tokens: list[int]
     """Tokens of the substantive steps in the log."""
     codes: list[int]
-    before: Scored | None = None
+    before: FoldedScores | None = None
     """The folded part of the session, along the way taken."""
     exact: bool = True
 
@@ -121,7 +121,7 @@ def _parts(judgement: Judgement) -> list[_Part]:
     return parts
 
 
-def _part(judgement: Judgement, folded: Scored | None, tokens: list[int]) -> _Part:
+def _part(judgement: Judgement, folded: FoldedScores | None, tokens: list[int]) -> _Part:
     """The episode that the log begins with, together with its folded part."""
     judge = judgement.judge
     if folded is None:
@@ -285,7 +285,7 @@ def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[
             step["allowed"] = list(judge.allowed(before))
             step["state"] = judge.state(after)
             step["constraint"] = judge.constraint(before, token) if code >= HARMFUL else None
-            step["detail"] = details.of(Step(place, code, before, after), step["tool"])
+            step["detail"] = details.of(JudgedStep(place, code, before, after), step["tool"])
             if code >= HARMFUL and not judgement.is_certain_call(place, before):
                 step["certain_call"] = False
             if place in possible:
@@ -307,7 +307,7 @@ class _Details:
         self._meant: dict[str, str] = {}
         """Unknown tool -> the nearest tool of the spec; of the first `_COMPARED_MAX` ones."""
 
-    def of(self, step: Step, tool: str) -> str | None:
+    def of(self, step: JudgedStep, tool: str) -> str | None:
         """The sentence on a step; None if it is not harmful."""
         text = self._judgement.explanation(step.place, step.code, step.before)
         meant = self._nearest(tool) if step.code == _UNKNOWN_TOOL else ""
@@ -324,7 +324,7 @@ class _Details:
         return found
 
 
-def _possible(judgement: Judgement, step: Step, detail: str | None) -> dict[str, Any]:
+def _possible(judgement: Judgement, step: JudgedStep, detail: str | None) -> dict[str, Any]:
     """The fields of a possible harm, by the reading in which the session began with its first call."""
     judge, token = judgement.judge, judgement.token(step.place)
     _, reason = CODES[step.code]

@@ -1,6 +1,6 @@
 """Finds missed limits and traps of a session by walking its calls.
 
-Idea: a `Timing` steps over the calls of the log, from the clocks of the checkpoint on. What it finds
+Idea: a `SessionTiming` steps over the calls of the log, from the clocks of the checkpoint on. What it finds
 is compared with the verdicts given before (`session_verdicts`).
 
 Invariant: the result depends on the times of the calls, not on their arrival. Limits are left out while calls
@@ -13,8 +13,8 @@ from typing import Any
 
 from monitor.records import Kind, Obstacle
 from monitor.session.judgement.judgement import Judgement
-from monitor.session.limits.session_verdicts import Declared, News, SessionVerdicts
-from monitor.session.limits.timing import MISSED_MAX, Missed, Timing, certain
+from monitor.session.limits.session_verdicts import News, SessionVerdict, SessionVerdicts
+from monitor.session.limits.timing import MISSED_MAX, MissedLimit, SessionTiming, certain
 
 __all__ = ["cannot_finish", "find_obstacles", "missed_of", "review", "shown"]
 
@@ -27,7 +27,7 @@ def review(
     *,
     over: bool,
     explicit: bool,
-) -> tuple[list[News], list[Missed]]:
+) -> tuple[list[News], list[MissedLimit]]:
     """Reviews a session: finds what is missed by now, and updates its verdicts.
 
     Args:
@@ -48,8 +48,8 @@ def review(
 
 
 def _kept(
-    judgement: Judgement, session_verdicts: SessionVerdicts, known: list[Missed]
-) -> list[Missed]:
+    judgement: Judgement, session_verdicts: SessionVerdicts, known: list[MissedLimit]
+) -> list[MissedLimit]:
     """Verdicts on folded calls stay: the checkpoint keeps only the latest `MISSED_MAX`."""
     base = judgement.base.timing if judgement.base else None
     if base is None or len(base.missed) < MISSED_MAX:
@@ -62,10 +62,10 @@ def _kept(
     ]
 
 
-def find_obstacles(judgement: Judgement) -> Timing:
+def find_obstacles(judgement: Judgement) -> SessionTiming:
     """The clocks after all calls of the log."""
     base, judge = judgement.base, judgement.judge
-    timing = base.timing.copy() if base and base.timing else Timing(judge)
+    timing = base.timing.copy() if base and base.timing else SessionTiming(judge)
     for steps, position in judgement.grouped():
         timing.take(steps, position)
     return timing
@@ -78,7 +78,7 @@ def _known(
     *,
     over: bool,
     explicit: bool,
-) -> tuple[list[Missed], list[Missed]]:
+) -> tuple[list[MissedLimit], list[MissedLimit]]:
     """The limits that are certainly missed by now, and those that still run."""
     timing = find_obstacles(judgement)
     windows = judgement.sight.windows(wide=True)
@@ -99,7 +99,7 @@ def cannot_finish(judgement: Judgement) -> bool:
     )
 
 
-def missed_of(judgement: Judgement) -> list[Declared]:
+def missed_of(judgement: Judgement) -> list[SessionVerdict]:
     """The verdicts on the session, ordered by the ends of their limits."""
     session_verdicts = judgement.session_verdicts
     declared = session_verdicts.declared.values() if session_verdicts is not None else ()
@@ -128,7 +128,7 @@ def shown(judgement: Judgement) -> list[dict[str, Any]]:
     ]
 
 
-def _step(judgement: Judgement, missed: Missed) -> int:
+def _step(judgement: Judgement, missed: MissedLimit) -> int:
     """The present number of the call, which rises if late calls are inserted before it."""
     place = judgement.log.find(missed.mark.span_id)
     return missed.mark.step if place is None else judgement.folded + place + 1

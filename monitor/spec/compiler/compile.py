@@ -34,7 +34,7 @@ from monitor.spec.compiler.symbols import (
     read_pattern,
     read_symbols,
 )
-from monitor.spec.compiler.timing import NO_TIMING, Timing, read_timing
+from monitor.spec.compiler.timing import NO_TIMING, SpecTiming, read_timing
 from monitor.spec.document import yaml_text
 from monitor.spec.document.faults import Notes
 from monitor.spec.document.match_document import RegexDocument
@@ -47,7 +47,7 @@ from monitor.spec.document.schema import (
     SpecDocument,
     SymbolDocument,
 )
-from monitor.spec.document.validation import Fault, Model, validated
+from monitor.spec.document.validation import DocumentFault, StrictModel, validated
 from monitor.spec.document.yaml_text import Document, Path
 from monitor.spec.spec import (
     GOLDEN_LISTED_MAX,
@@ -62,7 +62,7 @@ from monitor.spec.traps import Trap
 
 __all__ = ["compile_text"]
 
-_Model = TypeVar("_Model", bound=Model)
+_Model = TypeVar("_Model", bound=StrictModel)
 
 
 def compile_text(
@@ -164,7 +164,7 @@ def _known_path(path: Path, read: Document) -> Path:
     return path if path in read.places else path[:-1]
 
 
-def _say(fault: Fault) -> str:
+def _say(fault: DocumentFault) -> str:
     if fault.kind == "missing":
         return f"the key {fault.path[-1]!r} is missing"
     if fault.kind == "unknown":
@@ -206,7 +206,7 @@ class _Parts:
     golden_count: int
     golden_lengths: tuple[int, ...]
     accepted: tuple[Acceptance, ...] = ()
-    timing: Timing = NO_TIMING
+    timing: SpecTiming = NO_TIMING
     traps: tuple[Trap, ...] = ()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from monitor.spec.document.faults import Notes
-from monitor.spec.learnt import Alarm, Learnt
+from monitor.spec.learnt_reference import Alarm, LearntReference
 
 __all__ = ["FALSE_PER_1000_MAX", "review"]
 
@@ -18,7 +18,7 @@ FALSE_PER_1000_MAX: Final = 100.0
 """Of a paging alarm: beyond one false page in ten runs people switch it off."""
 
 
-def review(learnt: Learnt, notes: Notes) -> None:
+def review(learnt: LearntReference, notes: Notes) -> None:
     """Notes what is wrong with a reference whose document has the right shape."""
     _tools(learnt, notes)
     _tree(learnt, notes)
@@ -26,7 +26,7 @@ def review(learnt: Learnt, notes: Notes) -> None:
     _worth(learnt, notes)
 
 
-def _tools(learnt: Learnt, notes: Notes) -> None:
+def _tools(learnt: LearntReference, notes: Notes) -> None:
     for tool, count in Counter(learnt.tools).items():
         if count > 1:
             notes.add("duplicate_tool", f"{tool!r} is listed {count} times", "tools")
@@ -46,7 +46,7 @@ def _tools(learnt: Learnt, notes: Notes) -> None:
             notes.add("expected_read", f"{tool!r} is not among the writes", "expected_writes")
 
 
-def _tree(learnt: Learnt, notes: Notes) -> None:
+def _tree(learnt: LearntReference, notes: Notes) -> None:
     """No two nodes for one way, and no node with more runs than the way to it."""
     seen: set[tuple[int, int]] = set()
     below: Counter[int] = Counter()
@@ -66,7 +66,7 @@ def _tree(learnt: Learnt, notes: Notes) -> None:
             notes.add("contradicting_counts", message, "tree", number)
 
 
-def _counts(learnt: Learnt, notes: Notes) -> None:
+def _counts(learnt: LearntReference, notes: Notes) -> None:
     if learnt.nodes[0].runs != learnt.runs:
         message = (
             f"the tree is of {learnt.nodes[0].runs} runs, but {learnt.runs} were learnt from"
@@ -79,7 +79,7 @@ def _counts(learnt: Learnt, notes: Notes) -> None:
             )
 
 
-def _worth(learnt: Learnt, notes: Notes) -> None:
+def _worth(learnt: LearntReference, notes: Notes) -> None:
     if learnt.runs < 2:
         notes.add("few_runs", f"learnt from {learnt.runs} usual runs", "learnt", "runs")
     if not learnt.writes:

@@ -11,12 +11,12 @@ from monitor.spec.document.faults import Notes
 from monitor.spec.document.schema import DeadlineDocument, SpecDocument
 from monitor.spec.spec import Deadline
 
-__all__ = ["NO_TIMING", "Timing", "read_timing"]
+__all__ = ["NO_TIMING", "SpecTiming", "read_timing"]
 
 _SECOND: Final = 1_000_000_000
 
 
-class Timing(NamedTuple):
+class SpecTiming(NamedTuple):
     """The times of a spec, in nanoseconds."""
 
     deadlines: tuple[Deadline, ...] = ()
@@ -27,10 +27,10 @@ class Timing(NamedTuple):
 WORK_MAX: Final = 100_000
 """States times symbols times deadlines: more are not searched."""
 
-NO_TIMING: Final = Timing()
+NO_TIMING: Final = SpecTiming()
 
 
-def read_timing(model: SpecDocument, machine: Machine, notes: Notes) -> Timing:
+def read_timing(model: SpecDocument, machine: Machine, notes: Notes) -> SpecTiming:
     """Deadlines and idle limits; what is wrong with them is a finding."""
     deadlines = [
         deadline
@@ -38,8 +38,8 @@ def read_timing(model: SpecDocument, machine: Machine, notes: Notes) -> Timing:
         if (deadline := _deadline(entry, model, machine, notes, number)) is not None
     ]
     if not isinstance(model.idle, dict):
-        return Timing(tuple(deadlines), round((model.idle or 0) * _SECOND))
-    return Timing(tuple(deadlines), 0, _by_state(model.idle, machine, notes))
+        return SpecTiming(tuple(deadlines), round((model.idle or 0) * _SECOND))
+    return SpecTiming(tuple(deadlines), 0, _by_state(model.idle, machine, notes))
 
 
 def _deadline(

@@ -17,10 +17,10 @@ from monitor.alphabet.pattern import same
 from monitor.spec.document.write import flow, name
 
 __all__ = [
+    "DatasetState",
     "Defect",
     "Edge",
     "Repair",
-    "State",
     "Symbol",
     "Task",
     "defects",
@@ -38,7 +38,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class DatasetState:
     """A state as it is listed."""
 
     name: str
@@ -63,7 +63,7 @@ class Task:
     description: str
     world: str
     initial: str
-    states: tuple[State, ...]
+    states: tuple[DatasetState, ...]
     alphabet: Mapping[str, Symbol]
     expected: Any = None
     """The expected sequences, in whatever form they are given."""
@@ -182,7 +182,7 @@ def _dead_ends(task: Task) -> Iterator[Defect]:
         yield Defect("no_accepting_state_reachable", message)
 
 
-def _listed(task: Task) -> Iterator[tuple[State, Edge]]:
+def _listed(task: Task) -> Iterator[tuple[DatasetState, Edge]]:
     return ((state, edge) for state in task.states for edge in state.edges)
 
 
@@ -230,7 +230,7 @@ def _symbol(symbol: str, meaning: Symbol) -> list[str]:
     ]
 
 
-def _row(state: State, *, loops: bool) -> str:
+def _row(state: DatasetState, *, loops: bool) -> str:
     symbols = _symbols(state, loops=loops)
     if loops:
         return f"  {name(state.name)}: {_names(symbols)}"
@@ -238,7 +238,7 @@ def _row(state: State, *, loops: bool) -> str:
     return f"  {name(state.name)}: {{{row}}}"
 
 
-def _symbols(state: State, *, loops: bool) -> dict[str, str]:
+def _symbols(state: DatasetState, *, loops: bool) -> dict[str, str]:
     """Target by symbol of the state's loops, or of its other edges."""
     return {
         symbol: edge.target

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from monitor.errors import OffrailsError
-from monitor.spec.core_import.dataset import Edge, State, Symbol, Task
+from monitor.spec.core_import.dataset import DatasetState, Edge, Symbol, Task
 
 __all__ = ["FormError", "read_task", "records", "without_world"]
 
@@ -120,7 +120,7 @@ def _label(value: Any, where: str) -> str:
 # --- states and edges -------------------------------------------------------------------------
 
 
-def _states(dfa: Mapping[str, Any]) -> tuple[tuple[State, ...], str]:
+def _states(dfa: Mapping[str, Any]) -> tuple[tuple[DatasetState, ...], str]:
     """The states as they are listed, and the initial one: the first unless another is marked."""
     if dfa and all(map(_looks_like_node, dfa.values())):
         dfa = {"nodes": dfa}
@@ -140,7 +140,7 @@ def _states(dfa: Mapping[str, Any]) -> tuple[tuple[State, ...], str]:
             edges += outside.get(name, [])
         seen.add(name)
         final = name in ends or _is_marked(node, _IS_FINAL)
-        found.append(State(name, final=final, edges=tuple(edges)))
+        found.append(DatasetState(name, final=final, edges=tuple(edges)))
     return tuple(found), _initial(dfa, nodes)
 
 

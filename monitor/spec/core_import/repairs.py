@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from monitor.spec.core_import.dataset import Edge, Repair, State, Task, defects
+from monitor.spec.core_import.dataset import DatasetState, Edge, Repair, Task, defects
 
 __all__ = ["repair"]
 
@@ -43,7 +43,7 @@ def _as_published(task: Task) -> tuple[Task, list[Repair]]:
 
 
 def _drop_copies(task: Task) -> tuple[Task, str] | None:
-    kept: dict[str, State] = {}
+    kept: dict[str, DatasetState] = {}
     for state in task.states:
         if kept.setdefault(state.name, state) != state:
             return None  # two states of one name, and no telling which is meant
@@ -59,7 +59,7 @@ def _trust_place(task: Task) -> tuple[Task, str]:
 
 
 def _drop_undeclared(task: Task) -> tuple[Task, str]:
-    def declared(state: State) -> State:
+    def declared(state: DatasetState) -> DatasetState:
         known = (
             replace(edge, symbols=tuple(s for s in edge.symbols if s in task.alphabet))
             for edge in state.edges
@@ -71,7 +71,7 @@ def _drop_undeclared(task: Task) -> tuple[Task, str]:
 
 
 def _drop_seconds(task: Task) -> tuple[Task, str]:
-    def first_only(state: State) -> State:
+    def first_only(state: DatasetState) -> DatasetState:
         seen: dict[str, str] = {}
         edges = []
         for edge in state.edges:
@@ -108,7 +108,7 @@ def _loop(state: str, was: str, now: str) -> Fix:
     """The loop of `state` has other symbols. It must be as it was published."""
     before, after = tuple(was.split()), tuple(now.split())
 
-    def mend(one: State) -> State:
+    def mend(one: DatasetState) -> DatasetState:
         return replace(
             one,
             edges=tuple(
@@ -157,7 +157,7 @@ def _of_another_task(task: Task) -> tuple[Task, str] | None:
             number < 4
         ) else []  # fmt: skip
         loop = Edge(("D", "D'", "F"), state, state)
-        states.append(State(state, final=number == 4, edges=(*on, loop)))
+        states.append(DatasetState(state, final=number == 4, edges=(*on, loop)))
     alphabet = dict(task.alphabet)
     account = {"account_id": "D001"}
     alphabet["B"] = replace(alphabet["B"], arguments=account | {"amount": 1000})

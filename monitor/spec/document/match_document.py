@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, Tag
 
-from monitor.spec.document.validation import LIST, MAPPING, PLAIN, Model, by_form
+from monitor.spec.document.validation import LIST, MAPPING, PLAIN, StrictModel, by_form
 
 __all__ = ["MatchDocument", "Name", "Plain", "RegexDocument"]
 
@@ -14,7 +14,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 """A symbol, state or tool. Numbers are accepted as they are written."""
 
 
-class RegexDocument(Model):
+class RegexDocument(StrictModel):
     """An attribute that is searched for an expression."""
 
     regex: Annotated[str, Field(description="RE2, searched unless anchored")]

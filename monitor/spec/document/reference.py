@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from monitor.spec.document.match_document import MatchDocument, Name
-from monitor.spec.document.validation import Model
-from monitor.spec.learnt import Alarm, Learnt, Node
+from monitor.spec.document.validation import StrictModel
+from monitor.spec.learnt_reference import Alarm, LearntReference, PrefixNode
 
 __all__ = ["ReferenceDocument", "is_learnt", "learnt_of", "node_text"]
 
@@ -23,7 +23,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
 
 
-class FileDocument(Model):
+class FileDocument(StrictModel):
     """A file of runs."""
 
     name: str
@@ -31,7 +31,7 @@ class FileDocument(Model):
     runs: Count
 
 
-class SourceDocument(Model):
+class SourceDocument(StrictModel):
     """What a reference was learnt from, and with what."""
 
     files: list[FileDocument]
@@ -45,7 +45,7 @@ class SourceDocument(Model):
     settings: Annotated[str, Field(description="version of the learning settings")] = "1"
 
 
-class AlarmDocument(Model):
+class AlarmDocument(StrictModel):
     """How an alarm did on the runs it was learnt from, each judged by the others."""
 
     precision: Share | None = None
@@ -55,7 +55,7 @@ class AlarmDocument(Model):
     runs: Count
 
 
-class RiskDocument(Model):
+class RiskDocument(StrictModel):
     """What the risk is computed from: runs by outcome, and by tool how many called it."""
 
     successes: Count
@@ -66,7 +66,7 @@ class RiskDocument(Model):
     ] = {}
 
 
-class ConsistencyDocument(Model):
+class ConsistencyDocument(StrictModel):
     """papers/002 section 3.2, of the seen runs."""
 
     runs: Count
@@ -78,7 +78,7 @@ class ConsistencyDocument(Model):
     first_two_agreement: Share
 
 
-class ReferenceDocument(Model):
+class ReferenceDocument(StrictModel):
     """A learnt reference: which sessions it watches, and what it was learnt from."""
 
     id: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -121,7 +121,7 @@ def is_learnt(data: Any) -> bool:
     return isinstance(data, dict) and data.get("kind") == "reference" and "learnt" in data
 
 
-def node_text(node: Node) -> str:
+def node_text(node: PrefixNode) -> str:
     """A node as it is written in a document."""
     text = f"{node.parent} {node.tool} {node.runs} {node.ends}"
     if node.tool < 0:
@@ -131,14 +131,14 @@ def node_text(node: Node) -> str:
     return f"{text} {','.join(sorted(node.digests))}" if node.digests else text
 
 
-def learnt_of(model: ReferenceDocument) -> Learnt:
+def learnt_of(model: ReferenceDocument) -> LearntReference:
     """The record of a document.
 
     Raises:
         ValueError: the tree is none, or names tools that are not listed.
     """
     risk = model.risk
-    return Learnt(
+    return LearntReference(
         tools=tuple(model.tools),
         writes=frozenset(model.writes),
         medoid=tuple(model.medoid),
@@ -158,8 +158,8 @@ def learnt_of(model: ReferenceDocument) -> Learnt:
     )
 
 
-def _nodes(model: ReferenceDocument) -> tuple[Node, ...]:
-    nodes: list[Node] = []
+def _nodes(model: ReferenceDocument) -> tuple[PrefixNode, ...]:
+    nodes: list[PrefixNode] = []
     for number, text in enumerate(model.tree):
         node = _node(text, number)
         if node.tool >= len(model.tools) or (node.tool < 0) != (number == 0):
@@ -168,7 +168,7 @@ def _nodes(model: ReferenceDocument) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def _node(text: str, number: int) -> Node:
+def _node(text: str, number: int) -> PrefixNode:
     found = _NODE.fullmatch(text)
     if found is None:
         raise ValueError(f"node {number} is not: parent, tool, runs, ends, digests")
@@ -177,4 +177,4 @@ def _node(text: str, number: int) -> Node:
         raise ValueError(f"node {number} does not come after its parent")
     digests = found[5] or ""
     known = None if digests == "*" else frozenset(filter(None, digests.split(",")))
-    return Node(parent, tool, runs, ends, known)
+    return PrefixNode(parent, tool, runs, ends, known)

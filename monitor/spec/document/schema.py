@@ -17,7 +17,7 @@ from monitor.alphabet.pattern import TYPES
 from monitor.spec.constraints import TEMPLATES
 from monitor.spec.document.match_document import MatchDocument, Name
 from monitor.spec.document.reference import ReferenceDocument
-from monitor.spec.document.validation import LIST, MAPPING, PLAIN, Model, by_form
+from monitor.spec.document.validation import LIST, MAPPING, PLAIN, StrictModel, by_form
 
 __all__ = [
     "AcceptDocument",
@@ -91,7 +91,7 @@ ConstraintDocument = Annotated[
 """Parsed by `monitor.spec.constraints`."""
 
 
-class SeverityDocument(Model):
+class SeverityDocument(StrictModel):
     """How bad a harmful call is. The first that says something wins: states, tools, reasons."""
 
     default: Level = "warning"
@@ -105,7 +105,7 @@ class SeverityDocument(Model):
     ] = {}
 
 
-class SymbolDocument(Model):
+class SymbolDocument(StrictModel):
     """A symbol of the alphabet: calls of one tool, with these arguments."""
 
     tool: Name
@@ -116,7 +116,7 @@ class SymbolDocument(Model):
     ] = None
 
 
-class ConventionsDocument(Model):
+class ConventionsDocument(StrictModel):
     """A profile and what differs from it."""
 
     profile: Literal["live", "core"] = "live"
@@ -185,7 +185,7 @@ Symbols = NameOrNames
 """A symbol, or any of several."""
 
 
-class DeadlineDocument(Model):
+class DeadlineDocument(StrictModel):
     """After a call of one kind, a call of another must begin in time."""
 
     from_: Symbols = Field(
@@ -201,7 +201,7 @@ Idle = Annotated[
 ]
 
 
-class AcceptDocument(Model):
+class AcceptDocument(StrictModel):
     """A call that is not harmful for a time, because somebody says so and why."""
 
     symbol: Name
@@ -219,7 +219,7 @@ class AcceptDocument(Model):
     until: Annotated[Day, Field(description="the last day, as 2026-12-31, in UTC")]
 
 
-class SpecDocument(Model):
+class SpecDocument(StrictModel):
     """One spec: which sessions it judges, what their calls are called, and what is allowed."""
 
     id: Annotated[

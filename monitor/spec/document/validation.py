@@ -16,10 +16,10 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, Discriminator, ValidationError
 from pydantic_core import ErrorDetails
 
-__all__ = ["LIST", "MAPPING", "PLAIN", "Fault", "Model", "by_form", "validated"]
+__all__ = ["LIST", "MAPPING", "PLAIN", "DocumentFault", "StrictModel", "by_form", "validated"]
 
 
-class Model(BaseModel):
+class StrictModel(BaseModel):
     """A mapping whose keys are known. Values are not converted, unless a field says so."""
 
     model_config = ConfigDict(
@@ -27,11 +27,11 @@ class Model(BaseModel):
     )
 
 
-_Model = TypeVar("_Model", bound=Model)
+_Model = TypeVar("_Model", bound=StrictModel)
 _Path = tuple[str | int, ...]
 
 
-class Fault(NamedTuple):
+class DocumentFault(NamedTuple):
     """One thing that is wrong."""
 
     path: _Path
@@ -41,7 +41,7 @@ class Fault(NamedTuple):
     """What was expected."""
 
 
-def validated(model: type[_Model], data: Any) -> tuple[_Model | None, list[Fault]]:
+def validated(model: type[_Model], data: Any) -> tuple[_Model | None, list[DocumentFault]]:
     """The model that the data describe; None, and every fault, if they describe none.
 
     Args:
@@ -77,13 +77,13 @@ def _form(value: Any) -> str:
     return LIST if isinstance(value, list) else PLAIN
 
 
-def _fault(error: ErrorDetails, data: Any) -> Fault:
+def _fault(error: ErrorDetails, data: Any) -> DocumentFault:
     path = _path(error["loc"], data)
     if error["type"] == "missing":
-        return Fault((*path, error["loc"][-1]), "missing", "Field required")
+        return DocumentFault((*path, error["loc"][-1]), "missing", "Field required")
     if error["type"] == "extra_forbidden":
-        return Fault(path, "unknown", "there is no such key")
-    return Fault(path, "value", _said(error))
+        return DocumentFault(path, "unknown", "there is no such key")
+    return DocumentFault(path, "value", _said(error))
 
 
 def _path(location: _Path, data: Any) -> _Path:

@@ -13,10 +13,10 @@ import pytest
 from collector.api import session_list
 from collector.api.session_list import LISTED_MAX, REST, SessionLists, SessionQuery, ranked
 from collector.api.session_query import Follow, follow_nothing
-from collector.api.session_view.about import About
+from collector.api.session_view.about import ServiceInfo
 from collector.api.session_view.routes import SessionView
 from collector.net.health import Health
-from collector.net.host_guard import Guard
+from collector.net.host_guard import HostGuard
 from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.records import Evidence, SessionKey, ToolCall
@@ -24,7 +24,7 @@ from monitor.session.judgement.fold_log import FOLD_AFTER
 from monitor.spec.read import load_specs
 
 SPECS = Path(__file__).parents[3] / "dfa_specs" / "farm_rover.yaml"
-ABOUT = About("https://t/{trace_id}", {"http": "127.0.0.1:4318"})
+ABOUT = ServiceInfo("https://t/{trace_id}", {"http": "127.0.0.1:4318"})
 GOOD = ("unlock_safety", "move", "scan", "open_valve", "water", "log")
 
 
@@ -86,7 +86,7 @@ def ask(
 
     health = Health()
     health.ready = True
-    app = SessionView(api, monitor, health, Guard("127.0.0.1:1"), ABOUT, follow=follow)
+    app = SessionView(api, monitor, health, HostGuard("127.0.0.1:1"), ABOUT, follow=follow)
     scope = {
         "method": method,
         "path": path,

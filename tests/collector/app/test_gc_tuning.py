@@ -155,13 +155,13 @@ def test_no_record_refers_to_itself(restored: None, wire: Any, requested: Mode) 
     made, circular = _in_a_cycle()
     assert {
         "Trace",
-        "Tree",
+        "SpanTree",
         "SpanClaim",
-        "Call",
+        "LogicalCall",
         "Piece",
         "OpenRequest",
-        "Log",
-        "Run",
+        "SessionLog",
+        "AutomatonRun",
         "HarmTally",
     } <= made
     assert circular == {"OpenRequest", "Trace", "Session", "Judgement"}

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from collector.app.readiness import Readiness
-from collector.config.settings import Ready
+from collector.config.settings import ReadySettings
 from collector.net.health import Health
 from collector.sinks.http_client import DeliveryError
-from collector.sinks.queue import Backoff, Queue
+from collector.sinks.queue import Backoff, SinkQueue
 from collector.telemetry.counters import Stats
 
 SECOND = 1_000_000_000
@@ -38,7 +38,7 @@ def health() -> Health:
 def test_full_and_nothing_judged_is_not_ready(health: Health) -> None:
     """Refusals beside spans that are taken are a busy service; refusals alone for 10 s are a full one."""
     stats = Stats()
-    readiness = Readiness(Ready(), health, stats, ())
+    readiness = Readiness(ReadySettings(), health, stats, ())
     for second in range(15):
         stats.count("requests_refused", "bytes")
         stats.span("grpc", "accepted")
@@ -59,7 +59,7 @@ def test_full_and_nothing_judged_is_not_ready(health: Health) -> None:
 def test_a_service_that_stays_full_is_not_alive(health: Health) -> None:
     """Two minutes of refusals alone: what fills the memory does not go by itself, so liveness is not green either."""
     stats = Stats()
-    readiness = Readiness(Ready(), health, stats, ())
+    readiness = Readiness(ReadySettings(), health, stats, ())
     for second in range(125):
         stats.count("requests_refused", "memory")
         readiness.tick(second * SECOND)
@@ -72,7 +72,7 @@ def test_a_service_that_stays_full_is_not_alive(health: Health) -> None:
 def test_a_full_service_becomes_ready_without_a_request(health: Health) -> None:
     """A full service becomes ready without a request: Kubernetes sends none to a pod that is not ready."""
     stats = Stats()
-    readiness = Readiness(Ready(full_seconds=2), health, stats, ())
+    readiness = Readiness(ReadySettings(full_seconds=2), health, stats, ())
     for second in range(4):
         stats.count("requests_refused", "bytes")
         readiness.tick(second * SECOND)
@@ -86,12 +86,12 @@ def test_a_full_service_becomes_ready_without_a_request(health: Health) -> None:
 def test_a_quiet_service_is_ready(health: Health) -> None:
     """A service is ready after an hour without spans or refusals, and where the setting says always."""
     stats = Stats()
-    quiet = Readiness(Ready(), health, stats, ())
+    quiet = Readiness(ReadySettings(), health, stats, ())
     quiet.tick(0)
     quiet.tick(3_600 * SECOND)
     assert answer(health) == (200, b"ready\n")
 
-    always = Readiness(Ready(full_seconds=None), health, stats, ())
+    always = Readiness(ReadySettings(full_seconds=None), health, stats, ())
     stats.count("requests_refused", "requests")
     always.tick(0)
     always.tick(3_600 * SECOND)
@@ -112,8 +112,8 @@ def test_a_failing_sink_counts_by_choice(health: Health, counts: bool) -> None:
 
     async def play() -> None:
         sink = Sink()
-        queue = Queue(sink, 8, Backoff())
-        readiness = Readiness(Ready(failing_sinks=counts), health, Stats(), [queue])
+        queue = SinkQueue(sink, 8, Backoff())
+        readiness = Readiness(ReadySettings(failing_sinks=counts), health, Stats(), [queue])
         queue.start()
         for up, faults in ((False, "webhook fails" if counts else ""), (True, "")):
             sink.up = up

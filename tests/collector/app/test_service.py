@@ -14,8 +14,15 @@ import pytest
 
 from collector.app import service as app_module
 from collector.app.service import App, instance_of, limits_of
-from collector.config.settings import Alerts, Decide, Receiver, Record, Sessions, Settings
-from collector.net.watched_files import UnusableError
+from collector.config.settings import (
+    AlertSettings,
+    DecideSettings,
+    ReceiverSettings,
+    RecordSettings,
+    SessionSettings,
+    Settings,
+)
+from collector.net.watched_files import UnusableFileError
 from collector.receive.address import AddressInUse
 from collector.telemetry.clock import ClockWatch
 from collector.telemetry.logs import captured
@@ -41,10 +48,10 @@ class Clock:
 
 def settings(**changes: Any) -> Settings:
     given: dict[str, Any] = {
-        "receiver": Receiver(grpc="off", http=FREE),
+        "receiver": ReceiverSettings(grpc="off", http=FREE),
         "metrics": FREE,
         "admin": FREE,
-        "decide": Decide(listen=FREE),
+        "decide": DecideSettings(listen=FREE),
         "history": "complete",
         **changes,
     }
@@ -157,7 +164,7 @@ def test_settings_become_limits() -> None:
     """Settings in seconds become nanoseconds, and words become switches."""
     made = limits_of(
         Settings(
-            sessions=Sessions(
+            sessions=SessionSettings(
                 max=5, idle_seconds=1.5, window_seconds=0, hold_seconds=2, remember_seconds=7
             ),
             history="complete",
@@ -238,10 +245,10 @@ def test_listeners_that_are_off() -> None:
     async def use(app: App, _: Clock) -> dict[str, str]:
         return app.addresses
 
-    off = Decide(listen="off")
+    off = DecideSettings(listen="off")
     assert set(running(use, metrics="off")) == {"http", "admin", "decide"}
     assert set(running(use, metrics="off", decide=off)) == {"http", "admin"}
-    none = Receiver(grpc="off", http="off")
+    none = ReceiverSettings(grpc="off", http="off")
     assert set(running(use, receiver=none)) == {"metrics", "admin", "decide"}
 
 
@@ -269,11 +276,11 @@ def test_a_start_with_an_unusable_file_leaves_no_thread(tmp_path: Path) -> None:
 
     async def start() -> None:
         changes = {
-            "record": Record(folder=tmp_path / "recorded"),
-            "alerts": Alerts(jsonl=tmp_path),
+            "record": RecordSettings(folder=tmp_path / "recorded"),
+            "alerts": AlertSettings(jsonl=tmp_path),
         }
         app = App(settings(**changes), SPECS)
-        with pytest.raises(UnusableError) as problem:
+        with pytest.raises(UnusableFileError) as problem:
             await app.start()
         assert problem.value.setting == "alerts.jsonl"
 
@@ -289,7 +296,7 @@ def test_stopping_twice_is_stopping() -> None:
         await app.stop()
 
     running(use)
-    running(use, receiver=Receiver(grpc=FREE, http=FREE))
+    running(use, receiver=ReceiverSettings(grpc=FREE, http=FREE))
 
 
 def test_readiness_follows_the_receivers() -> None:

@@ -12,11 +12,17 @@ from typing import Any, Final
 import pytest
 
 from collector.app.service import App
-from collector.config.settings import Alerts, Receiver, Settings, State, Webhook
+from collector.config.settings import (
+    AlertSettings,
+    ReceiverSettings,
+    Settings,
+    StateSettings,
+    WebhookSettings,
+)
 from collector.restart.snapshot_layout import KINDS
 from monitor.limits import SECOND
-from monitor.plain_records.kinds import Form, Kind
-from monitor.scores.consistency import Rolling
+from monitor.plain_records.kinds import Form, PlainRecordKind
+from monitor.scores.consistency import RollingConsistency
 
 ROOT: Final = Path(__file__).parents[3]
 OURS: Final = ("monitor.", "collector.")
@@ -38,18 +44,18 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> dict[type, object]:
     """An object of each class whose fields are in a dictionary."""
     app = App(
         Settings(
-            receiver=Receiver(grpc="off", http="off"),
+            receiver=ReceiverSettings(grpc="off", http="off"),
             metrics="off",
             admin="off",
-            alerts=Alerts(webhook=Webhook(url="http://127.0.0.1:9")),
-            state=State(dir=tmp_path_factory.mktemp("state")),
+            alerts=AlertSettings(webhook=WebhookSettings(url="http://127.0.0.1:9")),
+            state=StateSettings(dir=tmp_path_factory.mktemp("state")),
         ),
         (),
         clock=lambda: SECOND,
         steady=lambda: SECOND,
     )
     assert app._state is not None
-    known = [*app._state.snapshots._known.values(), app.monitor.binder, Rolling(0)]
+    known = [*app._state.snapshots._known.values(), app.monitor.binder, RollingConsistency(0)]
     app._state.journal.release()
     return {type(each): each for each in known}
 
@@ -84,7 +90,7 @@ def test_each_name_of_a_tuple_is_kept(name: str) -> None:
 # --- what fields refer to -------------------------------------------------------------------------
 
 
-def classes_in(kind: Kind) -> Iterator[tuple[str, str]]:
+def classes_in(kind: PlainRecordKind) -> Iterator[tuple[str, str]]:
     """Names in the annotations of a kind's fields, with the module in which they stand."""
     for cls in kind.cls.__mro__:
         if not cls.__module__.startswith(OURS):

@@ -9,13 +9,13 @@ import pytest
 
 from collector.app.service import App
 from collector.config.settings import (
-    Alerts,
-    Decide,
-    Receiver,
-    Sessions,
+    AlertSettings,
+    DecideSettings,
+    ReceiverSettings,
+    SessionSettings,
     Settings,
-    State,
-    Webhook,
+    StateSettings,
+    WebhookSettings,
 )
 from collector.restart.snapshot_layout import KINDS, judging
 from monitor.limits import SECOND
@@ -26,8 +26,8 @@ RANDOM = "seed"
 
 CHANGED: dict[str, dict[str, Any]] = {
     "alerts": {
-        "alerts": Alerts(
-            webhook=Webhook(url="http://127.0.0.1:9"),
+        "alerts": AlertSettings(
+            webhook=WebhookSettings(url="http://127.0.0.1:9"),
             settle_seconds=9.0,
             repeat_seconds=99.0,
             pages_per_minute=7,
@@ -37,27 +37,27 @@ CHANGED: dict[str, dict[str, Any]] = {
         )
     },
     "bounds": {
-        "sessions": Sessions(
+        "sessions": SessionSettings(
             max=777, max_bytes=7_777_777, max_argument_bytes=777_777, max_span_bytes=7_777_777
         )
     },
     "pairs": {"metrics_pairs_max": 77, "metrics_agents_max": 7},
-    "answers": {"sessions": Sessions(group_by_answer=False)},
-    "decide": {"decide": Decide(confirm_seconds=7.0, max_call_bytes=7_777_777)},
+    "answers": {"sessions": SessionSettings(group_by_answer=False)},
+    "decide": {"decide": DecideSettings(confirm_seconds=7.0, max_call_bytes=7_777_777)},
     "log": {"log_level": "debug"},
     "stop": {"drain_seconds": 1.0, "last_scrape_seconds": 20.0},
-    "state": {"state": State(dir=Path("elsewhere"), snapshot_seconds=5.0)},
+    "state": {"state": StateSettings(dir=Path("elsewhere"), snapshot_seconds=5.0)},
 }
 
 
 def settings(folder: Path, **changes: Any) -> Settings:
     given: dict[str, Any] = {
-        "receiver": Receiver(grpc="off", http="off"),
+        "receiver": ReceiverSettings(grpc="off", http="off"),
         "metrics": "off",
         "admin": "off",
-        "alerts": Alerts(webhook=Webhook(url="http://127.0.0.1:9")),
+        "alerts": AlertSettings(webhook=WebhookSettings(url="http://127.0.0.1:9")),
         **changes,
-        "state": State(dir=folder),
+        "state": StateSettings(dir=folder),
     }
     return Settings(**given)
 
@@ -96,8 +96,8 @@ def test_settings_that_judge_nothing_keep_the_snapshot(what: str, tmp_path: Path
     [
         {"history": "complete"},
         {"show_arguments": True},
-        {"sessions": Sessions(window_seconds=1.0)},
-        {"sessions": Sessions(id_attributes=("my.id",))},
+        {"sessions": SessionSettings(window_seconds=1.0)},
+        {"sessions": SessionSettings(id_attributes=("my.id",))},
     ],
 )
 def test_settings_that_judge_do_not(changed: dict[str, Any], tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from collector.app.deadline import Deadline
+from collector.app.deadline import TimeBudget
 from collector.app.service import App
-from collector.config.settings import Alerts, State, Webhook
+from collector.config.settings import AlertSettings, StateSettings, WebhookSettings
 from collector.telemetry.logs import captured
 from monitor.spec.compiler.compile import compile_text
 from tests.collector.app.test_service import Clock, body, http, settings
@@ -57,8 +57,8 @@ def with_app(use: Callable[[App, Hook], Awaitable[T]], **changes: Any) -> T:
 
     async def run() -> T:
         hook = Hook()
-        alerts = Alerts(
-            webhook=Webhook(url=await hook.start()),
+        alerts = AlertSettings(
+            webhook=WebhookSettings(url=await hook.start()),
             settle_seconds=60.0,
             **changes.pop("alerts", {}),
         )
@@ -165,13 +165,13 @@ def test_with_a_journal_no_scrape_is_awaited(tmp_path: Path) -> None:
             await app.stop()
         return [each["event"] for each in events]
 
-    state = State(dir=tmp_path / "state")
+    state = StateSettings(dir=tmp_path / "state")
     assert "counters_not_scraped" not in with_app(use, last_scrape_seconds=600.0, state=state)
 
 
 def test_what_comes_beside_the_last_snapshot_is_taken(tmp_path: Path) -> None:
     """While the last snapshot is written a sender is answered, and the next process knows its session."""
-    state = State(dir=tmp_path / "state")
+    state = StateSettings(dir=tmp_path / "state")
 
     async def use(app: App, _hook: Hook) -> int:
         assert app._state is not None
@@ -194,10 +194,10 @@ def test_what_comes_beside_the_last_snapshot_is_taken(tmp_path: Path) -> None:
 
 def test_steps_of_a_stop_share_its_time() -> None:
     """A step gets what it wants, or its part of what is left, and nothing once the time is over."""
-    deadline = Deadline(100.0)
+    deadline = TimeBudget(100.0)
     assert deadline.share(1.0, 0.5) == 1.0
     assert 49.0 < deadline.share(80.0, 0.5) <= 50.0
-    assert Deadline(-1.0).share(1.0, 0.5) == 0.0
+    assert TimeBudget(-1.0).share(1.0, 0.5) == 0.0
 
 
 def test_a_reload_does_not_hide_that_the_service_stops(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.calls.call.answers import TOOLS_MAX, Answer, Answers
+from collector.calls.call.answers import TOOLS_MAX, ModelAnswer, ModelAnswers
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from tests.collector.conftest import BASE, SECOND
@@ -187,9 +187,9 @@ def test_an_answer_beside_a_call_goes_before_a_later_one_elsewhere(
 
 def test_answers_of_long_traces_are_forgotten_by_halves() -> None:
     """What is kept of a trace has a bound, and the latest answers are found."""
-    answers = Answers()
+    answers = ModelAnswers()
     for number in range(2 * TOOLS_MAX):
-        answers.add(Answer(number, b"%08d" % number, b"", ("pay",), (), several=True))
+        answers.add(ModelAnswer(number, b"%08d" % number, b"", ("pay",), (), several=True))
     found = answers.before("pay", "", 2 * TOOLS_MAX, b"")
     assert found is not None
     assert found.start_ns == 2 * TOOLS_MAX - 1

@@ -8,7 +8,7 @@ import pytest
 
 from collector.calls.pipeline import TOGETHER, Pipeline
 from collector.decode.protobuf import otlp_proto
-from collector.decode.span import Span, Unjudged
+from collector.decode.span import Span, UnjudgedSpansError
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, Verdict
 from monitor.spec.read import load_spec
@@ -99,7 +99,7 @@ def test_an_error_keeps_nothing_back(place: int, monkeypatch: pytest.MonkeyPatch
         taken(span, *more)
 
     monkeypatch.setattr(told.pipeline, "_take", take)
-    with pytest.raises(Unjudged) as failed:
+    with pytest.raises(UnjudgedSpansError) as failed:
         told.pipeline.consume(spans[:behind], NOW, "test")
     assert (failed.value.spans, failed.value.errors) == (1, {"ZeroDivisionError": 1})
     assert isinstance(failed.value.__cause__, ZeroDivisionError)
@@ -119,7 +119,7 @@ def test_what_an_error_has_left_is_not_heard_later(monkeypatch: pytest.MonkeyPat
         raise ZeroDivisionError
 
     monkeypatch.setattr(told.monitor, "observe", fail)
-    with pytest.raises(Unjudged):
+    with pytest.raises(UnjudgedSpansError):
         told.pipeline.consume(first, NOW, "test")
     monkeypatch.setattr(told.monitor, "observe", observe)
     assert told.pipeline._batch._count == 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from collector.calls.call.call import Call
+from collector.calls.call.call import LogicalCall
 from collector.calls.call.piece import Piece
 from collector.calls.duplicates import DuplicateFilter
 from collector.calls.model_requests import OPEN_MAX, OPEN_NS
@@ -888,7 +888,7 @@ def _piece(span_id: bytes = b"1", **more: Any) -> Piece:
 def test_a_call_that_knows_nothing_new_is_the_same_call() -> None:
     """Without news the same object is returned; news gives a new one."""
     key, attributes = SessionKey("", "s"), {"service.name": "svc"}
-    call = Call(_piece(evidence=Evidence.PENDING))
+    call = LogicalCall(_piece(evidence=Evidence.PENDING))
 
     def told(key: SessionKey = key, source: str = "trace", gaps: bool = False) -> ToolCall:
         return call.tool_call(b"t", key, source, attributes, gaps=gaps)
@@ -906,7 +906,7 @@ def test_a_call_that_knows_nothing_new_is_the_same_call() -> None:
     assert told().parent_span_id == b"9"
     call.add(_piece(arguments=MOVE))
     assert (told().arguments, told().evidence) == (MOVE, Evidence.EXECUTED)
-    call.absorb(Call(_piece(b"2", start_ns=3)))
+    call.absorb(LogicalCall(_piece(b"2", start_ns=3)))
     assert (told().span_id, told().start_ns) == (b"2", 3)
 
 
@@ -926,7 +926,7 @@ def test_an_end_is_told_no_finer_than_its_beginning(
 ) -> None:
     """JavaScript's spans start at whole milliseconds, so ends are rounded, or the next call would overlap."""
     resource = {"telemetry.sdk.language": language}
-    call = Call(_piece(start_ns=start_ns, end_ns=end_ns, attributes=resource))
+    call = LogicalCall(_piece(start_ns=start_ns, end_ns=end_ns, attributes=resource))
     found = call.tool_call(b"t", SessionKey("", "s"), "trace", resource, gaps=False)
     assert found.end_ns == told
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from collector.decode.span import Unjudged
+from collector.decode.span import UnjudgedSpansError
 
 MCP = {"mcp.method.name": "tools/call", "gen_ai.tool.name": "pay"}
 
@@ -64,7 +64,7 @@ def test_an_error_leaves_nothing_to_another_trace(
     for *first, last in permutations(spans(wire)):
         for number in (1, 2, 3):
             found = bench().send(*first)
-            with monkeypatch.context() as patch, suppress(Unjudged):
+            with monkeypatch.context() as patch, suppress(UnjudgedSpansError):
                 _fail_once(patch, found, number)
                 found.send(last)
             for steps in found.send(other).sessions().values():

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import pytest
 
-from collector.calls.deciding import Made
-from collector.calls.decisions.decided_calls import Asked, DecidedCalls
-from collector.calls.decisions.denied_calls import DeniedCall
+from collector.calls.decisions.decided_calls import DecidedCalls, QuestionCall
+from collector.calls.decisions.prevented_calls import PreventedCall
+from collector.calls.question_handler import DecisionResult
 from collector.decode.span import Resource
 from monitor.records import Proof, SessionKey
 from monitor.spec.compiler.compile import compile_text
@@ -40,7 +40,7 @@ class Client:
     def __init__(
         self, *, enforce: Literal["advise", "block"] = "advise", **options: Any
     ) -> None:
-        self.denied: list[DeniedCall] = []
+        self.denied: list[PreventedCall] = []
         self.bench = Bench([spec(enforce)], denied=self.denied.append, **options)
         self.pipeline = self.bench.pipeline
         self.resource = Resource({"service.name": "svc"})
@@ -57,9 +57,9 @@ class Client:
         question: str = "",
         sender: str | None = None,
         commit: bool = True,
-    ) -> list[Made]:
+    ) -> list[DecisionResult]:
         asked = [
-            Asked(
+            QuestionCall(
                 session,
                 "",
                 tool,
@@ -79,7 +79,7 @@ class Client:
         """Asks about one call; returns what its client is to do."""
         return self.ask(tool, **more)[0].answer.value
 
-    def tell(self, made: Made, outcome: Any, at: float) -> bool | None:
+    def tell(self, made: DecisionResult, outcome: Any, at: float) -> bool | None:
         """Tells an outcome; None if the decision is not known, else whether it agrees."""
         decision_id = self.pipeline.decided.name(made.number)
         settled = self.pipeline.settle(decision_id, outcome, None, ns(at))
@@ -553,7 +553,7 @@ def test_only_its_own_client_settles_a_call() -> None:
     """The decision of one sender is unknown to another."""
     client = Client()
     (made,) = client.pipeline.decide(
-        [Asked("s1", "", "look", {}, "", b"", b"", b"")],
+        [QuestionCall("s1", "", "look", {}, "", b"", b"", b"")],
         client.resource,
         "a",
         ns(1),
@@ -770,7 +770,7 @@ def test_one_tenant_cannot_push_out_anothers_calls() -> None:
     (mine,) = client.ask("look", at=1, session="mine")
     flood = Resource({"service.name": "svc", "service.namespace": "flood"})
     for number in range(50):
-        asked = Asked(f"f{number}", "", "look", {}, "", b"", b"", b"")
+        asked = QuestionCall(f"f{number}", "", "look", {}, "", b"", b"", b"")
         client.pipeline.decide([asked], flood, None, ns(2 + number / 100), commit=True)
 
     assert (len(table), table.overflowed) == (10, 41)
@@ -832,7 +832,7 @@ def test_a_decided_call_weighs_what_its_client_sent() -> None:
 RESULT = "gen_ai.tool.call.result"
 
 
-def denied_and_skipped(client: Client, at: float = 1.1, **more: Any) -> Made:
+def denied_and_skipped(client: Client, at: float = 1.1, **more: Any) -> DecisionResult:
     """`pay` is denied, and its client tells that it was skipped."""
     (made,) = client.ask("pay", at=at, **{"arguments": {"from": "A", "to": "B"}, **more})
     assert made.answer.value == "deny"
@@ -879,7 +879,7 @@ def test_skipped_hides_the_refused_call_alone(
     client = Client(enforce="block")
     if "arguments" in asked:
         (made,) = client.pipeline.decide(
-            [Asked("s1", "", "pay", None, "", b"", b"", b"")],
+            [QuestionCall("s1", "", "pay", None, "", b"", b"", b"")],
             client.resource,
             None,
             ns(1.1),

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from collector.calls.call.piece import Piece
 from collector.calls.call.same_call import agree
-from collector.dialects.values.arguments import Bare
-from monitor.partial import Partial
+from collector.dialects.values.arguments import BareValue
+from monitor.partial import PartialArguments
 from monitor.records import Evidence
 
 
@@ -24,7 +24,7 @@ def piece(
     id_: bytes = b"1",
 ) -> Piece:
     return Piece(
-        id_, b"", "move", arguments, None if bare is None else Bare(bare), "", "", "", False,
+        id_, b"", "move", arguments, None if bare is None else BareValue(bare), "", "", "", False,
         False, 1, 2, Evidence.EXECUTED, source, {}, None, "",
     )  # fmt: skip
 
@@ -45,9 +45,12 @@ MANY = {f"name {number}": number for number in range(40)}
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (Partial({"path": "/tmp"}, {"mode"}), {"path": "/etc", "mode": 1}),
-        (Partial({"path": "/tmp"}, {"mode"}), Partial({"path": "/etc"}, {"mode"})),
-        ({"path": "/tmp", "mode": 1}, Partial({"path": "/etc"}, {"mode"})),
+        (PartialArguments({"path": "/tmp"}, {"mode"}), {"path": "/etc", "mode": 1}),
+        (
+            PartialArguments({"path": "/tmp"}, {"mode"}),
+            PartialArguments({"path": "/etc"}, {"mode"}),
+        ),
+        ({"path": "/tmp", "mode": 1}, PartialArguments({"path": "/etc"}, {"mode"})),
         (MANY, {**MANY, "name 7": "other"}),
         (MANY, {name: -1 - number for name, number in MANY.items()}),
         ({"x": 1}, {"x": 2}),
@@ -73,7 +76,7 @@ def test_values_without_names_are_told_from_freed_ones(source: str) -> None:
 def test_whole_arguments_are_told_from_more_or_less(is_freed: bool) -> None:
     """A call has told exactly its own arguments, in any order, freed or not."""
     known = piece({"x": 1, "y": 2})
-    part = piece(Partial({"x": 1}, {"y"}), id_=b"2")
+    part = piece(PartialArguments({"x": 1}, {"y"}), id_=b"2")
     none = piece(None, id_=b"3")
     if is_freed:
         for each in (known, part, none):
@@ -105,7 +108,9 @@ VALUES = st.one_of(
 NAMES = st.sampled_from([f"n{number}" for number in range(50)] + ["input", "__arg1"])
 WHOLE = st.dictionaries(NAMES, VALUES, max_size=45)
 PARTS = st.builds(
-    lambda known, unread: Partial({k: v for k, v in known.items() if k not in unread}, unread),
+    lambda known, unread: PartialArguments(
+        {k: v for k, v in known.items() if k not in unread}, unread
+    ),
     WHOLE,
     st.sets(NAMES, min_size=1, max_size=3),
 )

@@ -17,9 +17,9 @@ from collector.calls import pipeline as pipeline_module
 from collector.calls.pipeline import TOGETHER, Pipeline
 from collector.decode.protobuf import otlp_proto
 from collector.decode.protobuf.slices import LARGE_BYTES
-from collector.decode.span import Span, Unjudged
+from collector.decode.span import Span, UnjudgedSpansError
 from collector.receive.export import Export
-from collector.receive.status import Outcome, Refusal
+from collector.receive.status import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, Verdict
 from monitor.spec.read import load_spec
@@ -69,7 +69,7 @@ class Service:
         for _ in range(3):
             try:
                 self.pipeline.consume(spans, NOW, "test")
-            except Unjudged:
+            except UnjudgedSpansError:
                 self.refused += 1
             else:
                 return
@@ -155,7 +155,7 @@ def test_the_other_calls_of_the_request_are_judged_and_delivered() -> None:
     service = Service()
     with (
         failing(service, "monitor._call_judge._judge", 2),
-        pytest.raises(Unjudged) as failed,
+        pytest.raises(UnjudgedSpansError) as failed,
     ):
         service.pipeline.consume(spans, BASE + 10 * SECOND, "test")
 
@@ -192,7 +192,7 @@ def test_an_error_that_stays_stops_no_other_update() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(service.monitor, "amend", failing)
-        with pytest.raises(Unjudged):
+        with pytest.raises(UnjudgedSpansError):
             service.pipeline.consume(agents, NOW, "test")
     trees = [trace.tree for trace in service.pipeline._traces if trace.tree is not None]
     told = [
@@ -216,7 +216,7 @@ def test_a_span_that_always_fails_stops_no_other() -> None:
 
         patch.setattr(service.pipeline, "_take", broken)
         for _ in range(3):
-            with pytest.raises(Unjudged):
+            with pytest.raises(UnjudgedSpansError):
                 service.pipeline.consume(spans, BASE + 10 * SECOND, "test")
 
     assert +Counter(service.stats.dropped) == {"duplicate": 2}
@@ -231,7 +231,7 @@ def test_a_failing_request_is_counted_by_its_spans_and_errors() -> None:
     with failing(service, "_take", 5), pytest.raises(Refusal) as refusal:
         export.ingest_now("traces", body, "proto", "grpc")
 
-    assert refusal.value.outcome is Outcome.INTERNAL
+    assert refusal.value.outcome is ExportStatus.INTERNAL
     assert +Counter(service.stats.dropped) == {"internal_error": 1}
     assert service.stats.spans == {("grpc", "accepted"): 19}
     assert service.stats.counts["internal_errors", "ZeroDivisionError"] == 1
@@ -283,7 +283,7 @@ def test_a_large_request_goes_on_behind_an_error() -> None:
     with failing(service, "_take", 5), pytest.raises(Refusal) as refusal:
         asyncio.run(export.ingest("traces", body, "proto", "grpc"))
 
-    assert refusal.value.outcome is Outcome.INTERNAL
+    assert refusal.value.outcome is ExportStatus.INTERNAL
     assert +Counter(service.stats.dropped) == {"internal_error": 1}
     assert service.stats.spans == {("grpc", "accepted"): count - 1}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from collector.calls.duplicates import DuplicateFilter
-from collector.decode.span import Unjudged
+from collector.decode.span import UnjudgedSpansError
 from tests.collector.calls.test_evasion import OF_PATHS, POLICY, ROVER, harms, missed, spec
 from tests.collector.conftest import BASE, SECOND, hex_id
 
@@ -58,7 +58,7 @@ def send(made: Any, *spans: Any) -> int:
     """Sends spans; the number of spans that were not judged."""
     try:
         made.pipeline.consume(list(spans), BASE + 3600 * SECOND, "t")
-    except Unjudged as error:
+    except UnjudgedSpansError as error:
         return error.spans
     return 0
 

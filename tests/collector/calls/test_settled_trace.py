@@ -11,7 +11,7 @@ from collector.calls.tree.session_claim import Claim
 from collector.calls.tree.settled_trace import settled
 from collector.calls.tree.trace import OpenRequest, Trace
 from collector.calls.tree.trace_store import PERIOD_NS
-from monitor.records import FROM_TRACE, Named, SessionKey
+from monitor.records import FROM_TRACE, AgentName, SessionKey
 from tests.collector.conftest import BASE, SECOND
 
 PERIOD = PERIOD_NS / SECOND
@@ -52,7 +52,7 @@ def _claimed() -> Trace:
     trace.belong(claim)
     trace.called_ns, trace.answered_ns = 17, 2**64 - 1
     trace.has_tools = trace.doubted = True
-    trace.named = trace.learnt_named = Named(5, b"another.", "rover")
+    trace.named = trace.learnt_named = AgentName(5, b"another.", "rover")
     trace.learnt, trace.requester = {"service.name": "x"}, Requester("farm", "x")
     return trace
 

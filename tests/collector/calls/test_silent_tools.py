@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.calls.records import Requester
-from collector.calls.tree.span_tree import Tree, Watched
+from collector.calls.tree.span_tree import SpanTree, WatchedRequest
 from collector.calls.tree.trace import Trace
-from collector.calls.unseen import GAPS_MAX, WATCHED_MAX, Unseen, watch
+from collector.calls.unseen_calls import GAPS_MAX, WATCHED_MAX, UnseenCalls, watch
 from collector.dialects.outputs import answered_ids, may_answer, outputs_of
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
@@ -321,9 +321,9 @@ def test_a_result_tells_of_a_call_also_if_its_tool_is_seen_first_elsewhere(
 
 def test_what_is_watched_is_bounded(wire: Any, bench: Any) -> None:
     """Requests of one trace, and gaps that can be lifted."""
-    tree, unseen = Tree(), Unseen()
+    tree, unseen = SpanTree(), UnseenCalls()
     for number in range(2 * WATCHED_MAX):
-        watch(tree, Watched(str(number), "pay", number))
+        watch(tree, WatchedRequest(str(number), "pay", number))
     assert len(tree.watched or ()) == WATCHED_MAX
     for number in range(2 * GAPS_MAX):
         trace = Trace("", number.to_bytes(16, "big"))

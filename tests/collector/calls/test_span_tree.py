@@ -9,27 +9,34 @@ from itertools import islice, pairwise
 
 import pytest
 
-from collector.calls.call.call import Call
+from collector.calls.call.call import LogicalCall
 from collector.calls.call.piece import Piece
-from collector.calls.tree.span_tree import ASKED_A_SPAN, ASKED_MAX, DEPTH_MAX, FEW, Node, Tree
+from collector.calls.tree.span_tree import (
+    ASKED_A_SPAN,
+    ASKED_MAX,
+    DEPTH_MAX,
+    FEW,
+    SpanNode,
+    SpanTree,
+)
 from collector.calls.tree.trace import Trace
 from collector.calls.tree.trace_store import AT_ONCE, SOON, Traces
 from monitor.records import Evidence
 
 
-def _node(tree: Tree, span_id: bytes) -> Node:
+def _node(tree: SpanTree, span_id: bytes) -> SpanNode:
     found = tree.node(span_id)
     assert found is not None
     return found
 
 
-def _above(tree: Tree, span_id: bytes) -> list[bytes]:
+def _above(tree: SpanTree, span_id: bytes) -> list[bytes]:
     return [each.span_id for each in tree.ancestors(_node(tree, span_id))]
 
 
 def test_a_parent_that_comes_late_takes_its_place() -> None:
     """Until the parent arrives, a placeholder stands for it."""
-    tree = Tree()
+    tree = SpanTree()
     below = tree.put(b"c", b"b")
     assert _above(tree, b"c") == [b"b"]
     assert not _node(tree, b"b").came
@@ -43,7 +50,7 @@ def test_a_parent_that_comes_late_takes_its_place() -> None:
 
 def test_spans_that_are_their_own_ancestors_are_walked_round() -> None:
     """As far as any others; yet no node refers to itself, not even by others."""
-    tree = Tree()
+    tree = SpanTree()
     for span_id, parent in ((b"a", b"b"), (b"b", b"c"), (b"c", b"a"), (b"x", b"x")):
         tree.put(span_id, parent)
 
@@ -55,7 +62,7 @@ def test_spans_that_are_their_own_ancestors_are_walked_round() -> None:
 
 def test_a_span_that_comes_again_elsewhere_leaves_the_ring() -> None:
     """A repeated span keeps the last parent that it named, so no cycle remains."""
-    tree = Tree()
+    tree = SpanTree()
     tree.put(b"a", b"b")
     tree.put(b"b", b"a")
     tree.put(b"b", b"root")
@@ -67,7 +74,7 @@ def test_a_span_that_comes_again_elsewhere_leaves_the_ring() -> None:
 
 def test_a_long_way_up_is_kept_as_it_is() -> None:
     """Parents that arrive after many descendants are found, at any depth."""
-    tree = Tree()
+    tree = SpanTree()
     for number in range(100, 0, -1):
         tree.put(b"%d" % number, b"%d" % (number - 1))
     assert _above(tree, b"90") == [b"%d" % number for number in range(89, 89 - DEPTH_MAX, -1)]
@@ -80,7 +87,7 @@ def test_a_long_way_up_is_kept_as_it_is() -> None:
 
 def test_forgotten_spans_are_awaited_anew() -> None:
     """Of forgotten spans, only references to them and spans that wait for a parent remain."""
-    tree = Tree()
+    tree = SpanTree()
     for span_id, parent in ((b"a", b"top"), (b"b", b"a"), (b"c", b"b"), (b"d", b"c")):
         tree.put(span_id, parent)
     _node(tree, b"b").agent = "rover"
@@ -99,7 +106,7 @@ def test_forgotten_spans_are_awaited_anew() -> None:
 
 def test_one_call_id_of_several_tools_is_several_calls() -> None:
     """Each tool has its own spans, which last as long as one of them does."""
-    tree = Tree()
+    tree = SpanTree()
     first, second, third = (tree.put(each, b"") for each in (b"1", b"2", b"3"))
     tree.like("id", "move").keep([first, third])
     tree.like("id", "scan").keep([second])
@@ -121,7 +128,7 @@ def test_one_call_id_of_several_tools_is_several_calls() -> None:
 
 def test_what_is_asked_for_is_noted_once() -> None:
     """With the spans of the call, whichever comes first; beyond the bound it is left to others."""
-    tree = Tree()
+    tree = SpanTree()
     for number in range(ASKED_MAX // ASKED_A_SPAN):
         tree.put(number.to_bytes(8, "big"), b"")
     calls = [(f"c{number}", "look") for number in range(ASKED_MAX)]
@@ -137,7 +144,7 @@ def test_what_is_asked_for_is_noted_once() -> None:
 
 def test_one_span_does_not_ask_for_hundreds() -> None:
     """The notes of a tree are bounded by the number of spans that came, like all it holds."""
-    tree = Tree()
+    tree = SpanTree()
     tree.put(b"model---", b"")
     told = [tree.ask(f"c{number}", "look") for number in range(100)]
 
@@ -149,7 +156,7 @@ def test_one_span_does_not_ask_for_hundreds() -> None:
 
 def test_what_was_asked_for_stays_noted_when_its_spans_are_forgotten() -> None:
     """A model's output may be repeated at the end of a long trace."""
-    tree = Tree()
+    tree = SpanTree()
     for number in range(20):
         node = tree.put(bytes([number]) * 8, b"")
         assert tree.ask(f"c{number}", "look") is False
@@ -249,7 +256,7 @@ def test_traces_beyond_the_bound_go_one_for_each_that_comes() -> None:
 
 def test_a_trace_of_many_spans_finds_each() -> None:
     """The first ones are found as the last ones are, and one is never made twice."""
-    tree = Tree()
+    tree = SpanTree()
     made = [tree.put(b"%d" % number, b"") for number in range(2 * FEW)]
     assert [tree.node(each.span_id) for each in made] == made
     assert tree.node(b"other") is None
@@ -261,11 +268,11 @@ def test_a_trace_of_many_spans_finds_each() -> None:
 _DEEP = """
 import gc
 
-from collector.calls.tree.span_tree import TREE_MAX, Tree
+from collector.calls.tree.span_tree import TREE_MAX, SpanTree
 from monitor import Limits, Monitor
 from monitor.records import Evidence, SessionKey, ToolCall
 
-tree = Tree()
+tree = SpanTree()
 for number in range(TREE_MAX, 0, -1):
     tree.put(number.to_bytes(8, "big"), (number - 1).to_bytes(8, "big"))
     tree.like(str(number), "move").keep([])
@@ -319,7 +326,7 @@ def test_traces_of_one_tenant_do_not_push_out_anothers() -> None:
     assert len(list(traces)) <= 100 + 10
 
 
-def _called(traces: Traces, namespace: str, number: int, text: str) -> Call:
+def _called(traces: Traces, namespace: str, number: int, text: str) -> LogicalCall:
     """A judged call in a trace of its own."""
     trace = traces.of(namespace, number.to_bytes(16, "big"))
     tree = traces.grow(trace, 0)
@@ -343,7 +350,7 @@ def _called(traces: Traces, namespace: str, number: int, text: str) -> Call:
         session=None,
         session_from="",
     )
-    call = node.call = Call(piece)
+    call = node.call = LogicalCall(piece)
     call.judged = call.tool_call(trace.trace_id, trace.key, "trace", {}, gaps=False)
     traces.hold(tree, piece.arguments)
     return call

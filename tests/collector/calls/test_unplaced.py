@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from collector.calls.pipeline import Pipeline
-from collector.calls.sessions import unplaced
+from collector.calls.sessions import unplaced_calls as unplaced
 from collector.calls.sessions.orphans import WAIT_NS
-from collector.calls.sessions.unplaced import REVIEW_NS, SLOT_NS, SLOTS_MAX
+from collector.calls.sessions.unplaced_calls import REVIEW_NS, SLOT_NS, SLOTS_MAX
 from collector.decode.span import Span
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, Verdict, load_spec

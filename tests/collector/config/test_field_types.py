@@ -10,10 +10,10 @@ import pytest
 from pydantic import ConfigDict, Field, model_validator
 
 from collector.config.field_types import File, Names, Number, Switch, Whole
-from monitor.spec.document.validation import Fault, Model, validated
+from monitor.spec.document.validation import DocumentFault, StrictModel, validated
 
 
-class Setting(Model):
+class Setting(StrictModel):
     """A setting that a variable may set."""
 
     model_config = ConfigDict(allow_inf_nan=False)
@@ -88,10 +88,12 @@ def test_a_text_may_stand_for_a_number(key: str, text: Any, value: Any) -> None:
 )
 def test_texts_that_are_no_numbers(key: str, value: Any, said: str) -> None:
     """Texts that are no numbers are refused, and so are numbers out of range."""
-    assert validated(Setting, {key: value}) == (None, [Fault((key,), "value", said)])
+    assert validated(Setting, {key: value}) == (None, [DocumentFault((key,), "value", said)])
 
 
 def test_a_record_as_a_whole() -> None:
     """An error that concerns several fields is reported for the whole record."""
-    assert validated(Setting, {"on": True})[1] == [Fault((), "value", "on needs a file")]
+    assert validated(Setting, {"on": True})[1] == [
+        DocumentFault((), "value", "on needs a file")
+    ]
     assert validated(Setting, {"on": True, "file": "x"})[1] == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from collector.config.memory_limit import IDLE_BYTES, SHARES, cgroup_limit, fitted
-from collector.config.settings import NextHop, Settings, load
+from collector.config.settings import NextHopSettings, Settings, load
 
 MIB = 1 << 20
 
@@ -49,9 +49,9 @@ def test_the_memory_limit_keeps_explicit_settings() -> None:
 def test_next_hops_share_a_bound() -> None:
     """The queues of next hops share a tenth of what is free; one that is set stays."""
     hops = (
-        NextHop(endpoint="http://a:1"),
-        NextHop(endpoint="http://b:1"),
-        NextHop(endpoint="http://c:1", queue_bytes=5 * MIB),
+        NextHopSettings(endpoint="http://a:1"),
+        NextHopSettings(endpoint="http://b:1"),
+        NextHopSettings(endpoint="http://c:1", queue_bytes=5 * MIB),
     )
     fit = fitted(Settings(memory_limit=380 * MIB, forward=hops), 0)
     assert [hop.queue_bytes // MIB for hop in fit.settings.forward] == [10, 10, 5]

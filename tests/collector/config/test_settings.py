@@ -11,7 +11,7 @@ import pytest
 from collector.config.masking import as_yaml
 from collector.config.settings import (
     ENVIRONMENT,
-    NextHop,
+    NextHopSettings,
     Settings,
     SettingsError,
     leaves,
@@ -312,7 +312,7 @@ def test_next_hops_are_a_list_of_sections(written: Any) -> None:
     text = "forward: [http://tempo:4318, {endpoint: https://u:p@b, protocol: grpc}]\n"
     first, second = load(written(text), {}, {}).forward
 
-    assert first == NextHop(endpoint="http://tempo:4318")
+    assert first == NextHopSettings(endpoint="http://tempo:4318")
     assert (second.protocol, second.label) == ("grpc", "b")
 
 

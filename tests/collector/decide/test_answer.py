@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from collector.calls.deciding import Made
+from collector.calls.question_handler import DecisionResult
 from collector.decide.answer import as_json_object
-from monitor.decision import Answer, Decision, SpecDecision
+from monitor.decision import Answer, CallDecision, SpecDecision
 from tests.monitor.test_decision_message import said as spec
 
 
@@ -16,11 +16,13 @@ def answered(*specs: SpecDecision) -> dict[str, Any]:
     """The JSON of a decision on `pay`."""
     rank = {Answer.DENY: 0, Answer.UNKNOWN: 1, Answer.ALLOW: 2}
     ordered = tuple(sorted(specs, key=lambda each: (rank[each.answer], each.spec)))
-    decision = Decision(ordered[0].answer if ordered else Answer.ALLOW, ordered)
+    decision = CallDecision(ordered[0].answer if ordered else Answer.ALLOW, ordered)
     answer = decision.enforced
     committed = answer is not Answer.DENY
     matched = bool(specs)
-    made = Made(1, decision, answer, decision.would_deny, committed, "s1", "pay", matched)
+    made = DecisionResult(
+        1, decision, answer, decision.would_deny, committed, "s1", "pay", matched
+    )
     return as_json_object(made, "d1", "why")
 
 

@@ -16,12 +16,12 @@ import pytest
 from collector.calls.pipeline import Pipeline
 from collector.decide.endpoint import DecideApp
 from collector.decide.service import DecideService
-from collector.net.host_guard import Guard
+from collector.net.host_guard import HostGuard
 from collector.receive.admission import Admission
 from collector.receive.bearer_tokens import Tokens
 from collector.receive.listener import Listener
 from collector.receive.rate_limits import RateLimit, RateLimits
-from collector.receive.status import Outcome, Refusal
+from collector.receive.status import ExportStatus, Refusal
 from collector.telemetry.clock import now_ns
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor
@@ -44,14 +44,14 @@ class Server:
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever)
         self.thread.start()
-        guard = Guard("127.0.0.1:0", setting="decide.names", addresses=True)
+        guard = HostGuard("127.0.0.1:0", setting="decide.names", addresses=True)
         app = DecideApp(self.decisions, self.stats, self._fault, LIMIT, self.admission, guard)
         self.listener = Listener(app, "127.0.0.1:0", name="decide")
         self.address: str = self.run(self.listener.start())
 
     def _fault(self, error: Exception) -> Refusal:
         self.faults.append(error)
-        return Refusal(Outcome.INTERNAL, "internal error")
+        return Refusal(ExportStatus.INTERNAL, "internal error")
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(20)

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from collector.decide.request import (
     CALLS_MAX,
     BadRequest,
-    Question,
+    QuestionRequest,
     read_outcome,
     read_question,
 )
 from collector.dialects.values.arguments import mapping
-from monitor.partial import Partial
+from monitor.partial import PartialArguments
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
-def question(**fields: Any) -> Question:
+def question(**fields: Any) -> QuestionRequest:
     return read_question(json.dumps(fields).encode())
 
 
@@ -191,7 +191,7 @@ def test_some_arguments_may_be_unread(told: bytes, unread: set[str]) -> None:
     found = read_question(b'{"session": "s", "tool": "t", "arguments": %s}' % told)
     arguments = found.calls[0].arguments
 
-    assert isinstance(arguments, Partial)
+    assert isinstance(arguments, PartialArguments)
     assert arguments["a"] == 1
     assert set(arguments.unread) == unread
 

@@ -11,7 +11,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from collector.decode.protobuf import otlp_proto, scan
 from collector.decode.protobuf.anyvalue import value_of
 from collector.decode.sizes import VALUE_BYTES_MIN
-from collector.decode.span import ATTRIBUTES_MAX, FIELDS, Batch, Span
+from collector.decode.span import ATTRIBUTES_MAX, FIELDS, Span, SpanBatch
 from tests.bench.traffic import generate
 from tests.conformance.bodies import raw_field as field
 from tests.native import missing, native, native_reader
@@ -29,7 +29,7 @@ def body(span: bytes) -> bytes:
     return field(1, field(2, field(2, span)))
 
 
-def read(raw: bytes) -> Batch | None:
+def read(raw: bytes) -> SpanBatch | None:
     return scan.decode(raw, CODEC, native_reader())
 
 

@@ -15,7 +15,7 @@ from collector.decode.json import otlp_json
 from collector.decode.json.slices import SLICE_BYTES, json_slices
 from collector.decode.protobuf import otlp_proto
 from collector.decode.protobuf.slices import LARGE_BYTES, proto_slices
-from collector.decode.span import ATTRIBUTES_MAX, Batch, Malformed
+from collector.decode.span import ATTRIBUTES_MAX, MalformedBodyError, SpanBatch
 from tests.conformance.bodies import raw_field
 
 SIZES = st.lists(st.lists(st.integers(0, 6), max_size=4), max_size=4)
@@ -74,7 +74,7 @@ def _pair(key: str, text: str) -> dict[str, Any]:
     return {"key": key, "value": {"stringValue": text}}
 
 
-def facts(*batches: Batch) -> list[tuple[Any, ...]]:
+def facts(*batches: SpanBatch) -> list[tuple[Any, ...]]:
     return [
         (span.span_id, span.scope, dict(span.resource.attributes), span.attributes())
         for batch in batches
@@ -186,9 +186,9 @@ def test_unknown_fields_and_groups_are_skipped() -> None:
 )
 def test_broken_envelopes_are_malformed(body: bytes) -> None:
     """Cut or invalid envelopes are malformed, for the full parser, too."""
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedBodyError):
         otlp_proto.decode(body)
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedBodyError):
         list(proto_slices(body))
 
 
@@ -207,7 +207,7 @@ def test_broken_envelopes_are_malformed(body: bytes) -> None:
 )
 def test_broken_json_is_malformed(body: bytes) -> None:
     """Broken JSON is found even where only the envelopes are read."""
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedBodyError):
         list(json_slices(body))
 
 
@@ -232,11 +232,11 @@ def test_nulls_and_other_names_are_read_as_ever() -> None:
 def test_a_resource_without_spans_is_checked() -> None:
     """A fault in a resource without spans is found, in a slice of its own."""
     body = b'{"resourceSpans":[{"resource":{"attributes":7}}]}'
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedBodyError):
         [otlp_json.decode(piece) for _, piece in json_slices(body)]
     [piece] = proto_slices(raw_field(1, raw_field(1, b"\x0a\x7f")))
     assert piece is not None
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedBodyError):
         otlp_proto.decode(piece)
 
 
@@ -273,9 +273,9 @@ def test_lengths_of_every_size_are_read(lengths: list[int], cut: int) -> None:
     scope = spans[: len(spans) - cut]
     body = raw_field(1, raw_field(2, scope))
     whole = cut_or_not = None
-    with contextlib.suppress(Malformed):
+    with contextlib.suppress(MalformedBodyError):
         whole = otlp_proto.decode(body).rejected
-    with contextlib.suppress(Malformed):
+    with contextlib.suppress(MalformedBodyError):
         pieces = [piece for piece in proto_slices(body) if piece is not None]
         cut_or_not = sum(otlp_proto.decode(piece).rejected for piece in pieces)
     assert cut_or_not == whole

@@ -24,8 +24,8 @@ from collector.decode.sizes import (
     kept,
     weight,
 )
-from collector.decode.span import Batch
-from collector.receive.export import Encoding, Export, Limits
+from collector.decode.span import SpanBatch
+from collector.receive.export import Encoding, Export, RequestLimits
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
 
@@ -79,7 +79,7 @@ def text_json(attributes: dict[str, Any], resource: dict[str, str] | None = None
 BODIES = {"proto": proto, "json": text_json}
 
 
-def decoded(encoding: Encoding, body: bytes, sizes: Sizes) -> Batch:
+def decoded(encoding: Encoding, body: bytes, sizes: Sizes) -> SpanBatch:
     if encoding == "proto":
         return decode_proto(body, ProtoCodec(sizes))
     return decode_json(body, JsonCodec(sizes))
@@ -164,7 +164,7 @@ def test_arguments_over_the_bound_are_unknown(encoding: Encoding, form: str) -> 
     stats = Stats()
     monitor = Monitor([], started_ns=0)
     pipeline = Pipeline(monitor, stats, lambda verdicts: None)
-    export = Export(pipeline.consume, stats, lambda: 10, Limits(value_bytes=BOUND))
+    export = Export(pipeline.consume, stats, lambda: 10, RequestLimits(value_bytes=BOUND))
     asyncio.run(export.ingest("traces", BODIES[encoding](attributes), encoding, "grpc"))
     assert stats.counts["coverage", "over_bound"] == 1
     assert ("coverage", "arguments_missing") not in stats.counts

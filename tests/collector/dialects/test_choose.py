@@ -15,7 +15,7 @@ from collector.decode.json import otlp_json
 from collector.decode.protobuf import otlp_proto
 from collector.dialects.choose import MARK_MAX, SESSION_KEYS, SLOTS, Plans
 from collector.dialects.outputs import outputs_of, requested
-from collector.dialects.plan import Plan
+from collector.dialects.plan import ReadPlan
 from collector.dialects.read import agent_of
 
 GUARDED = ("traceloop.span.kind", "gen_ai.operation.name")
@@ -37,7 +37,7 @@ def test_each_span_names_its_own_agent() -> None:
     assert found == [name if name != "OpenAI Agent" else "" for name in names]
 
 
-def _told(plan: Plan) -> tuple[Any, ...]:
+def _told(plan: ReadPlan) -> tuple[Any, ...]:
     calls = [each.dialect.name for each in plan.calls]
     return calls, plan.stop, plan.silent, plan.outputs is None, len(plan.agents), plan.session
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.dialects.wrappers import Listed, Wrapped, javascript_calls, python_calls
+from collector.dialects.wrappers import Listed, WrappedCall, javascript_calls, python_calls
 
 NAMES = st.sampled_from(["scan", "move"])
 CALLS = st.lists(
@@ -62,7 +62,7 @@ def test_a_node_tells_what_the_last_message_asks_for_or_nothing(
     """Other messages, and other members of the graph's state, are ignored."""
     listed, within, separators = WAYS[way]
     text = json.dumps(_state(within, calls, others, more), separators=separators)
-    asked = tuple(Wrapped(call["name"], call["args"], call["id"]) for call in calls)
+    asked = tuple(WrappedCall(call["name"], call["args"], call["id"]) for call in calls)
 
     assert listed(text) in (asked, ())
     if more is None:
@@ -83,7 +83,7 @@ def test_a_call_that_is_sent_alone_is_told_whatever_the_state_beside_it_holds(
             }
         )
         asked = isinstance(sent, dict) and sent.get("type") == "tool_call"
-        wanted = (Wrapped(sent["name"], sent["args"], sent["id"]),) if asked else ()
+        wanted = (WrappedCall(sent["name"], sent["args"], sent["id"]),) if asked else ()
         assert python_calls(text) == wanted
 
 
@@ -113,7 +113,7 @@ def test_a_long_conversation_hides_no_argument(way: str, where: str) -> None:
     others = [LONG] if where == "page" else []
     state = json.dumps(_state(within, [call], others, None), separators=separators)
 
-    assert listed(state) == (Wrapped("scan", {"area": text}, "a"),)
+    assert listed(state) == (WrappedCall("scan", {"area": text}, "a"),)
 
 
 @pytest.mark.parametrize("length", [10, 400_000])
@@ -122,7 +122,7 @@ def test_a_call_that_is_sent_alone_is_told_however_long_the_state_is(length: int
     call = {"name": "scan", "args": {"area": "rm"}, "id": "a", "type": "tool_call"}
     sent = {"__type": "tool_call_with_context", "tool_call": call, "state": "x" * length}
 
-    assert python_calls(json.dumps(sent)) == (Wrapped("scan", {"area": "rm"}, "a"),)
+    assert python_calls(json.dumps(sent)) == (WrappedCall("scan", {"area": "rm"}, "a"),)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -133,7 +133,7 @@ def test_an_argument_is_not_taken_for_an_answer(way: str) -> None:
     call = {"name": "scan", "args": given, "id": "a", "type": "tool_call"}
     state = json.dumps(_state(within, [call], [], None), separators=separators)
 
-    assert listed(state) == (Wrapped("scan", given, "a"),)
+    assert listed(state) == (WrappedCall("scan", given, "a"),)
 
 
 @pytest.mark.parametrize("levels", [150, 900, 5_000])

@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from collector.app.service import App
-from collector.config.settings import Decide, NextHop, Receiver, Settings
+from collector.config.settings import (
+    DecideSettings,
+    NextHopSettings,
+    ReceiverSettings,
+    Settings,
+)
 from monitor.spec.read import load_specs
 from monitor.spec.spec import Spec
 from tests.collector.app.test_service import FREE, http
@@ -21,7 +26,7 @@ LISTENERS = [("grpc", "builtin"), ("grpc", "grpcio"), ("http", "builtin")]
 
 
 @asynccontextmanager
-async def service(*hops: NextHop | str, **given: Any) -> AsyncIterator[App]:
+async def service(*hops: NextHopSettings | str, **given: Any) -> AsyncIterator[App]:
     """A running service with these next hops; see `app_of`."""
     app = app_of(*hops, **given)
     await app.start()
@@ -32,7 +37,7 @@ async def service(*hops: NextHop | str, **given: Any) -> AsyncIterator[App]:
 
 
 def app_of(
-    *hops: NextHop | str,
+    *hops: NextHopSettings | str,
     drain_seconds: float = 5.0,
     specs: Sequence[Spec] = SPECS,
     more: dict[str, Any] | None = None,
@@ -48,10 +53,10 @@ def app_of(
         receiver: settings of its listeners.
     """
     given: dict[str, Any] = {
-        "receiver": Receiver(**{"grpc": FREE, "http": FREE, **receiver}),
+        "receiver": ReceiverSettings(**{"grpc": FREE, "http": FREE, **receiver}),
         "metrics": FREE,
         "admin": "off",
-        "decide": Decide(listen="off"),
+        "decide": DecideSettings(listen="off"),
         "history": "complete",
         "forward": cast("Any", list(hops)),
         "drain_seconds": drain_seconds,

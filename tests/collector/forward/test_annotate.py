@@ -10,12 +10,12 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from collector.config.settings import NextHop
+from collector.config.settings import NextHopSettings
 from collector.restart.recovery import compiled
-from collector.state.reading import read_file
-from collector.state.records import Kind
+from collector.state.records import RecordKind
 from collector.state.records import request_of as request_of_record
 from collector.state.segment import Record
+from collector.state.segment_files import read_file
 from collector.telemetry.logs import captured
 from tests.collector.app.test_service import body
 from tests.collector.event_loop import run, until
@@ -105,9 +105,9 @@ def test_spans_of_judged_calls_carry_their_verdicts(protocol: Protocol, server: 
     async def main() -> None:
         async with HttpHop() as plain, HttpHop() as one, GrpcHop() as two:
             hops = (
-                NextHop(endpoint=plain.url),
-                NextHop(endpoint=one.url, annotate=True),
-                NextHop(endpoint=two.url, annotate=True, protocol="grpc"),
+                NextHopSettings(endpoint=plain.url),
+                NextHopSettings(endpoint=one.url, annotate=True),
+                NextHopSettings(endpoint=two.url, annotate=True, protocol="grpc"),
             )
             async with service(*hops, grpc_server=server) as app:
                 assert await export(protocol, "traces", app.addresses[protocol])
@@ -138,7 +138,10 @@ def test_metrics_and_logs_go_on_unchanged() -> None:
 
     async def main() -> None:
         async with HttpHop() as plain, HttpHop() as one:
-            hops = (NextHop(endpoint=plain.url), NextHop(endpoint=one.url, annotate=True))
+            hops = (
+                NextHopSettings(endpoint=plain.url),
+                NextHopSettings(endpoint=one.url, annotate=True),
+            )
             async with service(*hops) as app:
                 for signal in ("metrics", "logs"):
                     assert await export("http", signal, app.addresses["http"])
@@ -155,7 +158,10 @@ def test_everything_else_stays() -> None:
     no_call, sent = chat.SerializeToString() + UNKNOWN, request_of("unlock_safety", "fly")
 
     async def main() -> None:
-        async with HttpHop() as hop, service(NextHop(endpoint=hop.url, annotate=True)) as app:
+        async with (
+            HttpHop() as hop,
+            service(NextHopSettings(endpoint=hop.url, annotate=True)) as app,
+        ):
             assert (await send(app, "http", no_call)).code == 200
             assert (await send(app, "http", sent)).code == 200
             await until(lambda: len(hop.got) == 2)
@@ -177,7 +183,10 @@ def test_a_large_request_is_annotated_whole() -> None:
     sent = request_of(*["unlock_safety"] * 3_000, "fly")
 
     async def main() -> None:
-        async with HttpHop() as hop, service(NextHop(endpoint=hop.url, annotate=True)) as app:
+        async with (
+            HttpHop() as hop,
+            service(NextHopSettings(endpoint=hop.url, annotate=True)) as app,
+        ):
             assert (await send(app, "http", sent)).code == 200
             await until(lambda: hop.got)
         found = ours(hop.got[0].body)
@@ -194,8 +203,8 @@ def test_requests_in_json_are_annotated_in_json() -> None:
     async def main() -> None:
         async with HttpHop() as one, GrpcHop() as two:
             hops = (
-                NextHop(endpoint=one.url, annotate=True),
-                NextHop(endpoint=two.url, annotate=True, protocol="grpc"),
+                NextHopSettings(endpoint=one.url, annotate=True),
+                NextHopSettings(endpoint=two.url, annotate=True, protocol="grpc"),
             )
             async with service(*hops) as app:
                 assert await post(app, sent) == 200
@@ -222,7 +231,7 @@ def test_what_is_refused_and_sent_again_has_its_verdicts() -> None:
     async def main() -> None:
         async with (
             HttpHop(lambda _: answer(statuses.pop(0))) as hop,
-            service(NextHop(endpoint=hop.url, annotate=True, sync=True)) as app,
+            service(NextHopSettings(endpoint=hop.url, annotate=True, sync=True)) as app,
         ):
             sent = request_of("fly")
             codes = [(await send(app, "http", sent)).code for _ in range(3)]
@@ -243,7 +252,7 @@ def test_the_worst_of_several_verdicts_is_shown() -> None:
 
     async def main() -> None:
         async with HttpHop() as hop:
-            hops = NextHop(endpoint=hop.url, annotate=True)
+            hops = NextHopSettings(endpoint=hop.url, annotate=True)
             async with service(hops, specs=[*SPECS, *policy]) as app:
                 assert (await send(app, "http", request_of("move", "fly"))).code == 200
                 await until(lambda: hop.got)
@@ -258,7 +267,10 @@ def test_harmless_verdicts_are_worded_although_nobody_looks_on() -> None:
     """With `annotate`, progress is on spans too, also after the last reader of live verdicts has gone."""
 
     async def main() -> None:
-        async with HttpHop() as hop, service(NextHop(endpoint=hop.url, annotate=True)) as app:
+        async with (
+            HttpHop() as hop,
+            service(NextHopSettings(endpoint=hop.url, annotate=True)) as app,
+        ):
             app._attend(True)
             app._attend(False)
             assert (await send(app, "http", request_of("unlock_safety"))).code == 200
@@ -275,7 +287,7 @@ def test_the_journal_keeps_what_arrived(tool: str, tmp_path: Any) -> None:
 
     async def main() -> None:
         async with HttpHop() as hop:
-            hops = NextHop(endpoint=hop.url, annotate=True)
+            hops = NextHopSettings(endpoint=hop.url, annotate=True)
             async with service(hops, more={"state": {"dir": tmp_path}}) as app:
                 assert (await send(app, "http", sent)).code == 200
                 await until(lambda: hop.got)
@@ -283,7 +295,7 @@ def test_the_journal_keeps_what_arrived(tool: str, tmp_path: Any) -> None:
         (file,) = tmp_path.glob("journal-*.log")
         kept = [each for each in read_file(file) if isinstance(each, Record)]
         requests = [
-            request_of_record(each.payload) for each in kept if each.kind == Kind.REQUEST
+            request_of_record(each.payload) for each in kept if each.kind == RecordKind.REQUEST
         ]
         assert [each.body for each in requests] == [sent]
 

@@ -15,13 +15,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from collector.forward.annotation import Mark, annotated_json, annotated_proto
+from collector.forward.annotation import SpanAnnotation, annotated_json, annotated_proto
 from collector.forward.transcode import to_protobuf
 
 CAPTURES = Path(__file__).parents[4] / "shared" / "captures"
-MARK = Mark("harmful", "out_of_order", "farm_rover", 0.25, possible=False)
+MARK = SpanAnnotation("harmful", "out_of_order", "farm_rover", 0.25, possible=False)
 MARKS = st.builds(
-    Mark,
+    SpanAnnotation,
     st.sampled_from(["progress", "harmful"]),
     st.text(max_size=200),
     st.text(max_size=5),
@@ -30,7 +30,7 @@ MARKS = st.builds(
 )
 
 
-def expected(mark: Mark) -> list[KeyValue]:
+def expected(mark: SpanAnnotation) -> list[KeyValue]:
     """The attributes, made by the official classes."""
     found = [
         KeyValue(key="offrails.verdict", value=AnyValue(string_value=mark.verdict)),
@@ -53,7 +53,7 @@ def spans_of(request: ExportTraceServiceRequest) -> Iterator[Span]:
             yield from scope.spans
 
 
-def annotated(request: ExportTraceServiceRequest, marks: dict[bytes, Mark]) -> bytes:
+def annotated(request: ExportTraceServiceRequest, marks: dict[bytes, SpanAnnotation]) -> bytes:
     """The request with what is to be added, by the official classes."""
     wanted = ExportTraceServiceRequest()
     wanted.CopyFrom(request)
@@ -76,10 +76,10 @@ UNKNOWN = st.sampled_from(
 
 
 @st.composite
-def requests(draw: Any) -> tuple[ExportTraceServiceRequest, dict[bytes, Mark]]:
+def requests(draw: Any) -> tuple[ExportTraceServiceRequest, dict[bytes, SpanAnnotation]]:
     """A request with fields of a later version anywhere, and marks for some of its spans and for others."""
     request = ExportTraceServiceRequest()
-    marks: dict[bytes, Mark] = {}
+    marks: dict[bytes, SpanAnnotation] = {}
     number = 0
     for _ in range(draw(st.integers(0, 3))):
         resource = request.resource_spans.add()
@@ -107,7 +107,7 @@ def requests(draw: Any) -> tuple[ExportTraceServiceRequest, dict[bytes, Mark]]:
 
 @given(requests())
 def test_spans_equal_the_original_plus_attributes(
-    given: tuple[ExportTraceServiceRequest, dict[bytes, Mark]],
+    given: tuple[ExportTraceServiceRequest, dict[bytes, SpanAnnotation]],
 ) -> None:
     """Marked spans have the attributes behind their own; all else, unknown fields too, is as it was."""
     request, marks = given
@@ -122,7 +122,7 @@ def test_spans_equal_the_original_plus_attributes(
 
 @given(requests())
 def test_json_says_the_same(
-    given: tuple[ExportTraceServiceRequest, dict[bytes, Mark]],
+    given: tuple[ExportTraceServiceRequest, dict[bytes, SpanAnnotation]],
 ) -> None:
     """A request in JSON gets the same attributes, in JSON's form."""
     request, marks = given

@@ -12,22 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.config.settings import NextHop
+from collector.config.settings import NextHopSettings
 from collector.forward.destination import (
     IN_FLIGHT_MAX,
     PAUSE_SECONDS_MAX,
     WAIT_SECONDS_MAX,
     Destination,
 )
-from collector.forward.message import MESSAGE_BYTES, Message, Reply
+from collector.forward.message import MESSAGE_BYTES, ForwardMessage, ForwardReply
 from collector.forward.queue import MemoryQueue
 from collector.receive.export import Encoding
-from collector.receive.status import Outcome
+from collector.receive.status import ExportStatus
 from collector.telemetry.logs import captured
 from tests.collector.forward.virtual_time import run_virtual
 
-OK = Reply(Outcome.OK)
-BUSY = Reply(Outcome.UNAVAILABLE, "status 503")
+OK = ForwardReply(ExportStatus.OK)
+BUSY = ForwardReply(ExportStatus.UNAVAILABLE, "status 503")
 MINUTES_10 = 600.0
 
 
@@ -36,7 +36,7 @@ class FakeHop:
 
     encodings: frozenset[Encoding] = frozenset({"proto"})
 
-    def __init__(self, answer: Callable[[float, Message], Reply | None]) -> None:
+    def __init__(self, answer: Callable[[float, ForwardMessage], ForwardReply | None]) -> None:
         self.answer = answer
         self.attempts: list[tuple[float, bytes]] = []
         self.taken: list[bytes] = []
@@ -50,7 +50,7 @@ class FakeHop:
     async def close(self) -> None:
         pass
 
-    async def send(self, message: Message) -> Reply:
+    async def send(self, message: ForwardMessage) -> ForwardReply:
         now = asyncio.get_running_loop().time()
         self.attempts.append((now, message.body))
         self.at_once += 1
@@ -60,21 +60,21 @@ class FakeHop:
             reply = self.answer(now, message)
             if reply is None:
                 await asyncio.sleep(self.timeout)
-                return Reply(Outcome.UNAVAILABLE, "no answer in time")
+                return ForwardReply(ExportStatus.UNAVAILABLE, "no answer in time")
         finally:
             self.at_once -= 1
-        if reply.outcome is Outcome.OK:
+        if reply.outcome is ExportStatus.OK:
             self.taken.append(message.body)
         return reply
 
 
 def destination(hop: FakeHop, seed: int = 1, **settings: Any) -> Destination:
-    made = NextHop(endpoint="http://hop:4318", **settings)
+    made = NextHopSettings(endpoint="http://hop:4318", **settings)
     return Destination(made, hop, MemoryQueue(made.queue_bytes), Random(seed))
 
 
-def message(number: int, size: int = 10) -> Message:
-    return Message("traces", number.to_bytes(4, "big") + bytes(size), "proto")
+def message(number: int, size: int = 10) -> ForwardMessage:
+    return ForwardMessage("traces", number.to_bytes(4, "big") + bytes(size), "proto")
 
 
 async def drained(of: Destination) -> None:
@@ -189,7 +189,7 @@ def test_pauses_grow_with_full_jitter() -> None:
 @pytest.mark.parametrize(("asked", "least"), [(7.0, 7.0), (10**6, WAIT_SECONDS_MAX)])
 def test_a_next_hop_is_left_alone_for_the_time_it_asks_for(asked: float, least: float) -> None:
     """Retry-After and RetryInfo hold for all messages of the next hop, up to a bound."""
-    throttled = Reply(Outcome.THROTTLED, "status 429", wait_seconds=asked)
+    throttled = ForwardReply(ExportStatus.THROTTLED, "status 429", wait_seconds=asked)
     hop = FakeHop(lambda now, _: throttled if now < 1 else OK)
 
     async def main() -> None:
@@ -251,11 +251,11 @@ def test_a_message_that_is_never_taken_does_not_block_the_others() -> None:
 
 @pytest.mark.parametrize(
     "outcome",
-    [each for each in Outcome if not each.value.retryable and each is not Outcome.OK],
+    [each for each in ExportStatus if not each.value.retryable and each is not ExportStatus.OK],
 )
-def test_what_is_not_retryable_is_counted_and_not_sent_again(outcome: Outcome) -> None:
+def test_what_is_not_retryable_is_counted_and_not_sent_again(outcome: ExportStatus) -> None:
     """A request that the next hop refuses for good is sent once."""
-    hop = FakeHop(lambda *_: Reply(outcome, "no"))
+    hop = FakeHop(lambda *_: ForwardReply(outcome, "no"))
 
     async def main() -> None:
         to = destination(hop)
@@ -272,7 +272,7 @@ def test_what_is_not_retryable_is_counted_and_not_sent_again(outcome: Outcome) -
 
 def test_partial_success_is_counted() -> None:
     """The items that the next hop leaves out are counted, and the log says so once a minute."""
-    hop = FakeHop(lambda *_: Reply(Outcome.OK, "bad ids", rejected=3))
+    hop = FakeHop(lambda *_: ForwardReply(ExportStatus.OK, "bad ids", rejected=3))
 
     async def main() -> None:
         to = destination(hop)
@@ -362,7 +362,7 @@ def test_a_stop_does_not_wait_for_a_long_pause() -> None:
 def test_a_fault_of_ours_costs_one_message() -> None:
     """An error in sending is logged and counted; the messages behind it are sent."""
 
-    def answer(_now: float, each: Message) -> Reply:
+    def answer(_now: float, each: ForwardMessage) -> ForwardReply:
         if each.body == message(0).body:
             raise RuntimeError
         return OK
@@ -393,15 +393,15 @@ def test_each_message_is_counted_once(answers: list[str], seed: int) -> None:
     """Whatever the next hop does, each message ends in one result, and the queue is empty at the end."""
     left = list(answers)
 
-    def answer(*_: Any) -> Reply | None:
+    def answer(*_: Any) -> ForwardReply | None:
         kind = left.pop() if left else "ok"
         if kind == "fault":
             raise RuntimeError
         found = {
             "ok": OK,
             "busy": BUSY,
-            "no": Reply(Outcome.MALFORMED, "no"),
-            "partial": Reply(Outcome.OK, "some", 2),
+            "no": ForwardReply(ExportStatus.MALFORMED, "no"),
+            "partial": ForwardReply(ExportStatus.OK, "some", 2),
         }
         return found.get(kind)
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.config.settings import NextHop
-from collector.net.watched_files import UnusableError
+from collector.config.settings import NextHopSettings
+from collector.net.watched_files import UnusableFileError
 from collector.receive.request import Signal
 from collector.telemetry.logs import captured
 from tests.collector.app.test_service import body, http
@@ -33,7 +33,10 @@ def test_requests_go_on_byte_for_byte(
 
     async def main() -> None:
         async with HttpHop() as hop, GrpcHop() as other:
-            hops = (NextHop(endpoint=hop.url), NextHop(endpoint=other.url, protocol="grpc"))
+            hops = (
+                NextHopSettings(endpoint=hop.url),
+                NextHopSettings(endpoint=other.url, protocol="grpc"),
+            )
             async with service(*hops, grpc_server=server) as app:
                 assert await export("http", signal, hop.url.removeprefix("http://"))
                 assert await export(protocol, signal, app.addresses[protocol], gzip=zipped)
@@ -73,7 +76,7 @@ def test_json_reaches_a_next_hop_over_grpc_as_protobuf(count: int) -> None:
 
     async def main() -> None:
         async with GrpcHop() as hop:
-            hops = NextHop(endpoint=hop.url, protocol="grpc", name="hop")
+            hops = NextHopSettings(endpoint=hop.url, protocol="grpc", name="hop")
             async with service(hops) as app:
                 assert await post(app, b'{"resourceLogs": 7}', "/v1/logs") == 200
                 assert await post(app, _request(spans)) == 200
@@ -112,7 +115,10 @@ def test_a_large_request_goes_on_as_one(protocol: Protocol) -> None:
 
     async def main() -> None:
         async with HttpHop() as hop, GrpcHop() as other:
-            hops = (NextHop(endpoint=hop.url), NextHop(endpoint=other.url, protocol="grpc"))
+            hops = (
+                NextHopSettings(endpoint=hop.url),
+                NextHopSettings(endpoint=other.url, protocol="grpc"),
+            )
             async with service(*hops) as app:
                 if protocol == "http":
                     packed = gzip.compress(whole)
@@ -155,9 +161,11 @@ def test_listed_headers_of_the_sender_go_on(protocol: Protocol, server: str) -> 
     async def main() -> None:
         async with HttpHop() as one, HttpHop() as two, HttpHop() as three:
             hops = (
-                NextHop(endpoint=one.url),
-                NextHop(endpoint=two.url, headers_from_sender=("X-Tenant", "x-missing")),
-                NextHop(endpoint=three.url, headers_from_sender=("authorization",)),
+                NextHopSettings(endpoint=one.url),
+                NextHopSettings(
+                    endpoint=two.url, headers_from_sender=("X-Tenant", "x-missing")
+                ),
+                NextHopSettings(endpoint=three.url, headers_from_sender=("authorization",)),
             )
             async with service(*hops, grpc_server=server) as app:
                 address = app.addresses[protocol]
@@ -181,8 +189,8 @@ def test_each_next_hop_gets_its_signals() -> None:
     async def main() -> None:
         async with HttpHop() as one, HttpHop() as two:
             hops = (
-                NextHop(endpoint=one.url, signals=("traces",)),
-                NextHop(endpoint=two.url, signals=("metrics", "logs")),
+                NextHopSettings(endpoint=one.url, signals=("traces",)),
+                NextHopSettings(endpoint=two.url, signals=("metrics", "logs")),
             )
             async with service(*hops) as app:
                 for signal in SIGNALS:
@@ -239,7 +247,7 @@ def test_a_next_hop_that_hangs_delays_nobody() -> None:
             HttpHop(lambda _: b"") as resets,
             HttpHop(lambda _: b"\0garbage\r\n\r\n") as garbage,
         ):
-            down = NextHop(endpoint="http://127.0.0.1:9", name="down")
+            down = NextHopSettings(endpoint="http://127.0.0.1:9", name="down")
             urls = (hangs.url, refuses.url, resets.url, garbage.url, good.url)
             async with service(down, *urls, drain_seconds=0.2) as app:
                 for number in range(100):
@@ -272,8 +280,10 @@ def test_a_full_queue_refuses_where_that_is_asked_for() -> None:
     async def main() -> None:
         async with HttpHop() as good, HttpHop(lambda _: BUSY) as busy:
             hops = (
-                NextHop(endpoint=good.url),
-                NextHop(endpoint=busy.url, name="busy", on_full="refuse", queue_bytes=8_000),
+                NextHopSettings(endpoint=good.url),
+                NextHopSettings(
+                    endpoint=busy.url, name="busy", on_full="refuse", queue_bytes=8_000
+                ),
             )
             async with service(*hops, drain_seconds=0.0) as app:
                 statuses = [await post(app, body("move")) for _ in range(10)]
@@ -322,7 +332,7 @@ def test_a_loop_is_refused_at_the_start(listener: str, host: str, protocol: Prot
         async with service(**{**off, protocol: listener}) as app:
             port = app.addresses[protocol].rpartition(":")[2]
         own = {**off, protocol: listener.replace(":0", f":{port}")}
-        with pytest.raises(UnusableError) as told:
+        with pytest.raises(UnusableFileError) as told:
             async with service(f"http://{host}:{port}", **own):
                 pass
         assert told.value.setting == "forward[0].endpoint"
@@ -349,7 +359,7 @@ def test_metrics_are_there_from_the_start() -> None:
 
     async def main() -> None:
         async with HttpHop() as hop:
-            hops = NextHop(endpoint=hop.url, name="tempo", signals=("traces",))
+            hops = NextHopSettings(endpoint=hop.url, name="tempo", signals=("traces",))
             async with service(hops) as app:
                 found = await metrics(app)
         assert {
@@ -392,7 +402,7 @@ def test_without_next_hops_nothing_is_loaded() -> None:
     program = (
         "import sys, asyncio\n"
         "from collector.app.service import App\n"
-        "from collector.config.settings import Settings, Receiver\n"
+        "from collector.config.settings import Settings, ReceiverSettings\n"
         "free = '127.0.0.1:0'\n"
         "async def main():\n"
         "    app = App(Settings(receiver=Receiver(grpc=free, http=free), metrics=free, admin='off'), [])\n"

@@ -16,11 +16,11 @@ from google.rpc.status_pb2 import Status as RpcStatus
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from pydantic import SecretStr
 
-from collector.config.settings import NextHop
+from collector.config.settings import NextHopSettings
 from collector.forward.grpc_sender import GrpcForwarder
-from collector.forward.message import Message, Reply
-from collector.net.watched_files import UnusableError
-from collector.receive.status import Outcome
+from collector.forward.message import ForwardMessage, ForwardReply
+from collector.net.watched_files import UnusableFileError
+from collector.receive.status import ExportStatus
 from tests.collector.event_loop import run
 from tests.collector.forward.hops import GrpcHop, HttpHop, Status
 from tests.end_to_end.certificates import authority, have_openssl, issue
@@ -37,21 +37,21 @@ RETRYABLE = {
 
 
 async def sent(
-    url: str, message: Message | None = None, seconds: float = 5.0, **settings: Any
-) -> Reply:
+    url: str, message: ForwardMessage | None = None, seconds: float = 5.0, **settings: Any
+) -> ForwardReply:
     """What comes of one attempt."""
-    hop = NextHop(endpoint=url, protocol="grpc", timeout_seconds=seconds, **settings)
+    hop = NextHopSettings(endpoint=url, protocol="grpc", timeout_seconds=seconds, **settings)
     sender = GrpcForwarder(hop, "forward[0]")
     try:
         await sender.prepare()
-        return await sender.send(message or Message("traces", b"\x0a\x00", "proto"))
+        return await sender.send(message or ForwardMessage("traces", b"\x0a\x00", "proto"))
     finally:
         await sender.close()
 
 
-def reply_to(given: bytes | Status | None, seconds: float = 5.0) -> Reply:
+def reply_to(given: bytes | Status | None, seconds: float = 5.0) -> ForwardReply:
     """What comes of one attempt at a next hop that answers so."""
-    found: list[Reply] = []
+    found: list[ForwardReply] = []
 
     async def main() -> None:
         async with GrpcHop(lambda _: given) as hop:
@@ -91,10 +91,10 @@ def test_the_body_is_the_message(signal: Any, method: str) -> None:
                 (b"trace-bin", base64.b64encode(b"\0\1\2").rstrip(b"=")),
                 (b"x-latin", b"\xe9"),
             ]
-            message = Message(signal, body, "proto", metadata)
+            message = ForwardMessage(signal, body, "proto", metadata)
             headers = {"X-Key": SecretStr("s3cret")}
             reply = await sent(hop.url, message, headers=headers)
-        assert reply == Reply(Outcome.OK)
+        assert reply == ForwardReply(ExportStatus.OK)
         (got,) = hop.got
         assert got.method == method
         assert got.body == body
@@ -129,7 +129,7 @@ def test_the_code_decides(code: grpc.StatusCode) -> None:
     reply = reply_to(Status(code, "because"))
 
     assert reply.outcome.value.retryable == (code in RETRYABLE)
-    assert reply.outcome is not Outcome.OK
+    assert reply.outcome is not ExportStatus.OK
     assert reply.message == f"{code.name}: because"
 
 
@@ -139,28 +139,28 @@ def test_the_code_decides(code: grpc.StatusCode) -> None:
         (
             CODES.UNAVAILABLE,
             details(RetryInfo(retry_delay=Duration(seconds=3, nanos=500_000_000))),
-            Outcome.UNAVAILABLE,
+            ExportStatus.UNAVAILABLE,
             3.5,
         ),
         (
             CODES.RESOURCE_EXHAUSTED,
             details(BadRequest(), RetryInfo(retry_delay=Duration(seconds=7))),
-            Outcome.THROTTLED,
+            ExportStatus.THROTTLED,
             7.0,
         ),
-        (CODES.RESOURCE_EXHAUSTED, details(BadRequest()), Outcome.TOO_LARGE, 0.0),
-        (CODES.RESOURCE_EXHAUSTED, b"", Outcome.TOO_LARGE, 0.0),
-        (CODES.UNAVAILABLE, b"\xff\xff", Outcome.UNAVAILABLE, 0.0),
+        (CODES.RESOURCE_EXHAUSTED, details(BadRequest()), ExportStatus.TOO_LARGE, 0.0),
+        (CODES.RESOURCE_EXHAUSTED, b"", ExportStatus.TOO_LARGE, 0.0),
+        (CODES.UNAVAILABLE, b"\xff\xff", ExportStatus.UNAVAILABLE, 0.0),
         (
             CODES.UNAVAILABLE,
             details(RetryInfo(retry_delay=Duration(seconds=-9))),
-            Outcome.UNAVAILABLE,
+            ExportStatus.UNAVAILABLE,
             0.0,
         ),
     ],
 )
 def test_retry_info_is_honoured(
-    code: grpc.StatusCode, found: bytes, outcome: Outcome, seconds: float
+    code: grpc.StatusCode, found: bytes, outcome: ExportStatus, seconds: float
 ) -> None:
     """The delay is taken from the details; RESOURCE_EXHAUSTED is to be tried again only with it."""
     reply = reply_to(Status(code, "busy", found))
@@ -185,7 +185,7 @@ def test_partial_success_is_read(given: bytes, partial: tuple[int, str]) -> None
     """Rejected items and message; an answer that cannot be read says nothing."""
     reply = reply_to(given)
 
-    assert reply.outcome is Outcome.OK
+    assert reply.outcome is ExportStatus.OK
     assert (reply.rejected, reply.message) == partial
 
 
@@ -193,7 +193,7 @@ def test_a_next_hop_that_hangs_is_given_up_in_time() -> None:
     """An attempt lasts as long as the timeout."""
     reply = reply_to(None, seconds=0.2)
 
-    assert reply.outcome is Outcome.UNAVAILABLE
+    assert reply.outcome is ExportStatus.UNAVAILABLE
     assert reply.message.startswith("DEADLINE_EXCEEDED")
 
 
@@ -204,7 +204,7 @@ def test_another_protocol_answers() -> None:
         for given in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\xff garbage" * 9, b""):
             async with HttpHop(lambda _, given=given: given) as hop:  # type: ignore[misc]
                 reply = await sent(hop.url, seconds=1)
-            assert reply.outcome is Outcome.UNAVAILABLE
+            assert reply.outcome is ExportStatus.UNAVAILABLE
             assert reply.message
 
     run(main)
@@ -216,18 +216,18 @@ def test_nobody_listens_and_then_somebody_does() -> None:
     async def main() -> None:
         async with GrpcHop() as hop:
             url = hop.url
-        made = NextHop(endpoint=url, protocol="grpc", timeout_seconds=5)
+        made = NextHopSettings(endpoint=url, protocol="grpc", timeout_seconds=5)
         sender = GrpcForwarder(made, "forward[0]")
         await sender.prepare()
-        message = Message("traces", b"", "proto")
-        assert (await sender.send(message)).outcome is Outcome.UNAVAILABLE
+        message = ForwardMessage("traces", b"", "proto")
+        assert (await sender.send(message)).outcome is ExportStatus.UNAVAILABLE
         back = grpc.aio.server()
         hop = GrpcHop()
         back.add_generic_rpc_handlers((hop,))  # type: ignore[arg-type]
         back.add_insecure_port(url.removeprefix("http://"))
         await back.start()
         async with asyncio.timeout(15):
-            while (await sender.send(message)).outcome is not Outcome.OK:  # noqa: ASYNC110
+            while (await sender.send(message)).outcome is not ExportStatus.OK:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         await sender.close()
         await back.stop(0)
@@ -239,7 +239,7 @@ def test_a_file_that_cannot_be_used_is_said_at_the_start(tmp_path: Path) -> None
     """Certificates are read before the first request."""
 
     async def main() -> None:
-        with pytest.raises(UnusableError, match=r"forward\[0\]\.ca_file: .*No such file"):
+        with pytest.raises(UnusableFileError, match=r"forward\[0\]\.ca_file: .*No such file"):
             await sent("https://localhost:1", ca_file=tmp_path / "missing.pem")
 
     run(main)
@@ -265,8 +265,8 @@ def test_tls_with_certificates_of_both(tmp_path: Path) -> None:
             together = await sent(hop.url, **trusted, client_cert_file=client.together())
             without = await sent(hop.url, **trusted)
             distrusted = await sent(hop.url, **shown)
-        assert good.outcome is together.outcome is Outcome.OK
-        assert without.outcome is distrusted.outcome is Outcome.UNAVAILABLE
+        assert good.outcome is together.outcome is ExportStatus.OK
+        assert without.outcome is distrusted.outcome is ExportStatus.UNAVAILABLE
 
     run(main)
 
@@ -279,15 +279,15 @@ def test_a_renewed_token_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     async def main() -> None:
         async with GrpcHop() as hop:
-            made = NextHop(endpoint=hop.url, protocol="grpc", bearer_token_file=token)
+            made = NextHopSettings(endpoint=hop.url, protocol="grpc", bearer_token_file=token)
             sender = GrpcForwarder(made, "forward[0]")
             await sender.prepare()
-            message = Message("traces", b"", "proto")
+            message = ForwardMessage("traces", b"", "proto")
             for text in (None, "second", " "):
                 if text is not None:
                     token.write_text(text)
                     monkeypatch.setattr(sender._watched, "changed", lambda: True)
-                assert (await sender.send(message)).outcome is Outcome.OK
+                assert (await sender.send(message)).outcome is ExportStatus.OK
             await sender.close()
         found = [each.metadata["authorization"] for each in hop.got]
         assert found == ["Bearer first", "Bearer second", "Bearer second"]

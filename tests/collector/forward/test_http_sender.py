@@ -12,11 +12,11 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from pydantic import SecretStr
 
-from collector.config.settings import NextHop
+from collector.config.settings import NextHopSettings
 from collector.forward.http_sender import HttpForwarder, retry_after
-from collector.forward.message import Message, Reply
-from collector.net.watched_files import UnusableError
-from collector.receive.status import Outcome, Refusal, status_bytes
+from collector.forward.message import ForwardMessage, ForwardReply
+from collector.net.watched_files import UnusableFileError
+from collector.receive.status import ExportStatus, Refusal, status_bytes
 from tests.collector.event_loop import run
 from tests.collector.forward.hops import OK, GotHttp, HttpHop, answer
 
@@ -24,21 +24,21 @@ NOW = 1_700_000_000_000_000_000
 
 
 async def sent(
-    url: str, message: Message | None = None, seconds: float = 5.0, **settings: Any
-) -> Reply:
+    url: str, message: ForwardMessage | None = None, seconds: float = 5.0, **settings: Any
+) -> ForwardReply:
     """What comes of one attempt."""
-    hop = NextHop(endpoint=url, timeout_seconds=seconds, **settings)
+    hop = NextHopSettings(endpoint=url, timeout_seconds=seconds, **settings)
     sender = HttpForwarder(hop, "forward[0]", lambda: NOW)
     try:
         await sender.prepare()
-        return await sender.send(message or Message("traces", b"\x0a\x00", "proto"))
+        return await sender.send(message or ForwardMessage("traces", b"\x0a\x00", "proto"))
     finally:
         await sender.close()
 
 
-def reply_to(given: bytes | None, seconds: float = 5.0) -> Reply:
+def reply_to(given: bytes | None, seconds: float = 5.0) -> ForwardReply:
     """What comes of one attempt at a next hop that answers so."""
-    found: list[Reply] = []
+    found: list[ForwardReply] = []
 
     async def main() -> None:
         async with HttpHop(lambda _: given) as hop:
@@ -64,9 +64,9 @@ def test_the_body_goes_on_as_it_is(signal: Any, encoding: Any, kind: str) -> Non
         async with HttpHop() as hop:
             metadata = [(b"x-tenant", b"farm")]
             headers = {"x-key": SecretStr("s3cret")}
-            message = Message(signal, body, encoding, metadata)
+            message = ForwardMessage(signal, body, encoding, metadata)
             reply = await sent(hop.url + "/api/otel/", message, headers=headers)
-        assert reply == Reply(Outcome.OK)
+        assert reply == ForwardReply(ExportStatus.OK)
         (got,) = hop.got
         assert got.path == f"/api/otel/v1/{signal}"
         assert got.body == body
@@ -84,10 +84,12 @@ def test_connections_are_kept() -> None:
 
     async def main() -> None:
         async with HttpHop() as hop:
-            sender = HttpForwarder(NextHop(endpoint=hop.url), "forward[0]", lambda: NOW)
+            sender = HttpForwarder(NextHopSettings(endpoint=hop.url), "forward[0]", lambda: NOW)
             await sender.prepare()
             for _ in range(5):
-                assert (await sender.send(Message("logs", b"", "proto"))).outcome is Outcome.OK
+                assert (
+                    await sender.send(ForwardMessage("logs", b"", "proto"))
+                ).outcome is ExportStatus.OK
             await sender.close()
         assert hop.connections == 1
 
@@ -113,23 +115,23 @@ def test_credentials_are_sent(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("status", "outcome"),
     [
-        (200, Outcome.OK),
-        (202, Outcome.OK),
-        (302, Outcome.INTERNAL),
-        (400, Outcome.MALFORMED),
-        (401, Outcome.UNAUTHENTICATED),
-        (403, Outcome.PERMISSION_DENIED),
-        (404, Outcome.NOT_FOUND),
-        (413, Outcome.TOO_LARGE),
-        (429, Outcome.THROTTLED),
-        (500, Outcome.INTERNAL),
-        (501, Outcome.INTERNAL),
-        (502, Outcome.UNAVAILABLE),
-        (503, Outcome.UNAVAILABLE),
-        (504, Outcome.UNAVAILABLE),
+        (200, ExportStatus.OK),
+        (202, ExportStatus.OK),
+        (302, ExportStatus.INTERNAL),
+        (400, ExportStatus.MALFORMED),
+        (401, ExportStatus.UNAUTHENTICATED),
+        (403, ExportStatus.PERMISSION_DENIED),
+        (404, ExportStatus.NOT_FOUND),
+        (413, ExportStatus.TOO_LARGE),
+        (429, ExportStatus.THROTTLED),
+        (500, ExportStatus.INTERNAL),
+        (501, ExportStatus.INTERNAL),
+        (502, ExportStatus.UNAVAILABLE),
+        (503, ExportStatus.UNAVAILABLE),
+        (504, ExportStatus.UNAVAILABLE),
     ],
 )
-def test_the_status_decides(status: int, outcome: Outcome) -> None:
+def test_the_status_decides(status: int, outcome: ExportStatus) -> None:
     """429, 502, 503 and 504 are to be tried again, no other error is (OTLP/HTTP Response)."""
     reply = reply_to(answer(f"{status} Whatever", b"", "location: /elsewhere"))
 
@@ -186,7 +188,7 @@ def test_partial_success_is_read(given: bytes, partial: tuple[int, str]) -> None
     """Rejected items and message of both encodings; an answer that cannot be read says nothing."""
     reply = reply_to(given)
 
-    assert reply.outcome is Outcome.OK
+    assert reply.outcome is ExportStatus.OK
     assert (reply.rejected, reply.message) == partial
 
 
@@ -211,7 +213,7 @@ def test_retry_after_is_seconds_or_a_date(header: str, seconds: float) -> None:
 
 def test_retry_after_is_honoured_where_it_is_to_be_tried_again() -> None:
     """The header counts for 429 and 503, and its words reach the log."""
-    said = status_bytes(Refusal(Outcome.UNAVAILABLE, "come back later"))
+    said = status_bytes(Refusal(ExportStatus.UNAVAILABLE, "come back later"))
     kind = "content-type: application/x-protobuf"
     busy = reply_to(answer("503 Busy", said, kind, "retry-after: 9"))
     gone = reply_to(
@@ -220,8 +222,8 @@ def test_retry_after_is_honoured_where_it_is_to_be_tried_again() -> None:
         )
     )
 
-    assert busy == Reply(Outcome.UNAVAILABLE, "status 503: come back later", 0, 9.0)
-    assert gone == Reply(Outcome.MALFORMED, "status 400: bad")
+    assert busy == ForwardReply(ExportStatus.UNAVAILABLE, "status 503: come back later", 0, 9.0)
+    assert gone == ForwardReply(ExportStatus.MALFORMED, "status 400: bad")
 
 
 @pytest.mark.parametrize(
@@ -236,7 +238,7 @@ def test_retry_after_is_honoured_where_it_is_to_be_tried_again() -> None:
 )
 def test_garbage_is_a_fault_of_the_connection(given: bytes, said: str) -> None:
     """An answer that is not HTTP, or is cut off, is tried again: nobody knows what became of the request."""
-    found: list[Reply] = []
+    found: list[ForwardReply] = []
 
     async def main() -> None:
         def reply(got: GotHttp) -> bytes:
@@ -246,14 +248,16 @@ def test_garbage_is_a_fault_of_the_connection(given: bytes, said: str) -> None:
             found.append(await sent(hop.url, seconds=0.5))
 
     run(main)
-    assert found[0].outcome is Outcome.UNAVAILABLE
+    assert found[0].outcome is ExportStatus.UNAVAILABLE
     assert said in found[0].message
     assert found[0].message
 
 
 def test_a_next_hop_that_hangs_is_given_up_in_time() -> None:
     """An attempt lasts as long as the timeout."""
-    assert reply_to(None, seconds=0.1) == Reply(Outcome.UNAVAILABLE, "no answer in time")
+    assert reply_to(None, seconds=0.1) == ForwardReply(
+        ExportStatus.UNAVAILABLE, "no answer in time"
+    )
 
 
 def test_nobody_listens() -> None:
@@ -263,9 +267,9 @@ def test_nobody_listens() -> None:
         async with HttpHop() as hop:
             url = hop.url
         refused = await sent(url)
-        assert refused == Reply(Outcome.UNAVAILABLE, "Connection refused")
+        assert refused == ForwardReply(ExportStatus.UNAVAILABLE, "Connection refused")
         unknown = await sent("http://no-such-host.invalid:4318")
-        assert unknown.outcome is Outcome.UNAVAILABLE
+        assert unknown.outcome is ExportStatus.UNAVAILABLE
 
     run(main)
 
@@ -274,7 +278,7 @@ def test_a_file_that_cannot_be_used_is_said_at_the_start(tmp_path: Path) -> None
     """Certificates and tokens are read before the first request."""
 
     async def main() -> None:
-        with pytest.raises(UnusableError, match=r"forward\[0\]\.ca_file: .*No such file"):
+        with pytest.raises(UnusableFileError, match=r"forward\[0\]\.ca_file: .*No such file"):
             await sent("https://localhost:1", ca_file=tmp_path / "missing.pem")
 
     run(main)
@@ -286,13 +290,14 @@ def test_a_next_hop_that_is_back_is_reached_by_new_connections() -> None:
 
     async def main() -> None:
         async with HttpHop(lambda _: answers.pop(0)) as hop:
-            sender = HttpForwarder(NextHop(endpoint=hop.url), "forward[0]", lambda: NOW)
+            sender = HttpForwarder(NextHopSettings(endpoint=hop.url), "forward[0]", lambda: NOW)
             await sender.prepare()
             outcomes = [
-                (await sender.send(Message("traces", b"", "proto"))).outcome for _ in range(4)
+                (await sender.send(ForwardMessage("traces", b"", "proto"))).outcome
+                for _ in range(4)
             ]
             await sender.close()
-        assert outcomes == [Outcome.UNAVAILABLE, Outcome.OK] * 2
+        assert outcomes == [ExportStatus.UNAVAILABLE, ExportStatus.OK] * 2
 
     run(main)
 
@@ -302,10 +307,10 @@ def test_many_at_once_share_the_timeout() -> None:
 
     async def main() -> None:
         async with HttpHop(lambda _: None) as hop:
-            made = NextHop(endpoint=hop.url, timeout_seconds=0.3)
+            made = NextHopSettings(endpoint=hop.url, timeout_seconds=0.3)
             sender = HttpForwarder(made, "forward[0]", lambda: NOW)
             await sender.prepare()
-            messages = [Message("traces", b"", "proto") for _ in range(100)]
+            messages = [ForwardMessage("traces", b"", "proto") for _ in range(100)]
             replies = await asyncio.gather(*map(sender.send, messages))
             await sender.close()
         assert {each.message for each in replies} == {"no answer in time"}

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from collector.app.service import App
-from collector.config.settings import NextHop
-from collector.forward.unsent import Unsent, bodies_of, unsent_in
+from collector.config.settings import NextHopSettings
+from collector.forward.unsent_request import UnsentRequest, bodies_of, unsent_in
 from collector.receive.request import Request
 from collector.restart.recovery import Recovery
-from collector.state.journal import FILE_BYTES_MIN, Journal, Rules
-from collector.state.reading import read_record
-from collector.state.records import Confirmed, Forwarded, Kind, encoded
+from collector.state.journal import FILE_BYTES_MIN, Journal, JournalRules
+from collector.state.records import ConfirmationRecord, ForwardRecord, RecordKind, encoded
 from collector.state.segment import number_of, segments
+from collector.state.segment_files import read_record
 from collector.telemetry.logs import captured
 from tests.collector.app.test_service import http
 from tests.collector.event_loop import run, until
@@ -55,7 +55,7 @@ class Gate:
 
 
 @asynccontextmanager
-async def life(folder: Path, *hops: NextHop, **state: Any) -> AsyncIterator[App]:
+async def life(folder: Path, *hops: NextHopSettings, **state: Any) -> AsyncIterator[App]:
     """A service with a journal, which is killed at the end: nothing more is written, nothing more is sent."""
     more = {"state": {"dir": folder, "bridged_seconds": 3600, **state}}
     async with service(*hops, more=more, drain_seconds=0.0) as app:
@@ -89,8 +89,8 @@ def body_number(number: int) -> bytes:
     return text.encode()
 
 
-def named(url: str, name: str, **more: Any) -> NextHop:
-    return NextHop(endpoint=url, name=name, **more)
+def named(url: str, name: str, **more: Any) -> NextHopSettings:
+    return NextHopSettings(endpoint=url, name=name, **more)
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
@@ -313,7 +313,7 @@ def test_a_disk_that_fails_refuses_or_goes_on_without(tmp_path: Path) -> None:
 def test_old_files_with_requests_that_wait_are_kept(tmp_path: Path) -> None:
     """A file that is too old stays while a request waits in it, and goes when that is confirmed."""
     now = [1_700_000_000 * ONE_NS]
-    journal = Journal(tmp_path, Rules(keep_ns=160 * ONE_NS), lambda: now[0])
+    journal = Journal(tmp_path, JournalRules(keep_ns=160 * ONE_NS), lambda: now[0])
     journal.open()
     journal.begin()
     needed = [1]
@@ -322,7 +322,7 @@ def test_old_files_with_requests_that_wait_are_kept(tmp_path: Path) -> None:
     def files() -> list[int]:
         for _ in range(30):
             now[0] += 11 * ONE_NS
-            journal.append(Kind.TICK, now[0])
+            journal.append(RecordKind.TICK, now[0])
             journal.whole(now[0])
         return [number for number, _ in segments(tmp_path)]
 
@@ -366,10 +366,10 @@ def test_at_the_journals_bound_what_waits_is_given_up_for_the_next_process(
 
 def test_a_request_that_is_in_no_file_is_counted(tmp_path: Path) -> None:
     """If the file with a body has been deleted, and not the record that it goes on, that is a counted loss."""
-    journal = Journal(tmp_path, Rules(), lambda: 1_700_000_000 * ONE_NS)
+    journal = Journal(tmp_path, JournalRules(), lambda: 1_700_000_000 * ONE_NS)
     journal.open()
     journal.begin()
-    record = Forwarded(7 << 36, ["hop"], "traces", "proto", [], [])
+    record = ForwardRecord(7 << 36, ["hop"], "traces", "proto", [], [])
     journal.keep_forwarded(1_700_000_000 * ONE_NS, encoded(record))
     journal.release()
 
@@ -391,18 +391,18 @@ def test_a_request_that_is_in_no_file_is_counted(tmp_path: Path) -> None:
 )
 def test_damage_costs_what_is_damaged(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     """A torn end or a flipped byte loses its own record; the other requests go on."""
-    journal = Journal(tmp_path, Rules(), lambda: 1_700_000_000 * ONE_NS)
+    journal = Journal(tmp_path, JournalRules(), lambda: 1_700_000_000 * ONE_NS)
     journal.open()
     journal.begin()
     for number in range(5):
         request = Request("traces", body_number(number), "json", "http_json")
         journal.keep(1_700_000_000 * ONE_NS, request)
-        record = Forwarded(request.place, ["hop"], "traces", "json", [], [])
+        record = ForwardRecord(request.place, ["hop"], "traces", "json", [], [])
         journal.keep_forwarded(1_700_000_000 * ONE_NS, encoded(record))
     place = unsent_in(tmp_path)[3].place
-    journal.append(Kind.CONFIRMED, 0, encoded(Confirmed("hop", [place])))
-    journal.append(Kind.CONFIRMED, 0, b"no such record")
-    journal.append(Kind.FORWARDED, 0, encoded([1, 2]))
+    journal.append(RecordKind.CONFIRMED, 0, encoded(ConfirmationRecord("hop", [place])))
+    journal.append(RecordKind.CONFIRMED, 0, b"no such record")
+    journal.append(RecordKind.FORWARDED, 0, encoded([1, 2]))
     journal.release()
     assert [number_of(each.place) for each in unsent_in(tmp_path)] == [1] * 4
     ((_, path),) = segments(tmp_path)
@@ -417,15 +417,15 @@ def test_damage_costs_what_is_damaged(tmp_path: Path, damage: Callable[[bytes], 
 
 def test_a_place_that_is_no_record_has_no_body(tmp_path: Path) -> None:
     """Any number is a place without a body, unless a record of the right kind is there."""
-    journal = Journal(tmp_path, Rules(), lambda: 0)
+    journal = Journal(tmp_path, JournalRules(), lambda: 0)
     journal.open()
     journal.begin()
-    tick = journal.append(Kind.TICK, 0)
+    tick = journal.append(RecordKind.TICK, 0)
     journal.release()
     assert read_record(tmp_path, tick) is not None
     for place in (0, 1, tick - 1, tick + 1, 1 << 36, (1 << 36) + 10_000, 9 << 36):
         assert read_record(tmp_path, place) is None
-    unsent = Unsent(tick, 0, 0, ["hop"], "logs", "json", [], [])
+    unsent = UnsentRequest(tick, 0, 0, ["hop"], "logs", "json", [], [])
     assert bodies_of(tmp_path, [unsent, unsent._replace(request=tick)]) == [None, None]
 
 
@@ -499,7 +499,9 @@ async def _post_some(app: App, numbers: range) -> None:
 
 
 @asynccontextmanager
-async def early(folder: Path, *hops: NextHop) -> AsyncIterator[tuple[App, asyncio.Task[Any]]]:
+async def early(
+    folder: Path, *hops: NextHopSettings
+) -> AsyncIterator[tuple[App, asyncio.Task[Any]]]:
     """A service that is starting, and what ends when it has started."""
     more = {"state": {"dir": folder, "bridged_seconds": 3600}}
     app = app_of(*hops, more=more, drain_seconds=0.0)

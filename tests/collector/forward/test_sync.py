@@ -16,10 +16,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from collector.app.service import App
-from collector.config.settings import NextHop
+from collector.config.settings import NextHopSettings
 from collector.forward.destination import SYNC_MAX
-from collector.forward.message import Reply
-from collector.receive.status import Outcome, Refusal, retry_seconds, status_bytes
+from collector.forward.message import ForwardReply
+from collector.receive.status import ExportStatus, Refusal, retry_seconds, status_bytes
 from collector.telemetry.logs import captured
 from tests.collector.app.test_service import body, http
 from tests.collector.event_loop import run, until
@@ -92,12 +92,12 @@ def spans(count: int) -> bytes:
     return request.SerializeToString()
 
 
-def http_hop(url: str, **more: Any) -> NextHop:
-    return NextHop(endpoint=url, name="hop", sync=True, **more)
+def http_hop(url: str, **more: Any) -> NextHopSettings:
+    return NextHopSettings(endpoint=url, name="hop", sync=True, **more)
 
 
-def grpc_hop(url: str, **more: Any) -> NextHop:
-    return NextHop(endpoint=url, name="hop", protocol="grpc", sync=True, **more)
+def grpc_hop(url: str, **more: Any) -> NextHopSettings:
+    return NextHopSettings(endpoint=url, name="hop", protocol="grpc", sync=True, **more)
 
 
 @pytest.mark.parametrize(("protocol", "server"), LISTENERS)
@@ -109,7 +109,10 @@ def test_the_sender_is_answered_once_the_next_hop_has_it(
 
     async def main() -> None:
         async with HttpHop() as one, GrpcHop() as two:
-            hops = http_hop(one.url), NextHop(endpoint=two.url, protocol="grpc", sync=True)
+            hops = (
+                http_hop(one.url),
+                NextHopSettings(endpoint=two.url, protocol="grpc", sync=True),
+            )
             async with service(*hops, grpc_server=server) as app:
                 assert await export(protocol, signal, app.addresses[protocol])
                 assert len(one.got) == len(two.got) == 1
@@ -171,7 +174,7 @@ def test_a_sender_is_to_send_again_what_may_be_taken_later(
     protocol: Protocol, server: str
 ) -> None:
     """Whatever is retryable becomes 503 or UNAVAILABLE, 429 or RESOURCE_EXHAUSTED, with the time that the next hop asks for."""
-    info = status_bytes(Refusal(Outcome.THROTTLED, "slower", 9))
+    info = status_bytes(Refusal(ExportStatus.THROTTLED, "slower", 9))
     throttled = Status(grpc.StatusCode.RESOURCE_EXHAUSTED, "slower", info)
 
     async def main() -> None:
@@ -315,7 +318,7 @@ def test_the_answer_that_asks_for_a_repetition_comes_first() -> None:
             HttpHop(lambda _: answer("403 Forbidden")) as no,
             HttpHop(lambda _: answer("503 Busy")) as busy,
         ):
-            hops = [NextHop(endpoint=each.url, sync=True) for each in (no, busy)]
+            hops = [NextHopSettings(endpoint=each.url, sync=True) for each in (no, busy)]
             async with service(*hops) as app:
                 assert await post(app, body("move")) == 503
 
@@ -346,19 +349,21 @@ def _reply(to: FakeHop, after: float) -> Callable[[], Any]:
         first = [asyncio.create_task(_send(hop, number)) for number in range(3 * SYNC_MAX)]
         await asyncio.sleep(1)
         assert sum(each.done() for each in first) == 2 * SYNC_MAX
-        assert {each.result().outcome for each in first if each.done()} == {Outcome.UNAVAILABLE}
+        assert {each.result().outcome for each in first if each.done()} == {
+            ExportStatus.UNAVAILABLE
+        }
         await asyncio.gather(*first)
         later = [asyncio.create_task(_send(hop, number)) for number in range(50)]
         await asyncio.sleep(1)
         assert sum(not each.done() for each in later) == 1
         await asyncio.sleep(after)
-        assert (await _send(hop, 7)).outcome is Outcome.OK
+        assert (await _send(hop, 7)).outcome is ExportStatus.OK
         assert hop.queue.bytes == 0
 
-    async def _send(hop: Any, number: int) -> Reply:
+    async def _send(hop: Any, number: int) -> ForwardReply:
         each = message(number)
         assert hop.queue.reserve(each.size)
-        found: Reply = await hop.send_now(each)
+        found: ForwardReply = await hop.send_now(each)
         return found
 
     return main
@@ -366,7 +371,7 @@ def _reply(to: FakeHop, after: float) -> Callable[[], Any]:
 
 def test_few_senders_wait_for_a_next_hop_that_hangs() -> None:
     """At most `SYNC_MAX` senders wait, then one at a time, until it answers; the others are told so at once."""
-    hop = FakeHop(lambda now, _: Reply(Outcome.OK) if now > 30 else None)
+    hop = FakeHop(lambda now, _: ForwardReply(ExportStatus.OK) if now > 30 else None)
     with captured():
         run_virtual(_reply(hop, 30))
     assert hop.most_at_once == SYNC_MAX

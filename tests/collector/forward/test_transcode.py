@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from collector.forward.transcode import UnreadableError, to_protobuf
+from collector.forward.transcode import TranscodeError, to_protobuf
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
@@ -104,7 +104,7 @@ def test_half_a_surrogate_pair_becomes_a_question_mark() -> None:
 )
 def test_what_the_schema_does_not_allow_is_said(body: bytes) -> None:
     """A value of another type, or no JSON at all, is an error of its own."""
-    with pytest.raises(UnreadableError):
+    with pytest.raises(TranscodeError):
         to_protobuf("traces", body)
 
 
@@ -113,5 +113,5 @@ def test_deep_values_are_no_crash() -> None:
     deep: Any = {"stringValue": "x"}
     for _ in range(300):
         deep = {"arrayValue": {"values": [deep]}}
-    with pytest.raises(UnreadableError):
+    with pytest.raises(TranscodeError):
         to_protobuf("traces", spans(attributes=[{"key": "deep", "value": deep}]))

@@ -17,8 +17,12 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 
 from collector import __version__
 from collector.app.service import App
-from collector.config.settings import Decide, Settings, Telemetry
-from collector.config.settings import Receiver as ReceiverSettings
+from collector.config.settings import (
+    DecideSettings,
+    ReceiverSettings,
+    Settings,
+    TelemetrySettings,
+)
 from collector.metrics import otlp_client
 from collector.metrics.families import TABLE
 from collector.metrics.otlp_push import OtlpPush
@@ -73,7 +77,7 @@ def push_of(
     redaction: Redaction | None = None,
     interval: float = 60.0,
 ) -> OtlpPush:
-    settings = Telemetry(otlp_endpoint=url, interval_seconds=interval, pairs=pairs)
+    settings = TelemetrySettings(otlp_endpoint=url, interval_seconds=interval, pairs=pairs)
     families = Families(monitor, stats())
     times = iter([BEGAN])
     push = OtlpPush(settings, families, redaction or Redaction(), lambda: next(times, NOW))
@@ -217,9 +221,9 @@ def test_our_own_receiver_takes_them() -> None:
     """One offrails pushes to another: the request is counted as metrics, and answered."""
 
     async def main() -> None:
-        other = App(_settings(Telemetry()), [])
+        other = App(_settings(TelemetrySettings()), [])
         addresses = await other.start()
-        telemetry = Telemetry(
+        telemetry = TelemetrySettings(
             otlp_endpoint=f"http://{addresses['http']}", interval_seconds=0.05
         )
         app = App(_settings(telemetry), [])
@@ -231,14 +235,14 @@ def test_our_own_receiver_takes_them() -> None:
     run(main)
 
 
-def _settings(telemetry: Telemetry) -> Settings:
+def _settings(telemetry: TelemetrySettings) -> Settings:
     free = "127.0.0.1:0"
     receiver = ReceiverSettings(grpc="off", http=free)
     return Settings(
         receiver=receiver,
         metrics=free,
         admin="off",
-        decide=Decide(listen="off"),
+        decide=DecideSettings(listen="off"),
         telemetry=telemetry,
     )
 

@@ -16,8 +16,13 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from pydantic import ValidationError
 
 from collector.app.service import App
-from collector.config.settings import Alerts, Decide, Settings, Telemetry
-from collector.config.settings import Receiver as ReceiverSettings
+from collector.config.settings import (
+    AlertSettings,
+    DecideSettings,
+    ReceiverSettings,
+    Settings,
+    TelemetrySettings,
+)
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.telemetry.logs import captured
 from collector.telemetry.tracing import OWN
@@ -46,9 +51,9 @@ def setting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             assert not thread.is_alive(), thread.name
 
 
-def settings(telemetry: Telemetry, http: str = FREE, **more: Any) -> Settings:
+def settings(telemetry: TelemetrySettings, http: str = FREE, **more: Any) -> Settings:
     receiver = ReceiverSettings(grpc="off", http=http)
-    off = Decide(listen="off")
+    off = DecideSettings(listen="off")
     return Settings(
         receiver=receiver,
         metrics=FREE,
@@ -59,8 +64,8 @@ def settings(telemetry: Telemetry, http: str = FREE, **more: Any) -> Settings:
     )
 
 
-def traces(url: str, ratio: float = 1, per_second: float = 1000) -> Telemetry:
-    return Telemetry(
+def traces(url: str, ratio: float = 1, per_second: float = 1000) -> TelemetrySettings:
+    return TelemetrySettings(
         otlp_endpoint=url, traces=True, traces_ratio=ratio, traces_per_second=per_second
     )
 
@@ -113,7 +118,7 @@ def test_all_work_has_spans(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Receiver() as receiver:
-            alerts = Alerts(jsonl=tmp_path / "alerts.jsonl")
+            alerts = AlertSettings(jsonl=tmp_path / "alerts.jsonl")
             made = settings(traces(receiver.url), specs=(rover,), alerts=alerts)
             app = App(made, load_specs((rover,)).specs)
             await app.start()
@@ -244,7 +249,7 @@ def test_spans_of_an_offrails_are_not_judged_by_another(traces_too: bool) -> Non
 
     async def main() -> None:
         async with Receiver() as receiver:
-            telemetry = traces(receiver.url) if traces_too else Telemetry()
+            telemetry = traces(receiver.url) if traces_too else TelemetrySettings()
             other = App(settings(telemetry), [])
             addresses = await other.start()
             app = App(settings(traces(f"http://{addresses['http']}")), [])
@@ -309,12 +314,12 @@ def test_a_receiver_that_hangs_ends_nothing() -> None:
 def test_without_an_endpoint_traces_are_refused() -> None:
     """Traces without an endpoint are an error at the start."""
     with pytest.raises(ValidationError, match="traces needs otlp_endpoint"):
-        Telemetry(traces=True)
+        TelemetrySettings(traces=True)
 
 
 def test_off_there_is_no_tracer() -> None:
     """If only metrics are on, no spans are made."""
-    app = App(settings(Telemetry(otlp_endpoint="http://127.0.0.1:1")), [])
+    app = App(settings(TelemetrySettings(otlp_endpoint="http://127.0.0.1:1")), [])
     assert app._traces is None
     assert app._tracer is None
 

@@ -13,7 +13,7 @@ from collector.metrics.families import OWN
 from collector.metrics.registry import family_of, registry_of, runtime
 from collector.metrics.text_format import OPEN_METRICS, PLAIN, is_open_metrics, lines
 from collector.telemetry.build import BUILD
-from collector.telemetry.counters import Histogram, Reading
+from collector.telemetry.counters import DurationHistogram, MetricReading
 from monitor.exposition.families import TABLE as LIBRARY
 
 STAT = b"7 (a) name) S 1 7 7 0 -1 0 0 0 0 0 250 50 0 0 20 0 3 0 1000 8192000 300 0\n"
@@ -92,7 +92,7 @@ def test_what_cannot_be_read_is_left_out(
     broken = runtime(str(proc(tmp_path, LIMITS.replace("1024", "many"))))
     monkeypatch.setattr("collector.metrics.registry.runtime", lambda: broken)
     failed: list[Exception] = []
-    registry = registry_of(lambda: [Reading("alerts_firing", [((), 2)])], failed.append)
+    registry = registry_of(lambda: [MetricReading("alerts_firing", [((), 2)])], failed.append)
 
     text = text_of(registry, open_metrics=True)
 
@@ -103,11 +103,11 @@ def test_what_cannot_be_read_is_left_out(
 
 def test_a_reading_is_shown_as_its_description_says() -> None:
     """Counters end in `_total`, labels keep the order of the description, buckets are cumulative."""
-    seconds = Histogram((0.5, 1.0))
+    seconds = DurationHistogram((0.5, 1.0))
     seconds.observe(0.7)
     readings = [
-        Reading("ingest_requests", [(("grpc", "traces", 'O"K'), 3)]),
-        Reading("alert_delivery_seconds", [(("webhook",), seconds)]),
+        MetricReading("ingest_requests", [(("grpc", "traces", 'O"K'), 3)]),
+        MetricReading("alert_delivery_seconds", [(("webhook",), seconds)]),
     ]
     failed: list[Exception] = []
     text = text_of(registry_of(lambda: readings, failed.append))

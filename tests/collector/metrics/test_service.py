@@ -18,10 +18,9 @@ from prometheus_client.parser import text_string_to_metric_families as plain_fam
 from collector.app.certificates import CertificateWatch
 from collector.app.listeners import ConnectionMetrics
 from collector.calls.pipeline import Pipeline
-from collector.config.settings import Alerts as AlertSettings
-from collector.config.settings import Settings, Telemetry
+from collector.config.settings import AlertSettings, Settings, TelemetrySettings
 from collector.decide.service import DecideService
-from collector.forward.forwarding import Forwarding
+from collector.forward.next_hops import NextHops
 from collector.metrics.agent_calls import AgentCalls
 from collector.metrics.created import LOSSES, VERDICTS, with_created
 from collector.metrics.families import TABLE
@@ -29,15 +28,15 @@ from collector.metrics.gzip_parts import accepts_gzip
 from collector.metrics.memory import MemoryMetrics
 from collector.metrics.otlp_push import OtlpPush
 from collector.metrics.registry import runtime
-from collector.metrics.service import SLICE_CHARACTERS, Families, MetricsApp, Source
+from collector.metrics.service import SLICE_CHARACTERS, Families, MetricsApp, MetricSource
 from collector.net import long_responses
 from collector.net.health import Health
 from collector.receive.admission import Admission
 from collector.receive.memory_guard import MemoryGuard
-from collector.restart.snapshots import Snapshots, State
+from collector.restart.snapshots import Snapshots, SnapshotState
 from collector.sinks.alert import Links
 from collector.sinks.alerts import Alerts
-from collector.state.journal import Journal, Rules
+from collector.state.journal import Journal, JournalRules
 from collector.telemetry.clock import now_ns
 from collector.telemetry.counters import Stats
 from collector.telemetry.redaction import Redaction
@@ -63,21 +62,23 @@ def scrape(
     monitor = Monitor(started_ns=started_ns)
     pipeline = Pipeline(monitor, Stats(), lambda _: None)
     held, tracer = MemoryMetrics(monitor.memory), Tracer(lambda _: None, 1, 1, now_ns)
-    more: list[Source] = [
+    more: list[MetricSource] = [
         held,
         Admission(memory=MemoryGuard(1 << 30, lambda: 0)),
         ConnectionMetrics({}),
-        journal := Journal(Path("unused"), Rules(), now_ns),
-        Snapshots(journal, monitor, {}, Settings(), lambda: State({}, {}), None, now_ns),
+        journal := Journal(Path("unused"), JournalRules(), now_ns),
+        Snapshots(
+            journal, monitor, {}, Settings(), lambda: SnapshotState({}, {}), None, now_ns
+        ),
         alerts,
         tracer,
         DecideService(pipeline, monitor, now_ns),
-        Forwarding([], Stats(), lambda *_: None),
+        NextHops([], Stats(), lambda *_: None),
         AgentCalls(pipeline.inventory),
         CertificateWatch({}),
     ]
     families = Families(monitor, stats or Stats(), None, more)
-    pushed = Telemetry(otlp_endpoint="http://127.0.0.1:1")
+    pushed = TelemetrySettings(otlp_endpoint="http://127.0.0.1:1")
     families.add(OtlpPush(pushed, families, Redaction(), now_ns))
     return answer_of(MetricsApp(families, Health()), path, method, accept)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from collector.net.host_guard import Guard
+from collector.net.host_guard import HostGuard
 
 
 def scope(host: str | None, method: str = "GET", **headers: str) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def scope(host: str | None, method: str = "GET", **headers: str) -> dict[str, An
 )
 def test_loopback_answers_to_its_own_names(host: str | None) -> None:
     """Names and addresses of loopback are taken, whatever the port."""
-    assert Guard("127.0.0.1:4319").refuses(scope(host)) is None
+    assert HostGuard("127.0.0.1:4319").refuses(scope(host)) is None
 
 
 @pytest.mark.parametrize(
@@ -31,13 +31,13 @@ def test_loopback_answers_to_its_own_names(host: str | None) -> None:
 )
 def test_loopback_answers_to_no_other(host: str) -> None:
     """A stranger's name that points at loopback is refused."""
-    assert Guard("localhost:4319").refuses(scope(host)) is not None
+    assert HostGuard("localhost:4319").refuses(scope(host)) is not None
 
 
 def test_names_are_checked_once_the_settings_list_them() -> None:
     """Elsewhere any name is taken, until names are listed."""
-    assert Guard("0.0.0.0:4319").refuses(scope("any.example")) is None
-    strict = Guard("0.0.0.0:4319", ["Monitor.example"])
+    assert HostGuard("0.0.0.0:4319").refuses(scope("any.example")) is None
+    strict = HostGuard("0.0.0.0:4319", ["Monitor.example"])
     assert strict.refuses(scope("monitor.example:4319")) is None
     assert strict.refuses(scope("localhost:4319")) is None
     assert strict.refuses(scope("any.example")) is not None
@@ -45,7 +45,7 @@ def test_names_are_checked_once_the_settings_list_them() -> None:
 
 def test_other_sites_change_nothing() -> None:
     """A request that changes something and comes from another site's page is refused."""
-    guard = Guard("127.0.0.1:4319")
+    guard = HostGuard("127.0.0.1:4319")
     other = scope("localhost:4319", "POST", origin="https://evil.example")
     assert guard.refuses(other) is not None
     assert guard.refuses(scope("localhost:4319", "POST")) is None
@@ -58,7 +58,9 @@ def test_other_sites_change_nothing() -> None:
 )
 def test_addresses_are_no_names(host: str) -> None:
     """Where senders and scrapers come by an address, any is taken, and still no stranger's name."""
-    guard = Guard("127.0.0.1:9464", ["Ours.example"], setting="metrics_names", addresses=True)
+    guard = HostGuard(
+        "127.0.0.1:9464", ["Ours.example"], setting="metrics_names", addresses=True
+    )
     assert guard.refuses(scope(host)) is None
     assert guard.refuses(scope("ours.example:1")) is None
     said = guard.refuses(scope("10.0.0.1.evil.example"))

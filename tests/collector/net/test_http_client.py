@@ -21,9 +21,7 @@ from pydantic import SecretStr
 from collector.client.api_client import NoAnswerError, ask
 from collector.client.doctor import run as doctor
 from collector.client.tail import Filters, TailError, tail
-from collector.config.settings import Alerts as AlertSettings
-from collector.config.settings import HttpClient
-from collector.config.settings import Webhook as WebhookSettings
+from collector.config.settings import AlertSettings, HttpClientSettings, WebhookSettings
 from collector.net.http_client import proxy_of, without_user
 from collector.sinks.alert import Links
 from collector.sinks.alerts import Alerts
@@ -138,7 +136,7 @@ async def proxy(refuses: bool = False) -> AsyncIterator[Heard]:
     await asyncio.sleep(0.01)
 
 
-async def posted(url: str, client: HttpClient, times: int = 1) -> None:
+async def posted(url: str, client: HttpClientSettings, times: int = 1) -> None:
     sender = HttpSender(url, 5, client, "alerts.webhook_http")
     try:
         for _ in range(times):
@@ -183,7 +181,7 @@ def test_posts_go_over_one_kept_tls_connection(keys: Keys) -> None:
 
     async def main() -> None:
         async with receiver(keys.context()) as heard:
-            await posted(heard.url + "/x", HttpClient(ca_file=keys.ours.cert), times=5)
+            await posted(heard.url + "/x", HttpClientSettings(ca_file=keys.ours.cert), times=5)
         assert [line for line, _ in heard.heads] == ["POST /x HTTP/1.1"] * 5
         assert heard.connections == 1
 
@@ -195,18 +193,19 @@ def test_a_client_certificate_is_shown(keys: Keys) -> None:
 
     async def main() -> None:
         async with receiver(keys.context(mutual=True)) as heard:
-            shown = HttpClient(
+            shown = HttpClientSettings(
                 ca_file=keys.ours.cert,
                 client_cert_file=keys.client.cert,
                 client_key_file=keys.client.key,
             )
             await posted(heard.url, shown)
             await posted(
-                heard.url, HttpClient(ca_file=keys.ours.cert, client_cert_file=_both(keys))
+                heard.url,
+                HttpClientSettings(ca_file=keys.ours.cert, client_cert_file=_both(keys)),
             )
             assert len(heard.heads) == 2
             with pytest.raises(DeliveryError, match=r"certificate required|reset by peer"):
-                await posted(heard.url, HttpClient(ca_file=keys.ours.cert))
+                await posted(heard.url, HttpClientSettings(ca_file=keys.ours.cert))
 
     run(main)
 
@@ -223,7 +222,7 @@ def test_an_untrusted_certificate_is_named_in_the_error(keys: Keys) -> None:
 
     async def main() -> None:
         async with receiver(keys.context()) as heard:
-            for client in (HttpClient(), HttpClient(ca_file=keys.other.cert)):
+            for client in (HttpClientSettings(), HttpClientSettings(ca_file=keys.other.cert)):
                 with pytest.raises(
                     DeliveryError, match="the certificate is not trusted"
                 ) as told:
@@ -231,7 +230,7 @@ def test_an_untrusted_certificate_is_named_in_the_error(keys: Keys) -> None:
                 assert told.value.again
             wrong = heard.url.replace("localhost", "127.0.0.2")
             with pytest.raises(DeliveryError, match=r"not trusted|refused"):
-                await posted(wrong, HttpClient(ca_file=keys.ours.cert))
+                await posted(wrong, HttpClientSettings(ca_file=keys.ours.cert))
 
         async def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -241,7 +240,7 @@ def test_an_untrusted_certificate_is_named_in_the_error(keys: Keys) -> None:
         plain = await asyncio.start_server(refuse, "127.0.0.1", 0)
         port = plain.sockets[0].getsockname()[1]
         with pytest.raises(DeliveryError, match=r"TLS: .*wrong version number"):
-            await posted(f"https://localhost:{port}", HttpClient())
+            await posted(f"https://localhost:{port}", HttpClientSettings())
         plain.close()
 
     run(main)
@@ -262,7 +261,7 @@ def test_certificates_are_read_once_and_not_on_the_event_loop(
 
     async def main() -> None:
         async with receiver(keys.context()) as manager, receiver(keys.context()) as hook:
-            client = HttpClient(ca_file=keys.ours.cert)
+            client = HttpClientSettings(ca_file=keys.ours.cert)
             settings = AlertSettings(
                 alertmanager=(manager.url,),
                 alertmanager_http=client,
@@ -303,7 +302,7 @@ def test_a_first_post_does_not_stall_the_event_loop(keys: Keys) -> None:
                     gaps.append(loop.time() - began)
 
             ticker = asyncio.create_task(tick())
-            await posted(heard.url, HttpClient(ca_file=keys.ours.cert), times=3)
+            await posted(heard.url, HttpClientSettings(ca_file=keys.ours.cert), times=3)
             ticker.cancel()
         assert len(gaps) > 10
 
@@ -318,7 +317,9 @@ def test_a_renewed_certificate_is_used(keys: Keys, monkeypatch: pytest.MonkeyPat
 
     async def main() -> None:
         async with receiver(keys.context()) as heard:
-            sender = HttpSender(heard.url, 5, HttpClient(ca_file=ca), "alerts.webhook_http")
+            sender = HttpSender(
+                heard.url, 5, HttpClientSettings(ca_file=ca), "alerts.webhook_http"
+            )
             with pytest.raises(DeliveryError, match="not trusted"):
                 await sender.post(b"", {})
             ca.write_bytes(keys.ours.cert.read_bytes() + b"\n")
@@ -354,7 +355,9 @@ def test_a_user_in_the_url_is_sent(user: str, sent: str | None) -> None:
 
     async def main() -> None:
         async with receiver() as heard:
-            await posted(heard.url.replace("://", f"://{user}") + "/x?y=1", HttpClient())
+            await posted(
+                heard.url.replace("://", f"://{user}") + "/x?y=1", HttpClientSettings()
+            )
         ((line, headers),) = heard.heads
         assert (line, headers.get("authorization")) == ("POST /x?y=1 HTTP/1.1", sent)
         assert headers["host"] == f"localhost:{heard.port}"
@@ -370,10 +373,14 @@ def test_users_tokens_and_headers_of_the_settings_are_sent(tmp_path: Path) -> No
 
     async def main() -> None:
         async with receiver() as heard:
-            await posted(heard.url, HttpClient(username="rover", password_file=password))
+            await posted(
+                heard.url, HttpClientSettings(username="rover", password_file=password)
+            )
             await posted(
                 heard.url,
-                HttpClient(bearer_token_file=token, headers={"x-tenant": SecretStr("farm")}),
+                HttpClientSettings(
+                    bearer_token_file=token, headers={"x-tenant": SecretStr("farm")}
+                ),
             )
         sent = [headers["authorization"] for _, headers in heard.heads]
         assert sent == [_basic("rover:s3cret"), "Bearer t0ken"]
@@ -390,7 +397,7 @@ def test_a_renewed_token_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     async def main() -> None:
         async with receiver() as heard:
-            sender = HttpSender(heard.url, 5, HttpClient(bearer_token_file=token), "a")
+            sender = HttpSender(heard.url, 5, HttpClientSettings(bearer_token_file=token), "a")
             await sender.post(b"", {})
             token.write_text("second")
             await sender.post(b"", {})
@@ -473,8 +480,10 @@ def test_a_proxy_that_is_set_is_used(keys: Keys) -> None:
     async def main() -> None:
         async with receiver() as plain, receiver(keys.context()) as secure, proxy() as way:
             via = way.url.replace("://", "://me:pw@")
-            await posted(plain.url + "/x", HttpClient(proxy=via))
-            await posted(secure.url + "/y", HttpClient(proxy=via, ca_file=keys.ours.cert))
+            await posted(plain.url + "/x", HttpClientSettings(proxy=via))
+            await posted(
+                secure.url + "/y", HttpClientSettings(proxy=via, ca_file=keys.ours.cert)
+            )
         (first, _), (second, _) = way.heads
         assert first == f"POST {plain.url}/x HTTP/1.1"
         assert second == f"CONNECT localhost:{secure.port} HTTP/1.1"
@@ -491,7 +500,7 @@ def test_a_proxy_that_refuses_is_named(keys: Keys) -> None:
 
     async def main() -> None:
         async with receiver(keys.context()) as secure, proxy(refuses=True) as way:
-            client = HttpClient(proxy=way.url.replace("://", "://me:pw-1@"))
+            client = HttpClientSettings(proxy=way.url.replace("://", "://me:pw-1@"))
             with pytest.raises(DeliveryError, match="the proxy answers 407") as told:
                 await posted(secure.url, client)
             assert "pw-1" not in str(told.value)
@@ -513,11 +522,11 @@ def test_log_events_have_credentials_and_a_proxy(
             for url, client in (
                 (
                     logs.url,
-                    HttpClient(
+                    HttpClientSettings(
                         bearer_token_file=token, headers={"x-tenant": SecretStr("farm")}
                     ),
                 ),
-                (with_user, HttpClient(proxy=way.url)),
+                (with_user, HttpClientSettings(proxy=way.url)),
             ):
                 await OtlpLogs(url, 5, client).send([of_verdict(verdict(), NOW)])
         assert [h["authorization"] for _, h in logs.heads] == ["Bearer t0ken", _basic("me:pw")]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from collector.cli.main import main
 from collector.offline.draft_spec import draft, learner
 from monitor.automaton.dfa import UNDEFINED
-from monitor.reference.draft import Model, accepts, draft_text, pruned
+from monitor.reference.draft import DraftAutomaton, accepts, draft_text, pruned
 from monitor.reference.runs import SeenRun, seen_call
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
@@ -29,7 +29,7 @@ WORDS = st.lists(
 needs_aalpy = pytest.mark.skipif(not find_spec("aalpy"), reason="AALpy is not installed")
 
 
-def by_last_tool(words: Any) -> Model:
+def by_last_tool(words: Any) -> DraftAutomaton:
     """The automaton with a state per tool: every repeated call loops."""
     number = {tool: place for place, tool in enumerate(TOOLS, start=1)}
     edges, ends = {}, set()
@@ -38,7 +38,7 @@ def by_last_tool(words: Any) -> Model:
         for tool in word:
             edges[state, tool] = state = number[tool]
         ends.add(state)
-    return Model(edges, frozenset(ends))
+    return DraftAutomaton(edges, frozenset(ends))
 
 
 def fake_alergia(data: Any, **_: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from collector.cli.main import main
-from collector.offline.import_core import Imported, import_core, report
+from collector.offline.import_core import ImportResult, import_core, report
 from monitor import load_spec, load_specs
 
 DATASET = Path(__file__).parents[3] / ".." / "shared" / "core" / "all_worlds_dataset.json"
@@ -53,7 +53,7 @@ def write(folder: Path, **documents: Any) -> list[Path]:
     return files
 
 
-def imported(files: list[Path], out: Path, *, mend: bool = True) -> dict[str, Imported]:
+def imported(files: list[Path], out: Path, *, mend: bool = True) -> dict[str, ImportResult]:
     return {each.id: each for each in import_core(files, out, mend=mend)}
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from collector.cli.main import main
 from collector.receive.request import Request
-from collector.state.journal import Journal, Rules
-from collector.state.records import Kind as RecordKind
+from collector.state.journal import Journal, JournalRules
+from collector.state.records import RecordKind
 from collector.state.segment import new_header
-from collector.state.snapshot import About, save
+from collector.state.snapshot import SnapshotManifest, save
 from monitor.plain_records.blocks import Block, BlockKind
 from tests.collector.app.test_service import body
 from tests.collector.state.life import START, Clock
@@ -22,7 +22,7 @@ from tests.upgrades.make import FOLDERS
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A journal with two requests, whose process was killed."""
-    journal = Journal(tmp_path, Rules(), Clock())
+    journal = Journal(tmp_path, JournalRules(), Clock())
     journal.open()
     journal.begin()
     journal.append(RecordKind.TICK, START)
@@ -129,7 +129,7 @@ def test_snapshots_are_listed_and_verified(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A snapshot has its time and its sessions; a damaged one is told, with exit code 1."""
-    about = About("1.0", 1 << 33, b"", START, b"", [], {}, 1_200)
+    about = SnapshotManifest("1.0", 1 << 33, b"", START, b"", [], {}, 1_200)
     path = save(folder, about, [Block(BlockKind.INDEX, b"all of it")])
     assert main(["journal", "inspect", str(folder)]) == 0
     told = capsys.readouterr().out

@@ -18,7 +18,7 @@ from collector.config.settings import Settings
 from collector.offline.learn import BadLabels, learn_files, read_files
 from collector.offline.progress_bar import Progress
 from collector.offline.replay import replay
-from monitor.spec.learnt import Learnt
+from monitor.spec.learnt_reference import LearntReference
 from monitor.spec.read import load_spec
 
 AIRLINE = Path(__file__).parents[3] / ".." / "shared" / "core" / "tau_airline_gpt4o.jsonl"
@@ -80,13 +80,13 @@ B: Call = ("book_b", {"x": 1})
 RUNS = (("1", [A, B], 1.0), ("2", [A, B], 1.0), ("3", [B], 0.0))
 
 
-def learnt(file: Path) -> Learnt:
+def learnt(file: Path) -> LearntReference:
     found = load_spec(file).learnt
     assert found is not None
     return found
 
 
-def told(reference: Learnt) -> tuple[Any, ...]:
+def told(reference: LearntReference) -> tuple[Any, ...]:
     """A reference without where it comes from."""
     return (
         reference.tools, reference.writes, reference.medoid, reference.nodes,

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from collector.decode.protobuf import otlp_proto
 from collector.net import watched_files
-from collector.net.watched_files import Watched
+from collector.net.watched_files import WatchedFiles
 from collector.receive.admission import Admission, Client
 from collector.receive.bearer_tokens import UNNAMED, Tokens
-from collector.receive.status import Outcome, Refusal
+from collector.receive.status import ExportStatus, Refusal
 from collector.receive.tenant_stamp import SENDER_KEY, TenantStamp
 from collector.telemetry.logs import captured
 from tests.conformance.bodies import proto_body
@@ -34,7 +34,7 @@ def test_room_is_given_back() -> None:
         first.grow(6)
         with pytest.raises(Refusal) as full:
             second.grow(5)
-        assert (full.value.outcome, full.value.retry_seconds) == (Outcome.UNAVAILABLE, 1)
+        assert (full.value.outcome, full.value.retry_seconds) == (ExportStatus.UNAVAILABLE, 1)
         first.release()
         second.grow(5)
         with pytest.raises(Refusal), admission.enter():
@@ -73,7 +73,7 @@ def test_names_of_tokens(tmp_path: Path, text: str, names: dict[str, str]) -> No
     ):
         with pytest.raises(Refusal) as refused:
             tokens.sender(wrong)
-        assert refused.value.outcome is Outcome.UNAUTHENTICATED
+        assert refused.value.outcome is ExportStatus.UNAUTHENTICATED
 
 
 def test_a_file_without_tokens_changes_nothing(
@@ -102,7 +102,7 @@ def test_a_file_without_tokens_changes_nothing(
 def test_a_change_is_told_once(tmp_path: Path) -> None:
     """Files are checked at most once a second. Creation and deletion are changes."""
     file, now = tmp_path / "file", [0.0]
-    watched = Watched(file, clock=lambda: now[0])
+    watched = WatchedFiles(file, clock=lambda: now[0])
     file.write_text("a")
     assert not watched.changed()
     now[0] += watched_files.LOOK_SECONDS
@@ -139,7 +139,7 @@ class _Request:
         self.place.grow(1)
 
     def crowd_out(self, refusal: Refusal) -> None:
-        assert refusal.outcome is Outcome.UNAVAILABLE
+        assert refusal.outcome is ExportStatus.UNAVAILABLE
         self.is_out = True
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from collector.receive.connection_turns import Turns
-from collector.receive.connections import Bounds, Connections
+from collector.receive.connections import ConnectionBounds, Connections
 from collector.receive.export import Export
 from collector.receive.grpc.service import GrpcReceiver
 from collector.telemetry.counters import Stats
@@ -58,7 +58,7 @@ def connected(room: int) -> tuple[Wire, Any]:
     export = Export(lambda *_: None, Stats(), itertools.count().__next__)
     receiver = GrpcReceiver(export, "127.0.0.1:0")
     wire = Wire(room)
-    wire.protocol = receiver.connect(Connections(Bounds(), Stats()))
+    wire.protocol = receiver.connect(Connections(ConnectionBounds(), Stats()))
     wire.protocol.connection_made(wire)
     return wire, wire.protocol
 
@@ -135,7 +135,7 @@ def test_less_is_read_while_many_wait(run: Run) -> None:
     async def scenario() -> None:
         export = Export(lambda *_: None, Stats(), itertools.count().__next__)
         receiver = GrpcReceiver(export, "127.0.0.1:0")
-        connections = Connections(Bounds(), Stats())
+        connections = Connections(ConnectionBounds(), Stats())
         sizes = []
         for _ in range(18):
             wire = Wire(1 << 30)

@@ -11,15 +11,15 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from collector.decode.span import Span
-from collector.receive.export import Answer, Export, Limits, proto_answer
+from collector.receive.export import Export, ExportResult, RequestLimits, proto_answer
 from collector.receive.status import (
     GRPC_NAMES,
-    Outcome,
+    ExportStatus,
     Refusal,
     status_bytes,
     status_message,
 )
-from collector.telemetry.counters import Histogram, Stats
+from collector.telemetry.counters import DurationHistogram, Stats
 from collector.telemetry.logs import captured
 
 
@@ -53,7 +53,7 @@ def test_spans_are_handed_on_with_the_time_and_transport() -> None:
     answer = Export(pipeline, stats, lambda: 42).ingest_now(
         "traces", body(GOOD, GOOD), "proto", "grpc"
     )
-    assert answer == Answer()
+    assert answer == ExportResult()
     [(spans, now_ns, transport)] = pipeline.calls
     assert (len(spans), now_ns, transport) == (2, 42, "grpc")
     assert stats.spans == {("grpc", "accepted"): 2}
@@ -83,7 +83,7 @@ def test_without_spans_the_pipeline_is_not_called(raw: bytes) -> None:
 
 def test_full_success_leaves_partial_success_unset() -> None:
     """An empty response message, as the specification wants it."""
-    assert proto_answer(Answer()) == b""
+    assert proto_answer(ExportResult()) == b""
 
 
 @pytest.mark.parametrize(
@@ -102,31 +102,33 @@ def test_malformed_bodies_are_refused(signal: Any, encoding: Any, raw: bytes) ->
     pipeline = Pipeline()
     with pytest.raises(Refusal) as refusal:
         asyncio.run(Export(pipeline, Stats(), lambda: 0).ingest(signal, raw, encoding, "grpc"))
-    assert refusal.value.outcome is Outcome.MALFORMED
+    assert refusal.value.outcome is ExportStatus.MALFORMED
     assert pipeline.calls == []
 
 
 def test_metrics_and_logs_are_accepted() -> None:
     """A sender with one endpoint for all signals does not fail."""
     export = Export(Pipeline(), Stats(), lambda: 0)
-    assert export.ingest_now("metrics", b"\x0a\x00", "proto", "grpc") == Answer()
-    assert export.ingest_now("logs", b'{"resourceLogs":[]}', "json", "http_json") == Answer()
+    assert export.ingest_now("metrics", b"\x0a\x00", "proto", "grpc") == ExportResult()
+    assert (
+        export.ingest_now("logs", b'{"resourceLogs":[]}', "json", "http_json") == ExportResult()
+    )
 
 
 def test_the_limit_holds_whatever_the_transport() -> None:
     """The last line of defence, for a transport set up with another limit."""
-    export = Export(Pipeline(), Stats(), lambda: 0, Limits(body_bytes=4))
+    export = Export(Pipeline(), Stats(), lambda: 0, RequestLimits(body_bytes=4))
     with pytest.raises(Refusal) as refusal:
         export.ingest_now("traces", b"\0" * 5, "proto", "grpc")
-    assert refusal.value.outcome is Outcome.TOO_LARGE
+    assert refusal.value.outcome is ExportStatus.TOO_LARGE
 
 
 def test_a_refusal_of_the_pipeline_is_passed_on() -> None:
     """The sender gets the pipeline's back-pressure."""
-    pipeline, stats = Pipeline(Refusal(Outcome.UNAVAILABLE, "full", 7)), Stats()
+    pipeline, stats = Pipeline(Refusal(ExportStatus.UNAVAILABLE, "full", 7)), Stats()
     with pytest.raises(Refusal) as refusal:
         Export(pipeline, stats, lambda: 0).ingest_now("traces", body(GOOD), "proto", "grpc")
-    assert (refusal.value.outcome, refusal.value.retry_seconds) == (Outcome.UNAVAILABLE, 7)
+    assert (refusal.value.outcome, refusal.value.retry_seconds) == (ExportStatus.UNAVAILABLE, 7)
     assert stats.spans == {}
     assert +Counter(stats.dropped) == {}
 
@@ -139,7 +141,7 @@ def test_an_error_of_the_pipeline_is_counted_and_logged_once_a_minute() -> None:
         for now[0] in (0, 1, 59_999_999_999, 60_000_000_000):
             with pytest.raises(Refusal, match="internal error") as refusal:
                 export.ingest_now("traces", body(GOOD), "proto", "grpc")
-            assert refusal.value.outcome is Outcome.INTERNAL
+            assert refusal.value.outcome is ExportStatus.INTERNAL
     assert [line["error"] for line in lines] == ["KeyError", "KeyError"]
     assert stats.counts == {("internal_errors", "KeyError"): 4}
     assert +Counter(stats.dropped) == {"internal_error": 4}
@@ -147,22 +149,22 @@ def test_an_error_of_the_pipeline_is_counted_and_logged_once_a_minute() -> None:
 
 def test_the_table_has_a_name_for_each_code() -> None:
     """Each outcome can be counted by its gRPC name; only waiting helps against two of them."""
-    assert all(outcome.value.grpc in GRPC_NAMES for outcome in Outcome)
-    retryable = {outcome for outcome in Outcome if outcome.value.retryable}
-    assert retryable == {Outcome.THROTTLED, Outcome.UNAVAILABLE}
-    assert b"RetryInfo" in status_bytes(Refusal(Outcome.UNAVAILABLE, "full"))
-    assert b"RetryInfo" not in status_bytes(Refusal(Outcome.MALFORMED, "no"))
+    assert all(outcome.value.grpc in GRPC_NAMES for outcome in ExportStatus)
+    retryable = {outcome for outcome in ExportStatus if outcome.value.retryable}
+    assert retryable == {ExportStatus.THROTTLED, ExportStatus.UNAVAILABLE}
+    assert b"RetryInfo" in status_bytes(Refusal(ExportStatus.UNAVAILABLE, "full"))
+    assert b"RetryInfo" not in status_bytes(Refusal(ExportStatus.MALFORMED, "no"))
 
 
 def test_a_status_is_read_back() -> None:
     """The message of a Status body is read; other bodies have none."""
-    assert status_message(status_bytes(Refusal(Outcome.UNAVAILABLE, "full"))) == "full"
+    assert status_message(status_bytes(Refusal(ExportStatus.UNAVAILABLE, "full"))) == "full"
     assert status_message(b"Not Found") is None
 
 
 def test_histogram_bounds_are_inclusive() -> None:
     """An observation on a bound is at or below it, as Prometheus counts."""
-    histogram = Histogram((0.1, 1.0))
+    histogram = DurationHistogram((0.1, 1.0))
     for seconds in (0.05, 0.1, 0.5, 1.0, 7.0):
         histogram.observe(seconds)
     assert histogram.counts == [2, 2, 1]
@@ -172,7 +174,7 @@ def test_histogram_bounds_are_inclusive() -> None:
 
 def test_a_histogram_follows_observations_from_bucket_to_bucket() -> None:
     """Each observation is counted in its own bucket, whatever came before."""
-    histogram = Histogram((0.1, 1.0))
+    histogram = DurationHistogram((0.1, 1.0))
     for seconds in (0.0, 5.0, 6.0, 0.05, 0.1, 0.5, 1.0, 0.0, -1.0):
         histogram.observe(seconds)
     assert histogram.counts == [5, 2, 2]

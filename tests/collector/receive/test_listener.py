@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from collector.receive.address import Address, AddressInUse, parse_address
-from collector.receive.connections import Bounds
+from collector.receive.connections import ConnectionBounds
 from collector.receive.http.asgi_server import WebApp
 from collector.receive.listener import Listener
 from collector.receive.tls import Certificates
@@ -326,7 +326,7 @@ def test_handshakes_are_connections(
             WebApp(hello),
             "127.0.0.1:0",
             certificates=certificates,
-            bounds=Bounds(10),
+            bounds=ConnectionBounds(10),
             stats=stats,
         )
         address = await listener.start()
@@ -365,7 +365,7 @@ def test_why_handshakes_fail(
             WebApp(hello),
             "127.0.0.1:0",
             certificates=certificates,
-            bounds=Bounds(head=0.5),
+            bounds=ConnectionBounds(head=0.5),
             stats=stats,
             name="one",
         )

@@ -15,7 +15,7 @@ from collector.receive.memory_guard import (
     MemoryGuard,
     resident_bytes,
 )
-from collector.receive.status import Outcome, Refusal
+from collector.receive.status import ExportStatus, Refusal
 
 MIB = 1 << 20
 LIMIT = 100 * MIB
@@ -124,7 +124,7 @@ def test_the_refusal_is_counted_and_may_be_tried_again() -> None:
     with pytest.raises(Refusal) as refused:
         place.grow(10)
     place.leave()
-    assert refused.value.outcome is Outcome.UNAVAILABLE
+    assert refused.value.outcome is ExportStatus.UNAVAILABLE
     assert counted == [("requests_refused", "memory")]
     assert (admission.bytes, admission.requests) == (0, 0)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from collector.receive.admission import Admission
 from collector.receive.content_coding import LUMP_BYTES, inflate, inflate_beside
 from collector.receive.rate_limits import BURST_SECONDS, RateLimit, RateLimits, Reservation
-from collector.receive.status import Outcome, Refusal
+from collector.receive.status import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
@@ -50,7 +50,7 @@ def test_a_rate_of_requests_is_kept() -> None:
     send(to, "a")
     with pytest.raises(Refusal) as refusal:
         send(to, "a")
-    assert (refusal.value.outcome, refusal.value.retry_seconds) == (Outcome.THROTTLED, 2)
+    assert (refusal.value.outcome, refusal.value.retry_seconds) == (ExportStatus.THROTTLED, 2)
     send(to, "b")
     send(to, None)
     clock.now += refusal.value.retry_seconds
@@ -80,7 +80,10 @@ def test_bytes_in_flight_are_each_senders_own() -> None:
         first.grow(8)
         with pytest.raises(Refusal) as refusal:
             send(to, "a", 3)
-        assert (refusal.value.outcome, refusal.value.retry_seconds) == (Outcome.THROTTLED, 1)
+        assert (refusal.value.outcome, refusal.value.retry_seconds) == (
+            ExportStatus.THROTTLED,
+            1,
+        )
         send(to, "b", 10)
         first.release()
         send(to, "a", 10)
@@ -159,7 +162,7 @@ def test_without_room_nothing_more_is_inflated(coding: str) -> None:
 
     with pytest.raises(Refusal) as refused:
         asyncio.run(run())
-    assert refused.value.outcome is Outcome.UNAVAILABLE
+    assert refused.value.outcome is ExportStatus.UNAVAILABLE
     assert most <= 4 << 20 or coding == "zstd"
     room.release()
     assert admission.beside == 0

@@ -9,7 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from collector.receive.export import Export
 from collector.receive.refusals import AWAITED_MAX, Refusals
-from collector.receive.status import Outcome, Refusal
+from collector.receive.status import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
@@ -31,7 +31,11 @@ class Noted:
         return list(self._ledger)
 
     def refuse(
-        self, body: bytes | None, *, outcome: Outcome = Outcome.UNAVAILABLE, now: int = NOW
+        self,
+        body: bytes | None,
+        *,
+        outcome: ExportStatus = ExportStatus.UNAVAILABLE,
+        now: int = NOW,
     ) -> None:
         self.refusals.refused(Refusal(outcome, "no"), "shop", now, body)
 
@@ -83,17 +87,17 @@ def test_what_was_not_read_is_never_known_again() -> None:
 @pytest.mark.parametrize(
     ("outcome", "loses"),
     [
-        (Outcome.THROTTLED, True),
-        (Outcome.UNAVAILABLE, True),
-        (Outcome.INTERNAL, True),
-        (Outcome.TOO_LARGE, True),
-        (Outcome.MALFORMED, False),
-        (Outcome.UNAUTHENTICATED, False),
-        (Outcome.PERMISSION_DENIED, False),
-        (Outcome.NOT_FOUND, False),
+        (ExportStatus.THROTTLED, True),
+        (ExportStatus.UNAVAILABLE, True),
+        (ExportStatus.INTERNAL, True),
+        (ExportStatus.TOO_LARGE, True),
+        (ExportStatus.MALFORMED, False),
+        (ExportStatus.UNAUTHENTICATED, False),
+        (ExportStatus.PERMISSION_DENIED, False),
+        (ExportStatus.NOT_FOUND, False),
     ],
 )
-def test_only_requests_of_sound_senders_are_gaps(outcome: Outcome, loses: bool) -> None:
+def test_only_requests_of_sound_senders_are_gaps(outcome: ExportStatus, loses: bool) -> None:
     """Whoever may not send, or sends what is no telemetry, makes nobody's verdict less certain."""
     noted = Noted()
     noted.refuse(b"spans", outcome=outcome)
@@ -119,7 +123,7 @@ def test_the_export_notes_what_it_refuses_and_what_it_takes() -> None:
 
     def consume(*_: Any) -> None:
         if faults:
-            raise Refusal(Outcome.UNAVAILABLE, "not now")
+            raise Refusal(ExportStatus.UNAVAILABLE, "not now")
 
     export = Export(consume, Stats(), lambda: NOW, refusals=noted.refusals)
     request = ExportTraceServiceRequest()

@@ -14,8 +14,8 @@ from collector.calls.pipeline import Pipeline
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.decode.span import ATTRIBUTES_MAX, KEY_MAX, NAME_MAX, Span
 from collector.dialects.read import NAME_MAX as TOOL_MAX
-from collector.receive.export import Answer, Encoding, Export
-from collector.receive.status import Outcome, Refusal
+from collector.receive.export import Encoding, Export, ExportResult
+from collector.receive.status import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
 
@@ -70,7 +70,9 @@ class Service:
             record=lambda raw, encoding: self.recorded.append(raw),
         )
 
-    def send(self, raw: bytes, encoding: Encoding = "proto", transport: str = "grpc") -> Answer:
+    def send(
+        self, raw: bytes, encoding: Encoding = "proto", transport: str = "grpc"
+    ) -> ExportResult:
         return asyncio.run(self.export.ingest("traces", raw, encoding, transport))
 
     def count(self, name: str, *labels: str) -> int:
@@ -109,7 +111,7 @@ def test_at_the_bound_all_is_taken(encoding: Encoding) -> None:
         ("s", tool("ü" * TOOL_MAX)),
     ]
     service = Service()
-    assert service.send(body(encoding, *spans), encoding) == Answer()
+    assert service.send(body(encoding, *spans), encoding) == ExportResult()
     assert service.count("calls", "executed") == 1
 
 
@@ -117,7 +119,7 @@ def test_a_rejected_span_may_come_again_mended() -> None:
     """A rejected span's id is not remembered, so a corrected span is taken."""
     service = Service()
     assert service.send(body("proto", ("s", tool("t" * 2_000)))).rejected == 1
-    assert service.send(body("proto", ("s", tool("scan")))) == Answer()
+    assert service.send(body("proto", ("s", tool("scan")))) == ExportResult()
     assert service.count("calls", "executed") == 1
 
 
@@ -150,7 +152,7 @@ def test_spans_that_were_not_kept_are_decoded_again(monkeypatch: pytest.MonkeyPa
     """Spans beyond those kept between two readings are decoded again: none is lost or judged twice."""
     monkeypatch.setattr("collector.receive.export.KEPT_SPANS", 100)
     service = Service()
-    assert service.send(body("proto", *large())) == Answer()
+    assert service.send(body("proto", *large())) == ExportResult()
     assert service.count("calls", "executed") == 600
     assert service.count("coverage", "duplicate") == 0
 
@@ -167,7 +169,7 @@ def test_a_large_request_with_a_fault_at_its_end_is_refused_whole(encoding: Enco
     service = Service()
     with pytest.raises(Refusal) as refusal:
         service.send(raw, encoding)
-    assert refusal.value.outcome is Outcome.MALFORMED
+    assert refusal.value.outcome is ExportStatus.MALFORMED
     if encoding == "json":
         assert "from resourceSpans[0].scopeSpans[0].spans[" in refusal.value.message
     assert service.count("calls", "executed") == 0
@@ -180,7 +182,7 @@ async def _beside(service: Service, raw: bytes) -> tuple[int, bool]:
     while not taking.done():
         await asyncio.sleep(0)
         turns += 1
-    return turns, taking.result() == Answer()
+    return turns, taking.result() == ExportResult()
 
 
 @pytest.mark.plain
@@ -242,9 +244,9 @@ def test_large_bodies_of_other_signals_are_checked_in_slices(signal: Any) -> Non
         for _ in range(400):
             scope.log_records.add().body.string_value = "m" * 1_000
     export, good = Export(lambda *_: None, Stats(), lambda: 0), message.SerializeToString()
-    assert asyncio.run(export.ingest(signal, good, "proto", "grpc")) == Answer()
+    assert asyncio.run(export.ingest(signal, good, "proto", "grpc")) == ExportResult()
     text = b'{"x":"%s"}' % (b"y" * 400_000)
-    assert asyncio.run(export.ingest(signal, text, "json", "http_json")) == Answer()
+    assert asyncio.run(export.ingest(signal, text, "json", "http_json")) == ExportResult()
     for raw, encoding in (
         (good + b"\x0a\x02\x12\x7f", "proto"),
         (good + b"\x0a\x06\x12\x04\x12\x02\x0a\x7f", "proto"),
@@ -253,7 +255,7 @@ def test_large_bodies_of_other_signals_are_checked_in_slices(signal: Any) -> Non
     ):
         with pytest.raises(Refusal) as refusal:
             asyncio.run(export.ingest(signal, raw, encoding, "grpc"))  # type: ignore[arg-type]
-        assert refusal.value.outcome is Outcome.MALFORMED
+        assert refusal.value.outcome is ExportStatus.MALFORMED
 
 
 def test_spans_are_handed_on_in_order() -> None:

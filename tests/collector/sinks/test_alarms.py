@@ -15,16 +15,16 @@ from collector.sinks.alert import ALARMS, Links, PageAlert, PageKey, as_alert
 from collector.sinks.event import as_event
 from collector.sinks.log import LogSink
 from collector.sinks.otlp_logs import of_alarm
-from collector.sinks.pager import Pager, Rules
-from collector.telemetry.logs import Log
-from monitor.aggregate.totals import Finished, SessionFinished
-from monitor.records import Raised, SessionKey
+from collector.sinks.pager import Pager, PageRules
+from collector.telemetry.logs import Logger
+from monitor.aggregate.totals import FinalScores, SessionFinished
+from monitor.records import ReferenceAlarm, SessionKey
 
 SECOND = 1_000_000_000
 KEY = SessionKey("farm", "s")
 
 
-def raised(alarm: str = "unexpected_write", number: int = 1, **more: Any) -> Raised:
+def raised(alarm: str = "unexpected_write", number: int = 1, **more: Any) -> ReferenceAlarm:
     """An alarm of a reference in `mode: page`."""
     found: dict[str, Any] = {
         "session": KEY,
@@ -49,7 +49,7 @@ def raised(alarm: str = "unexpected_write", number: int = 1, **more: Any) -> Rai
         "trace_id": b"t" * 16,
         "span_id": number.to_bytes(8, "big"),
     }
-    return Raised(**{**found, **more})
+    return ReferenceAlarm(**{**found, **more})
 
 
 class Told:
@@ -58,7 +58,7 @@ class Told:
     def __init__(self) -> None:
         self.pages: list[PageAlert] = []
         self.news: list[tuple[str, bool]] = []
-        self.pager = Pager(Rules(), self._tell)
+        self.pager = Pager(PageRules(), self._tell)
 
     def _tell(self, pages: Sequence[PageAlert], _: int, news: bool) -> None:
         self.pages += pages
@@ -67,7 +67,7 @@ class Told:
 
 
 def over(ended: str = "idle") -> SessionFinished:
-    scores = Finished("not_accepted", 1, 0, *[None] * 6)
+    scores = FinalScores("not_accepted", 1, 0, *[None] * 6)
     return SessionFinished(KEY, "rover", "usual", "1", ended, scores)
 
 
@@ -94,7 +94,7 @@ def test_an_unexpected_write_pages_at_once() -> None:
     ],
     ids=["shadow", "one run", "first two", "divergence", "risk"],
 )
-def test_references_in_shadow_hints_and_advice_page_nobody(alarm: Raised) -> None:
+def test_references_in_shadow_hints_and_advice_page_nobody(alarm: ReferenceAlarm) -> None:
     """References in shadow, hints and advice are events, never pages."""
     told = Told()
     told.pager.alarm(alarm, 0)
@@ -147,7 +147,7 @@ def test_a_page_says_why_and_how_sure() -> None:
 def test_log_lines() -> None:
     """A page is logged as a warning, a hint as information, a withdrawal as such."""
     found: list[dict[str, Any]] = []
-    sink = LogSink(Log(found.append))
+    sink = LogSink(Logger(found.append))
     sink.alarm(raised())
     sink.alarm(raised("first_two", level="hint", withdrawn=True))
 

@@ -16,8 +16,8 @@ from collector.sinks.alert_groups import (
     AlertGroups,
     as_group_alert,
 )
-from collector.sinks.pager import MINUTE, SECOND, Pager, Rules
-from monitor.aggregate.totals import Finished, SessionFinished
+from collector.sinks.pager import MINUTE, SECOND, Pager, PageRules
+from monitor.aggregate.totals import FinalScores, SessionFinished
 from monitor.records import Kind, Reason, SessionKey, Verdict
 from tests.collector.sinks.test_pager import verdict
 
@@ -32,13 +32,13 @@ LINKS = Links(
 class World:
     """A pager with groups, and what they delivered."""
 
-    def __init__(self, rules: Rules | None = None, *, namespaced: bool = True) -> None:
+    def __init__(self, rules: PageRules | None = None, *, namespaced: bool = True) -> None:
         self.posts: list[dict[str, Any]] = []
         """All that Alertmanager got."""
         self.news: list[tuple[str, bool, int]] = []
         """What is a message: name, whether it is resolved, and when."""
         self.groups = AlertGroups(self._deliver, MINUTE, RESOLVE, namespaced=namespaced)
-        self.pager = Pager(rules or Rules(), self.groups.take, self.groups.has)
+        self.pager = Pager(rules or PageRules(), self.groups.take, self.groups.has)
 
     def _deliver(self, group: AlertGroup, now: int, news: bool) -> None:
         self.posts.append(
@@ -52,7 +52,7 @@ class World:
         self.groups.tick(now)
 
     def end(self, session: str, now: int) -> None:
-        scores = Finished("accepted", 1, 1, 1.0, 0.0, None, None, None, None)
+        scores = FinalScores("accepted", 1, 1, 1.0, 0.0, None, None, None, None)
         key = SessionKey("farm", session)
         self.pager.ended(
             [SessionFinished(key, "rover", "farm_rover", "1", "idle", scores)], now
@@ -185,7 +185,7 @@ def test_an_alert_that_ends_has_the_labels_that_it_began_with() -> None:
 
 def test_more_of_the_same_takes_no_room_in_its_minute() -> None:
     """A flood of one agent's sessions holds up no other agent's first page."""
-    world = World(Rules(per_minute=4))
+    world = World(PageRules(per_minute=4))
     world.pager.consider([harm(n, f"s{n}") for n in range(500)], 0)
     world.pager.consider([harm(1, "x")._replace(agent="other")], 0)
 
@@ -195,7 +195,7 @@ def test_more_of_the_same_takes_no_room_in_its_minute() -> None:
 
 def test_groups_that_wait_for_their_end_are_bounded() -> None:
     """Any number of agents leaves at most the bound of alerts, and each ends once."""
-    world = World(Rules(per_minute=10**9))
+    world = World(PageRules(per_minute=10**9))
     many = QUIET_MAX + 5
     for number in range(many):
         news = harm(1, f"s{number}")._replace(agent=f"a{number}")
@@ -322,7 +322,7 @@ def test_invented_tools_and_agents_are_bounded() -> None:
     assert world.groups.unnamed >= 50
     assert len(world.posts[-1]["annotations"]["summary"]) < 1_000
 
-    many = World(Rules(per_minute=10**9))
+    many = World(PageRules(per_minute=10**9))
     for number in range(200):
         first = of_tool(number, f"s{number}", "pay")._replace(agent=f"a{number}")
         many.pager.consider([first], 0)

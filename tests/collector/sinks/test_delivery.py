@@ -15,16 +15,15 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from pydantic import SecretStr
 
 from collector.api.verdict_feed import VerdictFeed
-from collector.config.settings import Alerts as AlertSettings
-from collector.config.settings import Webhook as WebhookSettings
+from collector.config.settings import AlertSettings, WebhookSettings
 from collector.sinks.alert import Links
 from collector.sinks.alerts import Alerts
 from collector.sinks.http_client import DeliveryError, HttpSender
 from collector.sinks.otlp_logs import OtlpLogs, of_verdict
-from collector.sinks.queue import Backoff, Queue
+from collector.sinks.queue import Backoff, SinkQueue
 from collector.sinks.webhook import SIGNATURE, payload, signature
 from collector.telemetry.logs import captured
-from monitor.aggregate.totals import Finished, SessionFinished
+from monitor.aggregate.totals import FinalScores, SessionFinished
 from monitor.records import Kind, Reason, SessionKey, Verdict
 from tests.collector.event_loop import run, until
 
@@ -152,7 +151,7 @@ def test_a_firing_page_is_posted_to_alertmanager_again() -> None:
             await manager.wait()
             time[0] += 61 * SECOND
             await manager.wait(2)
-            scores = Finished("accepted", 1, 1, 1.0, 0.0, None, None, None, None)
+            scores = FinalScores("accepted", 1, 1, 1.0, 0.0, None, None, None, None)
             key = SessionKey("", "s")
             alerts.ended([SessionFinished(key, "rover", "farm_rover", "1", "idle", scores)])
             await until(lambda: len(manager.requests) >= 3)
@@ -180,7 +179,7 @@ def test_a_bad_receiver_is_tried_again(answer: bytes) -> None:
 
     async def main() -> None:
         async with Receiver(answer) as hook:
-            queue = Queue(_Hook(hook.url), 10, QUICK, lump=1)
+            queue = SinkQueue(_Hook(hook.url), 10, QUICK, lump=1)
             queue.start()
             queue.put({"n": 1})
             await until(lambda: queue.retries >= 2)
@@ -207,7 +206,7 @@ def test_a_hanging_receiver_costs_a_bounded_queue() -> None:
 
     async def main() -> None:
         async with Receiver(None) as hook:
-            queue = Queue(_Hook(hook.url, 0.2), 10, QUICK, lump=1)
+            queue = SinkQueue(_Hook(hook.url, 0.2), 10, QUICK, lump=1)
             queue.start()
             loop = asyncio.get_running_loop()
             began = loop.time()
@@ -260,7 +259,7 @@ def test_repeats_never_push_out_what_is_new() -> None:
 
     async def main() -> None:
         async with Receiver(None) as hook:
-            queue = Queue(_Hook(hook.url, 60), 10, QUICK, lump=1)
+            queue = SinkQueue(_Hook(hook.url, 60), 10, QUICK, lump=1)
             for number in range(3):
                 queue.put(number)
             for _ in range(20):
@@ -300,13 +299,13 @@ def test_a_refusal_for_good_is_not_tried_again() -> None:
 
     async def main() -> None:
         async with Receiver(b"HTTP/1.1 400 No\r\n\r\n") as hook:
-            queue = Queue(_Hook(hook.url), 10, QUICK)
+            queue = SinkQueue(_Hook(hook.url), 10, QUICK)
             queue.start()
             queue.put(1)
             await until(lambda: queue.results["failed"] == 1)
             assert queue.retries == 0
             await queue.stop(1)
-        gone = Queue(_Hook(hook.url), 10, Backoff(0.01, 0.02, give_up_seconds=0.1))
+        gone = SinkQueue(_Hook(hook.url), 10, Backoff(0.01, 0.02, give_up_seconds=0.1))
         gone.start()
         gone.put(1)
         await until(lambda: gone.results["failed"] == 1)
@@ -321,7 +320,7 @@ def test_what_is_given_up_takes_nothing_young_along() -> None:
 
     async def main() -> None:
         receiver = _Away()
-        queue = Queue(receiver, 10, Backoff(0.01, 0.02, give_up_seconds=0.3))
+        queue = SinkQueue(receiver, 10, Backoff(0.01, 0.02, give_up_seconds=0.3))
         queue.start()
         queue.put("old")
         await until(lambda: receiver.tries > 5)
@@ -366,7 +365,7 @@ def test_a_fault_of_a_sink_is_not_the_end() -> None:
             self.sent.extend(messages)
 
     async def main() -> None:
-        queue = Queue(Faulty(), 10, QUICK, lump=1)
+        queue = SinkQueue(Faulty(), 10, QUICK, lump=1)
         queue.start()
         queue.put(1)
         queue.put(2)
@@ -423,7 +422,7 @@ def test_a_sink_that_keeps_failing_is_logged_once_a_minute(
                 raise DeliveryError("moody", again=False)
 
     async def main(events: list[Any]) -> None:
-        queue = Queue(Moody(), 10, QUICK, lump=1)
+        queue = SinkQueue(Moody(), 10, QUICK, lump=1)
         queue.start()
 
         async def told(*messages: str) -> list[str]:
@@ -450,7 +449,7 @@ def test_stopping_sends_what_waits_or_counts_it() -> None:
 
     async def main() -> None:
         async with Receiver(None) as hook:
-            queue = Queue(_Hook(hook.url, 30), 10, QUICK)
+            queue = SinkQueue(_Hook(hook.url, 30), 10, QUICK)
             queue.start()
             queue.put(1)
             await queue.stop(0.05)
@@ -502,7 +501,7 @@ def test_lines_and_log_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             alerts = Alerts(settings, Links(), SECOND, lambda: NOW)
             alerts.start()
             alerts.deliver([verdict(), verdict(None)._replace(revised_from=None)])
-            scores = Finished("accepted", 1, 1, 1.0, 0.0, None, None, None, None)
+            scores = FinalScores("accepted", 1, 1, 1.0, 0.0, None, None, None, None)
             key = SessionKey("", "s")
             alerts.ended([SessionFinished(key, "rover", "farm_rover", "1", "idle", scores)])
             await alerts.stop(5)
@@ -532,7 +531,7 @@ def test_log_events_wait_for_a_receiver_that_is_away(monkeypatch: pytest.MonkeyP
 
     async def main() -> None:
         async with Receiver(b"HTTP/1.1 400 No\r\ncontent-length: 0\r\n\r\n") as logs:
-            queue = Queue(OtlpLogs(logs.url, 0.3), 10, QUICK)
+            queue = SinkQueue(OtlpLogs(logs.url, 0.3), 10, QUICK)
             queue.start()
             hostile = verdict()._replace(tool="wa\ud800ter\n")
             queue.put(of_verdict(hostile, NOW))

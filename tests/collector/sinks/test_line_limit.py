@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.calls.inventory.inventory import AgentRecord
-from collector.config.settings import LogLines
+from collector.config.settings import LogLineSettings
 from collector.sinks.line_limit import LEFT_OUT_LINES, NAMESPACES_MAX, PAIRS_MAX, LineLimit
 from collector.sinks.log import LogSink
-from collector.telemetry.logs import Log
-from monitor.aggregate.totals import Finished, SessionFinished
+from collector.telemetry.logs import Logger
+from monitor.aggregate.totals import FinalScores, SessionFinished
 from monitor.limits import SECOND
 from monitor.records import SessionKey, Verdict
 from tests.collector.sinks.test_pager import verdict
 
-SCORES = Finished("accepted", 1, 0, None, None, None, None, None, None)
+SCORES = FinalScores("accepted", 1, 0, None, None, None, None, None, None)
 
 
 class Written:
@@ -28,7 +28,7 @@ class Written:
         self.now = 1_000 * SECOND
         self.events: list[dict[str, Any]] = []
         self.sink = LogSink(
-            Log(self.events.append), LogLines(**settings), clock=lambda: self.now
+            Logger(self.events.append), LogLineSettings(**settings), clock=lambda: self.now
         )
 
     def count(self, event: str) -> int:

@@ -18,9 +18,9 @@ from collector.sinks.pager import (
     REPEATED_AT_ONCE,
     SECOND,
     Pager,
-    Rules,
+    PageRules,
 )
-from monitor.aggregate.totals import Finished, SessionFinished
+from monitor.aggregate.totals import FinalScores, SessionFinished
 from monitor.records import Kind, Obstacle, Reason, SessionKey, Verdict
 
 
@@ -59,10 +59,10 @@ def verdict(
 class Told:
     """A pager, and the alerts it sent."""
 
-    def __init__(self, rules: Rules | None = None) -> None:
+    def __init__(self, rules: PageRules | None = None) -> None:
         self.news: list[tuple[str, bool, int]] = []
         self.repeated: list[int] = []
-        self.pager = Pager(rules or Rules(), self._tell)
+        self.pager = Pager(rules or PageRules(), self._tell)
 
     def _tell(self, pages: Sequence[PageAlert], now: int, news: bool) -> None:
         if news:
@@ -157,7 +157,7 @@ def test_the_end_of_the_session_resolves() -> None:
     """A page is resolved when its session ends."""
     told = Told()
     told.pager.consider([verdict(reason=Reason.FORBIDDEN)], 0)
-    scores = Finished("accepted", 1, 1, 1.0, 0.0, None, None, None, None)
+    scores = FinalScores("accepted", 1, 1, 1.0, 0.0, None, None, None, None)
     event = SessionFinished(SessionKey("farm", "s"), "rover", "farm_rover", "1", "idle", scores)
     told.pager.ended([event], SECOND)
 
@@ -166,7 +166,7 @@ def test_the_end_of_the_session_resolves() -> None:
 
 def test_a_firing_page_is_repeated_and_ends_in_silence() -> None:
     """A page is sent again each minute, and resolved after the quiet time."""
-    told = Told(Rules(quiet_ns=3 * MINUTE))
+    told = Told(PageRules(quiet_ns=3 * MINUTE))
     told.pager.consider([verdict(reason=Reason.FORBIDDEN)], 0)
     for minute in range(5):
         told.pager.tick(minute * MINUTE)
@@ -177,7 +177,7 @@ def test_a_firing_page_is_repeated_and_ends_in_silence() -> None:
 
 def test_many_pages_are_repeated_a_few_at_a_time() -> None:
     """Each page is sent again once in its period, spread over the ticks."""
-    told = Told(Rules(per_minute=10**9))
+    told = Told(PageRules(per_minute=10**9))
     many = 3 * REPEATED_AT_ONCE + 1
     told.pager.consider((verdict(n, Reason.FORBIDDEN, session=f"s{n}") for n in range(many)), 0)
     for tick in range(10):
@@ -188,7 +188,7 @@ def test_many_pages_are_repeated_a_few_at_a_time() -> None:
 
 def test_the_rate_is_limited() -> None:
     """A flood of sessions is some pages a minute, and a number."""
-    told = Told(Rules(per_minute=3))
+    told = Told(PageRules(per_minute=3))
     flood = [verdict(n, Reason.FORBIDDEN, session=f"s{n}") for n in range(10)]
     told.pager.consider(flood, 0)
     assert (len(told.news), told.pager.withheld["rate_limit"]) == (3, 7)
@@ -200,7 +200,7 @@ def test_the_rate_is_limited() -> None:
 
 def test_memory_is_bounded() -> None:
     """The bounds hold for any number of waiting and firing pages."""
-    told = Told(Rules(per_minute=10**9))
+    told = Told(PageRules(per_minute=10**9))
     told.pager.consider((verdict(n, session=f"s{n}") for n in range(FIRING_MAX + 10)), 0)
     told.pager.tick(SECOND)
 
@@ -234,7 +234,7 @@ def _key() -> PageKey:
 def test_a_page_says_all_that_is_needed() -> None:
     """The page has agent, session, call, reason, allowed calls, skipped calls and the start time."""
     told: list[PageAlert] = []
-    pager = Pager(Rules(), lambda pages, _now, _news: told.extend(pages))
+    pager = Pager(PageRules(), lambda pages, _now, _news: told.extend(pages))
     pager.consider([verdict(4)], 0)
     pager.tick(SECOND)
     links = Links(runbook="https://r/{alert}")
@@ -289,7 +289,7 @@ def test_a_verdict_on_a_session_is_a_page_of_its_own() -> None:
 def test_a_page_on_a_session_says_what_it_came_to() -> None:
     """Its alert has its own name and shows the limit that was exceeded."""
     found: list[PageAlert] = []
-    pager = Pager(Rules(), lambda pages, _now, _news: found.extend(pages))
+    pager = Pager(PageRules(), lambda pages, _now, _news: found.extend(pages))
     pager.consider([on_session(4)], 0)
     pager.tick(SECOND)
     alert = as_alert(found[0], Links(), 9 * SECOND)

@@ -14,8 +14,8 @@ from collector.sinks.alert import Links, as_alert
 from collector.sinks.event import as_event
 from collector.sinks.log import LogSink
 from collector.sinks.otlp_logs import of_verdict
-from collector.sinks.pager import Pager, Rules
-from collector.telemetry.logs import Log
+from collector.sinks.pager import Pager, PageRules
+from collector.telemetry.logs import Logger
 from monitor.records import Kind, Obstacle, Reason, SessionKey, Verdict
 
 SECOND = 1_000_000_000
@@ -61,7 +61,7 @@ CERTAIN = POSSIBLE._replace(
 
 def _lines(joined: Joined, *verdicts: Verdict) -> list[Mapping[str, Any]]:
     found: list[Mapping[str, Any]] = []
-    LogSink(Log(found.append), joined=joined).deliver(verdicts)
+    LogSink(Logger(found.append), joined=joined).deliver(verdicts)
     return found
 
 
@@ -104,7 +104,7 @@ class Pages:
 
     def __init__(self, *, possible: bool) -> None:
         self.alerts: list[dict[str, Any]] = []
-        self.pager = Pager(Rules(possible=possible), self._take)
+        self.pager = Pager(PageRules(possible=possible), self._take)
         self._now = NOW
 
     def _take(self, pages: Any, _now: int, _news: bool) -> None:

@@ -16,9 +16,9 @@ from collector.sinks.pager import (
     SECOND,
     WAITING_MAX,
     Pager,
-    Rules,
+    PageRules,
 )
-from monitor.aggregate.totals import Finished, SessionFinished
+from monitor.aggregate.totals import FinalScores, SessionFinished
 from monitor.records import Kind, Reason, SessionKey, Verdict
 
 
@@ -61,7 +61,7 @@ def right(number: int = 1, session: str = "s", namespace: str = "farm") -> Verdi
 
 
 def over(session: str = "s", namespace: str = "farm") -> SessionFinished:
-    scores = Finished("accepted", 1, 1, 1.0, 0.0, None, None, None, None)
+    scores = FinalScores("accepted", 1, 1, 1.0, 0.0, None, None, None, None)
     key = SessionKey(namespace, session)
     return SessionFinished(key, "rover", "farm_rover", "1", "idle", scores)
 
@@ -69,10 +69,10 @@ def over(session: str = "s", namespace: str = "farm") -> SessionFinished:
 class Told:
     """A pager, the alerts it sent, and the alerts a receiver keeps by their labels."""
 
-    def __init__(self, rules: Rules | None = None) -> None:
+    def __init__(self, rules: PageRules | None = None) -> None:
         self.news: list[tuple[str, str]] = []
         self.alerts: dict[str, dict[str, Any]] = {}
-        self.pager = Pager(rules or Rules(), self._tell)
+        self.pager = Pager(rules or PageRules(), self._tell)
 
     def _tell(self, pages: Sequence[PageAlert], now: int, news: bool) -> None:
         for page in pages:
@@ -163,7 +163,7 @@ def test_another_name_of_the_agent_is_no_other_alert() -> None:
 def test_the_end_of_a_session_resolves_the_alert_that_was_sent() -> None:
     """The alert that was sent is resolved, whether or not a worse one waits."""
     for per_minute in (1, 60):
-        told = Told(Rules(per_minute=per_minute))
+        told = Told(PageRules(per_minute=per_minute))
         told.pager.consider([verdict(1, "warning"), verdict(2)], 1)
         told.pager.ended([over()], 2)
 
@@ -213,7 +213,7 @@ def test_many_lesser_calls_hide_no_critical_one() -> None:
 
 def test_waiting_pages_are_sent_worst_first() -> None:
     """Waiting pages are sent once, the worst first, then the oldest."""
-    told = Told(Rules(per_minute=2))
+    told = Told(PageRules(per_minute=2))
     told.pager.consider([verdict(n, session=f"c{n}") for n in range(3)], 0)
     told.pager.consider([verdict(9, "warning", session="w")], 1)
     told.pager.consider([verdict(3, session="c3")], 2)
@@ -229,7 +229,7 @@ def test_waiting_pages_are_sent_worst_first() -> None:
 def test_waiting_pages_are_spread_over_the_ticks() -> None:
     """Waiting pages are spread over the ticks, and none waits another minute."""
     many = 3 * RELEASED_AT_ONCE
-    told = Told(Rules(per_minute=many))
+    told = Told(PageRules(per_minute=many))
     told.pager.consider((verdict(n, session=f"s{n}") for n in range(2 * many - 1)), 0)
     seen = []
     for tick in range(5):
@@ -241,7 +241,7 @@ def test_waiting_pages_are_spread_over_the_ticks() -> None:
 
 def test_a_waiting_page_that_no_longer_holds_is_dropped() -> None:
     """A waiting page is dropped if it is withdrawn, its session ends, or it is quiet for long."""
-    told = Told(Rules(per_minute=1, quiet_ns=MINUTE))
+    told = Told(PageRules(per_minute=1, quiet_ns=MINUTE))
     told.pager.consider([verdict(n, session=f"s{n}") for n in range(4)], 0)
     told.pager.consider([right(1, "s1")], 1)
     told.pager.ended([over("s2")], 2)
@@ -254,7 +254,7 @@ def test_a_waiting_page_that_no_longer_holds_is_dropped() -> None:
 
 def test_lesser_pages_do_not_use_up_the_minute() -> None:
     """Warnings of other sessions leave room for critical pages and for pages that become critical."""
-    told = Told(Rules(per_minute=8))
+    told = Told(PageRules(per_minute=8))
     told.pager.consider([verdict(n, "warning", session=f"w{n}") for n in range(100)], 0)
     assert told.severities == ["warning"] * 6
     told.pager.consider([verdict(200), verdict(201, session="w0")], 1)
@@ -268,7 +268,7 @@ def test_lesser_pages_do_not_use_up_the_minute() -> None:
 
 def test_a_waiting_page_that_becomes_critical_is_sent_at_once() -> None:
     """It is sent at once if there is room for critical pages."""
-    told = Told(Rules(per_minute=2))
+    told = Told(PageRules(per_minute=2))
     told.pager.consider([verdict(n, "warning", session=f"w{n}") for n in (1, 2)], 0)
     told.pager.consider([verdict(3, session="w2")], 1)
 
@@ -278,14 +278,14 @@ def test_a_waiting_page_that_becomes_critical_is_sent_at_once() -> None:
 
 def test_a_worse_page_waits_for_room() -> None:
     """Until there is room, the old alert stays; then it ends."""
-    told = Told(Rules(per_minute=1))
+    told = Told(PageRules(per_minute=1))
     told.pager.consider([verdict(1, "warning"), verdict(2)], 0)
     assert told.severities == ["warning"]
     told.pager.tick(MINUTE)
     assert told.severities == ["critical"]
     assert told.rooms == [1, 1, 0, 0]
 
-    told = Told(Rules(per_minute=1))
+    told = Told(PageRules(per_minute=1))
     told.pager.consider([verdict(1, "warning"), verdict(2), right(2)], 0)
     told.pager.tick(MINUTE)
     assert told.news == [("s", "warning")]
@@ -294,7 +294,7 @@ def test_a_worse_page_waits_for_room() -> None:
 
 def test_one_tenant_leaves_room_to_others() -> None:
     """A flood of one namespace does not keep another one's page waiting."""
-    told = Told(Rules(per_minute=8))
+    told = Told(PageRules(per_minute=8))
     told.pager.consider([verdict(1, session="a", namespace="a")], 0)
     told.pager.consider([verdict(2, session="b", namespace="b")], 0)
     flood = [verdict(n, session=f"f{n}", namespace="a") for n in range(10, 90)]
@@ -307,7 +307,7 @@ def test_one_tenant_leaves_room_to_others() -> None:
 
 def test_waiting_pages_are_bounded() -> None:
     """Beyond the bound, pages are withheld and counted. Critical pages still have their share."""
-    told = Told(Rules(per_minute=1))
+    told = Told(PageRules(per_minute=1))
     told.pager.consider(
         (verdict(n, "warning", session=f"w{n}") for n in range(2 * WAITING_MAX)), 0
     )
@@ -361,7 +361,11 @@ def test_a_page_is_of_the_worst_harm_that_holds(happened: list[Step], per_minute
     """In whatever order calls come, are rated anew and are taken back, and however few pages a
     minute has room for: when it has had room for all, receivers have exactly the worst of each.
     """
-    told, naive, now = Told(Rules(per_minute=per_minute, quiet_ns=1_000 * MINUTE)), Naive(), 0
+    told, naive, now = (
+        Told(PageRules(per_minute=per_minute, quiet_ns=1_000 * MINUTE)),
+        Naive(),
+        0,
+    )
     for what, call, severity in happened:
         now += SECOND
         session, namespace = f"s{call % 3}", "ab"[call % 3 % 2]

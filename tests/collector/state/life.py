@@ -16,12 +16,12 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
 from collector.app.service import App
-from collector.config.settings import Receiver, Settings, State
+from collector.config.settings import ReceiverSettings, Settings, StateSettings
 from collector.decode.span import Span
 from collector.receive.export import Encoding
 from collector.restart.snapshots import Snapshots
 from collector.state import snapshot
-from monitor.exposition.families import Family, Marked, Sample
+from monitor.exposition.families import ExemplarLines, Family, Sample
 from monitor.exposition.monitor_families import families_of
 from monitor.limits import SECOND
 from monitor.spec.spec import Spec
@@ -72,11 +72,11 @@ class Life:
     ) -> None:
         self.clock = Clock(now)
         self.specs = specs
-        given = {"receiver": Receiver(grpc="off", http="off"), **more}
+        given = {"receiver": ReceiverSettings(grpc="off", http="off"), **more}
         self.settings = Settings(
             metrics="off",
             admin="off",
-            state=State(dir=folder, **{"bridged_seconds": 10, **(state or {})}),
+            state=StateSettings(dir=folder, **{"bridged_seconds": 10, **(state or {})}),
             **given,
         )
         self.app: App
@@ -183,7 +183,7 @@ def _samples(family: Family) -> list[Any]:
         if isinstance(part, Sample):
             found.append(f"{part.suffix}{part.labels} {part.value}")
         else:
-            found += (part.text if isinstance(part, Marked) else part).splitlines()
+            found += (part.text if isinstance(part, ExemplarLines) else part).splitlines()
     return sorted(found)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.receive import export
-from collector.receive.status import Outcome, Refusal
+from collector.receive.status import ExportStatus, Refusal
 from collector.restart import recovery
 from collector.state.segment import HEAD_BYTES, number_of, numbered, offset_of
 from collector.telemetry.logs import captured
@@ -145,7 +145,7 @@ def test_what_is_refused_meanwhile_is_counted(tmp_path: Path) -> None:
         export = life.app.export
         with pytest.raises(Refusal) as refused:
             export.ingest_now("traces", b"\xff", "proto", "grpc")
-        assert refused.value.outcome is Outcome.MALFORMED
+        assert refused.value.outcome is ExportStatus.MALFORMED
         export.stats.request("grpc", "traces", "INVALID_ARGUMENT")
         assert not replay.done()
         span = traffic(2)[0].spans[0]
@@ -232,7 +232,7 @@ def test_a_disk_that_is_full_refuses_meanwhile_too(tmp_path: Path) -> None:
             patch.setattr("os.writev", _full)
             with pytest.raises(Refusal) as refused:
                 await life.send(requests[20].spans)
-            assert refused.value.outcome is Outcome.UNAVAILABLE
+            assert refused.value.outcome is ExportStatus.UNAVAILABLE
         await life.send(requests[20].spans)
         assert not replay.done()
         await replay

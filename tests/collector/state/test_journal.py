@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from collector.receive.request import Request
-from collector.receive.status import Outcome, Refusal
-from collector.state.journal import Journal, Rules
+from collector.receive.status import ExportStatus, Refusal
+from collector.state.journal import Journal, JournalRules
+from collector.state.journal_reader import ATTEMPTS_MAX, JournalReader
 from collector.state.lock import Lock, LockedError
-from collector.state.past import ATTEMPTS_MAX, Past
-from collector.state.reading import found_in, read_file
-from collector.state.records import Kind, Unwritten, decoded, request_of
+from collector.state.records import RecordKind, UnwrittenRecord, decoded, request_of
 from collector.state.segment import Record
+from collector.state.segment_files import found_in, read_file
 from collector.telemetry.logs import captured
 from tests.collector.state.life import START, Clock
 
@@ -32,7 +32,7 @@ def clock() -> Clock:
 
 
 def journal_of(folder: Path, clock: Clock, **rules: Any) -> Journal:
-    made = Journal(folder, Rules(**{"bytes_max": 1 << 20, **rules}), clock)
+    made = Journal(folder, JournalRules(**{"bytes_max": 1 << 20, **rules}), clock)
     made.open()
     made.begin()
     return made
@@ -99,7 +99,7 @@ def test_the_journal_stays_within_its_bound(tmp_path: Path, clock: Clock) -> Non
     size = sum(file.stat().st_size for file in tmp_path.glob("journal-*"))
     assert size == journal.bytes
     assert size < (1 << 20) + 2 * journal.rules.file_bytes
-    past = Past(tmp_path)
+    past = JournalReader(tmp_path)
     past.look()
     assert past.paths[0].number == min(found.number for found in found_in(tmp_path)) > 1
 
@@ -158,7 +158,7 @@ def test_on_a_full_disk_the_oldest_files_go(
     assert not journal.errors
     assert journal.given_up > 0
     assert [each["event"] for each in told] == ["journal_disk_full"]
-    past = Past(tmp_path)
+    past = JournalReader(tmp_path)
     past.look()
     assert past.paths[0].number == found_in(tmp_path)[0].number > 1
     assert records(tmp_path)[-1].payload.endswith(BODY)
@@ -181,7 +181,7 @@ def test_what_does_not_fit_by_itself_is_refused(
 
 def test_the_bound_follows_from_the_volume(tmp_path: Path, clock: Clock) -> None:
     """On a volume smaller than `bytes_max` the journal keeps to three quarters, in files that are small enough to go."""
-    rules = Rules(bytes_max=512 << 20)
+    rules = JournalRules(bytes_max=512 << 20)
     assert rules.within(0) == rules
     assert rules.within(1 << 40) == rules
     small = rules.within(24 << 20)
@@ -215,7 +215,7 @@ def test_a_full_disk_refuses_requests_and_then_goes_on(
     disk.error, disk.taken = errno.ENOSPC, taken
     with pytest.raises(Refusal) as refused:
         keep(journal, b"two")
-    assert refused.value.outcome is Outcome.UNAVAILABLE
+    assert refused.value.outcome is ExportStatus.UNAVAILABLE
     assert "No space left" in refused.value.message
     assert (journal.errors, journal.failing) == (1, True)
     disk.error = 0
@@ -237,7 +237,7 @@ def test_a_journal_may_go_on_without_the_disk(
     disk.error = 0
     keep(journal, b"x", now=START + 3)
     gap, request = records(tmp_path)
-    assert decoded(gap.payload, Unwritten) == Unwritten(START + 1, 2)
+    assert decoded(gap.payload, UnwrittenRecord) == UnwrittenRecord(START + 1, 2)
     assert request_of(request.payload).body == b"x"
 
 
@@ -330,13 +330,13 @@ def test_a_record_of_a_later_kind_is_passed_over(journal: Journal) -> None:
     flaw, request = read_file(found_in(journal.folder)[0].path)
     assert "kind 99" in flaw.why  # type: ignore[union-attr]
     assert isinstance(request, Record)
-    assert request.kind == Kind.REQUEST
+    assert request.kind == RecordKind.REQUEST
 
 
 def test_a_journal_that_ends_the_process_is_set_aside(journal: Journal) -> None:
     """After some attempts that never came to an end, the next one begins with nothing, and loses nothing."""
     keep(journal)
-    past = Past(journal.folder)
+    past = JournalReader(journal.folder)
     assert all(past.attempt() for _ in range(ATTEMPTS_MAX))
     assert not past.attempt()
     assert found_in(journal.folder) == []

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from collector.net.watched_files import UnusableError
-from collector.state.records import Kind
+from collector.net.watched_files import UnusableFileError
+from collector.state.records import RecordKind
 from collector.state.segment import HEADERS_BYTES, new_header, numbered, segments
 from collector.telemetry.logs import captured
 from monitor.limits import SECOND
@@ -127,7 +127,9 @@ def test_a_newer_folder_is_refused_by_name_and_stays_as_it_is(tmp_path: Path) ->
         _newer_file(tmp_path)
         before = contents(tmp_path)
         for _ in range(8):
-            with pytest.raises(UnusableError, match=r"of format 99.*newer version of offrails"):
+            with pytest.raises(
+                UnusableFileError, match=r"of format 99.*newer version of offrails"
+            ):
                 life.begin()
         assert contents(tmp_path) == before
 
@@ -143,7 +145,7 @@ def test_a_record_of_a_newer_version_is_named_so(tmp_path: Path) -> None:
         assert life.app._state is not None
         journal = life.app._state.journal
         assert journal._file is not None
-        journal._file.append(max(Kind) + 40, life.clock.now, (b"?",))
+        journal._file.append(max(RecordKind) + 40, life.clock.now, (b"?",))
         await rover.call("u", "unlock")
         with captured() as told:
             await life.restart(0)

@@ -15,11 +15,16 @@ from typing import Any
 
 import pytest
 
-from collector.config.settings import Alerts, Auth, Bearer, Receiver
+from collector.config.settings import (
+    AlertSettings,
+    AuthSettings,
+    BearerSettings,
+    ReceiverSettings,
+)
 from collector.decode.protobuf.message_classes import varint
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.decode.span import Resource, Span
-from collector.net.watched_files import UnusableError
+from collector.net.watched_files import UnusableFileError
 from collector.sinks.alert import stamp
 from collector.telemetry.logs import captured
 from monitor.limits import SECOND
@@ -35,7 +40,7 @@ from tests.simulation.world import SPECS as SHADOWS
 from tests.simulation.world import World
 
 SPECS = tuple(replace(spec, mode="page") for spec in SHADOWS)
-ALERTS = Alerts(alertmanager=("http://127.0.0.1:1/",))
+ALERTS = AlertSettings(alertmanager=("http://127.0.0.1:1/",))
 
 
 def traffic(seed: int, sessions: int = 6) -> list[Request]:
@@ -244,7 +249,7 @@ def test_a_start_that_fails_ends_no_down_time(tmp_path: Path) -> None:
         settings = life.settings
         with socket.create_server(("127.0.0.1", 0)) as taken:
             address = f"127.0.0.1:{taken.getsockname()[1]}"
-            receiver = Receiver(grpc="off", http=address)
+            receiver = ReceiverSettings(grpc="off", http=address)
             for _ in range(3):
                 life.kill()
                 life.clock.now += 8 * SECOND
@@ -444,9 +449,9 @@ def test_senders_come_back(tmp_path: Path) -> None:
     async def run() -> None:
         tokens = tmp_path / "tokens"
         tokens.write_text("anna: secret\n")
-        auth = Auth(bearer=Bearer(tokens_file=tokens))
+        auth = AuthSettings(bearer=BearerSettings(tokens_file=tokens))
         life, rover = await _started(
-            tmp_path / "state", receiver=Receiver(grpc="off", http="off", auth=auth)
+            tmp_path / "state", receiver=ReceiverSettings(grpc="off", http="off", auth=auth)
         )
         await rover.call("s", "unlock", sender="anna")
         (before,) = life.app.monitor.find("s")
@@ -494,7 +499,7 @@ def test_damage_costs_what_is_damaged(tmp_path: Path) -> None:
         life.settings = life.settings.model_copy(
             update={"state": life.settings.state.model_copy(update={"strict": True})}
         )
-        with pytest.raises(UnusableError, match=r"state\.dir: .*damaged at byte \d+"):
+        with pytest.raises(UnusableFileError, match=r"state\.dir: .*damaged at byte \d+"):
             await life.start()
 
     asyncio.run(run())

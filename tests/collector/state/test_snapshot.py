@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.state.snapshot import (
-    About,
     Snapshot,
-    UnusableError,
+    SnapshotManifest,
+    UnusableSnapshotError,
     Version,
     clean,
     newest,
@@ -23,7 +23,7 @@ from collector.state.snapshot import (
 )
 from monitor.plain_records.blocks import Block, BlockKind
 
-ABOUT = About(
+ABOUT = SnapshotManifest(
     program="1.0",
     place=1 << 33,
     salt=b"salt",
@@ -112,7 +112,7 @@ def test_no_damaged_file_is_used(whole: Path, data: st.DataObject) -> None:
     path.write_bytes(raw)
     try:
         found = checked(path)
-    except UnusableError:
+    except UnusableSnapshotError:
         pass
     else:
         # The spare bytes of a block's head are all that no checksum covers.
@@ -142,11 +142,11 @@ def test_it_says_why(whole: Path, at: int, raw: bytes, why: str) -> None:
     data[at : at + 1] = raw
     path = whole.with_name("wrong")
     path.write_bytes(data)
-    with pytest.raises(UnusableError, match=why):
+    with pytest.raises(UnusableSnapshotError, match=why):
         checked(path)
 
 
 def test_a_file_that_is_gone_is_unusable(tmp_path: Path) -> None:
     """As one that the disk does not give."""
-    with pytest.raises(UnusableError, match="No such file"):
+    with pytest.raises(UnusableSnapshotError, match="No such file"):
         Snapshot(tmp_path / "gone")

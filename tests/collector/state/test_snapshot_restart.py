@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from collector.config.settings import Alerts, Sessions
+from collector.config.settings import AlertSettings, SessionSettings
 from collector.receive.memory_guard import MemoryGuard
 from collector.restart import snapshots as app_snapshots
 from collector.restart.snapshots import Snapshots
@@ -24,7 +24,7 @@ from monitor.spec.read import load_specs
 from tests.collector.state.life import Life
 from tests.collector.state.test_restart import HOUR_NS, ROVER, Rover, skip, spec_of
 
-ALERTS = Alerts(alertmanager=("http://127.0.0.1:1/",))
+ALERTS = AlertSettings(alertmanager=("http://127.0.0.1:1/",))
 
 
 def snapshots_of(life: Life) -> Snapshots:
@@ -130,7 +130,7 @@ def _nonsense(path: Path, life: Life) -> None:
 
 def _set(path: Path, life: Life) -> None:
     life.settings = life.settings.model_copy(
-        update={"sessions": Sessions(idle_seconds=1_000.0)}
+        update={"sessions": SessionSettings(idle_seconds=1_000.0)}
     )
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from collector.telemetry import log_format, log_writer, logs
 from collector.telemetry.log_format import Event
-from collector.telemetry.log_writer import LogWriter, Stream, print_in_thread
+from collector.telemetry.log_writer import LogWriter, OutputStream, print_in_thread
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction, rules
 
@@ -141,7 +141,7 @@ def test_a_line_that_was_cut_does_not_spoil_the_next(
         return write(descriptor, bytes(data)[:size])
 
     with (tmp_path / "log").open("w") as file:
-        stream = Stream(file)
+        stream = OutputStream(file)
         monkeypatch.setattr(os, "write", limited)
         assert stream.write(["one\n", "two two\n"]) == 1
         assert stream.write(["three\n"]) == 1

@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from collector.telemetry import logs
-from collector.telemetry.logs import Log, captured, log
+from collector.telemetry.logs import Logger, captured, log
 from collector.telemetry.redaction import Redaction, rules
 
 
@@ -93,7 +93,7 @@ def test_a_line_that_cannot_be_written_is_lost(
 def test_a_line_is_what_json_writes(event: dict[str, Any]) -> None:
     """To the letter, whatever an agent is called: the short way there is no other format."""
     with mock.patch.object(sys, "stderr", io.StringIO()) as written:
-        Log(logs.log.write).write(event)
+        Logger(logs.log.write).write(event)
 
     assert written.getvalue() == json.dumps(event) + "\n"
 
@@ -116,7 +116,7 @@ def test_what_is_below_the_level_is_left_out(
 def test_an_exception_is_told_with_its_causes() -> None:
     """Type, text and places of each; never the values of variables."""
     events: list[dict[str, Any]] = []
-    Log(events.append).error("failed", exc_info=failed())
+    Logger(events.append).error("failed", exc_info=failed())
 
     (event,) = events
     assert [
@@ -129,7 +129,7 @@ def test_an_exception_is_told_with_its_causes() -> None:
 def test_exceptions_in_a_group_are_told() -> None:
     """All exceptions of a group are logged, as raised by tasks that end together."""
     events: list[dict[str, Any]] = []
-    Log(events.append).error("failed", exc_info=ExceptionGroup("two", [failed(), OSError()]))
+    Logger(events.append).error("failed", exc_info=ExceptionGroup("two", [failed(), OSError()]))
 
     (told,) = events[0]["exception"]
     assert told["is_group"]
@@ -148,7 +148,7 @@ def test_long_tracebacks_are_cut() -> None:
     try:
         deep(200)
     except OSError as error:
-        Log(events.append).error("failed", exc_info=error)
+        Logger(events.append).error("failed", exc_info=error)
 
     frames = events[0]["exception"][0]["frames"]
     assert len(frames) == logs.FRAMES_MAX

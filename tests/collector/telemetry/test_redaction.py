@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.app.service import redaction_of
-from collector.config.settings import Redact, SettingsError, load
+from collector.config.settings import RedactSettings, SettingsError, load
 from collector.telemetry.redaction import (
     REDACTED,
     Redaction,
@@ -76,7 +76,7 @@ def test_digests_are_keyed(tmp_path: Path) -> None:
 def test_settings_that_cannot_be_used_say_which(tmp_path: Path) -> None:
     """A missing key file and an invalid expression give a one-line error each."""
     with pytest.raises(OSError, match=r"redact\.key_file: .*gone: No such file"):
-        redaction_of(Redact(hash=("x",), key_file=tmp_path / "gone"))
+        redaction_of(RedactSettings(hash=("x",), key_file=tmp_path / "gone"))
     with pytest.raises(SettingsError, match=r"--replace: redact\.replace: '\(' is no RE2"):
         load(None, {}, {("redact", "replace"): "("})
     with pytest.raises(ValueError, match="RE2"):

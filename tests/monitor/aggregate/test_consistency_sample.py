@@ -23,8 +23,8 @@ from monitor.aggregate.totals import Pair
 from monitor.engine import Monitor
 from monitor.exposition.monitor_families import monitor_families
 from monitor.limits import SECOND, Limits
-from monitor.records import Evidence, Named, SessionKey, ToolCall
-from monitor.scores.consistency import Call, consistency, flatten, output_agreement
+from monitor.records import AgentName, Evidence, SessionKey, ToolCall
+from monitor.scores.consistency import TraceCall, consistency, flatten, output_agreement
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 
@@ -85,7 +85,7 @@ def test_rolling_is_batch(runs: list[list[Made]]) -> None:
     for session, made in enumerate(runs):
         play(monitor, session, made)
 
-    last = [[Call(tool, flatten(given)) for tool, given in made] for made in runs[-KEPT:]]
+    last = [[TraceCall(tool, flatten(given)) for tool, given in made] for made in runs[-KEPT:]]
     assert pair(monitor).repeats.value == consistency(last)
 
 
@@ -110,7 +110,7 @@ def test_a_late_name_does_not_widen_the_sample() -> None:
     for session in range(LIVE_MAX + 5):
         unnamed = call(session, 0, ("a", {"x": 1}))._replace(agent="")
         monitor.observe(unnamed, SECOND)
-        named = Named(unnamed.start_ns - 1, b"agent---", "told")
+        named = AgentName(unnamed.start_ns - 1, b"agent---", "told")
         monitor.learn(unnamed.session, SECOND, attributes=ATTRIBUTES, start_ns=1, named=named)
 
     found = monitor.totals.pairs["told", "t"]

@@ -15,9 +15,9 @@ from monitor.aggregate.totals import (
     NO_SHARE,
     OVERFLOW,
     PAIRS_MAX,
-    Finished,
-    Histogram,
+    FinalScores,
     NamespaceLabel,
+    ScoreHistogram,
     Share,
     Totals,
     fixed,
@@ -208,7 +208,7 @@ def test_shares_leave_no_trace() -> None:
 @pytest.mark.parametrize(("value", "place"), [(0.0, 0), (0.005, 1), (1.0, 10), (2.0, 11)])
 def test_bounds_are_inclusive(value: float, place: int) -> None:
     """A value on a bound is counted at it; one above all bounds is in the last bucket."""
-    histogram = Histogram((0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0))
+    histogram = ScoreHistogram((0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0))
     histogram.observe(value, None)
 
     assert histogram.counts.index(1) == place
@@ -218,7 +218,7 @@ def test_finished_sessions_without_scores() -> None:
     """A session that is not exact counts by its length only."""
     totals = _totals()
     pair = totals.pair("a", "s", 0.5, ())
-    done = Finished("accepted", 3, 0, None, None, None, None, None, None)
+    done = FinalScores("accepted", 3, 0, None, None, None, None, None, None)
 
     totals.finish(pair, done)
 
@@ -230,7 +230,7 @@ def test_a_held_session_is_let_go_once() -> None:
     """A session that goes on is no longer counted as ended, and its hold time subtracts nothing twice."""
     totals = _totals()
     pair = totals.pair("a", "s", 0.5, ())
-    done = Finished("accepted", 3, 0, 0.0, 1.0, 0.5, 0.5, 0.5, 1.0)
+    done = FinalScores("accepted", 3, 0, 0.0, 1.0, 0.5, 0.5, 0.5, 1.0)
     pair.move(NO_SHARE, _share(0.5, 1))
     pair.scored_calls = 3
     number = totals.hold(pair, _share(0.5, 1), 3, done, 0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from monitor.alphabet.match import Alphabet, FailedCalls, Token, build, specificity
 from monitor.alphabet.pattern import parse
-from monitor.partial import Partial
+from monitor.partial import PartialArguments
 from monitor.records import Reason
 
 CORE = Path(__file__).parents[3] / ".." / "shared" / "core"
@@ -274,7 +274,7 @@ def test_a_partly_known_call_is_what_it_is_whatever_the_rest_is(
 ) -> None:
     """A certain match holds for any values of the unread arguments."""
     made = alphabet(**{f"s{n}": ("pay", raw) for n, raw in enumerate(symbols)})
-    found = token(made, "pay", Partial(known, unread))
+    found = token(made, "pay", PartialArguments(known, unread))
     whole = {**known, **dict(zip(sorted(unread), values, strict=False))}
     truth = token(made, "pay", whole)
 
@@ -287,14 +287,17 @@ def test_what_cannot_be_read_matters_where_a_pattern_names_it() -> None:
     """Only patterns that name an unread argument are uncertain. Unread does not mean absent."""
     made = alphabet(big=("pay", {"amount": {"min": 9}}), none=("pay", {}))
 
-    assert name(made, "pay", Partial({"amount": 10}, {"x"})) == "big"
-    assert token(made, "pay", Partial({"amount": 1}, {"x"})).reason is Reason.ARGUMENT_MISMATCH
+    assert name(made, "pay", PartialArguments({"amount": 10}, {"x"})) == "big"
+    assert (
+        token(made, "pay", PartialArguments({"amount": 1}, {"x"})).reason
+        is Reason.ARGUMENT_MISMATCH
+    )
     # It is there, so the call is not the one without arguments.
-    assert token(made, "pay", Partial({}, {"amount"})) == Token(
+    assert token(made, "pay", PartialArguments({}, {"amount"})) == Token(
         (0,), exact=False, symbol=0, sure=False
     )
     assert token(made, "pay", None) == Token((0, 1), exact=False, sure=False)
-    assert token(made, "pay", Partial({}, {"x"})).reason is Reason.ARGUMENT_MISMATCH
+    assert token(made, "pay", PartialArguments({}, {"x"})).reason is Reason.ARGUMENT_MISMATCH
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from monitor.alphabet.pattern import Pattern, parse
 from monitor.alphabet.readings import NONE, Readings
-from monitor.partial import Partial
+from monitor.partial import PartialArguments
 
 BIG = {"min": 100}
 SMALL = {"max": 50}
@@ -51,7 +51,7 @@ def winner(candidates: list[dict[str, Pattern]], value: Any) -> int:
 def test_every_value_is_among_the_readings(documents: list[Any]) -> None:
     """Whatever the unread argument was, the symbol that it makes the call is a possible reading."""
     candidates = patterns(*documents)
-    found = Readings(candidates, 10_000).known_in_part(Partial({}, {"amount"}))
+    found = Readings(candidates, 10_000).known_in_part(PartialArguments({}, {"amount"}))
     assert {winner(candidates, value) for value in VALUES} <= found
 
 
@@ -60,5 +60,5 @@ def test_a_known_text_is_its_number() -> None:
     readings = Readings(patterns(BIG, SMALL), 10_000)
     known = {"500": {0}, "10": {1}, "75": {NONE}, "x": {NONE}}
     for text, expected in known.items():
-        made = Partial({"amount": text}, {"other"})
+        made = PartialArguments({"amount": text}, {"other"})
         assert readings.known_in_part(made) == expected

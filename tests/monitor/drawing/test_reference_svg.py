@@ -10,19 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.drawing.reference_diagram import dot, mermaid
-from monitor.drawing.reference_layout import COLUMNS_MAX, NODES_DRAWN, Call, medoid_nodes, plan
+from monitor.drawing.reference_layout import (
+    COLUMNS_MAX,
+    NODES_DRAWN,
+    LayoutCall,
+    medoid_nodes,
+    plan,
+)
 from monitor.drawing.reference_svg import RUNS_MAX, svg
 from monitor.reference.comparison import Comparison
 from monitor.reference.document import reference_text
 from monitor.reference.learn import learn
 from monitor.reference.runs import SeenRun, seen_call
-from monitor.spec.learnt import Learnt
+from monitor.spec.learnt_reference import LearntReference
 from monitor.spec.read import load_spec
 
 SPACE = "{http://www.w3.org/2000/svg}"
 
 
-def learnt(*runs: str) -> Learnt:
+def learnt(*runs: str) -> LearntReference:
     return learn(
         [
             SeenRun(str(n), "", tuple(seen_call(t, {}, failed=False) for t in run.split()))
@@ -31,9 +37,11 @@ def learnt(*runs: str) -> Learnt:
     )
 
 
-def way(found: Learnt, run: str) -> tuple[str, list[Call]]:
+def way(found: LearntReference, run: str) -> tuple[str, list[LayoutCall]]:
     comparison = Comparison(found)
-    return run, [Call(tool, comparison.token(tool, {}, failed=False)) for tool in run.split()]
+    return run, [
+        LayoutCall(tool, comparison.token(tool, {}, failed=False)) for tool in run.split()
+    ]
 
 
 def texts(picture: str, kind: str) -> list[str]:

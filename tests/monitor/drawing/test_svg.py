@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from collector.cli.main import main
 from monitor.automaton.dfa import Automaton, build
 from monitor.drawing.layers import Size, layout
-from monitor.drawing.svg import STATES_MAX, Step, svg
+from monitor.drawing.svg import STATES_MAX, DrawnStep, svg
 from monitor.spec.read import load_specs
 
 BUNDLED = load_specs([Path(__file__).parents[3] / "dfa_specs"]).specs
@@ -61,7 +61,11 @@ def test_reads_and_edges_are_told_apart() -> None:
 
 def test_the_path_of_a_session_is_drawn_in() -> None:
     """Steps by their numbers at the arrows, harmful calls at the state they were made in."""
-    path = [Step(0, 0, "look", False), Step(0, 0, "kick", True), Step(0, 1, "push", False)]
+    path = [
+        DrawnStep(0, 0, "look", False),
+        DrawnStep(0, 0, "kick", True),
+        DrawnStep(0, 1, "push", False),
+    ]
     picture = svg([("door", door())], path)
     assert texts(picture, "harm") == ["✗ (2) kick"]
     assert texts(picture, "number") == ["(3)"]

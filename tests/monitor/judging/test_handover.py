@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from monitor import Limits, Monitor, SessionKey, ToolCall, Verdict
 from monitor.limits import SECOND
-from monitor.plain_records.kinds import Change, UnkeptError
+from monitor.plain_records.kinds import KindChange, UnkeptError
 from monitor.session import session_codec
 from tests.monitor.judging.test_reference_alarms import ATTRIBUTES as REFERRED
 from tests.monitor.judging.test_reference_alarms import USUALLY
@@ -272,7 +272,7 @@ def test_what_cannot_be_taken_over_says_why(monkeypatch: pytest.MonkeyPatch) -> 
     data = first.handover("1").hand_over([key(1), SessionKey("", "nobody")])
     with monkeypatch.context() as patch:
         session = session_codec._KINDS.by_name["session"]
-        refused = Change(refused="it was another thing")
+        refused = KindChange(refused="it was another thing")
         later = session._replace(changes=(*session.changes, refused))
         patch.setattr(session_codec, "_KINDS", session_codec._KINDS.replaced(later))
         with pytest.raises(

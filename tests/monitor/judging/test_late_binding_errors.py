@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from monitor import Monitor, Named, SessionKey, Verdict
+from monitor import AgentName, Monitor, SessionKey, Verdict
 from monitor.limits import SECOND
 from monitor.records import Kind
 from tests.monitor.test_engine import ATTRIBUTES, BY_AGENT, NOW, POLICY, START, call, monitor
@@ -25,7 +25,7 @@ def held(*specs: str) -> Monitor:
 
 
 def name(judge: Monitor) -> list[Verdict]:
-    named = Named(START, b"root", "gardener")
+    named = AgentName(START, b"root", "gardener")
     return judge.learn(KEY, NOW, attributes=ATTRIBUTES, start_ns=START, named=named)
 
 

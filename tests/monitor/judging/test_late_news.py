@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from monitor import Limits, Monitor, Named, SessionKey, ToolCall
+from monitor import AgentName, Limits, Monitor, SessionKey, ToolCall
 from monitor.limits import SECOND
 from monitor.records import Evidence, Kind
 from monitor.spec.compiler.compile import compile_text
@@ -219,7 +219,11 @@ def test_a_call_with_gaps_is_known_late() -> None:
 
 def heard(judge: Monitor, name: str, start_ns: int = START) -> None:
     judge.learn(
-        KEY, NOW, attributes=ATTRIBUTES, start_ns=start_ns, named=Named(start_ns, b"root", name)
+        KEY,
+        NOW,
+        attributes=ATTRIBUTES,
+        start_ns=start_ns,
+        named=AgentName(start_ns, b"root", name),
     )
 
 
@@ -249,11 +253,11 @@ def test_a_spec_bound_for_a_passing_name_is_let_go(name: str) -> None:
         NOW,
         attributes=ATTRIBUTES,
         start_ns=START,
-        named=Named(START + SECOND, b"part", "clerk"),
+        named=AgentName(START + SECOND, b"part", "clerk"),
     )
     assert [verdict.kind for verdict in told] == [Kind.HARMFUL]
     told = judge.learn(
-        KEY, NOW, attributes=ATTRIBUTES, start_ns=START, named=Named(START, b"root", name)
+        KEY, NOW, attributes=ATTRIBUTES, start_ns=START, named=AgentName(START, b"root", name)
     )
     judge.tick(NOW + 11 * SECOND)
     (found,) = judge.find("s")
@@ -297,7 +301,11 @@ def test_what_was_heard_moves_with_the_id() -> None:
     judge = monitor(TASK)
     trace = SessionKey("", "trace")
     judge.learn(
-        trace, NOW, attributes=ATTRIBUTES, start_ns=START, named=Named(START, b"root", "clerk")
+        trace,
+        NOW,
+        attributes=ATTRIBUTES,
+        start_ns=START,
+        named=AgentName(START, b"root", "clerk"),
     )
     judge.observe(call(1, "pick"), NOW)
     assert judge.rekey(trace, KEY, "gen_ai.conversation.id", NOW)

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.metrics.text_format import lines
-from monitor.aggregate.drift import WAYS, WINDOW, Drift, Seen
+from monitor.aggregate.drift import WAYS, WINDOW, Drift, DriftSample
 from monitor.engine import Monitor
 from monitor.exposition.monitor_families import monitor_families
 from monitor.limits import Limits
-from monitor.records import Evidence, Raised, SessionKey, ToolCall
+from monitor.records import Evidence, ReferenceAlarm, SessionKey, ToolCall
 from monitor.reference.document import reference_text
 from monitor.reference.learn import learn
 from monitor.reference.runs import SeenRun, seen_call
@@ -64,7 +64,7 @@ class Told:
 
     def __init__(self, spec: Spec = USUALLY, limits: Limits = LIMITS) -> None:
         self.monitor = Monitor([spec], limits)
-        self.events: list[Raised] = []
+        self.events: list[ReferenceAlarm] = []
         self.monitor.on_alarm(self.events.append)
 
     def take(self, made: list[Made], order: list[int] | None = None) -> Told:
@@ -334,7 +334,7 @@ def test_drift_is_of_the_last_sessions(sessions: int) -> None:
     """The window's sums are exactly those of its sessions."""
     drift = Drift()
     seen = [
-        Seen(
+        DriftSample(
             WAYS[n % 12] if n % 3 else None, n % 7 / 7 if n % 5 else None, n % 2 == 0, n % 4 > 2
         )
         for n in range(sessions)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.plain_records.blocks import Block, BlockKind
-from monitor.plain_records.kinds import Change, Kinds, UnkeptError, kept, named
+from monitor.plain_records.kinds import KindChange, Kinds, UnkeptError, kept, named
 from monitor.plain_records.read import finished, read
 from monitor.plain_records.write import write
 
@@ -319,10 +319,10 @@ class Longer(NamedTuple):
 
 
 BEFORE = Kinds([kept("thing", Before, "gone old stays"), kept("pair", Pair, "left right")])
-CHANGE = Change(added={"new": list}, dropped=("gone",), renamed={"old": "name"})
+CHANGE = KindChange(added={"new": list}, dropped=("gone",), renamed={"old": "name"})
 
 
-def after(*changes: Change) -> Kinds:
+def after(*changes: KindChange) -> Kinds:
     """The kinds of the next version."""
     return Kinds([kept("thing", After, "name new stays", changes=changes)])
 
@@ -346,8 +346,8 @@ def test_changes_of_several_versions_are_made_one_after_the_other() -> None:
     """What one version has added, the next one may call otherwise, and drop another field."""
     blocks = list(write({}, BEFORE, [Before(7)]))
     steps = (
-        Change(added={"first": list}, dropped=("gone",)),
-        Change(renamed={"first": "new", "old": "name"}),
+        KindChange(added={"first": list}, dropped=("gone",)),
+        KindChange(renamed={"first": "new", "old": "name"}),
     )
     [found] = _read_again(blocks, after(*steps))
     assert (found.stays, found.name, found.new) == (7, "old", [])
@@ -357,12 +357,12 @@ def test_changes_of_several_versions_are_made_one_after_the_other() -> None:
     ("changes", "why"),
     [
         ((), '"thing" had other fields: gone, name, new, old'),
-        ((Change(dropped=("gone", "old")),), '"thing" had other fields: name, new'),
-        ((CHANGE, Change(refused="it means something else")), "it means something else"),
+        ((KindChange(dropped=("gone", "old")),), '"thing" had other fields: name, new'),
+        ((CHANGE, KindChange(refused="it means something else")), "it means something else"),
     ],
 )
 def test_a_kind_that_has_changed_is_never_read_as_something_else(
-    changes: tuple[Change, ...], why: str
+    changes: tuple[KindChange, ...], why: str
 ) -> None:
     """Without a change that says how, it is refused by name."""
     blocks = list(write({}, BEFORE, [Before(1)]))
@@ -373,7 +373,7 @@ def test_a_kind_that_has_changed_is_never_read_as_something_else(
 def test_a_newer_kind_is_refused_by_name() -> None:
     """What a later version of a kind has written, an earlier one does not read; nor a kind that it does not know."""
     node = KINDS.by_name["node"]
-    blocks = list(write({}, KINDS.replaced(node._replace(changes=(Change(),))), [Node(1)]))
+    blocks = list(write({}, KINDS.replaced(node._replace(changes=(KindChange(),))), [Node(1)]))
     with pytest.raises(UnkeptError, match='"node" is of version 2, which is newer'):
         _read_again(blocks, KINDS)
     with pytest.raises(UnkeptError, match='this program does not know "node"'):
@@ -383,7 +383,7 @@ def test_a_newer_kind_is_refused_by_name() -> None:
 def test_tuples_with_names_are_records_as_well() -> None:
     """A field may have come since, and fields may have changed places; without a change they are refused."""
     blocks = list(write({}, BEFORE, [Pair(1, 2)]))
-    longer = kept("pair", Longer, "right left more", changes=(Change(added={"more": int}),))
+    longer = kept("pair", Longer, "right left more", changes=(KindChange(added={"more": int}),))
     [found] = _read_again(blocks, Kinds([longer]))
     assert found == Longer(right=2, left=1, more=0)
     with pytest.raises(UnkeptError, match='"pair" had other fields: more'):

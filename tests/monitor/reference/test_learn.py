@@ -17,7 +17,7 @@ from monitor.reference.runs import SeenRun, seen_call
 from monitor.reference.settings import NODES_MAX
 from monitor.scores.consistency import similarity
 from monitor.spec.compiler.compile import compile_text
-from monitor.spec.learnt import Learnt
+from monitor.spec.learnt_reference import LearntReference
 
 SOURCE = {"version": "0.1.0", "settings": "1"}
 NAMES = st.lists(st.sampled_from(["get_a", "find_b", "book_c", "send_d"]), max_size=5)
@@ -29,7 +29,7 @@ def run(id_: str, *names: str, success: bool | None = None, **arguments: Any) ->
     return SeenRun(id_, "", calls, success)
 
 
-def read_back(learnt: Learnt) -> Learnt:
+def read_back(learnt: LearntReference) -> LearntReference:
     """The reference, as read from its document."""
     spec, findings = compile_text(reference_text(learnt, "r"), "r.yaml")
     assert spec is not None, findings

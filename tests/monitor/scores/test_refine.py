@@ -37,7 +37,7 @@ def grown(row: list[int], path: whole_path.Path, choices: set[int]) -> list[int]
 
 
 def cubic(
-    automaton: Automaton, golden: list[whole_path.Path], kept: tuple[whole_path.Step, ...]
+    automaton: Automaton, golden: list[whole_path.Path], kept: tuple[whole_path.PathStep, ...]
 ) -> float:
     """PC+HLR with the candidate's length as a third axis: one least row for each length."""
     path = whole_path.tokens(kept)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from monitor import Limits, Monitor, SessionKey, ToolCall, Verdict
 from monitor.records import Evidence, Kind
-from monitor.session.dropped_sessions import ROWS, WAYS, Forgotten
+from monitor.session.dropped_sessions import ROWS, WAYS, DroppedSessions
 from monitor.spec.compiler.compile import compile_text
 
 SECOND = 1_000_000_000
@@ -186,7 +186,7 @@ def test_a_clock_that_is_set_back_makes_no_session_joined() -> None:
 @given(st.lists(st.text(max_size=4), max_size=200), st.text(max_size=4))
 def test_forgotten_is_what_was_put_there(names: list[str], other: str) -> None:
     """Below its bound the memory contains exactly the forgotten keys."""
-    memory = Forgotten()
+    memory = DroppedSessions()
     for name in names:
         memory.add(SessionKey("", name))
     assert all(SessionKey("", name) in memory for name in names)
@@ -197,7 +197,7 @@ def test_forgotten_is_what_was_put_there(names: list[str], other: str) -> None:
 
 def test_forgotten_is_bounded_and_says_what_it_lost() -> None:
     """Of twice as many keys as fit, the latest are known, and the others are counted."""
-    memory, most = Forgotten(), ROWS * WAYS
+    memory, most = DroppedSessions(), ROWS * WAYS
     for number in range(2 * most):
         memory.add(SessionKey("", str(number)))
     assert memory.lost > most // 2

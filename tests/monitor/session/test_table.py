@@ -10,7 +10,7 @@ from monitor.records import Evidence, SessionKey, ToolCall
 from monitor.session.dropped_sessions import mark_of
 from monitor.session.session import Session
 from monitor.session.table import Table
-from monitor.tenants import Shared
+from monitor.tenants import SharedValues
 
 ATTRIBUTES: dict[str, object] = {}
 
@@ -250,7 +250,7 @@ def test_long_ids_are_bounded_by_their_bytes() -> None:
 
 def test_what_is_shared_by_session_goes_by_tenant() -> None:
     """At the bound, the oldest of the largest tenant is dropped; a repeated put makes it the latest."""
-    shared: Shared[int] = Shared(4)
+    shared: SharedValues[int] = SharedValues(4)
     mine = SessionKey("quiet", "s")
     assert not shared.put(mine, 1)
     gone = [shared.put(SessionKey("loud", str(number)), number) for number in range(10)]

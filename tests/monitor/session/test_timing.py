@@ -8,7 +8,7 @@ import pytest
 
 from monitor import Limits, Monitor
 from monitor.limits import SECOND
-from monitor.records import Evidence, Kind, Named, Obstacle, SessionKey, ToolCall, Verdict
+from monitor.records import AgentName, Evidence, Kind, Obstacle, SessionKey, ToolCall, Verdict
 from monitor.spec.compiler.compile import compile_text
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
@@ -260,7 +260,7 @@ def test_a_trap_goes_with_a_spec_that_was_not_the_sessions() -> None:
     assert run.take(call("in", 0, agent="mouse"), call("fall", 1, agent="mouse")) == [
         ("cannot_finish", "trap", 2)
     ]
-    named = Named(START - SECOND, b"above...", "cat")
+    named = AgentName(START - SECOND, b"above...", "cat")
     late = call("look", 2, agent="mouse")
     assert news(run.monitor.observe(late, late.end_ns, named)) == [("back", "cannot_finish", 2)]
 

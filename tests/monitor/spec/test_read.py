@@ -17,7 +17,7 @@ from monitor.errors import SpecError
 from monitor.findings import CODES, Finding
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.document.yaml_text import DEPTH_MAX, NODES_MAX, SIZE_MAX, parse
-from monitor.spec.read import Loaded, load_spec, load_specs
+from monitor.spec.read import LoadedSpecs, load_spec, load_specs
 from tests.monitor.spec.garbage import only_its_garbage
 
 SPECS = Path(__file__).parent / "specs"
@@ -159,7 +159,7 @@ def test_missing_path_is_a_finding(tmp_path: Path) -> None:
     assert codes(loaded.findings) == ["no_specs", "unreadable_file"]
     assert loaded.refused
     assert not load_specs([tmp_path]).refused
-    assert load_specs([]) == Loaded((), ())
+    assert load_specs([]) == LoadedSpecs((), ())
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from collector.offline.starter_spec import Agent, starter
-from monitor.reference.draft import Model, draft_text
-from monitor.spec.core_import.dataset import Edge, State, Symbol, Task, document
+from monitor.reference.draft import DraftAutomaton, draft_text
+from monitor.spec.core_import.dataset import DatasetState, Edge, Symbol, Task, document
 from monitor.spec.document.write import flow, name
 from monitor.spec.document.yaml_text import parse
 from monitor.spec.editing.add_acceptance import with_acceptance
@@ -182,7 +182,7 @@ SHORT = TEXTS.filter(lambda text: len(text) < 900)
 def test_a_draft_is_read_alike(tools: list[str], id_: str) -> None:
     """`offrails learn --spec`: tools of any names."""
     edges = {(n, tool): n + 1 for n, tool in enumerate(tools)}
-    model = Model({**edges, (0, tools[-1]): 0}, frozenset({len(tools)}))
+    model = DraftAutomaton({**edges, (0, tools[-1]): 0}, frozenset({len(tools)}))
     found = assert_read_back(draft_text(model, id_, {id_: tools[0]}, []))
     assert set(found["alphabet"]) == set(map(whole, tools))
 
@@ -199,8 +199,10 @@ def test_an_import_is_read_alike(
         world=text,
         initial=state,
         states=(
-            State(state, False, (Edge((tool,), state, last), Edge((text,), state, state))),
-            State(last, True, ()),
+            DatasetState(
+                state, False, (Edge((tool,), state, last), Edge((text,), state, state))
+            ),
+            DatasetState(last, True, ()),
         ),
         alphabet={tool: Symbol(tool, arguments), text: Symbol(text, None)},
     )

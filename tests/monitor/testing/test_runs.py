@@ -16,9 +16,9 @@ from monitor.session.judge.compensation import OPEN_MAX, Compensations, compensa
 from monitor.session.judge.judge import FAILED, HARMFUL, PROGRESS, SELF_LOOP
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
-from monitor.testing.doubles import Clock, Sink, judge
-from monitor.testing.regex import UnreadableError, text_for
-from monitor.testing.runs import ImpossibleError, Made, Mode, make, make_all
+from monitor.testing.doubles import Clock, FakeSink, judge
+from monitor.testing.regex import RegexSyntaxError, text_for
+from monitor.testing.runs import ImpossibleError, Mode, RunCase, make, make_all
 from monitor.testing.sample_arguments import NoSampleError, arguments_for
 
 SPECS = Path(__file__).parents[3] / "dfa_specs"
@@ -71,12 +71,12 @@ def specs() -> dict[str, Spec]:
     }
 
 
-def judged(spec: Spec, made: Made) -> dict[str, Any]:
+def judged(spec: Spec, made: RunCase) -> dict[str, Any]:
     [found] = judge(spec, made.tool_calls(SessionKey("", "made"), start_ns=10**18))
     return found
 
 
-def check_verdicts(found: dict[str, Any], made: Made) -> None:
+def check_verdicts(found: dict[str, Any], made: RunCase) -> None:
     """Each call is found to be what the run says."""
     assert len(found["steps"]) == len(made.expected)
     for step, expected in zip(found["steps"], made.expected, strict=True):
@@ -233,7 +233,7 @@ def test_a_text_for_an_expression(expression: str) -> None:
 @pytest.mark.parametrize("expression", [r"\pL", r"\p{Greek}", "(a", "[a", "a)", r"\C"])
 def test_an_expression_beyond_us(expression: str) -> None:
     """Refused with a reason rather than answered wrong."""
-    with pytest.raises(UnreadableError):
+    with pytest.raises(RegexSyntaxError):
         text_for(expression, Random(0))
 
 
@@ -336,7 +336,7 @@ def test_a_long_session_stays_small() -> None:
 
 def test_the_clock_and_the_sink() -> None:
     """The clock moves only when set, and the sink keeps the verdicts."""
-    clock, sink = Clock(5), Sink()
+    clock, sink = Clock(5), FakeSink()
 
     assert (clock(), clock.advance(2), clock()) == (5, 2_000_000_005, 2_000_000_005)
     sink.deliver([])

@@ -18,7 +18,7 @@ import yaml
 from collector.calls.pipeline import Pipeline
 from collector.receive.export import Export
 from collector.sinks.alert import PageAlert
-from collector.sinks.pager import Pager, Rules
+from collector.sinks.pager import Pager, PageRules
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, MonitorCollector, Spec, Verdict, load_spec
 from tests.simulation.worlds.spans import Request, body, requests, unix_ns
@@ -60,7 +60,7 @@ class _Process:
             Limits(history_complete=world.complete),
             started_ns=self._now,
         )
-        self._pager = Pager(Rules(per_minute=10_000), self._page)
+        self._pager = Pager(PageRules(per_minute=10_000), self._page)
         settings: dict[str, Any] = {}
         if world.session_keys is not None:
             settings["session_keys"] = world.session_keys

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from collector.decode.json import otlp_json
-from collector.decode.span import Malformed, Span
+from collector.decode.span import MalformedBodyError, Span
 
 TRACE_ID = "0123456789abcdef0123456789abcdef"
 SPAN_ID = "0123456789abcdef"
@@ -138,7 +138,7 @@ def test_wrong_values_refuse_the_body_and_name_the_place(
     any_value: dict[str, Any], said: str
 ) -> None:
     """The error names the span, the attribute and the fault."""
-    with pytest.raises(Malformed, match=said) as error:
+    with pytest.raises(MalformedBodyError, match=said) as error:
         value(**any_value)
     assert str(error.value).startswith(
         "resourceSpans[0].scopeSpans[0].spans[0].attributes[0].value"
@@ -174,7 +174,7 @@ def test_wrong_fields_refuse_the_body_and_name_the_place(
     fields: dict[str, Any], said: str
 ) -> None:
     """Types and ids that no reading makes right are the sender's news."""
-    with pytest.raises(Malformed, match=said):
+    with pytest.raises(MalformedBodyError, match=said):
         otlp_json.decode(body({}, fields))
 
 
@@ -219,7 +219,7 @@ def test_enums_by_number_known_or_not_and_by_name() -> None:
 )
 def test_malformed_bodies_are_refused(raw: bytes) -> None:
     """Whatever is not one JSON object of the right shape ends in our own error."""
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedBodyError):
         otlp_json.decode(raw)
 
 
@@ -228,7 +228,7 @@ def test_deep_values_are_refused_with_the_bound() -> None:
     deep: dict[str, Any] = {"intValue": 1}
     for _ in range(49):
         deep = {"arrayValue": {"values": [deep]}}
-    with pytest.raises(Malformed, match="nested more than 48 deep"):
+    with pytest.raises(MalformedBodyError, match="nested more than 48 deep"):
         value(**deep)
 
 

@@ -15,7 +15,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
 from collector.decode.json import otlp_json
 from collector.decode.protobuf import otlp_proto
-from collector.decode.span import FIELDS, Malformed, Span
+from collector.decode.span import FIELDS, MalformedBodyError, Span
 
 CAPTURES = Path(__file__).parents[4] / ".." / "shared" / "captures"
 
@@ -179,13 +179,13 @@ def test_a_resource_is_one_object_over_requests() -> None:
 )
 def test_malformed_bodies_are_refused(body: bytes) -> None:
     """Bodies that the protobuf runtime refuses are refused with our own error."""
-    with pytest.raises(Malformed, match="not an ExportTraceServiceRequest"):
+    with pytest.raises(MalformedBodyError, match="not an ExportTraceServiceRequest"):
         otlp_proto.decode(body)
 
 
 def test_a_malformed_resource_refuses_the_body() -> None:
     """If the resource is malformed, the sender is unknown, so the body is refused."""
-    with pytest.raises(Malformed, match="resource"):
+    with pytest.raises(MalformedBodyError, match="resource"):
         otlp_proto.decode(b"\x0a\x04\x0a\x02\x0a\xff")
 
 

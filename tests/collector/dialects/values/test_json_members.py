@@ -17,7 +17,7 @@ from collector.dialects import outputs, read
 from collector.dialects.plan import Fields
 from collector.dialects.registry import DIALECTS
 from collector.dialects.values import arguments
-from collector.dialects.values.arguments import Bare, Carried, callback_form
+from collector.dialects.values.arguments import BareValue, CarriedArguments, callback_form
 from collector.dialects.values.results import of_langchain
 from tests.conformance.bodies import raw_field as field
 from tests.native import missing, native, native_json, native_reader
@@ -213,9 +213,9 @@ def told(span: Span) -> tuple[object, ...]:
     """The results of the three readers of long texts, as comparable values."""
     asked = outputs._listed_in(span, 0, names_only=True)
     input_: Any = callback_form(span.attribute(0))
-    call_id = input_.call_id if isinstance(input_, Carried) else None
+    call_id = input_.call_id if isinstance(input_, CarriedArguments) else None
     input_ = input_.arguments if call_id is not None else input_
-    input_ = ("bare", input_.value) if isinstance(input_, Bare) else input_
+    input_ = ("bare", input_.value) if isinstance(input_, BareValue) else input_
     return (
         [(each.tool, each.call_id) if each else None for each in asked],
         repr(input_),

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from collector.dialects.python.crewai import CREWAI_SPLUNK
 from collector.dialects.values.arguments import (
     UNREADABLE,
-    Bare,
-    Carried,
+    BareValue,
+    CarriedArguments,
     Unwrap,
     action,
     call_form,
@@ -42,7 +42,7 @@ from collector.dialects.values.members import (
 from collector.dialects.values.partial_json import callback
 from collector.telemetry.json_text import as_json
 from monitor import load_spec
-from monitor.partial import UNREAD, Partial
+from monitor.partial import UNREAD, PartialArguments
 from monitor.reference.calls import digest
 
 DEEP = "[" * 5_000 + "]" * 5_000
@@ -70,7 +70,7 @@ def test_a_member_nested_too_deeply_hides_no_other(form: str, deep: str) -> None
     for text in (form.replace("@", deep), json.dumps(form.strip().replace("@", deep))):
         found = mapping(text)
 
-        assert isinstance(found, Partial)
+        assert isinstance(found, PartialArguments)
         assert found == {"a": 1, "x": UNREAD}
         assert found.unread == {"x"}
 
@@ -87,7 +87,7 @@ def test_how_deep_a_text_may_be_is_the_same_everywhere(ends: tuple[str, str]) ->
     assert whole["a"] == 1
 
     cut = mapping(f'{{"a": 1, "x": {_nested(NESTED_MAX, *ends)}}}')
-    assert isinstance(cut, Partial)
+    assert isinstance(cut, PartialArguments)
     assert cut == {"a": 1, "x": UNREAD}
 
 
@@ -118,7 +118,7 @@ TWICE = '{"to": "a", "liters": 500, "liters": 5}'
 def test_a_member_that_comes_twice_is_unread(unwrap: Unwrap, text: str) -> None:
     """Parsers differ in which of its values they take: either may be what the tool was given."""
     found = unwrap(text)
-    assert isinstance(found, Partial)
+    assert isinstance(found, PartialArguments)
     assert found == {"to": "a", "liters": UNREAD}
     assert found.unread == {"liters"}
 
@@ -127,7 +127,7 @@ def test_a_callback_with_a_member_that_comes_twice() -> None:
     """LangChain's callback is read by another parser, which takes the last value, too."""
     text = f'{{"input_str": "x", "inputs": {TWICE}, "kwargs": {{"tool_call_id": "c"}}}}'
     found = callback_form(text)
-    assert isinstance(found, Carried)
+    assert isinstance(found, CarriedArguments)
     assert found.arguments == {"to": "a", "liters": UNREAD}
 
 
@@ -175,7 +175,7 @@ def test_a_repeated_member_is_found_among_any_others(
     assert type(mapping(once)) is dict
     twice = once[:-1] + separators[0] + json.dumps(name) + separators[1] + '"another"}'
     found = mapping(twice)
-    assert isinstance(found, Partial)
+    assert isinstance(found, PartialArguments)
     assert found.unread == {name}
 
 
@@ -272,9 +272,9 @@ def test_what_only_some_readers_refuse_is_read(text: str, value: Any) -> None:
 def test_what_is_around_arguments_does_not_stand_for_them(unwrap: Unwrap, around: str) -> None:
     """If the arguments cannot all be read, none of them is known."""
     found = unwrap(around.replace("@", DEEP))
-    found = found.arguments if isinstance(found, Carried) else found
+    found = found.arguments if isinstance(found, CarriedArguments) else found
 
-    assert found is UNREADABLE or isinstance(found, Bare)
+    assert found is UNREADABLE or isinstance(found, BareValue)
 
 
 HELD: list[tuple[Unwrap, str]] = [
@@ -301,9 +301,9 @@ def test_arguments_beside_a_deep_one_are_read_within_what_holds_them(
     messages = unwrap in (event_parts, message_content)
     for told in (text,) if messages else (text, json.dumps(text)):
         found = unwrap(told)
-        found = found.arguments if isinstance(found, Carried) else found
+        found = found.arguments if isinstance(found, CarriedArguments) else found
 
-        assert isinstance(found, Partial)
+        assert isinstance(found, PartialArguments)
         assert found == {"a": 1, "x": UNREAD, "b": "]"}
 
 
@@ -320,7 +320,7 @@ def test_an_action_beside_a_deep_argument_is_read() -> None:
     """The argument is unknown, and the action beside it is read."""
     found = action(f'{{"action": {{"kind": "PayAction", "a": 1, "x": {DEEP}}}}}')
 
-    assert isinstance(found, Partial)
+    assert isinstance(found, PartialArguments)
     assert found == {"a": 1, "x": UNREAD}
 
 

@@ -27,7 +27,7 @@ from collector.receive.bearer_tokens import Tokens
 from collector.receive.grpc.grpcio_server import coding_of
 from collector.receive.grpc.lifetime import Keepalive
 from collector.receive.rate_limits import RateLimit, RateLimits
-from collector.receive.status import Outcome, Refusal
+from collector.receive.status import ExportStatus, Refusal
 from collector.receive.tls import Certificates
 from tests.collector.receive.grpc.servers import (
     HEALTH,
@@ -213,8 +213,8 @@ def test_throttled(start: Started, tmp_path: Path) -> None:
         assert (retry_seconds(error) or 0) > 0
 
 
-@pytest.mark.parametrize("outcome", [Outcome.UNAVAILABLE, Outcome.THROTTLED])
-def test_refusals_of_the_pipeline(server: Server, outcome: Outcome) -> None:
+@pytest.mark.parametrize("outcome", [ExportStatus.UNAVAILABLE, ExportStatus.THROTTLED])
+def test_refusals_of_the_pipeline(server: Server, outcome: ExportStatus) -> None:
     """Each refusal carries its RetryInfo."""
     server.refusal = Refusal(outcome, "full: wait ☕", 7)
     error = server.refused(body())

@@ -12,7 +12,7 @@ import pytest
 
 from collector.decode.span import Span
 from collector.receive.admission import Admission
-from collector.receive.connections import Bounds
+from collector.receive.connections import ConnectionBounds
 from collector.receive.export import Export
 from collector.receive.grpc.hpack import Decoder, literal
 from collector.receive.grpc.lifetime import Keepalive
@@ -549,7 +549,7 @@ def test_what_is_no_grpc_is_415(run: Run) -> None:
 @pytest.mark.parametrize(
     ("options", "sent", "is_asked"),
     [
-        ({"bounds": Bounds(head=0.01)}, b"PRI", False),
+        ({"bounds": ConnectionBounds(head=0.01)}, b"PRI", False),
         ({"keepalive": Keepalive(idle_max=0.01)}, GREETING + call(), True),
         ({"keepalive": Keepalive(age_max=0.01)}, GREETING, True),
         (

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from collector.receive.address import AddressInUse
-from collector.receive.status import Outcome, Refusal
+from collector.receive.status import ExportStatus, Refusal
 from tests.collector.receive.grpc.servers import (
     HEALTH,
     KINDS,
@@ -113,8 +113,8 @@ def test_unknown_methods_are_unimplemented(server: Server) -> None:
 def test_back_pressure_carries_retry_info(server: Server) -> None:
     """Without RetryInfo, a sender takes RESOURCE_EXHAUSTED for permanent."""
     cases = {
-        Outcome.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
-        Outcome.THROTTLED: grpc.StatusCode.RESOURCE_EXHAUSTED,
+        ExportStatus.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
+        ExportStatus.THROTTLED: grpc.StatusCode.RESOURCE_EXHAUSTED,
     }
     for outcome, code in cases.items():
         server.refusal = Refusal(outcome, "full", 7)

@@ -12,10 +12,10 @@ import pytest
 
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.decode.span import Span
-from collector.receive.connections import Bounds
+from collector.receive.connections import ConnectionBounds
 from collector.receive.export import Export
 from collector.receive.http.asgi_server import WebApp
-from collector.receive.http.connection import SLICE_BYTES, Connection
+from collector.receive.http.connection import SLICE_BYTES, HttpConnection
 from collector.receive.http.service import HttpApp
 from collector.receive.listener import Listener
 from collector.telemetry.counters import Stats
@@ -28,7 +28,7 @@ LARGE_BODY = proto_body(LARGE_BYTES // 20)
 class Served:
     """OTLP/HTTP in the running loop."""
 
-    def __init__(self, bounds: Bounds | None = None) -> None:
+    def __init__(self, bounds: ConnectionBounds | None = None) -> None:
         self.spans = 0
         self.address = ""
         self.stats = Stats()
@@ -44,7 +44,9 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def served(bounds: Bounds | None = None) -> AsyncIterator[tuple[Served, Any, Any]]:
+async def served(
+    bounds: ConnectionBounds | None = None,
+) -> AsyncIterator[tuple[Served, Any, Any]]:
     server = Served(bounds)
     server.address = await server.listener.start()
     reader, writer = await server.connect()
@@ -100,13 +102,13 @@ def test_a_client_that_does_not_read_is_not_read(
 
     async def scenario() -> None:
         full = asyncio.Event()
-        pause = Connection.pause_writing
+        pause = HttpConnection.pause_writing
 
-        def pause_writing(connection: Connection) -> None:
+        def pause_writing(connection: HttpConnection) -> None:
             pause(connection)
             full.set()
 
-        monkeypatch.setattr(Connection, "pause_writing", pause_writing)
+        monkeypatch.setattr(HttpConnection, "pause_writing", pause_writing)
         async with served() as (server, reader, writer):
             writer.transport.pause_reading()
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * count)
@@ -139,7 +141,7 @@ def test_who_kept_us_waiting_longest_goes(run: Run) -> None:
     """Connections are closed in the order of their last activity, as it is at that time."""
 
     async def scenario() -> None:
-        async with served(Bounds(connections=4)) as (server, *first):
+        async with served(ConnectionBounds(connections=4)) as (server, *first):
             clients = [first, *[await server.connect() for _ in range(3)]]
             for reader, writer in (clients[0], clients[2]):
                 writer.write(post(PROTO_BODY))
@@ -188,7 +190,7 @@ def test_idle_connections_are_closed(run: Run, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
 
     async def scenario() -> None:
-        async with served(Bounds(body=0.01)) as (server, reader, writer):
+        async with served(ConnectionBounds(body=0.01)) as (server, reader, writer):
             writer.write(post(PROTO_BODY))
             assert await status(reader) == 200
             assert await reader.read() == b""
@@ -293,10 +295,10 @@ def test_what_follows_a_slow_request_is_not_parsed(run: Run) -> None:
     async def scenario() -> None:
         started.clear()
         go_on.clear()
-        made: list[Connection] = []
+        made: list[HttpConnection] = []
         web = WebApp(waits)
 
-        def connect(connections: Any) -> Connection:
+        def connect(connections: Any) -> HttpConnection:
             made.append(web(connections))
             return made[-1]
 

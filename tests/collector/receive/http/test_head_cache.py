@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from collector.decode.span import Span
 from collector.receive.admission import Admission
-from collector.receive.connections import INBOX_BYTES, Bounds, Connections
+from collector.receive.connections import INBOX_BYTES, ConnectionBounds, Connections
 from collector.receive.export import Export
-from collector.receive.http.connection import TURN_SECONDS, Connection
+from collector.receive.http.connection import TURN_SECONDS, HttpConnection
 from collector.receive.http.head_cache import HEAD_BYTES_MAX, KnownHead, known_head
 from collector.receive.http.service import HttpApp
 from collector.telemetry.counters import Stats
@@ -111,9 +111,9 @@ class _Client:
         self.stats, self.admission, self.wire = Stats(), Admission(), _Wire()
         self.spans = 0
         export = Export(self._consume, self.stats, lambda: 0)
-        self.connections = Connections(Bounds(), self.stats)
+        self.connections = Connections(ConnectionBounds(), self.stats)
         app = HttpApp(export, BODY_BYTES_MAX, admission=self.admission)
-        self.connection: Connection = app(self.connections)
+        self.connection: HttpConnection = app(self.connections)
         connection: Any = self.connection
         connection.connection_made(self.wire)
 

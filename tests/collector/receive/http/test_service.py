@@ -32,7 +32,7 @@ from collector.decode.span import Span
 from collector.receive.export import Export
 from collector.receive.http.service import HttpApp
 from collector.receive.listener import Listener
-from collector.receive.status import Outcome, Refusal
+from collector.receive.status import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
 from tests.conformance.bodies import varint
 
@@ -341,10 +341,10 @@ def test_a_bomb_is_not_inflated_beyond_the_limit(
 
 
 @pytest.mark.parametrize(
-    ("outcome", "code"), [(Outcome.UNAVAILABLE, 503), (Outcome.THROTTLED, 429)]
+    ("outcome", "code"), [(ExportStatus.UNAVAILABLE, 503), (ExportStatus.THROTTLED, 429)]
 )
 def test_retryable_refusals_say_when(
-    server: Server, client: http.client.HTTPConnection, outcome: Outcome, code: int
+    server: Server, client: http.client.HTTPConnection, outcome: ExportStatus, code: int
 ) -> None:
     """Back-pressure carries Retry-After."""
     server.refusal = Refusal(outcome, "full", retry_seconds=7)

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from monitor.records import Evidence, SessionKey, ToolCall
-from monitor.session.log.log import Log
+from monitor.session.log.log import SessionLog
 from monitor.session.log.rows import NO_PARENT, Texts, origin_of
 from monitor.session.tool_names import Names
 
@@ -42,15 +42,15 @@ def call(number: int, start: int, end: int = 0, **changes: Any) -> ToolCall:
     return made._replace(**changes)
 
 
-def add(log: Log, made: ToolCall, *, token: int = 0, at: int | None = None) -> int:
+def add(log: SessionLog, made: ToolCall, *, token: int = 0, at: int | None = None) -> int:
     return log.insert(made, 7, token, made.start_ns if at is None else at, RECEIPT).place
 
 
-def spans(log: Log) -> list[int]:
+def spans(log: SessionLog) -> list[int]:
     return [int.from_bytes(log.row(place).span_id, "big") for place in range(len(log))]
 
 
-def starts(log: Log) -> list[tuple[int, int]]:
+def starts(log: SessionLog) -> list[tuple[int, int]]:
     """(place in the order, start) of each step."""
     return [(log.row(place).at, log.row(place).start) for place in range(len(log))]
 
@@ -60,7 +60,7 @@ def starts(log: Log) -> list[tuple[int, int]]:
 
 def test_a_row_is_what_was_put_in() -> None:
     """Packing into bytes loses nothing."""
-    log = Log()
+    log = SessionLog()
     made = call(5, 10, 20, error=True, evidence=Evidence.REQUESTED, parent_span_id=span(9))
     place = add(log, made, token=0xFFFF)
     log.set_mark(place, 0xC5)
@@ -77,7 +77,7 @@ def test_a_row_is_what_was_put_in() -> None:
 @given(st.integers(0, 2**63), st.integers(0, 2**63), st.integers(0, 2**63), st.booleans())
 def test_any_times_can_be_kept(at: int, end: int, receipt: int, appended: bool) -> None:
     """Ends to the nanosecond, receipts to the millisecond below, whatever the clocks say."""
-    log, made = Log(), call(1, at)._replace(end_ns=end)
+    log, made = SessionLog(), call(1, at)._replace(end_ns=end)
     if appended:
         log.append(made, 7, 0, at, receipt)
     else:
@@ -94,7 +94,7 @@ def test_any_times_can_be_kept(at: int, end: int, receipt: int, appended: bool) 
 
 def test_calls_that_are_told_long_after_are_packed_like_others() -> None:
     """Receipts count from the first one; those that do not fit are kept aside."""
-    log, hour = Log(), 3_600_000 * MILLISECOND
+    log, hour = SessionLog(), 3_600_000 * MILLISECOND
     receipts = [
         9_000 * hour + 5,
         9_000 * hour - hour // 4,
@@ -122,7 +122,7 @@ def test_the_origin_of_odd_ids_is_the_logs_to_tell() -> None:
 @pytest.mark.parametrize("parents", [1, 5, 16, 17, 40])
 def test_a_parent_is_known_among_few_and_many(parents: int) -> None:
     """A call that earlier ones are parts of is not appended, however many parents there are."""
-    log = Log()
+    log = SessionLog()
     for number in range(1, parents + 1):
         made = call(number, number, parent_span_id=span(1_000 + number))
         assert log.append(made, 0, 0, number, RECEIPT)
@@ -134,7 +134,7 @@ def test_a_parent_is_known_among_few_and_many(parents: int) -> None:
 
 def test_appending_takes_only_what_comes_last() -> None:
     """A call that starts with or before the last, or beside a sibling, is left to be inserted."""
-    log = Log()
+    log = SessionLog()
     assert log.append(call(1, 10, 20), 0, 0, 10, 0)
     assert not log.append(call(2, 10, 30), 0, 0, 10, 0)
     assert not log.append(call(3, 15, 30), 0, 0, 15, 0)
@@ -146,7 +146,7 @@ def test_appending_takes_only_what_comes_last() -> None:
 
 def test_nothing_is_appended_before_the_last() -> None:
     """A call with an earlier end is inserted, not appended, so the last step is the last."""
-    log = Log()
+    log = SessionLog()
     assert log.append(call(1, 50, 10), 0, 0, 50, 0)
     assert log.groups(1) == []
     assert not log.append(call(2, 40), 0, 0, 40, 0)
@@ -177,7 +177,7 @@ def test_any_order_of_insertion_is_one_log(made: list[tuple[int, int, int]], see
     Random(seed).shuffle(shuffled)
     logs = []
     for order in (calls, shuffled):
-        log = Log()
+        log = SessionLog()
         for each in order:
             if not log.append(each, 7, 0, each.start_ns, RECEIPT):
                 add(log, each)
@@ -245,7 +245,7 @@ def test_names_that_no_step_has_are_forgotten() -> None:
 
 def test_a_chain_of_parts_moves_together() -> None:
     """A whole that comes last pushes its part, and the part of this part, behind itself."""
-    log = Log()
+    log = SessionLog()
     add(log, call(3, 1, parent_span_id=span(2)))
     add(log, call(2, 2, parent_span_id=span(1)))
     placed = log.insert(call(1, 10), 7, 0, 10, RECEIPT)
@@ -257,7 +257,7 @@ def test_a_chain_of_parts_moves_together() -> None:
 
 def test_a_whole_that_is_gone_frees_its_parts() -> None:
     """When a whole is removed, its parts return to their own start times."""
-    log = Log()
+    log = SessionLog()
     add(log, call(1, 10))
     add(log, call(2, 5, parent_span_id=span(1)))
     add(log, call(4, 7))
@@ -271,7 +271,7 @@ def test_a_whole_that_is_gone_frees_its_parts() -> None:
 
 def test_a_whole_that_is_placed_by_its_end_leads_nobody() -> None:
     """A wrapper placed at its end does not move its parts behind that end."""
-    log = Log()
+    log = SessionLog()
     add(log, call(2, 5, parent_span_id=span(1)))
     add(log, call(1, 1, 20), at=20)
 
@@ -280,7 +280,7 @@ def test_a_whole_that_is_placed_by_its_end_leads_nobody() -> None:
 
 def test_spans_in_a_circle_are_placed_all_the_same() -> None:
     """Two spans that claim to be parts of each other, or one of itself, end the search."""
-    log = Log()
+    log = SessionLog()
     add(log, call(1, 10, parent_span_id=span(2)))
     add(log, call(2, 10, parent_span_id=span(1)))
     add(log, call(3, 10, parent_span_id=span(3)))
@@ -290,7 +290,7 @@ def test_spans_in_a_circle_are_placed_all_the_same() -> None:
 
 def test_a_part_is_of_its_own_trace() -> None:
     """A span id that is a parent in another trace moves nothing."""
-    log = Log()
+    log = SessionLog()
     add(log, call(2, 5, parent_span_id=span(1), trace_id=OTHER))
     add(log, call(1, 10))
 
@@ -311,9 +311,9 @@ STEPS = st.lists(
 )
 
 
-def _made(steps: list[tuple[int, int, int, bool, int]], *, hours: bool) -> Log:
+def _made(steps: list[tuple[int, int, int, bool, int]], *, hours: bool) -> SessionLog:
     """A log of steps that came in this order, each received a millisecond after the one before."""
-    log = Log()
+    log = SessionLog()
     for number, (parent, start, ahead, marked, again) in enumerate(steps, 1):
         at = start * MILLISECOND
         receipt = (100 + number + ahead) * MILLISECOND * (3_600_000 if hours else 1)
@@ -330,7 +330,7 @@ def _made(steps: list[tuple[int, int, int, bool, int]], *, hours: bool) -> Log:
     return log
 
 
-def _agree(log: Log) -> None:
+def _agree(log: SessionLog) -> None:
     """Checks that a search over the steps finds what a scan of each step finds."""
     places = range(len(log))
     waiting = {place: log.row(place).receipt for place in places if not log.mark(place) & 0x80}
@@ -379,7 +379,7 @@ def test_span_ids_of_two_traces_may_be_equal(
     made: list[tuple[int, int, bool, int]], taken: list[int]
 ) -> None:
     """Steps with equal span ids in two traces are both found, even after one is withdrawn."""
-    log, count = Log(), len(made)
+    log, count = SessionLog(), len(made)
     for place, (number, parent, other, hours) in enumerate(made):
         start = place * 7 % 5 * 3_600_000 * MILLISECOND
         add(
@@ -400,7 +400,7 @@ def test_span_ids_of_two_traces_may_be_equal(
             log.settle(row.trace_id, row.span_id)
             count -= 1
     log.groups()
-    merged = Log()
+    merged = SessionLog()
     for place in range(len(log)):
         merged.take(log, place)
     merged.settle_all()
@@ -410,7 +410,7 @@ def test_span_ids_of_two_traces_may_be_equal(
 
 def test_siblings_overlap_by_time_and_parent() -> None:
     """Touching times are a sequence. A chain of overlaps is one group. Other parents have other groups."""
-    log = Log()
+    log = SessionLog()
     for number, (start, end, parent) in enumerate(
         [(0, 10, 8), (10, 20, 8), (15, 30, 8), (25, 40, 8), (35, 50, 9), (36, 60, 9)], 1
     ):
@@ -423,7 +423,7 @@ def test_siblings_overlap_by_time_and_parent() -> None:
 
 def test_calls_without_a_parent_are_siblings_in_all_traces() -> None:
     """A call whose context was lost is a root: its trace says nothing of what it runs beside."""
-    log = Log()
+    log = SessionLog()
     for number, (start, end) in enumerate([(0, 10), (5, 20), (20, 30)], 1):
         made = call(number, start, end, trace_id=bytes(15) + bytes([number]))
         assert log.append(made, 7, 0, start, RECEIPT) is (number != 2)
@@ -444,7 +444,7 @@ def test_calls_without_a_parent_are_siblings_in_all_traces() -> None:
 )
 def test_groups_before_a_place_are_those_of_all(made: list[tuple[int, int, int]]) -> None:
     """The groups from any step to any place are those of the whole log; a group across the place is whole."""
-    log = Log()
+    log = SessionLog()
     for number, (start, length, parent) in enumerate(made, 10):
         add(log, call(number, start, start + length, parent_span_id=span(parent)))
     for first in range(len(log) + 1):
@@ -491,7 +491,7 @@ def brute_groups(made: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
 def test_groups_are_not_cut_by_calls_of_other_parents(made: list[tuple[int, int, int]]) -> None:
     """Groups are the connected runs of siblings, from any place that cuts none."""
     made = sorted((start, start + length, parent) for start, length, parent in made)
-    log = Log()
+    log = SessionLog()
     for number, (start, end, parent) in enumerate(made, 10):
         log.insert(call(number, start, end, parent_span_id=span(parent)), 7, 0, start, RECEIPT)
     every = brute_groups(made)
@@ -553,7 +553,7 @@ def test_calls_of_one_answer_are_a_group(
     """Whether they overlap or not, in any order of arrival; from and to any place."""
     calls = asked_calls(made)
     calls.sort(key=lambda each: (each.start_ns, each.end_ns, each.span_id))
-    log, order = Log(by_answer=True), list(calls)
+    log, order = SessionLog(by_answer=True), list(calls)
     random.shuffle(order)
     for each in order:
         if not log.append(each, 7, 0, each.start_ns, RECEIPT):
@@ -579,7 +579,7 @@ def test_calls_of_one_answer_overlap_in_the_search(
 ) -> None:
     """Each two of them do; of all others, those that had ended before another started still have."""
     calls = asked_calls(made)
-    log, plain = Log(by_answer=True), Log()
+    log, plain = SessionLog(by_answer=True), SessionLog()
     for each in calls:
         add(log, each)
         add(plain, each)
@@ -601,7 +601,7 @@ def test_calls_of_one_answer_overlap_in_the_search(
 
 def test_a_log_that_is_not_by_answer_knows_none() -> None:
     """A strict policy orders calls by their times alone."""
-    log = Log()
+    log = SessionLog()
     for number, start in ((1, 10), (2, 20)):
         assert log.append(call(number, start, answer=b"answer A"), 7, 0, start, RECEIPT)
     assert log.groups() == []
@@ -610,10 +610,10 @@ def test_a_log_that_is_not_by_answer_knows_none() -> None:
 def test_answers_leave_with_their_calls() -> None:
     """What is forgotten, removed, or given another answer is in no group. Bytes are told."""
     calls = [call(number, number * 10, answer=b"answer A") for number in range(1, 4)]
-    log = Log(by_answer=True)
+    log = SessionLog(by_answer=True)
     for each in calls:
         add(log, each)
-    plain = Log()
+    plain = SessionLog()
     for each in calls:
         add(plain, each)
     assert log.groups() == [(0, 3)]
@@ -624,7 +624,7 @@ def test_answers_leave_with_their_calls() -> None:
     assert log.groups() == []
     add(log, calls[2]._replace(answer=b""))
     assert log.groups() == []
-    twin = Log(by_answer=True)
+    twin = SessionLog(by_answer=True)
     add(log, calls[0])
     for place in range(len(log)):
         twin.take(log, place)
@@ -635,7 +635,7 @@ def test_answers_leave_with_their_calls() -> None:
 def test_what_is_appended_overlaps_no_sibling(made: list[tuple[int, int, int]]) -> None:
     """This holds with any number of calls of other parents in between."""
     made = sorted((start, start + length, parent) for start, length, parent in made)
-    log = Log()
+    log = SessionLog()
     for number, (start, end, parent) in enumerate(made, 10):
         before = made[: number - 10]
         beside = any(other == parent and start < over for _, over, other in before)
@@ -650,7 +650,7 @@ def test_what_is_appended_overlaps_no_sibling(made: list[tuple[int, int, int]]) 
 
 def test_siblings_are_known_among_many_parents() -> None:
     """A parent that comes up again after many others is the same parent."""
-    log = Log()
+    log = SessionLog()
     add(log, call(1, 100, 200, parent_span_id=span(50)))
     for number in range(2, 12):
         add(log, call(number, 1000 + number, parent_span_id=span(50 + number)))
@@ -666,20 +666,20 @@ def test_siblings_are_known_among_many_parents() -> None:
 # --- call ids ----------------------------------------------------------------------------------
 
 
-def shown_ids(log: Log) -> list[str]:
+def shown_ids(log: SessionLog) -> list[str]:
     texts = [log.row(place).texts for place in range(len(log))]
     return [each.call_id if each else "" for each in texts]
 
 
 def test_a_log_shows_the_ids_of_the_steps_it_has() -> None:
     """Ids move with their steps: to the middle, to another log, and out."""
-    log, long = Log(), "x" * 300
+    log, long = SessionLog(), "x" * 300
     for number, call_id in [(1, "one"), (2, ""), (3, long), (5, "five")]:
         assert log.append(call(number, number, call_id=call_id), 0, 0, number, number)
     log.insert(call(4, 4, call_id="four"), 0, 0, 4, 9)
     assert shown_ids(log) == ["one", "", long, "four", "five"]
 
-    other = Log()
+    other = SessionLog()
     for place in range(5):
         other.take(log, place)
     assert shown_ids(other) == ["one", "", long, "four", "five"]
@@ -694,7 +694,7 @@ def test_a_log_shows_the_ids_of_the_steps_it_has() -> None:
 
 def test_ids_outlive_the_hashes_of_arguments() -> None:
     """Hashes for comparison are dropped. Shown arguments and all ids stay."""
-    log, long = Log(), "x" * 300
+    log, long = SessionLog(), "x" * 300
     for number, call_id in [(1, "one"), (2, long), (3, "three"), (4, "")]:
         log.append(call(number, number, call_id=call_id), 0, 0, number, number)
         shown = {"a": 1} if number == 3 else None
@@ -715,7 +715,7 @@ def test_ids_outlive_the_hashes_of_arguments() -> None:
 
 def test_what_is_folded_is_forgotten_whole() -> None:
     """Folding drops the rows, texts and moved places, and parents without children."""
-    log = Log()
+    log = SessionLog()
     for number in range(1, 101):
         add(log, call(number, number * 10, parent_span_id=span(1_000 + number)), at=number * 11)
         log.keep(span(number), Texts("c", None))
@@ -730,7 +730,7 @@ def test_what_is_folded_is_forgotten_whole() -> None:
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6), st.booleans()), max_size=12))
 def test_two_logs_merge_into_one(made: list[tuple[int, int, bool]]) -> None:
     """Taking over another log's steps is as if all had come to one log."""
-    logs, one = (Log(), Log()), Log()
+    logs, one = (SessionLog(), SessionLog()), SessionLog()
     for number, (start, parent, first) in enumerate(made, 1):
         each = call(number, start, parent_span_id=span(parent) if parent < number else b"")
         for log in (logs[first], one):

@@ -17,21 +17,21 @@ from monitor.spec.document.validation import (
     LIST,
     MAPPING,
     PLAIN,
-    Fault,
-    Model,
+    DocumentFault,
+    StrictModel,
     by_form,
     validated,
 )
 
 
-class InnerModel(Model):
+class InnerModel(StrictModel):
     """A model in a model."""
 
     word: Literal["one", "two"] = "one"
     share: Annotated[float, Field(ge=0, lt=1)] = 0.5
 
 
-class OuterModel(Model):
+class OuterModel(StrictModel):
     """One field of each kind."""
 
     name: Annotated[str, Field(min_length=1, max_length=3)]
@@ -166,7 +166,10 @@ def test_the_fault_says_what_was_expected(
     data: dict[str, Any], path: tuple[str | int, ...], said: str
 ) -> None:
     """One sentence, at the place of the fault."""
-    assert validated(OuterModel, {"name": "x", **data}) == (None, [Fault(path, "value", said)])
+    assert validated(OuterModel, {"name": "x", **data}) == (
+        None,
+        [DocumentFault(path, "value", said)],
+    )
 
 
 def test_keys_that_are_missing_or_unknown() -> None:

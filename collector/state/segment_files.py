@@ -8,7 +8,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Final, NamedTuple
 
-from collector.state.records import Kind
+from collector.state.records import RecordKind
 from collector.state.segment import (
     HEADERS_BYTES,
     PAYLOAD_MAX,
@@ -25,12 +25,12 @@ from collector.state.segment import (
     segments,
 )
 
-__all__ = ["Found", "found_in", "read_file", "read_on", "read_record"]
+__all__ = ["SegmentFile", "found_in", "read_file", "read_on", "read_record"]
 
-_KINDS: Final = frozenset(each.value for each in Kind)
+_KINDS: Final = frozenset(each.value for each in RecordKind)
 
 
-class Found(NamedTuple):
+class SegmentFile(NamedTuple):
     """One file."""
 
     number: int
@@ -44,7 +44,7 @@ class Found(NamedTuple):
     """True where nothing is wrong, but a newer version of the program has written it."""
 
 
-def found_in(folder: Path) -> list[Found]:
+def found_in(folder: Path) -> list[SegmentFile]:
     """The files of a journal, in order.
 
     Raises:
@@ -57,17 +57,17 @@ def found_in(folder: Path) -> list[Found]:
             found_as = path.stat()
             size = found_as.st_size
             if not S_ISREG(found_as.st_mode):  # a fifo would be waited for, for ever
-                found.append(Found(number, path, 0, 0, "it is not a file"))
+                found.append(SegmentFile(number, path, 0, 0, "it is not a file"))
                 continue
             with path.open("rb") as file:
                 header = read_header(file.read(HEADERS_BYTES))
         except OSError as problem:
-            found.append(Found(number, path, size, 0, problem.strerror or str(problem)))
+            found.append(SegmentFile(number, path, size, 0, problem.strerror or str(problem)))
             continue
         if isinstance(header, Damage):
-            found.append(Found(number, path, size, 0, header.why, header.newer))
+            found.append(SegmentFile(number, path, size, 0, header.why, header.newer))
         else:
-            found.append(Found(number, path, size, header.begun_ns, ""))
+            found.append(SegmentFile(number, path, size, header.begun_ns, ""))
     return found
 
 

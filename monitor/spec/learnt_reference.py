@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Alarm", "Learnt", "Node"]
+__all__ = ["Alarm", "LearntReference", "PrefixNode"]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class PrefixNode:
     """A node of the prefix tree; the root has no parent and no tool (-1)."""
 
     parent: int
@@ -33,14 +33,14 @@ class Alarm:
 
 
 @dataclass(frozen=True, slots=True)
-class Learnt:
+class LearntReference:
     """A reference as plain data."""
 
     tools: tuple[str, ...]
     writes: frozenset[str]
     medoid: tuple[str, ...]
     expected_writes: tuple[str, ...]
-    nodes: tuple[Node, ...]
+    nodes: tuple[PrefixNode, ...]
     write_calls: Mapping[str, frozenset[str]]
     alarms: Mapping[str, Alarm]
     successes: int

@@ -18,28 +18,34 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from collector.calls.batch import Batch
-from collector.calls.correlation.session_moves import Sessions
+from collector.calls.batch import EventBatch
+from collector.calls.correlation.session_moves import SessionMoves
 from collector.calls.decisions.confirmation import Confirmation
-from collector.calls.decisions.decided_calls import SOURCE, Asked, DecidedCall, Outcome, State
+from collector.calls.decisions.decided_calls import (
+    SOURCE,
+    DecidedCall,
+    DecisionState,
+    Outcome,
+    QuestionCall,
+)
 from collector.calls.sessions.session_ids import SessionIds, id_of
 from collector.calls.tree.trace import NEVER, Trace
 from collector.calls.tree.trace_store import Traces
 from collector.decode.span import Resource
 from collector.telemetry.counters import Stats
-from monitor.decision import Answer, Decision
+from monitor.decision import Answer, CallDecision
 from monitor.engine import Monitor
 from monitor.records import (
     FROM_DECISION,
     FROM_TRACE,
+    AgentName,
     Evidence,
-    Named,
     Proof,
     SessionKey,
     ToolCall,
 )
 
-__all__ = ["Deciding", "Made", "Settled"]
+__all__ = ["DecisionResult", "OutcomeResult", "QuestionHandler"]
 
 NO_TRACE: Final = bytes(16)
 """The trace id of a call whose client gives none: OpenTelemetry's invalid one."""
@@ -51,12 +57,12 @@ CLOCK_BACK_NS: Final = 1_000_000_000
 """A clock that is set back by less is waited for: later questions get later times."""
 
 
-class Made(NamedTuple):
+class DecisionResult(NamedTuple):
     """One decision."""
 
     number: int
     """0 for a question that commits nothing."""
-    decision: Decision
+    decision: CallDecision
     answer: Answer
     """What the client is to do, by what the specs enforce."""
     would_deny: bool
@@ -68,7 +74,7 @@ class Made(NamedTuple):
     """False where no spec judges the session."""
 
 
-class Settled(NamedTuple):
+class OutcomeResult(NamedTuple):
     """What becomes of what a client tells."""
 
     entry: DecidedCall | None
@@ -77,7 +83,7 @@ class Settled(NamedTuple):
     """False where the call was settled otherwise before."""
 
 
-class Deciding:
+class QuestionHandler:
     """Decides calls and settles them.
 
     Args:
@@ -94,9 +100,9 @@ class Deciding:
     def __init__(
         self,
         ids: SessionIds,
-        sessions: Sessions,
+        sessions: SessionMoves,
         traces: Traces,
-        batch: Batch,
+        batch: EventBatch,
         confirmation: Confirmation,
         stats: Stats,
         monitor: Monitor,
@@ -115,14 +121,14 @@ class Deciding:
 
     def decide(
         self,
-        asked: Sequence[Asked],
+        asked: Sequence[QuestionCall],
         resource: Resource,
         sender: str | None,
         now: int,
         *,
         commit: bool,
         new_session: bool = False,
-    ) -> list[Made]:
+    ) -> list[DecisionResult]:
         """Decides the calls of one question.
 
         Args:
@@ -162,22 +168,22 @@ class Deciding:
 
     def settle(
         self, decision_id: str, outcome: Outcome, sender: str | None, now: int
-    ) -> Settled:
+    ) -> OutcomeResult:
         """Takes what a client tells of a decided call."""
         entry = self._table.named(decision_id)
         if entry is None or entry.sender != sender:
-            return Settled(None)
+            return OutcomeResult(None)
         state = entry.state
-        if state is State.CONFIRMED:
+        if state is DecisionState.CONFIRMED:
             agrees = outcome != "skipped" or self._confirmation.skipped(entry)
-            return Settled(entry, agrees)
-        if state in (State.RAN, State.FAILED, State.SKIPPED):
-            return Settled(entry, state.value == outcome)
+            return OutcomeResult(entry, agrees)
+        if state in (DecisionState.RAN, DecisionState.FAILED, DecisionState.SKIPPED):
+            return OutcomeResult(entry, state.value == outcome)
         if outcome == "skipped":
-            self._table.settled(entry, State.SKIPPED)
-            return Settled(entry)
+            self._table.settled(entry, DecisionState.SKIPPED)
+            return OutcomeResult(entry)
         self._ran(entry, now, failed=outcome == "failed")
-        return Settled(entry)
+        return OutcomeResult(entry)
 
     def expire(self, now: int) -> None:
         """Forgets the calls that nothing has confirmed in time."""
@@ -187,7 +193,7 @@ class Deciding:
     # --- the calls of a question ----------------------------------------------------------------
 
     def _session(
-        self, asked: Asked, namespace: str, trace: Trace | None
+        self, asked: QuestionCall, namespace: str, trace: Trace | None
     ) -> tuple[SessionKey, str]:
         """The session of a question's calls, and where its id comes from."""
         name = id_of(asked.session)
@@ -207,7 +213,7 @@ class Deciding:
 
     def _call(
         self,
-        asked: Asked,
+        asked: QuestionCall,
         place: int,
         key: SessionKey,
         source: str,
@@ -250,7 +256,7 @@ class Deciding:
 
     def _decisions(
         self, calls: list[ToolCall], trace: Trace | None, now: int, proof: Proof | None
-    ) -> list[Decision]:
+    ) -> list[CallDecision]:
         if not calls:
             return []
         monitor, beside = self._monitor, self._table.beside(calls[0].session)
@@ -265,20 +271,22 @@ class Deciding:
 
     def _made(
         self,
-        asked: Asked,
+        asked: QuestionCall,
         call: ToolCall,
-        decision: Decision,
+        decision: CallDecision,
         trace: Trace | None,
         sender: str | None,
         now: int,
         *,
         commit: bool,
-    ) -> Made:
+    ) -> DecisionResult:
         answer = decision.enforced
         if not commit:
             matched = bool(decision.specs) or self._monitor.matches(call)
             session, would_deny = call.session.id, decision.would_deny
-            return Made(0, decision, answer, would_deny, False, session, call.tool, matched)
+            return DecisionResult(
+                0, decision, answer, would_deny, False, session, call.tool, matched
+            )
         is_denied = answer is Answer.DENY
         self._table.last_number += 1
         entry = DecidedCall(
@@ -308,10 +316,10 @@ class Deciding:
             failed, batch.failed = batch.failed, []
             raise failed[0].error
 
-    def _again(self, entry: DecidedCall) -> Made:
+    def _again(self, entry: DecidedCall) -> DecisionResult:
         """The decision on a call of the table, also where its client asks about it once more."""
         call, decision = entry.call, entry.decision
-        return Made(
+        return DecisionResult(
             entry.number,
             decision,
             decision.enforced,
@@ -339,7 +347,7 @@ class Deciding:
             if entry.is_denied:
                 self._confirmation.made_anyway(entry, new)
         entry.call, entry.known = new, True
-        self._table.settled(entry, State.FAILED if failed else State.RAN)
+        self._table.settled(entry, DecisionState.FAILED if failed else DecisionState.RAN)
 
     def _proof(self, key: SessionKey, trace: Trace | None) -> Proof | None:
         """What is known of the beginning of a session: from a client, or else from a trace."""
@@ -350,9 +358,9 @@ class Deciding:
         return begun.proof if begun is not None else None
 
 
-def _named(call: ToolCall, trace: Trace | None) -> Named | None:
+def _named(call: ToolCall, trace: Trace | None) -> AgentName | None:
     """Who names the session's agent: a span of the trace; else the client, over which any span counts."""
     named = trace.named if trace is not None and not trace.split else None
     if named is None and call.agent:
-        return Named(NEVER, call.span_id, call.agent)
+        return AgentName(NEVER, call.span_id, call.agent)
     return named

@@ -12,13 +12,13 @@ from typing import Final
 
 from guard.forks import renew_after_fork
 
-__all__ = ["HELD_MAX", "Held"]
+__all__ = ["HELD_MAX", "HeldDecisions"]
 
 HELD_MAX: Final = 4096
 """Calls on their way; beyond it the oldest is given up: its spans confirm it, or nothing does."""
 
 
-class Held:
+class HeldDecisions:
     """Remembers the decision's id of a call until its outcome is known. Safe for threads."""
 
     def __init__(self, most: int = HELD_MAX) -> None:

@@ -16,23 +16,23 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from collector.state.journal import File
-from collector.state.reading import Found, found_in, read_file
-from collector.state.records import Kind, Known, Specs, decoded
+from collector.state.records import KnownSessionsRecord, RecordKind, SpecsRecord, decoded
 from collector.state.segment import FIRST, PATTERN, Damage, Record, number_of, numbered
+from collector.state.segment_files import SegmentFile, found_in, read_file
 
-__all__ = ["ATTEMPTS_MAX", "Flaw", "Head", "Past", "damage_of", "flaw_of"]
+__all__ = ["ATTEMPTS_MAX", "Flaw", "Head", "JournalReader", "damage_of", "flaw_of"]
 
 ATTEMPTS_MAX: Final = 5
 ALIVE: Final = frozenset(
     {
-        Kind.REQUEST,
-        Kind.QUESTION,
-        Kind.OUTCOME,
-        Kind.FORWARDED,
-        Kind.TICK,
-        Kind.SETTLED,
-        Kind.CLOSED,
-        Kind.OPERATED,
+        RecordKind.REQUEST,
+        RecordKind.QUESTION,
+        RecordKind.OUTCOME,
+        RecordKind.FORWARDED,
+        RecordKind.TICK,
+        RecordKind.SETTLED,
+        RecordKind.CLOSED,
+        RecordKind.OPERATED,
     }
 )
 """Records that only a process writes whose receivers are open, or were until then: not one that could not start."""
@@ -61,12 +61,12 @@ class Head(NamedTuple):
     missed_ns: int
     """When spans were last missed before; -1 if never."""
     counters: dict[str, Any] | None
-    specs: Specs | None
+    specs: SpecsRecord | None
     marks: array[int]
     """Of the sessions that were known before."""
 
 
-class Past:
+class JournalReader:
     """The files of a journal, read from the first whole one on.
 
     Args:
@@ -82,7 +82,7 @@ class Past:
         self.newer = ""
         """Why none of it may be used: a newer version of the program has written it; "" where none has."""
         self._folder = folder
-        self._found: list[Found] = []
+        self._found: list[SegmentFile] = []
 
     def look(self, *, check: bool = False) -> None:
         """Finds the file that a replay begins with, and reads its head.
@@ -121,14 +121,14 @@ class Past:
         before = readable[: first or 0]
         self.files = [File(each.number, each.bytes, each.begun_ns, False) for each in before]
 
-    def _head_of(self, found: Found) -> Head | None:
+    def _head_of(self, found: SegmentFile) -> Head | None:
         try:
             return _head_of(found)
         except OSError as problem:
             self.unreadable(found, problem)
             return None
 
-    def unreadable(self, found: Found, problem: OSError) -> None:
+    def unreadable(self, found: SegmentFile, problem: OSError) -> None:
         """Notes a file that the disk does not give."""
         why = problem.strerror or str(problem)
         self.flaws.append(Flaw(found.path.name, 0, found.bytes, why, False))
@@ -143,7 +143,7 @@ class Past:
                 for each in read_file(found.path):
                     if isinstance(each, Damage):
                         continue
-                    if each.kind == Kind.CLOCK:
+                    if each.kind == RecordKind.CLOCK:
                         last = each.at_ns
                     elif each.kind in ALIVE:
                         last = max(last, each.at_ns)
@@ -166,11 +166,11 @@ class Past:
         self._found = [each for each in self._found if each.number >= number_of(place)]
 
     @property
-    def paths(self) -> list[Found]:
+    def paths(self) -> list[SegmentFile]:
         """The files that a replay reads."""
         return self._found
 
-    def records(self, found: Found) -> Iterator[Record | Damage]:
+    def records(self, found: SegmentFile) -> Iterator[Record | Damage]:
         """The records of one file and its damages, in order, and then it is one of `files`.
 
         Raises:
@@ -188,7 +188,7 @@ class Past:
                 yield each
                 continue
             last_ns = max(last_ns, each.at_ns)
-            is_whole = is_whole or each.kind == Kind.WHOLE
+            is_whole = is_whole or each.kind == RecordKind.WHOLE
             yield each
         self.files.append(File(found.number, found.bytes, last_ns, is_whole))
 
@@ -235,22 +235,22 @@ def flaw_of(file: str, damage: Damage) -> Flaw:
     return Flaw(file, damage.offset, damage.bytes, damage.why, damage.torn, damage.newer)
 
 
-def damage_of(found: Found) -> Damage:
+def damage_of(found: SegmentFile) -> Damage:
     """A file of which nothing can be read, as the damage that it is."""
     return Damage(0, found.bytes, found.problem, newer=found.newer)
 
 
-def _with_missing(found: Sequence[Found]) -> Iterator[Found]:
+def _with_missing(found: Sequence[SegmentFile]) -> Iterator[SegmentFile]:
     """The files, and between them those whose numbers are missing: files are only ever deleted from the first on."""
     for before, each in zip((None, *found), found, strict=False):
         if before is not None and each.number > before.number + 1:
             number = before.number + 1
             path = numbered(each.path.parent, number)
-            yield Found(number, path, 0, 0, "it is missing, though it was not old")
+            yield SegmentFile(number, path, 0, 0, "it is missing, though it was not old")
         yield each
 
 
-def _flaws_of(found: Found) -> list[Flaw]:
+def _flaws_of(found: SegmentFile) -> list[Flaw]:
     """What cannot be used of a file."""
     return [
         flaw_of(found.path.name, each)
@@ -259,28 +259,28 @@ def _flaws_of(found: Found) -> list[Flaw]:
     ]
 
 
-def _no_head(found: Found) -> Head:
+def _no_head(found: SegmentFile) -> Head:
     return Head(found.begun_ns, -1, None, None, array("Q"))
 
 
-def _head_of(found: Found) -> Head | None:
+def _head_of(found: SegmentFile) -> Head | None:
     """The head of a file; None where it has none, or not all of it."""
     counters: dict[str, Any] | None = None
-    specs: Specs | None = None
+    specs: SpecsRecord | None = None
     marks = array("Q")
     for record in read_file(found.path):
         if isinstance(record, Damage):
             continue
         try:
-            if record.kind == Kind.COUNTERS and counters is None:
+            if record.kind == RecordKind.COUNTERS and counters is None:
                 counters = decoded(record.payload, dict)
-            elif record.kind == Kind.SPECS and specs is None:
-                specs = decoded(record.payload, Specs)
-            elif record.kind == Kind.KNOWN:
-                marks.frombytes(decoded(record.payload, Known).marks)
+            elif record.kind == RecordKind.SPECS and specs is None:
+                specs = decoded(record.payload, SpecsRecord)
+            elif record.kind == RecordKind.KNOWN:
+                marks.frombytes(decoded(record.payload, KnownSessionsRecord).marks)
         except ValueError:
             continue  # of a version that writes it otherwise
-        if record.kind == Kind.WHOLE:
+        if record.kind == RecordKind.WHOLE:
             known = (counters or {}).get("monitor", {})
             return Head(
                 known.get("started_ns", found.begun_ns),

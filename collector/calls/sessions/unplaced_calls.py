@@ -22,13 +22,13 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from collector.calls.batch import Batch
-from collector.calls.call.call import Call
+from collector.calls.batch import EventBatch
+from collector.calls.call.call import LogicalCall
 from collector.calls.records import Requester
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 
-__all__ = ["Unplaced"]
+__all__ = ["UnplacedCalls"]
 
 SECOND: Final = 1_000_000_000
 
@@ -61,7 +61,7 @@ class _Place:
         self.namespace, self.service, self.tool = key
         self.begin_ns = start_ns - start_ns % SLOT_NS
         self.end_ns = self.begin_ns + SLOT_NS
-        self.calls: dict[Call, int] = {}
+        self.calls: dict[LogicalCall, int] = {}
         """Orphans -> their starts."""
         self.lost: tuple[int, int] | None = None
         """First and last start of those beyond the bound."""
@@ -106,7 +106,7 @@ class _Place:
         )
 
 
-class Unplaced:
+class UnplacedCalls:
     """The orphans of all services, and the gaps that stand for them.
 
     Args:
@@ -114,20 +114,20 @@ class Unplaced:
         idle_ns: a session that made no call for so long has ended.
     """
 
-    def __init__(self, batch: Batch, idle_ns: int) -> None:
+    def __init__(self, batch: EventBatch, idle_ns: int) -> None:
         self._batch = batch
         self._idle_ns = idle_ns
         self._places: dict[_Key, list[_Place]] = {}
         """Those of one tool of one service, in the order of their times."""
         self._count = 0
         """Places in all."""
-        self._of: OrderedDict[Call, tuple[int, _Place]] = OrderedDict()
+        self._of: OrderedDict[LogicalCall, tuple[int, _Place]] = OrderedDict()
         """Since when each orphan has waited, the longest first, and its place."""
         self._emptied: dict[_Place, None] = {}
         """Places that may have no orphan left."""
         self._reviewed_ns = 0
 
-    def add(self, requester: Requester, call: Call, now: int) -> None:
+    def add(self, requester: Requester, call: LogicalCall, now: int) -> None:
         """A call is an orphan, and about to be judged as one."""
         start_ns = call.outer.start_ns
         known = self._of.get(call)
@@ -143,7 +143,7 @@ class Unplaced:
         if not place.covers(start_ns):
             self._note(place)
 
-    def remove(self, call: Call) -> None:
+    def remove(self, call: LogicalCall) -> None:
         """A call is no orphan."""
         known = self._of.pop(call, None)
         if known is not None:

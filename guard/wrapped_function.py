@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, Protocol, TypeVar
 
-from guard.decision import Decision, Denied, Outcome
+from guard.decision import Decision, DeniedError, Outcome
 
 __all__ = ["OnDenied", "wrapped"]
 
@@ -19,7 +19,7 @@ _RECEIVERS: Final = ("self", "cls")
 """Names of first parameters that are no argument of the call."""
 
 
-class Asked(Protocol):
+class Decider(Protocol):
     """Who decides."""
 
     def check(self, tool: str, arguments: Mapping[str, Any] | None = None) -> Decision:
@@ -35,7 +35,7 @@ class Asked(Protocol):
         """Says that a call that was not allowed is not made."""
 
 
-def wrapped(guard: Asked, function: Function, name: str, denied: OnDenied) -> Function:
+def wrapped(guard: Decider, function: Function, name: str, denied: OnDenied) -> Function:
     """The function, asked for before each call; its outcome is sent after it."""
     tool = name or getattr(function, "__name__", type(function).__name__)
     signature = inspect.signature(function)
@@ -62,7 +62,7 @@ def wrapped(guard: Asked, function: Function, name: str, denied: OnDenied) -> Fu
 class _Outcome:
     """Sends what became of a call when its block ends."""
 
-    def __init__(self, guard: Asked, decision: Decision) -> None:
+    def __init__(self, guard: Decider, decision: Decision) -> None:
         self._guard = guard
         self._decision = decision
 
@@ -73,10 +73,10 @@ class _Outcome:
         self._guard.outcome(self._decision.decision_id, "ran" if kind is None else "failed")
 
 
-def _refuse(guard: Asked, decision: Decision, denied: OnDenied) -> str:
+def _refuse(guard: Decider, decision: Decision, denied: OnDenied) -> str:
     guard.refused(decision)
     if denied == "raise":
-        raise Denied(decision)
+        raise DeniedError(decision)
     return decision.message
 
 

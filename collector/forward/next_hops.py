@@ -15,24 +15,24 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, Final
 
-from collector.config.settings import NextHop
-from collector.forward.annotation import Mark, Marks, is_worse
-from collector.forward.destination import Destination, Sender
+from collector.config.settings import NextHopSettings
+from collector.forward.annotation import Marks, SpanAnnotation, is_worse
+from collector.forward.destination import Destination, NextHopSender
 from collector.forward.http_sender import HttpForwarder
-from collector.forward.message import Message, Reply
+from collector.forward.message import ForwardMessage, ForwardReply
 from collector.forward.outbox import Outbox, marks_of
 from collector.forward.queue import MemoryQueue
-from collector.forward.transcode import UnreadableError
-from collector.forward.unsent import Unsent, bodies_of, unsent_in
-from collector.receive.export import TAKEN, Answer
+from collector.forward.transcode import TranscodeError
+from collector.forward.unsent_request import UnsentRequest, bodies_of, unsent_in
+from collector.receive.export import TAKEN, ExportResult
 from collector.receive.request import Metadata, Request, Signal
-from collector.receive.status import Outcome, Refusal
-from collector.state.records import Confirmed
-from collector.telemetry.counters import Reading, Stats
+from collector.receive.status import ExportStatus, Refusal
+from collector.state.records import ConfirmationRecord
+from collector.telemetry.counters import MetricReading, Stats
 from collector.telemetry.logs import log
 from monitor.records import CALL_KINDS, SessionKey, Verdict
 
-__all__ = ["Forwarding", "HarmRate", "forwarding_of"]
+__all__ = ["HarmRate", "NextHops", "forwarding_of"]
 
 SIGNALS: Final[tuple[Signal, ...]] = ("traces", "metrics", "logs")
 SECOND_NS: Final = 1_000_000_000
@@ -47,10 +47,10 @@ WORDS_MAX: Final = 200
 
 HarmRate = Callable[[SessionKey, str], float | None]
 """HarmRate of a session under a spec, as known now."""
-_Pairs = list[tuple[Destination, Message]]
+_Pairs = list[tuple[Destination, ForwardMessage]]
 
 
-class Forwarding:
+class NextHops:
     """The next hops of one process.
 
     Args:
@@ -116,7 +116,7 @@ class Forwarding:
             marks = {**self._remembered.pop(_digest(request), {}), **marks}
         return marks or None
 
-    def _mark(self, verdicts: Sequence[Verdict]) -> Mark:
+    def _mark(self, verdicts: Sequence[Verdict]) -> SpanAnnotation:
         """The verdict of the spec that says the worst; of equal ones, of the first spec by name."""
         worst = min(verdicts, key=lambda each: each.spec)
         for each in sorted(verdicts, key=lambda each: each.spec):
@@ -124,7 +124,7 @@ class Forwarding:
                 worst = each
         rate = self._harm_rate(worst.session, worst.spec)
         reason = worst.reason.value if worst.reason else ""
-        return Mark(worst.kind.value, reason, worst.spec, rate, worst.possible)
+        return SpanAnnotation(worst.kind.value, reason, worst.spec, rate, worst.possible)
 
     def _remember(self, request: Request, marks: Marks | None) -> None:
         """The request is refused: its spans are not judged again when it is sent again."""
@@ -147,7 +147,7 @@ class Forwarding:
         self._keep(request, marks, pairs)
         _put(pairs)
 
-    async def deliver(self, request: Request) -> Answer:
+    async def deliver(self, request: Request) -> ExportResult:
         """Sends an accepted request to next hops with `sync`, and then puts it into the queues of the others.
 
         Raises:
@@ -164,7 +164,7 @@ class Forwarding:
                 *(hop.send_now(message) for hop, message in now), return_exceptions=True
             )
             replies = [_reply(each) for each in found]
-            refused = [each for each in replies if each.outcome is not Outcome.OK]
+            refused = [each for each in replies if each.outcome is not ExportStatus.OK]
             if refused:
                 self._remember(request, marks)
                 # One that may take it later comes first: the sender must not give up.
@@ -177,13 +177,13 @@ class Forwarding:
         _put(later)
         rejected = max((each.rejected for each in replies), default=0)
         words = next((each.message for each in replies if each.message), "")
-        return Answer(rejected, words[:WORDS_MAX]) if rejected or words else TAKEN
+        return ExportResult(rejected, words[:WORDS_MAX]) if rejected or words else TAKEN
 
     def _messages(self, request: Request, marks: Marks | None) -> _Pairs:
         return [
             (
                 each,
-                Message(
+                ForwardMessage(
                     request.signal,
                     request.body,
                     request.encoding,
@@ -209,7 +209,7 @@ class Forwarding:
                 self._remember(request, marks)
                 self._stats.count("requests_refused", "next_hop")
                 text = "busy: the queue of a next hop is full; try again"
-                raise Refusal(Outcome.UNAVAILABLE, text)
+                raise Refusal(ExportStatus.UNAVAILABLE, text)
             held.append((hop, message))
 
     def _keep(self, request: Request, marks: Marks | None, pairs: _Pairs) -> None:
@@ -229,7 +229,7 @@ class Forwarding:
         for _, message in pairs:
             message.place = place
 
-    def _refusal(self, reply: Reply) -> Refusal:
+    def _refusal(self, reply: ForwardReply) -> Refusal:
         """What a sender is told of a next hop's answer."""
         if reply.outcome.value.retryable:
             self._stats.count("requests_refused", "next_hop")
@@ -281,10 +281,10 @@ class Forwarding:
             if len(hop.queue):
                 log.info("forward_restored", destination=hop.name, requests=len(hop.queue))
 
-    def _again(self, hop: Destination, unsent: Unsent, body: bytes) -> Message:
+    def _again(self, hop: Destination, unsent: UnsentRequest, body: bytes) -> ForwardMessage:
         marks = marks_of(unsent) if hop.hop.annotate else None
         metadata = self._listed(unsent.metadata, hop)
-        message = Message(unsent.signal, body, unsent.encoding, metadata, marks)
+        message = ForwardMessage(unsent.signal, body, unsent.encoding, metadata, marks)
         message.place = unsent.place
         return message
 
@@ -307,7 +307,7 @@ class Forwarding:
                 each.before.set_kept(found[each.name])
                 self._unkept_before[each.name] = found[each.name]["unkept"]
 
-    def confirmed_before(self, confirmed: Confirmed) -> None:
+    def confirmed_before(self, confirmed: ConfirmationRecord) -> None:
         """Counts what became of requests of an earlier process."""
         for each in self.destinations:
             if each.name == confirmed.hop:
@@ -326,7 +326,7 @@ class Forwarding:
         """Reads certificates and credentials.
 
         Raises:
-            UnusableError: a file that the settings name.
+            UnusableFileError: a file that the settings name.
         """
         for each in self.destinations:
             await each.prepare()
@@ -344,11 +344,13 @@ class Forwarding:
         if self._outbox is not None:
             self._outbox.flush()
 
-    def readings(self) -> Iterator[Reading]:
+    def readings(self) -> Iterator[MetricReading]:
         """The metrics of all next hops."""
         hops = self.destinations
-        yield Reading("forward_requests", [row for each in hops for row in each.outcomes()])
-        yield Reading(
+        yield MetricReading(
+            "forward_requests", [row for each in hops for row in each.outcomes()]
+        )
+        yield MetricReading(
             "forward_dropped",
             [
                 ((each.name, reason), count)
@@ -356,7 +358,7 @@ class Forwarding:
                 for reason, count in each.counts.dropped.items()
             ],
         )
-        yield Reading(
+        yield MetricReading(
             "forward_rejected_items",
             [
                 ((each.name, signal), count)
@@ -365,14 +367,18 @@ class Forwarding:
             ],
         )
         unkept = self.unkept.items() if self._outbox is not None else ()
-        yield Reading("forward_unkept", [((name,), count) for name, count in unkept])
-        yield Reading("forward_retries", [((each.name,), each.counts.retries) for each in hops])
+        yield MetricReading("forward_unkept", [((name,), count) for name, count in unkept])
+        yield MetricReading(
+            "forward_retries", [((each.name,), each.counts.retries) for each in hops]
+        )
         held = [((each.name,), each.queue.bytes) for each in hops]
-        yield Reading("forward_queue_bytes", held)
+        yield MetricReading("forward_queue_bytes", held)
         bounds = [((each.name,), each.queue.bytes_max) for each in hops]
-        yield Reading("forward_queue_bytes_max", bounds)
-        yield Reading("forward_seconds", [((each.name,), each.counts.latency) for each in hops])
-        yield Reading("forward_up", [((each.name,), int(each.is_up)) for each in hops])
+        yield MetricReading("forward_queue_bytes_max", bounds)
+        yield MetricReading(
+            "forward_seconds", [((each.name,), each.counts.latency) for each in hops]
+        )
+        yield MetricReading("forward_up", [((each.name,), int(each.is_up)) for each in hops])
 
 
 def _put(pairs: _Pairs) -> None:
@@ -391,20 +397,20 @@ def _release(pairs: _Pairs) -> None:
             hop.queue.release(message.size)
 
 
-def _reply(found: Reply | BaseException) -> Reply:
+def _reply(found: ForwardReply | BaseException) -> ForwardReply:
     """What a next hop answers. A message that cannot be converted is malformed; other errors are raised.
 
     Raises:
         BaseException: an error of ours.
     """
-    if isinstance(found, UnreadableError):
-        return Reply(Outcome.MALFORMED, f"it is no OTLP: {found}")
+    if isinstance(found, TranscodeError):
+        return ForwardReply(ExportStatus.MALFORMED, f"it is no OTLP: {found}")
     if isinstance(found, BaseException):
         raise found
     return found
 
 
-def _is_final(reply: Reply) -> bool:
+def _is_final(reply: ForwardReply) -> bool:
     return not reply.outcome.value.retryable
 
 
@@ -415,8 +421,11 @@ def _digest(request: Request) -> bytes:
 
 
 def forwarding_of(
-    settings: Sequence[NextHop], stats: Stats, clock: Callable[[], int], harm_rate: HarmRate
-) -> Forwarding:
+    settings: Sequence[NextHopSettings],
+    stats: Stats,
+    clock: Callable[[], int],
+    harm_rate: HarmRate,
+) -> NextHops:
     """The next hops that are set up.
 
     Args:
@@ -429,10 +438,10 @@ def forwarding_of(
         Destination(hop, _sender(hop, f"forward[{place}]", clock), MemoryQueue(hop.queue_bytes))
         for place, hop in enumerate(settings)
     ]
-    return Forwarding(destinations, stats, harm_rate)
+    return NextHops(destinations, stats, harm_rate)
 
 
-def _sender(hop: NextHop, setting: str, clock: Callable[[], int]) -> Sender:
+def _sender(hop: NextHopSettings, setting: str, clock: Callable[[], int]) -> NextHopSender:
     if hop.protocol == "http":
         return HttpForwarder(hop, setting, clock)
     from collector.forward.grpc_sender import GrpcForwarder

@@ -12,17 +12,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 from collector.receive.request import Encoding, Signal
-from collector.state.reading import found_in, read_file, read_record
-from collector.state.records import Confirmed, Forwarded, Kind, decoded, request_of
+from collector.state.records import (
+    ConfirmationRecord,
+    ForwardRecord,
+    RecordKind,
+    decoded,
+    request_of,
+)
 from collector.state.segment import Record, place_of
+from collector.state.segment_files import found_in, read_file, read_record
 from collector.telemetry.logs import log
 
-__all__ = ["Unsent", "bodies_of", "unsent_in"]
+__all__ = ["UnsentRequest", "bodies_of", "unsent_in"]
 
 _Mark = tuple[bytes, str, str, str, float | None, bool]
 
 
-class Unsent(NamedTuple):
+class UnsentRequest(NamedTuple):
     """A request that next hops still have to get."""
 
     place: int
@@ -37,13 +43,13 @@ class Unsent(NamedTuple):
     marks: list[_Mark]
 
 
-def unsent_in(folder: Path) -> list[Unsent]:
+def unsent_in(folder: Path) -> list[UnsentRequest]:
     """What is not confirmed, the oldest first.
 
     Raises:
         OSError: the folder cannot be read.
     """
-    found: dict[int, Unsent] = {}
+    found: dict[int, UnsentRequest] = {}
     for file in found_in(folder):
         if file.problem:
             continue
@@ -57,12 +63,12 @@ def unsent_in(folder: Path) -> list[Unsent]:
     return [found[place] for place in sorted(found)]
 
 
-def _take(found: dict[int, Unsent], place: int, record: Record) -> None:
+def _take(found: dict[int, UnsentRequest], place: int, record: Record) -> None:
     try:
-        if record.kind == Kind.FORWARDED:
-            has = decoded(record.payload, Forwarded)
+        if record.kind == RecordKind.FORWARDED:
+            has = decoded(record.payload, ForwardRecord)
             if has.signal in ("traces", "metrics", "logs"):
-                found[place] = Unsent(
+                found[place] = UnsentRequest(
                     place,
                     record.at_ns,
                     has.request,
@@ -72,15 +78,15 @@ def _take(found: dict[int, Unsent], place: int, record: Record) -> None:
                     has.metadata,
                     has.marks,
                 )
-        elif record.kind == Kind.CONFIRMED:
-            confirmed = decoded(record.payload, Confirmed)
+        elif record.kind == RecordKind.CONFIRMED:
+            confirmed = decoded(record.payload, ConfirmationRecord)
             for each in confirmed.places:
                 _confirm(found, each, confirmed.hop)
     except ValueError:
         return  # of a version that writes it otherwise
 
 
-def _confirm(found: dict[int, Unsent], place: int, hop: str) -> None:
+def _confirm(found: dict[int, UnsentRequest], place: int, hop: str) -> None:
     unsent = found.get(place)
     if unsent is not None and hop in unsent.hops:
         unsent.hops.remove(hop)
@@ -88,20 +94,20 @@ def _confirm(found: dict[int, Unsent], place: int, hop: str) -> None:
             del found[place]
 
 
-def bodies_of(folder: Path, unsent: Sequence[Unsent]) -> list[bytes | None]:
+def bodies_of(folder: Path, unsent: Sequence[UnsentRequest]) -> list[bytes | None]:
     """The body of each request; None where it is in no file any more."""
     return [_body_of(folder, each) for each in unsent]
 
 
-def _body_of(folder: Path, unsent: Unsent) -> bytes | None:
+def _body_of(folder: Path, unsent: UnsentRequest) -> bytes | None:
     try:
         record = read_record(folder, unsent.request or unsent.place)
         if record is None:
             return None
         if unsent.request:
-            is_request = record.kind == Kind.REQUEST
+            is_request = record.kind == RecordKind.REQUEST
             return request_of(record.payload).body if is_request else None
-        is_forwarded = record.kind == Kind.FORWARDED
-        return decoded(record.payload, Forwarded).body if is_forwarded else None
+        is_forwarded = record.kind == RecordKind.FORWARDED
+        return decoded(record.payload, ForwardRecord).body if is_forwarded else None
     except (OSError, ValueError):
         return None

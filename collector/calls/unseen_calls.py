@@ -16,13 +16,13 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from collector.calls.records import Requester
-from collector.calls.tree.span_tree import Tree, Watched
+from collector.calls.tree.span_tree import SpanTree, WatchedRequest
 from collector.calls.tree.trace import Trace
 from monitor.records import Evidence
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 
-__all__ = ["GAPS_MAX", "WATCHED_MAX", "Change", "Unseen", "is_unseen", "note_id", "watch"]
+__all__ = ["GAPS_MAX", "WATCHED_MAX", "Change", "UnseenCalls", "is_unseen", "note_id", "watch"]
 
 WATCHED_MAX: Final = 256
 """Requests of one trace that are watched. Further ones are not."""
@@ -40,7 +40,7 @@ class _Key(NamedTuple):
     tool: str
 
 
-def watch(tree: Tree, request: Watched) -> None:
+def watch(tree: SpanTree, request: WatchedRequest) -> None:
     """Watches a request, unless a span has told of its execution."""
     if _has_come(tree, request.call_id, request.tool):
         _match(tree, request.tool)
@@ -51,7 +51,7 @@ def watch(tree: Tree, request: Watched) -> None:
         tree.watched.append(request)
 
 
-def note_id(tree: Tree, call_id: str, tool: str) -> None:
+def note_id(tree: SpanTree, call_id: str, tool: str) -> None:
     """A span has told of a call: notes whether its ids are those of the models' requests."""
     if not call_id:
         tree.nameless = True
@@ -61,13 +61,13 @@ def note_id(tree: Tree, call_id: str, tool: str) -> None:
             _match(tree, tool)
 
 
-def _match(tree: Tree, tool: str) -> None:
+def _match(tree: SpanTree, tool: str) -> None:
     if tree.matched is None:
         tree.matched = set()
     tree.matched.add(tool)
 
 
-def is_unseen(tree: Tree, request: Watched, *, is_open: bool) -> bool:
+def is_unseen(tree: SpanTree, request: WatchedRequest, *, is_open: bool) -> bool:
     """True if no span has told of a request's execution, as far as ids tell, else as their numbers do.
 
     `is_open`: fewer calls of the tool were executed than asked for, in this trace.
@@ -77,7 +77,7 @@ def is_unseen(tree: Tree, request: Watched, *, is_open: bool) -> bool:
     return is_open or (tree.matched is not None and request.tool in tree.matched)
 
 
-def _has_come(tree: Tree, call_id: str, tool: str) -> bool:
+def _has_come(tree: SpanTree, call_id: str, tool: str) -> bool:
     like = tree.known(call_id, tool)
     if like is None or like.first is None:
         return False
@@ -90,7 +90,7 @@ def _has_come(tree: Tree, call_id: str, tool: str) -> bool:
     return False
 
 
-class Unseen:
+class UnseenCalls:
     """The gaps of calls that no span tells of, by trace and tool."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from monitor.records import SessionKey
 from monitor.tenants import SharedBytes
 from monitor.weights import text_bytes
 
-__all__ = ["DecisionRecords", "DeniedCall"]
+__all__ = ["PreventedCall", "PreventedCalls"]
 
 CALLS_MAX: Final = 32
 """Denied calls of one session that are remembered: the latest."""
@@ -33,7 +33,7 @@ REMEMBER_NS: Final = 24 * 3_600 * 1_000_000_000
 """Time after the last denial of a session for which its denied calls are remembered."""
 
 
-class DeniedCall(NamedTuple):
+class PreventedCall(NamedTuple):
     """A call that was denied."""
 
     number: int
@@ -59,11 +59,11 @@ class DeniedCall(NamedTuple):
         return bool(self.span_id)
 
     @staticmethod
-    def of(entry: DecidedCall, decision_id: str) -> DeniedCall:
+    def of(entry: DecidedCall, decision_id: str) -> PreventedCall:
         """What is shown of a decided call that was denied."""
         call, worst = entry.call, entry.decision.worst
         assert worst is not None
-        return DeniedCall(
+        return PreventedCall(
             entry.number,
             decision_id,
             call.session,
@@ -76,11 +76,13 @@ class DeniedCall(NamedTuple):
         )
 
 
-class DecisionRecords:
+class PreventedCalls:
     """Denied calls by session."""
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
-        self._sessions: SharedBytes[SessionKey, tuple[DeniedCall, ...]] = SharedBytes(bytes_max)
+        self._sessions: SharedBytes[SessionKey, tuple[PreventedCall, ...]] = SharedBytes(
+            bytes_max
+        )
 
     @property
     def held_bytes(self) -> int:
@@ -95,11 +97,13 @@ class DecisionRecords:
                 break
             self._sessions.pop(key)
 
-    def add(self, denied: DeniedCall) -> None:
+    def add(self, denied: PreventedCall) -> None:
         """A call was denied."""
         self._put(denied.session, [*self.of(denied.session), denied])
 
-    def overrule(self, denied: DeniedCall, span_id: bytes, session: SessionKey) -> DeniedCall:
+    def overrule(
+        self, denied: PreventedCall, span_id: bytes, session: SessionKey
+    ) -> PreventedCall:
         """A call that was denied was made anyway, in this session and with this span."""
         made = denied._replace(span_id=span_id, session=session)
         others = [each for each in self.of(denied.session) if each.number != denied.number]
@@ -115,7 +119,7 @@ class DecisionRecords:
         if any(each.span_id == old for each in calls):
             self._put(key, [_respanned(each, old, new) for each in calls])
 
-    def hide(self, denied: DeniedCall, span_id: bytes) -> None:
+    def hide(self, denied: PreventedCall, span_id: bytes) -> None:
         """A span is that of a call that was not made."""
         calls = self.of(denied.session)
         known = next((each for each in calls if each.number == denied.number), denied)
@@ -141,11 +145,11 @@ class DecisionRecords:
         if any(each.number == number for each in calls):
             self._put(key, [each for each in calls if each.number != number])
 
-    def of(self, key: SessionKey) -> tuple[DeniedCall, ...]:
+    def of(self, key: SessionKey) -> tuple[PreventedCall, ...]:
         """The denied calls of a session, the earliest first."""
         return self._sessions.get(key) or ()
 
-    def named(self, session: str, namespace: str | None) -> list[DeniedCall]:
+    def named(self, session: str, namespace: str | None) -> list[PreventedCall]:
         """The denied calls of the sessions with this id, in one namespace or in any."""
         if namespace is not None:
             return list(self.of(SessionKey(namespace, session)))
@@ -162,7 +166,7 @@ class DecisionRecords:
         if moved:
             self._put(new, [*self.of(new), *[each._replace(session=new) for each in moved]])
 
-    def _put(self, key: SessionKey, calls: Iterable[DeniedCall]) -> None:
+    def _put(self, key: SessionKey, calls: Iterable[PreventedCall]) -> None:
         kept = tuple(calls)[-CALLS_MAX:]
         if not kept:
             self._sessions.pop(key)
@@ -173,5 +177,5 @@ class DecisionRecords:
         self._sessions.put(key, kept, key.namespace, size)
 
 
-def _respanned(denied: DeniedCall, old: bytes, new: bytes) -> DeniedCall:
+def _respanned(denied: PreventedCall, old: bytes, new: bytes) -> PreventedCall:
     return denied._replace(span_id=new) if denied.span_id == old else denied

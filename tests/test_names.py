@@ -1,0 +1,96 @@
+"""One name, one thing."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+PACKAGES: Final = ("collector", "monitor", "guard")
+SETTINGS: Final = "collector.config.settings"
+
+PARTICIPLE: Final = re.compile(r"[A-Z][a-z]*(ed|ing)")
+"""One word that says what was done, and not to what."""
+
+IRREGULAR: Final = re.compile(
+    r"Begun|Bound|Caught|Cut|Done|Drawn|Fed|Forgotten|Found|Frozen|Given|Gone|Held|Hidden|Kept|Known"
+    r"|Laid|Learnt|Left|Lost|Made|Met|Overdue|Paid|Put|Read|Said|Seen|Sent|Set|Shown|Spent|Split"
+    r"|Spoken|Sworn|Taken|Taught|Thrown|Told|Understood|Unheard|Unknown|Unseen|Unsent|Unwritten"
+    r"|Withdrawn|Written"
+)
+
+ADJECTIVES: Final = re.compile(
+    r"Alike|Bare|Due|Early|Fresh|Late|Loose|Malformed|More|Open|Outside|Own|Partial|Past|Possible"
+    r"|Present|Ready|Short|Strict|Sure|Unclear|Unique|Whole|Young"
+)
+
+NOUNS: Final = frozenset(
+    {
+        "Accounting",
+        "Beginning",
+        "Finding",
+        "Reading",
+        "Recording",
+        "Setting",
+        "String",
+        "Timing",
+    }
+)
+"""What ends as participles do, and is a thing of that name."""
+
+
+def classes() -> Iterator[tuple[str, str, ast.ClassDef]]:
+    """Module, name and definition of each public class."""
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    yield module, node.name, node
+
+
+def test_no_public_class_name_stands_for_two_things() -> None:
+    """A reader who searches for a class finds one: no public class name comes twice."""
+    homes: dict[str, list[str]] = defaultdict(list)
+    for module, name, _ in classes():
+        homes[name].append(module)
+    assert len(homes) > 400, "the packages are found"
+    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
+
+
+def is_bare(name: str) -> bool:
+    """Whether a name is a participle or an adjective alone, which leaves out what is meant."""
+    return name not in NOUNS and any(
+        each.fullmatch(name) for each in (PARTICIPLE, IRREGULAR, ADJECTIVES)
+    )
+
+
+def test_no_class_is_named_by_a_participle_alone() -> None:
+    """A class's name says what the thing is: it is a noun, not only what was done to it."""
+    assert is_bare("Settled")
+    assert is_bare("Forgotten")
+    assert is_bare("Unseen")
+    assert not is_bare("SettledTrace")
+    assert not is_bare("Finding")
+    assert [f"{module}.{name}" for module, name, _ in classes() if is_bare(name)] == []
+
+
+def test_classes_of_settings_end_in_settings() -> None:
+    """A section of the settings is told from what it sets: its class ends in `Settings`."""
+    sections = [
+        name
+        for module, name, node in classes()
+        if f"{module}.".startswith(f"{SETTINGS}.")
+        and any(_is_section(ast.unparse(base)) for base in node.bases)
+    ]
+    assert len(sections) > 20, "the sections are found"
+    assert [name for name in sections if not name.endswith("Settings")] == []
+
+
+def _is_section(base: str) -> bool:
+    """Whether a class with this base is a section: all are, but errors and plain records."""
+    return not base.endswith(("Exception", "Error", "NamedTuple", "Enum"))
