@@ -33,6 +33,9 @@ demo: $(VENV)/.dev
 demo-alerts: $(VENV)/.dev
 	$(BIN)/python -m tests.demo.alerts
 
+# Tests start the program hundreds of times: each start would compile all of it where the environment forbids to keep that.
+test test-long test-native: export PYTHONDONTWRITEBYTECODE :=
+
 test: $(VENV)/.dev $(VENV)/.validators
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

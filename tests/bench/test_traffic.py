@@ -32,7 +32,9 @@ def judged(traffic: Traffic) -> Monitor:
 
 @pytest.mark.parametrize("late", [0.0, 0.08, 0.3])
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))]
+)
 def test_exactly_the_calls_and_harms_of_generated_traffic_are_found(
     seed: int, size: int, late: float
 ) -> None:

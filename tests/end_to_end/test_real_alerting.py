@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -101,7 +102,25 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     pages.close()
 
 
-def test_a_critical_call_comes_by_every_way_and_ends(world: World) -> None:
+Scene = Callable[[World], None]
+SCENES: dict[str, Scene] = {}
+
+
+def scene(play: Scene) -> Scene:
+    """A test of what happens to an agent of its own."""
+    SCENES[play.__name__] = play
+    return play
+
+
+@pytest.fixture(scope="module")
+def played(world: World) -> Iterator[dict[str, Future[None]]]:
+    """All scenes at once, since each one mostly waits."""
+    with ThreadPoolExecutor(len(SCENES)) as pool:
+        yield {name: pool.submit(play, world) for name, play in SCENES.items()}
+
+
+@scene
+def a_critical_call_comes_by_every_way_and_ends(world: World) -> None:
     """A critical call reaches the webhook directly and by Alertmanager in less than 1 s, and by rule once final.
 
     The alert of the rule is inhibited where the direct one was delivered. Each alert is resolved at its end.
@@ -132,7 +151,8 @@ def test_a_critical_call_comes_by_every_way_and_ends(world: World) -> None:
     assert world.pages.named(CRITICAL, source="rules", agent="critical-2") == []
 
 
-def test_a_rule_pages_after_its_for_and_ends(world: World) -> None:
+@scene
+def a_rule_pages_after_its_for_and_ends(world: World) -> None:
     """A runaway session is pending first, pages when it has lasted, and resolves when it is over."""
     rule = 'ALERTS{alertname="AgentSessionRunaway",agent="runaway",alertstate="%s"}'
     called = 0.0
@@ -155,7 +175,8 @@ def test_a_rule_pages_after_its_for_and_ends(world: World) -> None:
     )
 
 
-def test_what_is_revised_in_time_pages_nobody(world: World) -> None:
+@scene
+def what_is_revised_in_time_pages_nobody(world: World) -> None:
     """An artefact of the order of arrival, by no way: not at once, and not by a rule."""
     made = Rover("turned", next(_NUMBERS))
     for tool in ("unlock_safety", "move", "scan", "open_valve"):
@@ -180,7 +201,8 @@ def test_what_is_revised_in_time_pages_nobody(world: World) -> None:
     assert world.prometheus.query('ALERTS{agent="turned"}') == []
 
 
-def test_a_page_that_becomes_worse(world: World) -> None:
+@scene
+def a_page_that_becomes_worse(world: World) -> None:
     """Alertmanager holds the critical alert alone, and pages for it; with the session it is over."""
     made = Rover("worse", next(_NUMBERS))
     for tool in ("unlock_safety", "open_valve", "water"):
@@ -199,7 +221,8 @@ def test_a_page_that_becomes_worse(world: World) -> None:
     eventually(lambda: CRITICAL in told("resolved"), 25)
 
 
-def test_inhibition(world: World) -> None:
+@scene
+def inhibition(world: World) -> None:
     """A critical page mutes warnings about the same agent and spec; a monitor that is down, the rest."""
     critical = {"alertname": CRITICAL, "severity": "critical", "spec": "s", "agent": "same"}
     high = {"alertname": "AgentHarmRateHigh", "severity": "warning", "spec": "s"}
@@ -210,19 +233,28 @@ def test_inhibition(world: World) -> None:
     world.post({**drops, "cluster": "far"}, {**drops, "cluster": "near"})
 
     rates = {"same": "suppressed", "other": "active"}
-    eventually(lambda: world.states("AgentHarmRateHigh", "agent") == rates)
+    eventually(lambda: rates.items() <= world.states("AgentHarmRateHigh", "agent").items())
     found = {"far": "suppressed", "near": "active"}
-    eventually(lambda: world.states("AgentMonitorSpansDropped", "cluster") == found)
+    eventually(
+        lambda: found.items() <= world.states("AgentMonitorSpansDropped", "cluster").items()
+    )
     eventually(lambda: world.pages.named("AgentHarmRateHigh", agent="other"))
     eventually(lambda: world.pages.named("AgentMonitorSpansDropped", cluster="near"))
     assert world.pages.named("AgentHarmRateHigh", agent="same") == []
     assert world.pages.named("AgentMonitorSpansDropped", cluster="far") == []
 
 
-def test_a_monitor_that_is_down_silences_itself_alone(world: World) -> None:
+@scene
+def a_monitor_that_is_down_silences_itself_alone(world: World) -> None:
     """Alerts of other monitors, aggregate alerts and direct alerts are not inhibited."""
-    down = {"alertname": "AgentMonitorDown", "severity": "critical", "cluster": "wide"}
-    drops = {"alertname": "AgentMonitorSpansDropped", "severity": "critical", "source": "rules"}
+    # In a namespace of their own, they are in no group with another scene's.
+    down = {
+        "alertname": "AgentMonitorDown",
+        "severity": "critical",
+        "cluster": "wide",
+        "namespace": "wide",
+    }
+    drops = {**down, "alertname": "AgentMonitorSpansDropped", "source": "rules"}
     harm = {"alertname": CRITICAL, "severity": "critical", "agent": "wide", "spec": "s"}
     world.post({**down, "instance": "dead"})
     for instance in ("dead", "alive"):
@@ -239,7 +271,8 @@ def test_a_monitor_that_is_down_silences_itself_alone(world: World) -> None:
     eventually(lambda: world.pages.named(CRITICAL, source="rules", cluster="wide"))
 
 
-def test_one_bad_agent_is_one_notification(world: World) -> None:
+@scene
+def one_bad_agent_is_one_notification(world: World) -> None:
     """Bad sessions in a row give one notification by page and rules, and one alert that is updated."""
     began = len(world.pages.taken)
     for number in range(12):
@@ -266,7 +299,8 @@ def test_one_bad_agent_is_one_notification(world: World) -> None:
     assert ended["annotations"]["sessions"] == "12"
 
 
-def test_every_rule_runs_after_mixed_traffic(world: World) -> None:
+@scene
+def every_rule_runs_after_mixed_traffic(world: World) -> None:
     """No expression of any rule is an error, and exemplars lead to traces."""
     for number in range(6):
         world.call(f"good-{number}", *GOLDEN, agent="mixed")
@@ -289,3 +323,10 @@ def test_every_rule_runs_after_mixed_traffic(world: World) -> None:
         25,
     )
     assert {"trace_id", "span_id"} <= found[0]["exemplars"][0]["labels"].keys()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("name", SCENES)
+def test_a_scene_goes_as_it_says(name: str, played: dict[str, Future[None]]) -> None:
+    """Everything between an agent and a person's telephone does what the scene says."""
+    played[name].result()

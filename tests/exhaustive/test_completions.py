@@ -307,7 +307,7 @@ def run(seed: int, cases: int, calls: int) -> int:
 
 def test_as_many_harms_are_claimed_as_every_completion_has() -> None:
     """Policies and tasks, whole and joined, of few states and many: the number is exact."""
-    assert run(seed=1, cases=250, calls=8) > 500
+    assert run(seed=1, cases=80, calls=8) > 160
 
 
 @pytest.mark.long
@@ -380,7 +380,7 @@ def readings(seed: int, cases: int) -> None:
 
 def test_readings_are_the_symbols_that_some_arguments_make_of_a_call() -> None:
     """A reading is a symbol, or none, that some completion of the arguments gives."""
-    readings(seed=1, cases=120)
+    readings(seed=1, cases=60)
 
 
 @pytest.mark.long
@@ -443,7 +443,7 @@ def through_the_monitor(seed: int, cases: int) -> int:
 
 def test_the_monitor_claims_as_many_harms() -> None:
     """A session's judgement has the same harms: seen whole, sampled, or soon after the start."""
-    assert through_the_monitor(seed=1, cases=200) > 30
+    assert through_the_monitor(seed=1, cases=100) > 15
 
 
 @pytest.mark.long

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -23,21 +24,31 @@ from tests.simulation.price import SPEC, measure
 from tests.simulation.world import START, World
 
 ROOT = Path(__file__).parents[2]
+FEW = 12
+"""Worlds of each law in `make test`; the others are for `make test-long`."""
 
 
-@pytest.mark.parametrize("seed", range(60))
+def seeds(number: int) -> list[Any]:
+    """That many worlds, of which a few are for every run."""
+    return [
+        *range(FEW),
+        *(pytest.param(seed, marks=pytest.mark.long) for seed in range(FEW, number)),
+    ]
+
+
+@pytest.mark.parametrize("seed", seeds(60))
 def test_any_arrival_ends_in_one_truth(seed: int) -> None:
     """Overtaking, repeated and lost batches with skewed clocks give the naive result."""
     any_arrival(seed)
 
 
-@pytest.mark.parametrize("seed", [*range(60), 700_949, 3_000_052])
+@pytest.mark.parametrize("seed", [*seeds(60), 700_949, 3_000_052])
 def test_asking_before_calls_changes_no_result(seed: int) -> None:
     """Decided calls, committed or not, confirmed or not, end in the judgements of their spans alone."""
     asked(seed)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_sessions_that_move_are_judged_as_if_they_had_stayed(seed: int) -> None:
     """Sessions go to another process at any moment, and come back: nothing differs."""
     moved(seed)
@@ -48,7 +59,7 @@ def test_sessions_do_move() -> None:
     assert sum(moved(seed) for seed in range(3)) > 10
 
 
-@pytest.mark.parametrize("seed", [*range(20), 900_693])
+@pytest.mark.parametrize("seed", [*seeds(20), 900_693])
 def test_beyond_the_window_differences_are_counted(seed: int) -> None:
     """A judgement that differs from the truth has late calls."""
     beyond_the_window(seed)
@@ -67,13 +78,13 @@ def test_a_restart_amid_a_thousand_sessions_pages_nobody() -> None:
     assert joined > 100
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_a_restart_at_any_moment_pages_nobody(seed: int) -> None:
     """Few sessions, killed at many moments."""
     restart(seed)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_sampled_sessions_page_nobody(seed: int) -> None:
     """Good sessions with marked head sampling or dropped attributes page nobody."""
     sampled(seed)
