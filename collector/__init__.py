@@ -8,5 +8,5 @@
 `app/` builds and runs the service, `cli/` has the verbs. ARCHITECTURE.md has the layers.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 """Of the distribution. Asking the installed metadata for it would load 2 MB."""
