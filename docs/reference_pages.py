@@ -13,14 +13,11 @@ from typing import Any
 from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
 
-from collector.config.settings import (
-    ENVIRONMENT,
-    HttpClientSettings,
-    Leaf,
-    NextHopSettings,
-    Settings,
-    leaves,
-)
+from collector.config.environment import ENVIRONMENT
+from collector.config.section import Leaf, leaves
+from collector.config.settings.forward import NextHopSettings
+from collector.config.settings.http_client import HttpClientSettings
+from collector.config.settings.settings import Settings
 from collector.metrics.families import TABLE
 from collector.metrics.registry import runtime
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
+from collector.api.list_fields import SORTS, summary
 from collector.api.session_query import (
     LISTED_MAX,
     Follow,
@@ -18,7 +19,6 @@ from collector.api.session_query import (
 )
 from monitor.engine import Monitor
 from monitor.session.judgement.judgement import Judgement
-from monitor.session.report.list_fields import SORTS, summary
 from monitor.session.session import Session
 
 __all__ = ["LISTED_MAX", "SessionLists", "SessionQuery", "ranked"]

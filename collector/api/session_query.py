@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from collector.api.access import ANYBODY, Access
+from collector.api.list_fields import SORTS, agent_of
 from monitor.engine import Monitor
 from monitor.records import Reason, SessionKey
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.report.harms import harms, tool_numbers
-from monitor.session.report.list_fields import SORTS, agent_of
 from monitor.session.session import Session
 
 __all__ = [

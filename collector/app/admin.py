@@ -14,11 +14,11 @@ from collector.api.session_query import Follow
 from collector.api.session_view.about import ServiceInfo
 from collector.api.session_view.routes import SessionView
 from collector.api.sessions import Admin
-from collector.api.verdict_feed import VerdictFeed
-from collector.api.verdict_stream import VerdictStream
+from collector.api.streams.verdict_feed import VerdictFeed
+from collector.api.streams.verdict_stream import VerdictStream
 from collector.calls.decisions.prevented_calls import PreventedCalls
 from collector.calls.inventory.inventory import Inventory
-from collector.config.settings import Settings
+from collector.config.settings.settings import Settings
 from collector.config.spec_reload import Reloader
 from collector.net.asgi import Application
 from collector.net.health import Health

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from collector.app.listeners import Server
-from collector.receive.validity import Validity
-from collector.sinks.alert import stamp
+from collector.receive.listener.validity import Validity
+from collector.sinks.alert.alert import stamp
 from collector.telemetry.counters import MetricReading
 from collector.telemetry.logs import log
 from monitor.limits import SECOND

@@ -7,13 +7,14 @@ from typing import Final
 
 from collector.app.listeners import certificates_of, http_bounds, rate_limits_of
 from collector.calls.decisions.decided_calls import DecidedCalls
-from collector.config.settings import OFF, Settings
+from collector.config.field_types import OFF
+from collector.config.settings.settings import Settings
 from collector.decide.endpoint import DecideApp
 from collector.decide.service import DecideService, new_seed
 from collector.net.host_guard import HostGuard
 from collector.receive.admission import Admission
 from collector.receive.bearer_tokens import Tokens
-from collector.receive.listener import Listener
+from collector.receive.listener.listener import Listener
 from collector.receive.memory_guard import MemoryGuard
 from collector.receive.status import Refusal
 from collector.telemetry.counters import Stats

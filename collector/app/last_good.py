@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from collector.config.settings import Settings
+from collector.config.settings.settings import Settings
 from collector.telemetry.logs import log
 from monitor.limits import SECOND
 from monitor.spec.read import LoadedSpecs

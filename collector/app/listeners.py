@@ -8,28 +8,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
-from collector.config.settings import (
-    OFF,
-    ReceiverSettings,
-    Settings,
-    TlsSettings,
-    TokenLimitSettings,
-)
+from collector.config.field_types import OFF
+from collector.config.settings.access import TlsSettings, TokenLimitSettings
+from collector.config.settings.receiver import ReceiverSettings
+from collector.config.settings.settings import Settings
 from collector.net.asgi import Application
 from collector.net.host_guard import HostGuard
 from collector.net.watched_files import UnusableFileError
-from collector.receive.address import parse_address
 from collector.receive.admission import Admission
 from collector.receive.bearer_tokens import Tokens
-from collector.receive.connections import ConnectionBounds
 from collector.receive.export import Export
 from collector.receive.http.asgi_server import WebApp
 from collector.receive.http.service import HttpApp
-from collector.receive.listener import Listener
+from collector.receive.listener.address import parse_address
+from collector.receive.listener.connections import ConnectionBounds
+from collector.receive.listener.listener import Listener
+from collector.receive.listener.tls import Certificates
 from collector.receive.memory_guard import MemoryGuard
 from collector.receive.rate_limits import RateLimit, RateLimits
 from collector.receive.tenant_stamp import SENDER_KEY
-from collector.receive.tls import Certificates
 from collector.telemetry.counters import MetricReading, Stats
 from collector.telemetry.logs import log
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from collector.config.settings import ReadySettings
+from collector.config.settings.ready import ReadySettings
 from collector.net.health import Health
 from collector.sinks.queue import SinkQueue
 from collector.telemetry.counters import Stats

@@ -11,9 +11,11 @@ from collections.abc import Callable
 from collector import __version__
 from collector.app import gc_tuning, last_good
 from collector.app.service import App, redaction_of
+from collector.config.environment import unknown
+from collector.config.field_types import OFF
 from collector.config.first_minutes import OFF_BY, first_minutes
 from collector.config.memory_limit import FittedSettings, cgroup_limit, fitted
-from collector.config.settings import OFF, Settings, unknown
+from collector.config.settings.settings import Settings
 from collector.net.watched_files import UnusableFileError
 from collector.receive.memory_guard import MemoryGuard, resident_bytes
 from collector.telemetry import logs

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from collector.api.verdict_feed import VerdictFeed
+from collector.api.streams.verdict_feed import VerdictFeed
 from collector.app.certificates import CertificateWatch
 from collector.app.deadline import TimeBudget
 from collector.app.decisions import build_decide, decided_calls
@@ -33,16 +33,13 @@ from collector.app.readiness import Readiness
 from collector.app.running_sessions import RunningSessions
 from collector.calls.decisions.prevented_calls import PreventedCall
 from collector.calls.pipeline import Pipeline
+from collector.config.field_types import OFF
 from collector.config.first_minutes import until
-from collector.config.settings import (
-    OFF,
-    RecordSettings,
-    RedactSettings,
-    SessionSettings,
-    Settings,
-    StateSettings,
-    TelemetrySettings,
-)
+from collector.config.settings.record import RecordSettings
+from collector.config.settings.sessions import SessionSettings
+from collector.config.settings.settings import Settings
+from collector.config.settings.state import StateSettings
+from collector.config.settings.telemetry import RedactSettings, TelemetrySettings
 from collector.config.spec_reload import Reloader, accepted
 from collector.decide.service import DecideService
 from collector.metrics.agent_calls import AgentCalls

@@ -13,10 +13,11 @@ import sys
 from typing import Final
 
 from collector.app.listeners import build_observer, metrics_guard
-from collector.config.settings import OFF, Settings
+from collector.config.field_types import OFF
+from collector.config.settings.settings import Settings
 from collector.metrics.service import Families, MetricsApp
 from collector.net.health import Health
-from collector.receive.listener import Listener
+from collector.receive.listener.listener import Listener
 from collector.telemetry import logs
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
@@ -32,7 +33,7 @@ def stand_by(settings: Settings, why: str, seconds: float = AGAIN_SECONDS) -> bo
     """Shows `/metrics` and health until it is time to try again.
 
     Args:
-        settings: as `collector.config.settings.standby` gives them.
+        settings: as `collector.config.sources.standby` gives them.
         why: the service could not start.
         seconds: until the next try; SIGHUP ends the wait.
 

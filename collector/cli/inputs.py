@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collector.config.settings import Settings
+    from collector.config.settings.settings import Settings
     from monitor.spec.read import LoadedSpecs
 
 __all__ = [
@@ -36,7 +36,7 @@ OK, FAILED, USAGE = 0, 1, 2
 
 def load_settings(file: Path | None, options: dict[tuple[str, ...], Any]) -> Settings:
     """The settings of a file, the environment and options; a fault in them ends the program."""
-    from collector.config.settings import SettingsError, load
+    from collector.config.sources import SettingsError, load
 
     try:
         return load(file, os.environ, options)
@@ -46,7 +46,7 @@ def load_settings(file: Path | None, options: dict[tuple[str, ...], Any]) -> Set
 
 def default_settings() -> Settings:
     """The settings where nothing is set."""
-    from collector.config.settings import Settings
+    from collector.config.settings.settings import Settings
 
     return Settings()
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from collector.net.asgi import Receive, Scope, Send, send_json
 from collector.net.host_guard import HostGuard
-from collector.receive.connections import ConnectionBounds
 from collector.receive.http.asgi_server import WebApp
-from collector.receive.listener import Listener
+from collector.receive.listener.connections import ConnectionBounds
+from collector.receive.listener.listener import Listener
 from guard.mcp.http import HttpProxy
 
 if TYPE_CHECKING:

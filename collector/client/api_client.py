@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from collector.net.http_client import NO_RESPONSE, options, proxy_of, reason, without_user
-from collector.sinks.alert import printable
+from collector.sinks.alert.alert import printable
 
 if TYPE_CHECKING:
     import httpx

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from collector.dialects.names import DOCTOR_SCOPE
+from collector.dialects.names.names import DOCTOR_SCOPE
 from collector.net.http_client import options, proxy_of, reason
-from collector.receive.address import Address, parse_address
-from collector.receive.protocol_detection import PREFACE
+from collector.receive.listener.address import Address, parse_address
+from collector.receive.listener.protocol_detection import PREFACE
 from collector.receive.status import status_message
 
 __all__ = ["ProbeTarget", "TransportCheck", "api_beside", "examine", "run", "sender"]

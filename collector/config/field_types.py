@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr, Strict
 from pydantic_core import PydanticKnownError
 
-from collector.receive.address import parse_address
+from collector.receive.listener.address import parse_address
 
 __all__ = [
     "OFF",

@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import yaml
 
-from collector.config.settings import Settings
+from collector.config.settings.settings import Settings
 
 __all__ = ["MASK", "as_yaml", "masked", "masked_url"]
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from collector.config.settings import NextHopSettings, Settings
+from collector.config.settings.forward import NextHopSettings
+from collector.config.settings.settings import Settings
 
 __all__ = ["IDLE_BYTES", "FittedSettings", "cgroup_limit", "fitted"]
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from collector.decode.span import Span
 from collector.dialects.base import Dialect
-from collector.dialects.names import (
+from collector.dialects.names.names import (
     AGENT_KEYS,
     AGENT_SPANS,
     CONVENTIONS,
@@ -33,6 +33,7 @@ from collector.dialects.names import (
     SESSION_KEYS,
     STOPS,
 )
+from collector.dialects.names.span_name import span_name
 from collector.dialects.outputs import OUTPUTS_FROM, Outputs, outputs_of
 from collector.dialects.plan import (
     AgentAt,
@@ -45,7 +46,6 @@ from collector.dialects.plan import (
     WrapperAt,
 )
 from collector.dialects.registry import DIALECTS
-from collector.dialects.span_name import span_name
 from collector.dialects.unclear import GIVEN, NAMES, SAYS, UNCLEAR, WITH_PARTS
 from collector.dialects.values.arguments import unless_scrubbed
 from collector.dialects.values.results import HANDED_THROUGH

@@ -11,10 +11,10 @@ from typing import Any, Final
 from collector.decode.span import Span
 from collector.dialects.choose import unclear_fields
 from collector.dialects.event_calls import tells_of_call
-from collector.dialects.names import is_served
+from collector.dialects.names.names import is_served
+from collector.dialects.names.span_name import LENGTH_MAX, span_name
 from collector.dialects.plan import ReadPlan
 from collector.dialects.read import TOO_LONG, SpanReading, read, read_as
-from collector.dialects.span_name import LENGTH_MAX, span_name
 from collector.dialects.unclear import SPOKEN, SPOKEN_BEGINS, TOOL_BY_NAME
 
 __all__ = ["READINGS_MAX", "Doubt", "doubt_of", "is_in_doubt"]

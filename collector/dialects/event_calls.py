@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from collector.decode.span import Span
-from collector.dialects.names import is_served
+from collector.dialects.names.names import is_served
+from collector.dialects.names.span_name import span_name
 from collector.dialects.read import TOO_LONG, SpanReading
-from collector.dialects.span_name import span_name
 from collector.dialects.unclear import GIVEN, NAMES, SAYS, SPOKEN
 
 __all__ = ["tells_of_call"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from collector.dialects.base import Dialect
+from collector.dialects.names.span_name import SpanName
 from collector.dialects.outputs import Outputs
-from collector.dialects.span_name import SpanName
 from collector.dialects.values.arguments import Unwrap
 from collector.dialects.values.results import sign_of
 from collector.dialects.wrappers import Listed

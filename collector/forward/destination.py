@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, Final, Protocol
 
-from collector.config.settings import NextHopSettings
+from collector.config.settings.forward import NextHopSettings
 from collector.forward.counts import Counts
 from collector.forward.encoding import encode
 from collector.forward.message import ForwardMessage, ForwardReply

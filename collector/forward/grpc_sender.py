@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from collector.config.settings import NextHopSettings
+from collector.config.settings.forward import NextHopSettings
 from collector.forward.answers import proto_answer
 from collector.forward.message import ForwardMessage, ForwardReply
 from collector.net.http_client import proxy_of, tls_context, without_user

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
 
-from collector.config.settings import NextHopSettings
+from collector.config.settings.forward import NextHopSettings
 from collector.forward.answers import json_answer, json_message, proto_answer
 from collector.forward.message import ForwardMessage, ForwardReply
 from collector.net.http_client import reason, without_user

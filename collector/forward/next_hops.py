@@ -15,7 +15,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, Final
 
-from collector.config.settings import NextHopSettings
+from collector.config.settings.forward import NextHopSettings
 from collector.forward.annotation import Marks, SpanAnnotation, is_worse
 from collector.forward.destination import Destination, NextHopSender
 from collector.forward.http_sender import HttpForwarder

@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
-from collector.config.settings import NextHopSettings
+from collector.config.settings.forward import NextHopSettings
 from collector.net.watched_files import UnusableFileError
-from collector.receive.address import Address, parse_address
+from collector.receive.listener.address import Address, parse_address
 
 __all__ = ["refuse_loops"]
 

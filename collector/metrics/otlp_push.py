@@ -14,7 +14,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from collector.config.settings import TelemetrySettings
+from collector.config.settings.telemetry import TelemetrySettings
 from collector.metrics.families import TABLE
 from collector.metrics.otlp_client import exporter_arguments, prepare, resource
 from collector.metrics.service import SLICE_CHARACTERS, Families

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from collector.config.settings import TelemetrySettings
+from collector.config.settings.telemetry import TelemetrySettings
 from collector.metrics.otlp_client import prepare
 from collector.net.threads import in_thread
 from collector.telemetry.logs import log

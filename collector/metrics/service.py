@@ -26,7 +26,7 @@ from collector.net.health import Health
 from collector.net.host_guard import HostGuard
 from collector.net.long_responses import LongResponses
 from collector.receive.admission import REFUSED
-from collector.receive.connections import FAILURES
+from collector.receive.listener.connections import FAILURES
 from collector.telemetry.build import BUILD
 from collector.telemetry.counters import TRANSPORTS, MetricReading, Stats
 from collector.telemetry.redaction import Redaction

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from collector.config.settings import Settings
+from collector.config.settings.settings import Settings
 from collector.offline.progress_bar import Progress
 from collector.offline.replay import BadInput, recorded, replay, sessions
 from monitor.automaton.dfa import Automaton

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from collector import __version__
 from collector.decode.span import Span
-from collector.offline.draft_spec import Draft, draft, learner
+from collector.offline.drafts.draft_spec import Draft, draft, learner
 from collector.offline.plain_runs import AgentRun
 from collector.offline.progress_bar import Progress
 from collector.offline.replay import Recording, recorded, sessions

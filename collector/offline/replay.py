@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from collector.calls.pipeline import Pipeline
-from collector.config.settings import Settings
+from collector.config.settings.settings import Settings
 from collector.decode.json import otlp_json
 from collector.decode.span import MalformedBodyError, Span
+from collector.offline.drafts.starter_spec import Agent, agents, agents_of_runs
 from collector.offline.plain_runs import AgentRun, BadRun, is_plain, judge_run, read_runs
 from collector.offline.progress_bar import Progress
-from collector.offline.starter_spec import Agent, agents, agents_of_runs
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
 from monitor.findings import printable

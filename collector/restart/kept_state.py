@@ -7,7 +7,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from collector.config.settings import SessionSettings, Settings, StateSettings
+from collector.config.settings.sessions import SessionSettings
+from collector.config.settings.settings import Settings
+from collector.config.settings.state import StateSettings
 from collector.config.spec_reload import Reloads
 from collector.decide.service import DecideService
 from collector.net.watched_files import UnusableFileError

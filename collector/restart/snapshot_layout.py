@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from collector.config.settings import Settings
+from collector.config.settings.settings import Settings
 from collector.restart.snapshot_kinds.alerts import ALERT_KINDS
 from collector.restart.snapshot_kinds.calls import CALL_KINDS
 from collector.restart.snapshot_kinds.monitor import MONITOR_KINDS

@@ -28,7 +28,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from collector import __version__
-from collector.config.settings import Settings
+from collector.config.settings.settings import Settings
 from collector.receive.memory_guard import MemoryGuard
 from collector.restart.snapshot_layout import KINDS, judging
 from collector.restart.snapshot_process import (

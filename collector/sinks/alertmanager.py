@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from collector.config.settings import HttpClientSettings
+from collector.config.settings.http_client import HttpClientSettings
 from collector.sinks.http_client import HttpSender
 from collector.telemetry.json_text import as_json
 

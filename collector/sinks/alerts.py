@@ -12,15 +12,16 @@ from hashlib import blake2b
 from typing import Any, Protocol
 
 from collector.config.masking import masked_url
-from collector.config.settings import AlertSettings, Settings
-from collector.sinks.alert import Links, PageAlert, as_alert, stamp
-from collector.sinks.alert_groups import AlertGroup, AlertGroups, as_group_alert
+from collector.config.settings.alerts import AlertSettings
+from collector.config.settings.settings import Settings
+from collector.sinks.alert.alert import Links, PageAlert, as_alert, stamp
+from collector.sinks.alert.alert_groups import AlertGroup, AlertGroups, as_group_alert
+from collector.sinks.alert.pager import Pager, PageRules
 from collector.sinks.alertmanager import Alertmanager
 from collector.sinks.event import as_event, is_news
 from collector.sinks.http_client import HttpSender
 from collector.sinks.jsonl import JsonLines
 from collector.sinks.otlp_logs import OtlpLogs, of_alarm, of_session, of_verdict
-from collector.sinks.pager import Pager, PageRules
 from collector.sinks.queue import Backoff, SinkQueue
 from collector.sinks.webhook import Webhook
 from collector.telemetry.clock import Standstill

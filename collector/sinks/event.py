@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from collector.calls.decisions.prevented_calls import PreventedCall
-from collector.config.settings import Joined
-from collector.sinks.alert import stamp
+from collector.config.settings.alerts import Joined
+from collector.sinks.alert.alert import stamp
 from monitor.records import ALARMING, ReferenceAlarm, Verdict
 
 __all__ = ["as_event", "is_news", "is_shown_possible", "possibility"]

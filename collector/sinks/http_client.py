@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from collector.config.settings import HttpClientSettings
+from collector.config.settings.http_client import HttpClientSettings
 from collector.net.http_client import (
     basic,
     options,

@@ -19,7 +19,8 @@ from collector.calls.inventory.agent_changes import (
     AgentChange,
 )
 from collector.calls.inventory.inventory import AgentRecord
-from collector.config.settings import Joined, LogLineSettings
+from collector.config.settings.alerts import Joined
+from collector.config.settings.telemetry import LogLineSettings
 from collector.sinks.event import as_event, is_news, is_shown_possible, possibility
 from collector.sinks.line_limit import LineLimit, OmittedLines
 from collector.telemetry.clock import now_ns

@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from collector.config.settings import HttpClientSettings
+from collector.config.settings.http_client import HttpClientSettings
 from collector.net.http_client import proxy_of, tls_context, without_user
 from collector.net.threads import in_thread
 from collector.net.watched_files import UnusableFileError, WatchedFiles
-from collector.sinks.alert import clock_time
+from collector.sinks.alert.alert import clock_time
 from collector.sinks.http_client import DeliveryError, authorization_of, files_of
 from collector.telemetry.logs import log
 from monitor.aggregate.totals import SessionFinished

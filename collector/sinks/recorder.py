@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, Literal, NamedTuple
 
-from collector.config.settings import RecordSettings
+from collector.config.settings.record import RecordSettings
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import REDACTED, Rule, hide, redacted, rules
 

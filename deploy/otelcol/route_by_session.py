@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from collector.config.settings import Settings
+from collector.config.settings.settings import Settings
 
 __all__ = ["ROUTE", "configuration"]
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from collector.metrics.service import Families, MetricsApp
 from collector.net.health import Health
 from collector.receive.http.asgi_server import WebApp
-from collector.receive.listener import Listener
+from collector.receive.listener.listener import Listener
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
 from monitor.limits import Limits

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
+from collector.config.environment import ENVIRONMENT
 from collector.config.memory_limit import fitted
-from collector.config.settings import ENVIRONMENT, Settings, load
-from collector.dialects.names import NO_SESSION
+from collector.config.settings.settings import Settings
+from collector.config.sources import load
+from collector.dialects.names.names import NO_SESSION
 from collector.dialects.values.arguments import HIDDEN
 from collector.sinks.alerts import links_of
 from deploy.otelcol.route_by_session import ROUTE, configuration

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from collector.config.settings import ENVIRONMENT, load
+from collector.config.environment import ENVIRONMENT
+from collector.config.sources import load
 from deploy.helm.files import copies
 from tests.deploy.test_deploy import (
     KUBERNETES,

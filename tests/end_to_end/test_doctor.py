@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from collector.client.doctor import sender
-from collector.receive.address import Address
+from collector.receive.listener.address import Address
 from tests.end_to_end.certificates import authority, have_openssl, issue
 from tests.end_to_end.service import run
 

@@ -21,17 +21,17 @@ from collector.decode.protobuf.slices import proto_slices
 from collector.decode.span import NAME_MAX, MalformedBodyError, Span
 from collector.dialects.values.arguments import callback_form
 from collector.receive.admission import Admission
-from collector.receive.connections import (
-    INBOX_BYTES,
-    ConnectionBase,
-    ConnectionBounds,
-    Connections,
-)
 from collector.receive.content_coding import inflate
 from collector.receive.export import Export, ExportResult, RequestLimits, proto_answer
 from collector.receive.grpc.hpack import literal
 from collector.receive.grpc.service import GrpcReceiver
 from collector.receive.http.service import HttpApp
+from collector.receive.listener.connections import (
+    INBOX_BYTES,
+    ConnectionBase,
+    ConnectionBounds,
+    Connections,
+)
 from collector.receive.status import ExportStatus, Refusal, status_bytes
 from collector.state.records import (
     DeliveryRecord,

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from collector.config.settings import AlertSettings, WebhookSettings
+from collector.config.settings.alerts import AlertSettings, WebhookSettings
 from collector.metrics import service as metrics
 from collector.metrics.memory import MemoryMetrics
 from collector.metrics.registry import runtime
 from collector.metrics.service import Families
 from collector.metrics.text_format import lines
 from collector.receive.admission import Admission
-from collector.sinks.alert import Links
+from collector.sinks.alert.alert import Links
 from collector.sinks.alerts import Alerts
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor

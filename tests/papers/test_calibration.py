@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from collector.config.settings import Settings
+from collector.config.settings.settings import Settings
 from collector.offline.progress_bar import Progress
 from collector.offline.replay import replay
 from monitor.automaton.dfa import Automaton

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from collector.calls.pipeline import Pipeline
 from collector.decode.span import Span
-from collector.sinks.pager import Pager, PageRules
+from collector.sinks.alert.pager import Pager, PageRules
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, Verdict
 from monitor.spec.spec import Spec

@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from collector.api.access import Access, access_of
-from collector.api.change_stream import Events
+from collector.api.list_fields import agent_of, trail
 from collector.api.query_string import check_names, parameters
 from collector.api.reference_view import tree
 from collector.api.session_list import SessionLists, SessionQuery
@@ -18,6 +18,7 @@ from collector.api.session_view.files import FILES, send_file
 from collector.api.session_view.runbooks import PATH as RUNBOOKS
 from collector.api.session_view.runbooks import runbook
 from collector.api.spec_view import drawn, head
+from collector.api.streams.change_stream import Events
 from collector.net.asgi import (
     Application,
     Receive,
@@ -33,7 +34,6 @@ from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.report.harms import harms
-from monitor.session.report.list_fields import agent_of, trail
 from monitor.session.session import Session
 
 __all__ = ["SessionView"]

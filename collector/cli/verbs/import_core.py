@@ -38,7 +38,7 @@ def add(group: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails import`, and returns the exit code."""
-    from collector.offline.import_core import import_core, report
+    from collector.offline.drafts.import_core import import_core, report
 
     for file in options.files:
         if not file.exists():

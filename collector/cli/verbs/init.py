@@ -43,9 +43,9 @@ def add(group: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails init`, and returns the exit code."""
     from collector.client.first_minutes import limitation
+    from collector.offline.drafts.starter_spec import NothingSeen, choose, fetch, starter
     from collector.offline.progress_bar import Progress
     from collector.offline.replay import BadInput, observe
-    from collector.offline.starter_spec import NothingSeen, choose, fetch, starter
 
     files = [Path(source) for source in options.sources]
     url = None

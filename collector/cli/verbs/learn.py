@@ -50,7 +50,7 @@ def add(group: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails learn`, and returns the exit code."""
-    from collector.offline.draft_spec import NoLearner
+    from collector.offline.drafts.draft_spec import NoLearner
     from collector.offline.learn import BadLabels, learn_files
     from collector.offline.replay import BadInput
 

@@ -130,7 +130,7 @@ class _CannotStart(Exception):  # noqa: N818 - caught in this module only
 
 def _serve(file: Path | None, given: _Options) -> int:
     from collector.app.serve import NotStartedError, serve
-    from collector.config.settings import SettingsError, load, place
+    from collector.config.sources import SettingsError, load, place
     from collector.net.watched_files import UnusableFileError
 
     try:
@@ -153,7 +153,7 @@ def _stopped_meanwhile(problem: _CannotStart, file: Path | None, given: _Options
     Returns:
         True if the service was stopped while it stood by.
     """
-    from collector.config.settings import standby
+    from collector.config.sources import standby
 
     settings = standby(file, os.environ, given)
     if settings is None:

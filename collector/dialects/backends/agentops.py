@@ -6,7 +6,7 @@ OK: only the exception event shows the failure.
 """
 
 from collector.dialects.base import ArgumentSource, Dialect
-from collector.dialects.scopes import AGENTOPS_CLIENTS
+from collector.dialects.names.scopes import AGENTOPS_CLIENTS
 from collector.dialects.values.arguments import call_form, literal, mapping
 
 __all__ = ["AGENTOPS"]

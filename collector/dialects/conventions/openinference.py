@@ -5,7 +5,7 @@ read. The few instrumentations that write arguments to both have files of their 
 """
 
 from collector.dialects.base import ArgumentSource, Dialect, Freshness
-from collector.dialects.scopes import AGENTOPS_CLIENTS, DAPR_SCOPE
+from collector.dialects.names.scopes import AGENTOPS_CLIENTS, DAPR_SCOPE
 from collector.dialects.values.arguments import mapping, maybe_call_form
 
 __all__ = [

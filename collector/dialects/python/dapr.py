@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from collector.dialects.base import ArgumentSource
 from collector.dialects.conventions.gen_ai import GEN_AI
-from collector.dialects.scopes import DAPR_SCOPE
+from collector.dialects.names.scopes import DAPR_SCOPE
 from collector.dialects.values.arguments import call_form
 
 __all__ = ["DAPR_AGENTS"]

@@ -41,9 +41,7 @@ from grpc_health.v1 import health, health_pb2
 from grpc_status.rpc_status import to_status
 
 from collector.decode.protobuf.slices import LARGE_BYTES
-from collector.receive.address import Address, AddressInUse, bind, parse_address
 from collector.receive.admission import Admission, AdmissionPlace, Client
-from collector.receive.connections import ConnectionBounds
 from collector.receive.content_coding import INLINE_BYTES_MAX, inflate, inflate_beside
 from collector.receive.export import Export, Metadata, Signal, proto_answer
 from collector.receive.grpc.http2 import STREAMS_MAX
@@ -56,9 +54,11 @@ from collector.receive.grpc.service import (
     TRANSPORT,
     WATCHERS_MAX,
 )
+from collector.receive.listener.address import Address, AddressInUse, bind, parse_address
+from collector.receive.listener.connections import ConnectionBounds
+from collector.receive.listener.tls import Certificates
 from collector.receive.rate_limits import Reservation
 from collector.receive.status import GRPC_NAMES, ExportStatus, Refusal, status_bytes
-from collector.receive.tls import Certificates
 
 __all__ = ["GrpcioReceiver", "coding_of"]
 

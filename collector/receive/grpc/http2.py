@@ -27,14 +27,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from collector.receive.connection_turns import TURN_SECONDS, Turns
-from collector.receive.connections import (
-    LINGER_SECONDS,
-    NEVER,
-    Connections,
-    Data,
-    part,
-)
 from collector.receive.grpc.closed_streams import ClosedStreams
 from collector.receive.grpc.frame_budget import (
     BLOCK_BYTES_PER_FRAME,
@@ -96,7 +88,15 @@ from collector.receive.grpc.streams import (
     GrpcStream,
 )
 from collector.receive.http.responses import error_response
-from collector.receive.protocol_detection import PREFACE, is_short, protocol_of
+from collector.receive.listener.connection_turns import TURN_SECONDS, Turns
+from collector.receive.listener.connections import (
+    LINGER_SECONDS,
+    NEVER,
+    Connections,
+    Data,
+    part,
+)
+from collector.receive.listener.protocol_detection import PREFACE, is_short, protocol_of
 from collector.telemetry.counters import Stats
 
 __all__ = ["Http2"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from collector.receive.connections import NEVER
+from collector.receive.listener.connections import NEVER
 
 __all__ = ["Keepalive", "Lifetime"]
 

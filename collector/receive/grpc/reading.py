@@ -1,7 +1,7 @@
 """The receiving half of an HTTP/2 connection: what has come is read in turns.
 
 Idea: a connection may send more than fits a turn of the event loop. It reads for one turn, keeps the
-rest, and queues for the next one (`collector.receive.connection_turns`), so that other connections are read in
+rest, and queues for the next one (`collector.receive.listener.connection_turns`), so that other connections are read in
 between.
 
 Invariant: the socket is read only while nothing is left of what came before and the client reads our
@@ -16,10 +16,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Final
 
-from collector.receive.connection_turns import Turns
-from collector.receive.connections import COPIED_BYTES, Connections, Data, part
 from collector.receive.grpc.lifetime import Keepalive
 from collector.receive.grpc.streams import StreamConnection
+from collector.receive.listener.connection_turns import Turns
+from collector.receive.listener.connections import COPIED_BYTES, Connections, Data, part
 
 __all__ = ["ReadingConnection"]
 

@@ -17,18 +17,18 @@ from google.protobuf.message import DecodeError
 from collector.decode.protobuf.message_classes import INT32, STRING, build
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.receive.admission import Admission, AdmissionPlace
-from collector.receive.connection_turns import Turns
-from collector.receive.connections import ConnectionBounds, Connections, Data, part
 from collector.receive.content_coding import INLINE_BYTES_MAX, inflate, inflate_beside
 from collector.receive.export import Export, Metadata, Signal, proto_answer
 from collector.receive.grpc.hpack import Header, literal
 from collector.receive.grpc.http2 import Http2
 from collector.receive.grpc.lifetime import Keepalive
 from collector.receive.grpc.streams import FixedAnswer, GrpcStream
-from collector.receive.listener import Listener
+from collector.receive.listener.connection_turns import Turns
+from collector.receive.listener.connections import ConnectionBounds, Connections, Data, part
+from collector.receive.listener.listener import Listener
+from collector.receive.listener.tls import Certificates
 from collector.receive.rate_limits import Reservation
 from collector.receive.status import GRPC_NAMES, ExportStatus, Refusal, status_bytes
-from collector.receive.tls import Certificates
 
 __all__ = ["GrpcReceiver"]
 

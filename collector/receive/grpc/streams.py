@@ -17,7 +17,6 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import Any, Final
 
-from collector.receive.connections import NEVER, ConnectionBase, Connections, Data
 from collector.receive.grpc.frames import (
     DATA,
     END_HEADERS,
@@ -35,6 +34,7 @@ from collector.receive.grpc.frames import (
     number_of,
 )
 from collector.receive.grpc.lifetime import Keepalive, Lifetime
+from collector.receive.listener.connections import NEVER, ConnectionBase, Connections, Data
 
 __all__ = ["STREAM_WINDOW", "USUAL_WINDOW", "FixedAnswer", "GrpcStream", "StreamConnection"]
 

@@ -21,9 +21,9 @@ import httptools
 
 from collector.net.host_guard import HostGuard, is_foreign, is_local_name
 from collector.receive.admission import Admission, AdmissionPlace
-from collector.receive.connections import Connections
 from collector.receive.http.connection import Exchange, HttpConnection
 from collector.receive.http.responses import head_of
+from collector.receive.listener.connections import Connections
 from collector.receive.status import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
 

@@ -9,9 +9,9 @@ from urllib.parse import unquote
 
 import httptools
 
-from collector.receive.connections import Connections
 from collector.receive.http.connection import Exchange, HttpConnection
 from collector.receive.http.responses import head_of
+from collector.receive.listener.connections import Connections
 from collector.telemetry.logs import log
 
 __all__ = ["WebApp"]

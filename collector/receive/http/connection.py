@@ -21,7 +21,10 @@ from typing import Any, Final
 
 import httptools
 
-from collector.receive.connections import (
+from collector.receive.http.head_cache import HEAD_BYTES_MAX as KNOWN_BYTES_MAX
+from collector.receive.http.head_cache import KnownHead, known_head
+from collector.receive.http.responses import error_response
+from collector.receive.listener.connections import (
     COPIED_BYTES,
     LINGER_SECONDS,
     NEVER,
@@ -30,10 +33,7 @@ from collector.receive.connections import (
     Data,
     part,
 )
-from collector.receive.http.head_cache import HEAD_BYTES_MAX as KNOWN_BYTES_MAX
-from collector.receive.http.head_cache import KnownHead, known_head
-from collector.receive.http.responses import error_response
-from collector.receive.protocol_detection import protocol_of
+from collector.receive.listener.protocol_detection import protocol_of
 
 __all__ = ["Exchange", "HttpConnection"]
 

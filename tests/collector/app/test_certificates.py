@@ -8,7 +8,7 @@ import pytest
 
 from collector.app.certificates import CertificateWatch
 from collector.app.listeners import Server
-from collector.receive.validity import Validity
+from collector.receive.listener.validity import Validity
 from monitor.limits import SECOND
 
 HOUR = 3_600

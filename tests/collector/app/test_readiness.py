@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from collector.app.readiness import Readiness
-from collector.config.settings import ReadySettings
+from collector.config.settings.ready import ReadySettings
 from collector.net.health import Health
 from collector.sinks.http_client import DeliveryError
 from collector.sinks.queue import Backoff, SinkQueue

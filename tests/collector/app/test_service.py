@@ -14,16 +14,14 @@ import pytest
 
 from collector.app import service as app_module
 from collector.app.service import App, instance_of, limits_of
-from collector.config.settings import (
-    AlertSettings,
-    DecideSettings,
-    ReceiverSettings,
-    RecordSettings,
-    SessionSettings,
-    Settings,
-)
+from collector.config.settings.alerts import AlertSettings
+from collector.config.settings.decide import DecideSettings
+from collector.config.settings.receiver import ReceiverSettings
+from collector.config.settings.record import RecordSettings
+from collector.config.settings.sessions import SessionSettings
+from collector.config.settings.settings import Settings
 from collector.net.watched_files import UnusableFileError
-from collector.receive.address import AddressInUse
+from collector.receive.listener.address import AddressInUse
 from collector.telemetry.clock import ClockWatch
 from collector.telemetry.logs import captured
 from monitor.limits import SECOND

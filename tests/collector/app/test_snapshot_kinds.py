@@ -12,13 +12,10 @@ from typing import Any, Final
 import pytest
 
 from collector.app.service import App
-from collector.config.settings import (
-    AlertSettings,
-    ReceiverSettings,
-    Settings,
-    StateSettings,
-    WebhookSettings,
-)
+from collector.config.settings.alerts import AlertSettings, WebhookSettings
+from collector.config.settings.receiver import ReceiverSettings
+from collector.config.settings.settings import Settings
+from collector.config.settings.state import StateSettings
 from collector.restart.snapshot_layout import KINDS
 from monitor.limits import SECOND
 from monitor.plain_records.kinds import Form, PlainRecordKind

@@ -8,15 +8,12 @@ from typing import Any
 import pytest
 
 from collector.app.service import App
-from collector.config.settings import (
-    AlertSettings,
-    DecideSettings,
-    ReceiverSettings,
-    SessionSettings,
-    Settings,
-    StateSettings,
-    WebhookSettings,
-)
+from collector.config.settings.alerts import AlertSettings, WebhookSettings
+from collector.config.settings.decide import DecideSettings
+from collector.config.settings.receiver import ReceiverSettings
+from collector.config.settings.sessions import SessionSettings
+from collector.config.settings.settings import Settings
+from collector.config.settings.state import StateSettings
 from collector.restart.snapshot_layout import KINDS, judging
 from monitor.limits import SECOND
 

@@ -13,7 +13,8 @@ import pytest
 
 from collector.app.deadline import TimeBudget
 from collector.app.service import App
-from collector.config.settings import AlertSettings, StateSettings, WebhookSettings
+from collector.config.settings.alerts import AlertSettings, WebhookSettings
+from collector.config.settings.state import StateSettings
 from collector.telemetry.logs import captured
 from monitor.spec.compiler.compile import compile_text
 from tests.collector.app.test_service import Clock, body, http, settings

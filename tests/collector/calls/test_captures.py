@@ -13,7 +13,7 @@ import yaml
 
 from collector.calls.model_requests import Mode
 from collector.calls.pipeline import Pipeline
-from collector.config.settings import Settings
+from collector.config.settings.settings import Settings
 from collector.decode.json import otlp_json
 from collector.decode.span import Span
 from collector.offline.progress_bar import Progress

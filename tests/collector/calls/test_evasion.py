@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.config.settings import load
+from collector.config.sources import load
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from monitor.visibility.cause import Cause

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from collector.cli.main import main
 from collector.config.masking import MASK, as_yaml, masked_url
-from collector.config.settings import SettingsError, load
+from collector.config.sources import SettingsError, load
 
 SECRETS = {
     "OFFRAILS_ALERTS_WEBHOOK_URL": "https://bot:pw-1@hooks.example/services/T1/tok-2?key=tok-3#tok-4",

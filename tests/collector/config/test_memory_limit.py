@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from collector.config.memory_limit import IDLE_BYTES, SHARES, cgroup_limit, fitted
-from collector.config.settings import NextHopSettings, Settings, load
+from collector.config.settings.forward import NextHopSettings
+from collector.config.settings.settings import Settings
+from collector.config.sources import load
 
 MIB = 1 << 20
 

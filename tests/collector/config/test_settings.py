@@ -8,16 +8,12 @@ from typing import Any
 
 import pytest
 
+from collector.config.environment import ENVIRONMENT, unknown
 from collector.config.masking import as_yaml
-from collector.config.settings import (
-    ENVIRONMENT,
-    NextHopSettings,
-    Settings,
-    SettingsError,
-    leaves,
-    load,
-    unknown,
-)
+from collector.config.section import leaves
+from collector.config.settings.forward import NextHopSettings
+from collector.config.settings.settings import Settings
+from collector.config.sources import SettingsError, load
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from collector.decide.service import DecideService
 from collector.net.host_guard import HostGuard
 from collector.receive.admission import Admission
 from collector.receive.bearer_tokens import Tokens
-from collector.receive.listener import Listener
+from collector.receive.listener.listener import Listener
 from collector.receive.rate_limits import RateLimit, RateLimits
 from collector.receive.status import ExportStatus, Refusal
 from collector.telemetry.clock import now_ns

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from collector.app.service import App
-from collector.config.settings import (
-    DecideSettings,
-    NextHopSettings,
-    ReceiverSettings,
-    Settings,
-)
+from collector.config.settings.decide import DecideSettings
+from collector.config.settings.forward import NextHopSettings
+from collector.config.settings.receiver import ReceiverSettings
+from collector.config.settings.settings import Settings
 from monitor.spec.read import load_specs
 from monitor.spec.spec import Spec
 from tests.collector.app.test_service import FREE, http

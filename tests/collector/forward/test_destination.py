@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.config.settings import NextHopSettings
+from collector.config.settings.forward import NextHopSettings
 from collector.forward.destination import (
     IN_FLIGHT_MAX,
     PAUSE_SECONDS_MAX,

@@ -16,7 +16,7 @@ from google.rpc.status_pb2 import Status as RpcStatus
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from pydantic import SecretStr
 
-from collector.config.settings import NextHopSettings
+from collector.config.settings.forward import NextHopSettings
 from collector.forward.grpc_sender import GrpcForwarder
 from collector.forward.message import ForwardMessage, ForwardReply
 from collector.net.watched_files import UnusableFileError

@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from pydantic import SecretStr
 
-from collector.config.settings import NextHopSettings
+from collector.config.settings.forward import NextHopSettings
 from collector.forward.http_sender import HttpForwarder, retry_after
 from collector.forward.message import ForwardMessage, ForwardReply
 from collector.net.watched_files import UnusableFileError

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from collector.app.service import App
-from collector.config.settings import NextHopSettings
+from collector.config.settings.forward import NextHopSettings
 from collector.forward.unsent_request import UnsentRequest, bodies_of, unsent_in
 from collector.receive.request import Request
 from collector.restart.recovery import Recovery

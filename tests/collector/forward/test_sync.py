@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from collector.app.service import App
-from collector.config.settings import NextHopSettings
+from collector.config.settings.forward import NextHopSettings
 from collector.forward.destination import SYNC_MAX
 from collector.forward.message import ForwardReply
 from collector.receive.status import ExportStatus, Refusal, retry_seconds, status_bytes

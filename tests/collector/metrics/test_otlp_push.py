@@ -17,12 +17,10 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 
 from collector import __version__
 from collector.app.service import App
-from collector.config.settings import (
-    DecideSettings,
-    ReceiverSettings,
-    Settings,
-    TelemetrySettings,
-)
+from collector.config.settings.decide import DecideSettings
+from collector.config.settings.receiver import ReceiverSettings
+from collector.config.settings.settings import Settings
+from collector.config.settings.telemetry import TelemetrySettings
 from collector.metrics import otlp_client
 from collector.metrics.families import TABLE
 from collector.metrics.otlp_push import OtlpPush

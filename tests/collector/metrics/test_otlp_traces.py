@@ -16,13 +16,11 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from pydantic import ValidationError
 
 from collector.app.service import App
-from collector.config.settings import (
-    AlertSettings,
-    DecideSettings,
-    ReceiverSettings,
-    Settings,
-    TelemetrySettings,
-)
+from collector.config.settings.alerts import AlertSettings
+from collector.config.settings.decide import DecideSettings
+from collector.config.settings.receiver import ReceiverSettings
+from collector.config.settings.settings import Settings
+from collector.config.settings.telemetry import TelemetrySettings
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.telemetry.logs import captured
 from collector.telemetry.tracing import OWN

@@ -18,7 +18,9 @@ from prometheus_client.parser import text_string_to_metric_families as plain_fam
 from collector.app.certificates import CertificateWatch
 from collector.app.listeners import ConnectionMetrics
 from collector.calls.pipeline import Pipeline
-from collector.config.settings import AlertSettings, Settings, TelemetrySettings
+from collector.config.settings.alerts import AlertSettings
+from collector.config.settings.settings import Settings
+from collector.config.settings.telemetry import TelemetrySettings
 from collector.decide.service import DecideService
 from collector.forward.next_hops import NextHops
 from collector.metrics.agent_calls import AgentCalls
@@ -34,7 +36,7 @@ from collector.net.health import Health
 from collector.receive.admission import Admission
 from collector.receive.memory_guard import MemoryGuard
 from collector.restart.snapshots import Snapshots, SnapshotState
-from collector.sinks.alert import Links
+from collector.sinks.alert.alert import Links
 from collector.sinks.alerts import Alerts
 from collector.state.journal import Journal, JournalRules
 from collector.telemetry.clock import now_ns

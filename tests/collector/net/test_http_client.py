@@ -21,9 +21,10 @@ from pydantic import SecretStr
 from collector.client.api_client import NoAnswerError, ask
 from collector.client.doctor import run as doctor
 from collector.client.tail import Filters, TailError, tail
-from collector.config.settings import AlertSettings, HttpClientSettings, WebhookSettings
+from collector.config.settings.alerts import AlertSettings, WebhookSettings
+from collector.config.settings.http_client import HttpClientSettings
 from collector.net.http_client import proxy_of, without_user
-from collector.sinks.alert import Links
+from collector.sinks.alert.alert import Links
 from collector.sinks.alerts import Alerts
 from collector.sinks.http_client import DeliveryError, HttpSender
 from collector.sinks.otlp_logs import OtlpLogs, of_verdict

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import pytest
 
 from collector.cli.main import main
-from collector.config.settings import Settings
+from collector.config.settings.settings import Settings
 from collector.offline.progress_bar import Progress
 from collector.offline.replay import replay
 from monitor.spec.read import load_spec, load_specs

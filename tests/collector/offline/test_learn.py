@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.cli.main import main
-from collector.config.settings import Settings
+from collector.config.settings.settings import Settings
 from collector.offline.learn import BadLabels, learn_files, read_files
 from collector.offline.progress_bar import Progress
 from collector.offline.replay import replay

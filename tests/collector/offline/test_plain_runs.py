@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from collector.cli.main import main
-from collector.config.settings import Settings
+from collector.config.settings.settings import Settings
 from collector.offline.plain_runs import BadRun, is_plain, judge_run, read_runs
 from collector.offline.progress_bar import Progress
 from collector.offline.replay import BadInput, replay

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.client.tail import formatted
-from collector.sinks.alert import ALARMS, Links, PageAlert, PageKey, as_alert
+from collector.sinks.alert.alert import ALARMS, Links, PageAlert, PageKey, as_alert
+from collector.sinks.alert.pager import Pager, PageRules
 from collector.sinks.event import as_event
 from collector.sinks.log import LogSink
 from collector.sinks.otlp_logs import of_alarm
-from collector.sinks.pager import Pager, PageRules
 from collector.telemetry.logs import Logger
 from monitor.aggregate.totals import FinalScores, SessionFinished
 from monitor.records import ReferenceAlarm, SessionKey

@@ -14,9 +14,9 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from pydantic import SecretStr
 
-from collector.api.verdict_feed import VerdictFeed
-from collector.config.settings import AlertSettings, WebhookSettings
-from collector.sinks.alert import Links
+from collector.api.streams.verdict_feed import VerdictFeed
+from collector.config.settings.alerts import AlertSettings, WebhookSettings
+from collector.sinks.alert.alert import Links
 from collector.sinks.alerts import Alerts
 from collector.sinks.http_client import DeliveryError, HttpSender
 from collector.sinks.otlp_logs import OtlpLogs, of_verdict

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.calls.inventory.inventory import AgentRecord
-from collector.config.settings import LogLineSettings
+from collector.config.settings.telemetry import LogLineSettings
 from collector.sinks.line_limit import LEFT_OUT_LINES, NAMESPACES_MAX, PAIRS_MAX, LineLimit
 from collector.sinks.log import LogSink
 from collector.telemetry.logs import Logger
 from monitor.aggregate.totals import FinalScores, SessionFinished
 from monitor.limits import SECOND
 from monitor.records import SessionKey, Verdict
-from tests.collector.sinks.test_pager import verdict
+from tests.collector.sinks.alert.test_pager import verdict
 
 SCORES = FinalScores("accepted", 1, 0, None, None, None, None, None, None)
 

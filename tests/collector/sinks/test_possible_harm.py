@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from collector.client.tail import Filters, formatted
-from collector.config.settings import Joined
-from collector.sinks.alert import Links, as_alert
+from collector.config.settings.alerts import Joined
+from collector.sinks.alert.alert import Links, as_alert
+from collector.sinks.alert.pager import Pager, PageRules
 from collector.sinks.event import as_event
 from collector.sinks.log import LogSink
 from collector.sinks.otlp_logs import of_verdict
-from collector.sinks.pager import Pager, PageRules
 from collector.telemetry.logs import Logger
 from monitor.records import Kind, Obstacle, Reason, SessionKey, Verdict
 

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.sinks.alert import Links, PageAlert, as_alert, rank
-from collector.sinks.pager import (
+from collector.sinks.alert.alert import Links, PageAlert, as_alert, rank
+from collector.sinks.alert.pager import (
     CALLS_MAX,
     MINUTE,
     RELEASED_AT_ONCE,

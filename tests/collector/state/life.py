@@ -16,7 +16,9 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
 from collector.app.service import App
-from collector.config.settings import ReceiverSettings, Settings, StateSettings
+from collector.config.settings.receiver import ReceiverSettings
+from collector.config.settings.settings import Settings
+from collector.config.settings.state import StateSettings
 from collector.decode.span import Span
 from collector.receive.export import Encoding
 from collector.restart.snapshots import Snapshots

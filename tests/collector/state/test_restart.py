@@ -15,17 +15,14 @@ from typing import Any
 
 import pytest
 
-from collector.config.settings import (
-    AlertSettings,
-    AuthSettings,
-    BearerSettings,
-    ReceiverSettings,
-)
+from collector.config.settings.access import AuthSettings, BearerSettings
+from collector.config.settings.alerts import AlertSettings
+from collector.config.settings.receiver import ReceiverSettings
 from collector.decode.protobuf.message_classes import varint
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.decode.span import Resource, Span
 from collector.net.watched_files import UnusableFileError
-from collector.sinks.alert import stamp
+from collector.sinks.alert.alert import stamp
 from collector.telemetry.logs import captured
 from monitor.limits import SECOND
 from monitor.spec.compiler.compile import compile_text

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from collector.config.settings import AlertSettings, SessionSettings
+from collector.config.settings.alerts import AlertSettings
+from collector.config.settings.sessions import SessionSettings
 from collector.receive.memory_guard import MemoryGuard
 from collector.restart import snapshots as app_snapshots
 from collector.restart.snapshots import Snapshots

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.app.service import redaction_of
-from collector.config.settings import RedactSettings, SettingsError, load
+from collector.config.settings.telemetry import RedactSettings
+from collector.config.sources import SettingsError, load
 from collector.telemetry.redaction import (
     REDACTED,
     Redaction,

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from collector.offline.starter_spec import Agent, starter
+from collector.offline.drafts.starter_spec import Agent, starter
 from monitor.reference.draft import DraftAutomaton, draft_text
 from monitor.spec.core_import.dataset import DatasetState, Edge, Symbol, Task, document
 from monitor.spec.document.write import flow, name

@@ -17,8 +17,8 @@ import yaml
 
 from collector.calls.pipeline import Pipeline
 from collector.receive.export import Export
-from collector.sinks.alert import PageAlert
-from collector.sinks.pager import Pager, PageRules
+from collector.sinks.alert.alert import PageAlert
+from collector.sinks.alert.pager import Pager, PageRules
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, MonitorCollector, Spec, Verdict, load_spec
 from tests.simulation.worlds.spans import Request, body, requests, unix_ns

@@ -12,11 +12,11 @@ import pytest
 
 from collector.decode.span import Span
 from collector.receive.admission import Admission
-from collector.receive.connections import ConnectionBounds
 from collector.receive.export import Export
 from collector.receive.grpc.hpack import Decoder, literal
 from collector.receive.grpc.lifetime import Keepalive
 from collector.receive.grpc.service import GrpcReceiver
+from collector.receive.listener.connections import ConnectionBounds
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import captured
 from tests.conformance.bodies import PROTO_BODY, proto_body
@@ -383,7 +383,7 @@ def test_a_foreign_client_that_stays_is_closed(
 ) -> None:
     """Its bytes are read for a limited time. It does not count as a slow sender."""
     monkeypatch.setattr("collector.receive.grpc.http2.LINGER_SECONDS", 0.01)
-    monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
+    monkeypatch.setattr("collector.receive.listener.connections.SWEEP_SECONDS", 0.01)
 
     async def scenario() -> None:
         with captured():
@@ -498,7 +498,7 @@ def test_a_client_that_gives_its_answer_no_room_is_closed(
 ) -> None:
     """A response that finds no window is not kept for ever."""
     monkeypatch.setattr("collector.receive.grpc.streams.UNREAD_SECONDS_MAX", 0.01)
-    monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
+    monkeypatch.setattr("collector.receive.listener.connections.SWEEP_SECONDS", 0.01)
 
     async def scenario() -> None:
         async with served() as (server, peer):
@@ -568,7 +568,7 @@ def test_connections_end_in_time(
     is_asked: bool,
 ) -> None:
     """No preface, no calls, age, or a missing ping reply close a connection, with GOAWAY where it helps."""
-    monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
+    monkeypatch.setattr("collector.receive.listener.connections.SWEEP_SECONDS", 0.01)
 
     async def scenario() -> None:
         async with served(**options) as (_, peer):
@@ -584,7 +584,7 @@ def test_connections_end_in_time(
 @pytest.mark.plain
 def test_a_client_that_answers_pings_stays(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A silent client that answers pings keeps its connection."""
-    monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
+    monkeypatch.setattr("collector.receive.listener.connections.SWEEP_SECONDS", 0.01)
 
     async def scenario() -> None:
         keepalive = Keepalive(ping_interval=0.01, ping_timeout=5)
@@ -640,7 +640,7 @@ def test_a_client_that_does_not_say_that_it_knows(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a while the GOAWAY counts as received: later streams are not answered."""
-    monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
+    monkeypatch.setattr("collector.receive.listener.connections.SWEEP_SECONDS", 0.01)
     monkeypatch.setattr("collector.receive.grpc.lifetime.FAREWELL_SECONDS", 0.05)
 
     async def scenario() -> None:

@@ -40,7 +40,7 @@ from tests.collector.receive.grpc.test_http2 import (
     number,
     served,
 )
-from tests.collector.receive.test_connection_turns import connected, rounds_until_read
+from tests.collector.receive.listener.test_connection_turns import connected, rounds_until_read
 from tests.conformance.bodies import PROTO_BODY
 from tests.conformance.http2 import PREFACE, frame
 from tests.conformance.target import TRACES

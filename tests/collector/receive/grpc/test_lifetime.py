@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.receive.connections import NEVER
 from collector.receive.grpc.lifetime import (
     FAREWELL_SECONDS,
     PING_STRIKES_MAX,
     Keepalive,
     Lifetime,
 )
+from collector.receive.listener.connections import NEVER
 
 HEAD_SECONDS = 10.0
 SECONDS = st.none() | st.integers(1, 100).map(float)

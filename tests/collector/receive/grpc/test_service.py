@@ -14,7 +14,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from collector.receive.address import AddressInUse
+from collector.receive.listener.address import AddressInUse
 from collector.receive.status import ExportStatus, Refusal
 from tests.collector.receive.grpc.servers import (
     HEALTH,

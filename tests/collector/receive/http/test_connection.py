@@ -12,12 +12,12 @@ import pytest
 
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.decode.span import Span
-from collector.receive.connections import ConnectionBounds
 from collector.receive.export import Export
 from collector.receive.http.asgi_server import WebApp
 from collector.receive.http.connection import SLICE_BYTES, HttpConnection
 from collector.receive.http.service import HttpApp
-from collector.receive.listener import Listener
+from collector.receive.listener.connections import ConnectionBounds
+from collector.receive.listener.listener import Listener
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import captured
 from tests.conformance.bodies import PROTO_BODY, proto_body
@@ -187,7 +187,7 @@ def test_an_upgrade_is_not_taken_up(run: Run) -> None:
 def test_idle_connections_are_closed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are closed without a response and are not counted as slow."""
     monkeypatch.setattr("collector.receive.http.connection.IDLE_SECONDS_MAX", 0.01)
-    monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
+    monkeypatch.setattr("collector.receive.listener.connections.SWEEP_SECONDS", 0.01)
 
     async def scenario() -> None:
         async with served(ConnectionBounds(body=0.01)) as (server, reader, writer):
@@ -323,7 +323,7 @@ def test_what_follows_a_slow_request_is_not_parsed(run: Run) -> None:
 def test_who_does_not_read_is_closed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is closed after the timeout and counted as stalled. Its response is produced no further."""
     monkeypatch.setattr("collector.receive.http.connection.UNREAD_SECONDS_MAX", 0.02)
-    monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
+    monkeypatch.setattr("collector.receive.listener.connections.SWEEP_SECONDS", 0.01)
     parts, ended = itertools.count(), asyncio.Event()
 
     async def endless(_scope: Any, _receive: Any, send: Any) -> None:
@@ -358,8 +358,8 @@ def test_an_answer_that_nobody_reads_ends_with_its_connection(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection that we closed is gone after a while, with all unread data."""
-    monkeypatch.setattr("collector.receive.connections.CLOSING_SECONDS", 0.02)
-    monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
+    monkeypatch.setattr("collector.receive.listener.connections.CLOSING_SECONDS", 0.02)
+    monkeypatch.setattr("collector.receive.listener.connections.SWEEP_SECONDS", 0.01)
 
     async def large(_scope: Any, _receive: Any, send: Any) -> None:
         headers = [(b"content-length", b"%d" % (64 << 20))]

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from collector.decode.span import Span
 from collector.receive.admission import Admission
-from collector.receive.connections import INBOX_BYTES, ConnectionBounds, Connections
 from collector.receive.export import Export
 from collector.receive.http.connection import TURN_SECONDS, HttpConnection
 from collector.receive.http.head_cache import HEAD_BYTES_MAX, KnownHead, known_head
 from collector.receive.http.service import HttpApp
+from collector.receive.listener.connections import INBOX_BYTES, ConnectionBounds, Connections
 from collector.telemetry.counters import Stats
 from tests.conformance.bodies import PROTO_BODY, proto_body
 

@@ -31,7 +31,7 @@ from collector.decode.protobuf.message_classes import INT32, STRING, build
 from collector.decode.span import Span
 from collector.receive.export import Export
 from collector.receive.http.service import HttpApp
-from collector.receive.listener import Listener
+from collector.receive.listener.listener import Listener
 from collector.receive.status import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
 from tests.conformance.bodies import varint

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from collector.receive.address import Address, AddressInUse, parse_address
-from collector.receive.connections import ConnectionBounds
 from collector.receive.http.asgi_server import WebApp
-from collector.receive.listener import Listener
-from collector.receive.tls import Certificates
+from collector.receive.listener.address import Address, AddressInUse, parse_address
+from collector.receive.listener.connections import ConnectionBounds
+from collector.receive.listener.listener import Listener
+from collector.receive.listener.tls import Certificates
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import captured
 from tests.end_to_end.certificates import Pair, authority, have_openssl, issue
@@ -261,7 +261,7 @@ async def _send_for_ever(writer: asyncio.StreamWriter) -> None:
 def test_a_refused_client_that_never_stops_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sending on does not keep its connection open."""
     monkeypatch.setattr("collector.receive.http.connection.LINGER_SECONDS", 0.01)
-    monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
+    monkeypatch.setattr("collector.receive.listener.connections.SWEEP_SECONDS", 0.01)
 
     async def scenario() -> None:
         listener = Listener(WebApp(hello), "127.0.0.1:0")
@@ -356,7 +356,7 @@ def test_why_handshakes_fail(
 ) -> None:
     """Failures are counted by reason (no certificate, plain text, silence), with one log line for all."""
     signer, server = pairs
-    monkeypatch.setattr("collector.receive.connections.SWEEP_SECONDS", 0.01)
+    monkeypatch.setattr("collector.receive.listener.connections.SWEEP_SECONDS", 0.01)
 
     async def scenario() -> None:
         stats = Stats()

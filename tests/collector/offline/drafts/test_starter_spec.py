@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from collector.cli.main import main
-from collector.offline.starter_spec import Agent, NothingSeen, agents, choose, starter
+from collector.offline.drafts.starter_spec import Agent, NothingSeen, agents, choose, starter
 from monitor.spec.compiler.compile import compile_text
 
-SHARED = Path(__file__).parents[3] / ".." / "shared"
+SHARED = Path(__file__).parents[4] / ".." / "shared"
 CAPTURES = SHARED / "captures"
 
 

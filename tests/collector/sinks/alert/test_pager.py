@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from collector.sinks.alert import (
+from collector.sinks.alert.alert import (
     DETAIL_MAX,
     Links,
     PageAlert,
@@ -12,7 +12,7 @@ from collector.sinks.alert import (
     as_alert,
     printable,
 )
-from collector.sinks.pager import (
+from collector.sinks.alert.pager import (
     FIRING_MAX,
     MINUTE,
     REPEATED_AT_ONCE,

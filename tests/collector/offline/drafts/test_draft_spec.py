@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.cli.main import main
-from collector.offline.draft_spec import draft, learner
+from collector.offline.drafts.draft_spec import draft, learner
 from monitor.automaton.dfa import UNDEFINED
 from monitor.reference.draft import DraftAutomaton, accepts, draft_text, pruned
 from monitor.reference.runs import SeenRun, seen_call

@@ -7,7 +7,7 @@ from typing import Any
 
 from collector.api.access import Access, access_of
 from collector.api.query_string import check_names, parameters
-from collector.api.verdict_feed import VerdictFeed
+from collector.api.streams.verdict_feed import VerdictFeed
 from collector.net.asgi import Receive, Scope, Send, send_json, send_stream
 
 __all__ = ["PATH", "VerdictStream"]

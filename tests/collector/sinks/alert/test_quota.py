@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collector.sinks.quota import Quota, RateQuota
+from collector.sinks.alert.quota import Quota, RateQuota
 
 
 def _fill(quota: Quota, severity: str, namespace: str) -> int:

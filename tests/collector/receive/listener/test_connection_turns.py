@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import pytest
 
-from collector.receive.connection_turns import Turns
-from collector.receive.connections import ConnectionBounds, Connections
 from collector.receive.export import Export
 from collector.receive.grpc.service import GrpcReceiver
+from collector.receive.listener.connection_turns import Turns
+from collector.receive.listener.connections import ConnectionBounds, Connections
 from collector.telemetry.counters import Stats
 from tests.collector.receive.grpc.test_http2 import END_HEADERS, END_STREAM, HEADERS, head
 from tests.conformance.http2 import PREFACE, SETTINGS, frame
@@ -154,7 +154,7 @@ def test_less_is_read_while_many_wait(run: Run) -> None:
 @pytest.mark.plain
 def test_all_that_wait_share_a_round(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections take turns; an error in one does not end the round."""
-    monkeypatch.setattr("collector.receive.connection_turns.ROUND_SECONDS", 0.0)
+    monkeypatch.setattr("collector.receive.listener.connection_turns.ROUND_SECONDS", 0.0)
 
     async def scenario() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)

@@ -38,8 +38,8 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import NamedTuple
 
-from collector.sinks.alert import RANKS, PageAlert, PageKey, rank
-from collector.sinks.quota import CRITICAL, Quota, RateQuota
+from collector.sinks.alert.alert import RANKS, PageAlert, PageKey, rank
+from collector.sinks.alert.quota import CRITICAL, Quota, RateQuota
 from monitor.aggregate.totals import SessionFinished
 from monitor.records import ALARMING, SESSION_KINDS, Reason, ReferenceAlarm, SessionKey, Verdict
 

@@ -16,15 +16,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, cast
 
-from collector.receive.address import Address, bind, parse_address
-from collector.receive.connections import (
+from collector.receive.listener.address import Address, bind, parse_address
+from collector.receive.listener.connections import (
     LINGER_SECONDS,
     ConnectionBase,
     ConnectionBounds,
     Connections,
     failure_of,
 )
-from collector.receive.tls import Certificates
+from collector.receive.listener.tls import Certificates
 from collector.telemetry.counters import Stats
 
 __all__ = ["Listener"]

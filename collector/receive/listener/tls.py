@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from collector.net.watched_files import UnusableFileError, WatchedFiles, read_file
-from collector.receive.validity import Validity, validity_of
+from collector.receive.listener.validity import Validity, validity_of
 from collector.telemetry.logs import log
 
 __all__ = ["Certificates", "Material"]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from collector.receive.tls import Certificates
-from collector.receive.validity import Validity, validity_of
+from collector.receive.listener.tls import Certificates
+from collector.receive.listener.validity import Validity, validity_of
 from tests.end_to_end.certificates import Pair, authority, have_openssl, issue
 
 pytestmark = pytest.mark.skipif(not have_openssl(), reason="openssl is not installed")

@@ -41,7 +41,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from collector.sinks.alert import (
+from collector.sinks.alert.alert import (
     Links,
     PageAlert,
     PageKey,
@@ -52,7 +52,7 @@ from collector.sinks.alert import (
     printable,
     stamp,
 )
-from collector.sinks.quota import RateQuota
+from collector.sinks.alert.quota import RateQuota
 from monitor.records import ReferenceAlarm, SessionKey, Verdict
 
 __all__ = ["QUIET_MAX", "AlertGroup", "AlertGroups", "GroupKey", "as_group_alert"]

@@ -30,7 +30,7 @@ from heapq import nsmallest
 from typing import Any, Final
 
 from collector.receive.admission import BODY_SECONDS, HEAD_SECONDS, Client
-from collector.receive.protocol_detection import Spoken, sentence
+from collector.receive.listener.protocol_detection import Spoken, sentence
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from collector.cli.main import main
-from collector.offline.import_core import ImportResult, import_core, report
+from collector.offline.drafts.import_core import ImportResult, import_core, report
 from monitor import load_spec, load_specs
 
-DATASET = Path(__file__).parents[3] / ".." / "shared" / "core" / "all_worlds_dataset.json"
+DATASET = Path(__file__).parents[4] / ".." / "shared" / "core" / "all_worlds_dataset.json"
 DEFECTIVE = {
     "configurations_5": "nondeterministic",
     "crud_3": "nondeterministic",

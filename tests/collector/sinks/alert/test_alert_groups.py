@@ -8,18 +8,18 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.sinks.alert import Links
-from collector.sinks.alert_groups import (
+from collector.sinks.alert.alert import Links
+from collector.sinks.alert.alert_groups import (
     QUIET_MAX,
     TRAITS_MAX,
     AlertGroup,
     AlertGroups,
     as_group_alert,
 )
-from collector.sinks.pager import MINUTE, SECOND, Pager, PageRules
+from collector.sinks.alert.pager import MINUTE, SECOND, Pager, PageRules
 from monitor.aggregate.totals import FinalScores, SessionFinished
 from monitor.records import Kind, Reason, SessionKey, Verdict
-from tests.collector.sinks.test_pager import verdict
+from tests.collector.sinks.alert.test_pager import verdict
 
 RESOLVE = 35 * MINUTE
 LINKS = Links(

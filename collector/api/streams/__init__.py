@@ -1,0 +1,1 @@
+"""Responses that stay open: verdicts, and changes of sessions, as they happen."""

@@ -1,0 +1,1 @@
+"""Names on spans: of sessions, agents, scopes, the spans themselves."""

@@ -1,0 +1,1 @@
+"""A listener: its address, its certificates, its connections."""

@@ -1,0 +1,1 @@
+"""Alerts: what one says, how they are grouped, who is paged, how many may be sent."""
