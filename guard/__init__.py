@@ -1,46 +1,60 @@
-"""Asks before a tool runs: would this call be harmful here? The client side of `offrails`.
+"""`offrails_guard` under the name that it had before: each module and each name is the same object. For one release.
 
-    Guard       --question-->  the service              --answer-->  Decision  ->  the tool runs, or not
-    LocalGuard  --question-->  a monitor in this process --answer-->  Decision  ->  the tool runs, or not
-
-It imports nothing of the service. `LocalGuard` alone imports the library, by its public names.
+A plain name such as `guard` is any program's own; whoever has a `guard.py` hides this package, and nothing of ours asks
+for it.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as type checkers know it; a hook, which is a process for each call, loads no `typing` for it
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+import offrails_guard
+
 if TYPE_CHECKING:
-    from typing import Any
+    from offrails_guard import *  # noqa: F403 - what it offers, and nothing else
 
-    from guard.base import BaseGuard
-    from guard.client import Guard
-    from guard.decision import Decision, DeniedError
-    from guard.in_process import LocalGuard
-    from guard.question import Call
+__all__ = list(offrails_guard.__all__)
 
-__all__ = ["BaseGuard", "Call", "Decision", "DeniedError", "Guard", "LocalGuard"]
+HERE: Final = f"{__name__}."
 
-_HOME = {
-    "BaseGuard": "guard.base",
-    "Call": "guard.question",
-    "Decision": "guard.decision",
-    "DeniedError": "guard.decision",
-    "Guard": "guard.client",
-    "LocalGuard": "guard.in_process",
-}
 
-_FORMER = {"Denied": "DeniedError"}
-"""Names of the release before, which lead to those of today for one release."""
+class FormerNames(MetaPathFinder, Loader):
+    """Finds `guard.X` where `offrails_guard.X` is."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname.startswith(HERE) else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        name = f"{offrails_guard.__name__}.{spec.name.removeprefix(HERE)}"
+        module = import_module(name)
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It ran when it was imported. The import of the former name has left its mark, which goes."""
+        if module.__spec__ is not None:
+            module.__spec__ = module.__spec__.loader_state
 
 
 def __getattr__(name: str) -> Any:
-    name = _FORMER.get(name, name)
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(offrails_guard, name)
 
 
-def __dir__() -> list[str]:
-    return __all__
+sys.meta_path.insert(0, FormerNames())
+warnings.warn(
+    "the package `guard` is `offrails_guard` now: import that; the former name is gone with the next release",
+    DeprecationWarning,
+    stacklevel=2,
+)

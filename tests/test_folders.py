@@ -16,7 +16,7 @@ FILES_MAX: Final = 15
 LARGER: Final = {
     "collector/dialects/python": "tables, one a framework: a reader opens the one of theirs",
     "collector/api/session_view/script": "one module a part of the page, served from one address",
-    "guard": "one module a concept, under one import name that agents install",
+    "offrails_guard": "one module a concept, under one import name that agents install",
 }
 """Folders with more files, and why."""
 

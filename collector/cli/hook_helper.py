@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from collector.cli.guarding import guard_of
 from collector.cli.inputs import FAILED, OK
-from guard.base import BaseGuard
-from guard.client import Guard
-from guard.resident import Answer, HookRequest, listen, socket_path
-from guard.resident import serve as answer_hooks
+from offrails_guard.base import BaseGuard
+from offrails_guard.client import Guard
+from offrails_guard.resident import Answer, HookRequest, listen, socket_path
+from offrails_guard.resident import serve as answer_hooks
 
 __all__ = ["serve"]
 

@@ -11,10 +11,10 @@ from collector.net.host_guard import HostGuard
 from collector.receive.http.asgi_server import WebApp
 from collector.receive.listener.connections import ConnectionBounds
 from collector.receive.listener.listener import Listener
-from guard.mcp.http import HttpProxy
+from offrails_guard.mcp.http import HttpProxy
 
 if TYPE_CHECKING:
-    from guard.mcp.gate import Gate
+    from offrails_guard.mcp.gate import Gate
 
 __all__ = ["ListenError", "serve"]
 

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from guard import LocalGuard
 from monitor import Limits, Monitor
 from monitor.spec.compiler.compile import compile_text
+from offrails_guard import LocalGuard
 from tests.bench import bounds
 from tests.bench.bounds import Bound
 

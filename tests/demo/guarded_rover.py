@@ -18,7 +18,7 @@ from typing import Any
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Tracer
 
-from guard import DeniedError, Guard
+from offrails_guard import DeniedError, Guard
 from tests.demo.rover import Plan, Stuck, call_tool, instrument, jobs
 from tests.demo.words import CALL_WIDTH, call
 

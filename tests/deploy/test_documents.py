@@ -29,7 +29,7 @@ SPAN = re.compile(r"`+[^`]*`+")
 LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", re.MULTILINE)
 HEADING = re.compile(r"^#{1,6} +(.*?) *#*$", re.MULTILINE)
 NAMED = re.compile(
-    r"`((?:collector|guard|monitor|tests|docs|deploy|examples|grafana|dfa_specs)/[\w./-]*)`"
+    r"`((?:collector|guard|monitor|offrails_guard|tests|docs|deploy|examples|grafana|dfa_specs)/[\w./-]*)`"
 )
 MODULE = re.compile(r"python -m ([a-z_.]+)")
 VERB = re.compile(r"offrails ([a-z][a-z-]*)\b([^\n`]*)")
@@ -47,7 +47,9 @@ TITLED = re.compile(r"^ *```\w+ ([\w./-]+)$", re.MULTILINE)
 """A block of code that is a file, by its name."""
 TARGET = re.compile(r"(?:^(?: {4}|\$ )?|`)make ([a-z][a-z-]*)", re.MULTILINE)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-METRIC = re.compile(r"(?<![\w:./-])(offrails_[a-z0-9_]+)(\*|\{[a-z_,]+\}_)?")
+METRIC = re.compile(
+    r"(?<![\w:./-])(?!offrails_guard\b)(offrails_[a-z0-9_]+)(\*|\{[a-z_,]+\}_)?"
+)
 """A family, or the beginning of some: `offrails_journal_*`."""
 SERIES = re.compile(r"_(?:bucket|sum|count|created|total)$")
 VARIABLE = re.compile(r"(?<!\w)OFFRAILS_[A-Z_]+")
@@ -361,7 +363,15 @@ def test_alerts_and_rules_that_pages_name_exist() -> None:
 @cache
 def source() -> str:
     """What runs and what is deployed: code, configurations, templates."""
-    folders = ("collector", "guard", "monitor", "deploy", "dfa_specs", "examples", "grafana")
+    folders = (
+        "collector",
+        "monitor",
+        "offrails_guard",
+        "deploy",
+        "dfa_specs",
+        "examples",
+        "grafana",
+    )
     kinds = {".py", ".js", ".html", ".yaml", ".yml", ".json", ".tpl"}
     return "\n".join(
         file.read_text()

@@ -18,8 +18,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import Tracer
 
-from guard import BaseGuard, Call, Decision, DeniedError, Guard, LocalGuard
 from monitor import Limits, Monitor, load_spec
+from offrails_guard import BaseGuard, Call, Decision, DeniedError, Guard, LocalGuard
 from tests.end_to_end.loopback import free_port
 from tests.end_to_end.service import Service, eventually
 from tests.monitor.test_engine import specs

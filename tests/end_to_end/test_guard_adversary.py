@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from guard import Call, Guard, LocalGuard
 from monitor import Limits, Monitor
+from offrails_guard import Call, Guard, LocalGuard
 from tests.end_to_end.service import ROOT, Service, request
 from tests.monitor.test_engine import specs
 

@@ -14,8 +14,8 @@ from uuid import NAMESPACE_URL, uuid5
 import pytest
 
 from tests.end_to_end.service import ROOT
-from tests.guard.double import DENIED, Double, running
 from tests.live.conftest import AGENTS, RUN_SECONDS
+from tests.offrails_guard.double import DENIED, Double, running
 
 Python = Callable[[tuple[str, ...]], Path]
 

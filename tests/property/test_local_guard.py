@@ -13,11 +13,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guard import Call, Decision, LocalGuard
 from monitor import Limits, Monitor, ToolCall, tool_call
 from monitor.exposition.families import ExemplarLines
 from monitor.exposition.monitor_families import families_of
 from monitor.limits import SECOND
+from offrails_guard import Call, Decision, LocalGuard
 from tests.property.test_decide import LETTERS, START, spec_of
 
 ATTRIBUTES = {"service.name": "shop", "tier": "gold"}

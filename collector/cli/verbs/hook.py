@@ -11,8 +11,8 @@ from collector.cli.guarding import add_guard, guard_of
 from collector.cli.inputs import FAILED
 
 if TYPE_CHECKING:
-    from guard.adapters.claude_code import HookReply
-    from guard.base import BaseGuard
+    from offrails_guard.adapters.claude_code import HookReply
+    from offrails_guard.base import BaseGuard
 
 __all__ = ["add", "reply_of", "run"]
 
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         from collector.cli.hook_helper import serve
 
         return serve(options, _parse, reply_of)
-    from guard.direct import DirectGuard
+    from offrails_guard.direct import DirectGuard
 
     try:
         guard = guard_of(options, DirectGuard)
@@ -87,8 +87,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 def reply_of(event: bytes, guard: BaseGuard, options: argparse.Namespace) -> HookReply:
     """The answer to one event."""
-    from guard.adapters.claude_code import reply
-    from guard.held_files import HeldFiles
+    from offrails_guard.adapters.claude_code import reply
+    from offrails_guard.held_files import HeldFiles
 
     held = HeldFiles(scope=f"{options.url} {options.service}")
     return reply(event, guard, held, options.on_unavailable, as_json=options.json)

@@ -10,7 +10,7 @@ from collector.cli.guarding import add_guard, guard_of
 from collector.cli.inputs import FAILED, quit_with
 
 if TYPE_CHECKING:
-    from guard.mcp.gate import Gate
+    from offrails_guard.mcp.gate import Gate
 
 __all__ = ["add", "run"]
 
@@ -54,8 +54,8 @@ def run(options: argparse.Namespace) -> int:
         quit_with("mcp-proxy: expected -- COMMAND..., or --listen and --to")
     from uuid import uuid4
 
-    from guard.client import Guard
-    from guard.mcp.gate import Gate
+    from offrails_guard.client import Guard
+    from offrails_guard.mcp.gate import Gate
 
     with guard_of(options, Guard) as guard:
         if over_http:
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _over_stdio(gate: Gate, options: argparse.Namespace) -> int:
-    from guard.mcp.stdio import StdioProxy
+    from offrails_guard.mcp.stdio import StdioProxy
 
     # A file of its own, which nobody closes: a thread waits in it when the server has ended.
     client_in = open(sys.stdin.fileno(), "rb", closefd=False)  # noqa: SIM115

@@ -67,7 +67,7 @@ with tempfile.TemporaryDirectory() as home, guarded.guard() as guard:
         "HOME": home,
     }
     if FORM == "sdk":
-        from guard.adapters import claude_agent_sdk
+        from offrails_guard.adapters import claude_agent_sdk
 
         more: dict[str, Any] = {"hooks": claude_agent_sdk.hooks(guard)}
     else:

@@ -16,7 +16,7 @@ from langchain_script import CONFIG, Script
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
-from guard.adapters.langchain import GuardMiddleware
+from offrails_guard.adapters.langchain import GuardMiddleware
 
 FORM = os.environ["ROVER_THROUGH"]
 QUESTION = {"messages": [("user", "water field 3")]}

@@ -18,7 +18,7 @@ from openai.types.responses import (
     ResponseOutputText,
 )
 
-from guard.adapters import openai_agents
+from offrails_guard.adapters import openai_agents
 
 told: list[str] = []
 

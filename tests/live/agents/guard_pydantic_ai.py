@@ -17,7 +17,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
 
-from guard.adapters.pydantic_ai import GuardedToolset
+from offrails_guard.adapters.pydantic_ai import GuardedToolset
 
 calls = enumerate(rover.SCRIPT, start=1)
 told: list[str] = []

@@ -12,7 +12,7 @@ from typing import Any
 
 import rover
 
-from guard import Guard
+from offrails_guard import Guard
 
 __all__ = ["TOOLS", "finish", "guard"]
 
