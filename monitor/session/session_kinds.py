@@ -78,8 +78,9 @@ SESSION_KINDS: Final = (
     kept(
         "checkpoint",
         Checkpoint,
-        "compensations condensed episodes exact rows tally trail at count last others "
+        "compensations condensed episodes exact rows tally trail apart at count doubted last others "
         "run started timing wide",
+        changes=(KindChange(added={"apart": bool, "doubted": bool}),),
     ),
     kept(
         "scores of a way",
@@ -104,7 +105,12 @@ SESSION_KINDS: Final = (
         "reference compared", ComparisonState, "called calls departures first flags node wrote"
     ),
     kept("resume points", ResumePoints, "_last_group _resume_points"),
-    kept("resume point", ResumePoint, "place runs running"),
+    kept(
+        "resume point",
+        ResumePoint,
+        "place runs apart running",
+        changes=(KindChange(added={"apart": bool}),),
+    ),
     kept("timing", SessionTiming, "_idle_ns _judge _last _receipt_ns _running _trapped missed"),
     kept("timed step", ClockStart, "step at_ns receipt_ns tool token trace_id span_id"),
     kept("missed limit", MissedLimit, "kind obstacle rule mark due_ns limit_ns"),

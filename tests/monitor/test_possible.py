@@ -82,6 +82,45 @@ def test_a_call_is_reported_once() -> None:
     ]
 
 
+@pytest.mark.parametrize("folded", [False, True])
+def test_a_harm_that_a_later_call_makes_certain_is_told_of_that_call(folded: bool) -> None:
+    """`b` without `a` may be right, and so may `a` behind it, but not both: which of them is harmful stays open."""
+    reading = TASK.replace("d: {tool: d}", "d: {tool: d}, look: {tool: look}") + "reads: [look]"
+    monitor = Monitor(specs(reading), Limits(history_complete=True))
+    monitor.note_gap(Gap(Cause.OUTAGE, START, START + SECOND))
+    verdicts = told(monitor, "ba")
+    for number in range(3, 6 + 100 * folded):
+        look = made(number, "look")
+        monitor.observe(look, look.end_ns)
+        monitor.tick(look.end_ns)
+    # A late call has the log stepped again.
+    late = made(6 + 100 * folded, "look")
+    monitor.observe(late._replace(start_ns=late.start_ns - 5 * SECOND // 2), late.end_ns)
+    (found,) = monitor.judgements()
+
+    assert [(each.tool, each.possible, each.kind) for each in verdicts] == [
+        ("b", True, Kind.PROGRESS),
+        ("a", False, Kind.HARMFUL),
+    ]
+    assert not verdicts[1].certain_call
+    assert (found["harmful"], found["joined"], found["harm_rate"]) == (1, True, None)
+    assert not folded or found["steps"][0]["tool"] == "look"
+
+
+def test_a_harm_of_a_session_whose_beginning_alone_is_in_doubt_is_told_of_the_earlier_call() -> (
+    None
+):
+    """As docs/tutorial.md has it: the verdict on `b` is revised once `a` makes one harm certain."""
+    monitor = young(TASK)
+    verdicts = told(monitor, "ba")
+    (found,) = monitor.judgements()
+
+    assert [
+        (each.tool, each.kind, each.revised_from) for each in verdicts if not each.possible
+    ] == [("b", Kind.HARMFUL, Kind.PROGRESS)]
+    assert (found["harmful"], found["joined"]) == (1, False)
+
+
 def test_a_policy_reports_it_too() -> None:
     """A payment without a check, which may have come before."""
     monitor = young(POLICY)

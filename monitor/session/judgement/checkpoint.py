@@ -93,13 +93,28 @@ class FoldedScores:
 class Checkpoint(FoldedScores):
     """All that remains of the folded steps. Its own numbers are those of the first way."""
 
-    __slots__ = ("at", "count", "last", "others", "run", "started", "timing", "wide")
+    __slots__ = (
+        "apart",
+        "at",
+        "count",
+        "doubted",
+        "last",
+        "others",
+        "run",
+        "started",
+        "timing",
+        "wide",
+    )
 
     def __init__(self, run: AutomatonRun, judge: Judge) -> None:
         super().__init__(judge, exact=run.exact)
         self.run = run
         self.wide: AutomatonRun | None = None
         """The run of the wide reading, if it differs."""
+        self.apart = False
+        """True if the plain reading had more harms than the wide one after some folded step."""
+        self.doubted = False
+        """True if a folded step may not be what it seems."""
         self.others: list[FoldedScores] = []
         """The numbers of the other ways."""
         self.timing = SessionTiming(judge) if judge.bounds is not None else None
@@ -118,6 +133,7 @@ class Checkpoint(FoldedScores):
             scored.start_from(other)
             twin.others.append(scored)
         twin.wide = self.wide.copy() if self.wide is not None else None
+        twin.apart, twin.doubted = self.apart, self.doubted
         twin.timing = self.timing.copy() if self.timing is not None else None
         twin.count, twin.at = self.count, self.at
         twin.started, twin.last = self.started, self.last

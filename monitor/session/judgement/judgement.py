@@ -15,9 +15,11 @@ Invariants:
   them is *late*: it is judged after all calls so far.
 - Where something may be missing or doubtful (`monitor.visibility`), there are two readings: the *plain*
   one takes what was seen for the whole, the *wide* one allows for all that may be otherwise. The head is
-  the plain reading while it has as few harms as the wide one, then the wide one; `_rival` is the other. A
-  call that only the plain reading calls harmful is *possibly* harmful: it is reported so, and is in no
-  score.
+  the plain reading while it has as few harms as the wide one, from then on the wide one; `_rival` is the
+  other. A call that only the plain reading calls harmful is *possibly* harmful: it is reported so, and is
+  in no score.
+- Where the numbers of harms agree again, the plain reading has one at an earlier call, which may be right.
+  So the wide one stays the head, but for sessions whose beginning alone is in doubt (`_is_young`).
 - While the plain reading has no harm, the wide one has none either. So it is not stepped until the plain one comes to
   a harm, or until somebody looks at it (`readings`): doubts and gaps that come and go meanwhile cost nothing.
 
@@ -74,7 +76,7 @@ from monitor.session.limits.timing import TimedCall
 from monitor.session.log.log import SessionLog
 from monitor.session.log.rows import mark_of
 from monitor.session.overlap.budget import Budget
-from monitor.visibility.cause import FACTS
+from monitor.visibility.cause import FACTS, Cause
 from monitor.visibility.sight import CLEAR, Sight
 from monitor.visibility.words import DOUBTED_CALLS
 
@@ -106,6 +108,8 @@ class WalkResult(NamedTuple):
     """For each reading, the steps whose verdicts differ from their marks."""
     is_whole: bool
     """True if the log was stepped from its beginning."""
+    apart: bool
+    """True if the plain reading had more harms than the wide one after some step, folded ones included."""
 
 
 @mypyc_attr(acyclic=True)
@@ -299,6 +303,9 @@ class Judgement:
             return None
         moved = rival is not None or bool(sight.sure)
         if moved and (at <= sight.since_ns or now <= sight.received_ns):
+            return None
+        if rival is not None and plain != token and not self._doubts:
+            # The first call in doubt decides on which reading counts for those before it, too.
             return None
         if not self.log.append(call, tool, token, at, now):
             return None
@@ -529,7 +536,17 @@ class Judgement:
             for scored in (base, *base.others):
                 scored.give_up()
         if not (sight.maybe or self._doubts):
-            base.wide = None
+            base.wide, base.apart = None, False
+
+    @property
+    def _is_young(self) -> bool:
+        """True if all that is not known is whether the session began before the first call."""
+        base = self.base
+        return (
+            self.sight.causes == (Cause.STARTED,)
+            and not self._doubts
+            and (base is None or not base.doubted)
+        )
 
     def _origin(self, *, wide: bool) -> AutomatonRun:
         """The run before the first step of the log, in one reading."""
@@ -608,7 +625,7 @@ class Judgement:
         if is_alone and len(replays) > 1 and walked.runs[0].tally.harmful_steps:
             self._resume_points = None
             walked = self._walk(0, replays)
-        runs, news, is_whole = walked
+        runs, news, is_whole, _ = walked
         if self.sight is not CLEAR:
             for run, replay in zip(runs, replays, strict=False):
                 replay.trail(run)
@@ -616,7 +633,7 @@ class Judgement:
         self.head, self._rival = runs[0], None
         if len(runs) > 1:
             plain, wide = runs
-            self._swapped = plain.tally.harmful_steps > wide.tally.harmful_steps
+            self._swapped = _have_parted(runs) or (walked.apart and not self._is_young)
             self.head, self._rival = (wide, plain) if self._swapped else (plain, wide)
         steps = news[self._swapped]
         if self._swapped is not before and not is_whole:
@@ -703,8 +720,8 @@ class Judgement:
 
     def _rewind(
         self, changed: int, replays: Sequence[Replay]
-    ) -> tuple[tuple[AutomatonRun, ...], list[Stretch]]:
-        """A run for each reading, at a place no later than `changed`, and the stretches from there on."""
+    ) -> tuple[tuple[AutomatonRun, ...], list[Stretch], bool]:
+        """A run for each reading, at a place no later than `changed`, the stretches from there on, and `apart` by then."""
         replay = replays[0]
         while (
             self._resume_points is not None
@@ -712,36 +729,39 @@ class Judgement:
         ):
             stretches = replay.stretches(point.place, running=point.running)
             if not stretches or stretches[0].first >= point.place:
-                return tuple(run.copy() for run in point.runs), stretches
+                return tuple(run.copy() for run in point.runs), stretches, point.apart
             # A group now reaches across this point.
             changed = point.place
-        stretches = replay.stretches(0)
-        return tuple(self._origin(wide=each.wide) for each in replays), stretches
+        runs = tuple(self._origin(wide=each.wide) for each in replays)
+        base = self.base
+        return runs, replay.stretches(0), base is not None and base.apart
 
     def _walk(self, changed: int, replays: Sequence[Replay]) -> WalkResult:
         """Steps the log in some readings from a place no later than `changed`, and adds resume points."""
-        runs, stretches = self._rewind(changed, replays)
+        runs, stretches, apart = self._rewind(changed, replays)
         news: list[list[JudgedStep]] = [[] for _ in runs]
         last = len(stretches) - 1
         for number, stretch in enumerate(stretches):
             if stretch.first >= RESUME_EVERY:
-                self._add_resume_point(stretch.first, runs)
+                self._add_resume_point(stretch.first, runs, apart)
             if number == last and stretch.together and stretch.first:
-                self._stop_at_last_group(stretch.first, runs)
-            for reading, run in enumerate(runs):
-                replays[reading].step(run, stretch, news[reading], news=True)
-        return WalkResult(runs, news, bool(stretches) and stretches[0].first == 0)
+                self._stop_at_last_group(stretch.first, runs, apart)
+            apart = _step_all(replays, runs, stretch, news) or apart
+        is_whole = bool(stretches) and stretches[0].first == 0
+        return WalkResult(runs, news, is_whole, apart)
 
-    def _add_resume_point(self, place: int, runs: Sequence[AutomatonRun]) -> None:
+    def _add_resume_point(self, place: int, runs: Sequence[AutomatonRun], apart: bool) -> None:
         if self._resume_points is None:
             self._resume_points = ResumePoints()
         if self._resume_points.due(place):
-            self._resume_points.add(self.log, place, runs)
+            self._resume_points.add(self.log, place, runs, apart=apart)
 
-    def _stop_at_last_group(self, place: int, runs: Sequence[AutomatonRun]) -> None:
+    def _stop_at_last_group(
+        self, place: int, runs: Sequence[AutomatonRun], apart: bool
+    ) -> None:
         if self._resume_points is None:
             self._resume_points = ResumePoints()
-        self._resume_points.add_last_group(self.log, place, runs)
+        self._resume_points.add_last_group(self.log, place, runs, apart=apart)
 
     def grouped(self) -> Iterator[tuple[list[TimedCall], Position]]:
         """The calls of the log in groups that are judged together, each with the position after it.
@@ -934,13 +954,45 @@ class Judgement:
         if base is None:
             base = Checkpoint(self._origin(wide=False), self.judge)
         if len(replays) > 1:
-            wide = self._origin(wide=True)
-            replays[1].walk(wide, count)
-            base.wide = wide
-            self._suspected -= sum(1 for place in range(count) if self.is_possible(place))
-            self._doubts -= sum(self._is_doubted(place) for place in range(count))
+            self._fold_wide(base, replays, count)
         self.base = base
         scored = self.judge.scored and not self.sight.sure
         fold_log.fold(replays[0], base, count, scored=scored and self.judge.comparison is None)
         if self._resume_points is not None:
             self._resume_points.fold(count)
+
+    def _fold_wide(self, base: Checkpoint, replays: Sequence[Replay], count: int) -> None:
+        """Moves the wide reading of the first `count` steps into the checkpoint."""
+        runs = (self._origin(wide=False), self._origin(wide=True))
+        for stretch in replays[0].stretches(0, count):
+            base.apart = _step_all(replays, runs, stretch) or base.apart
+        base.wide = runs[1]
+        self._suspected -= sum(1 for place in range(count) if self.is_possible(place))
+        doubted = sum(self._is_doubted(place) for place in range(count))
+        base.doubted = base.doubted or doubted > 0
+        self._doubts -= doubted
+
+
+def _step_all(
+    replays: Sequence[Replay],
+    runs: Sequence[AutomatonRun],
+    stretch: Stretch,
+    news: Sequence[list[JudgedStep]] | None = None,
+) -> bool:
+    """Steps a stretch in each reading; returns True if the plain one had more harms than the wide one on the way.
+
+    `news` takes, for each reading, the steps whose verdicts differ from their marks.
+    """
+    apart = False
+    for part in stretch.parts() if len(runs) > 1 else (stretch,):
+        for reading, run in enumerate(runs):
+            steps = news[reading] if news is not None else []
+            replays[reading].step(run, part, steps, news=news is not None)
+        apart = apart or (len(runs) > 1 and _have_parted(runs))
+    return apart
+
+
+def _have_parted(runs: Sequence[AutomatonRun]) -> bool:
+    """True if the plain reading has more harms than the wide one."""
+    plain, wide = runs
+    return plain.tally.harmful_steps > wide.tally.harmful_steps

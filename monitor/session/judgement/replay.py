@@ -49,6 +49,16 @@ class Stretch(NamedTuple):
     start: int
     """The place of the first of `steps`."""
 
+    def parts(self) -> list[Stretch]:
+        """The same in stretches that are judged one by one: a group is one, and so is each other call."""
+        if self.together:
+            return [self]
+        _, _, _, steps, start = self
+        return [
+            built(Stretch, (place, place + 1, False, steps, start))
+            for place in range(self.first, self.end)
+        ]
+
 
 def _singles(
     found: list[Stretch], first: int, end: int, steps: list[Brief], start: int

@@ -35,6 +35,8 @@ class ResumePoint(NamedTuple):
     place: int
     runs: tuple[AutomatonRun, ...]
     """One for each reading of the session."""
+    apart: bool
+    """True if these had different numbers of harms after some step before it."""
     running: Mapping[bytes, int] | None
     """The steps that still run at this place (`monitor.session.log.log.SessionLog.running_at`)."""
 
@@ -84,19 +86,23 @@ class ResumePoints:
             >= RESUME_EVERY
         )
 
-    def add(self, log: SessionLog, place: int, runs: Sequence[AutomatonRun]) -> None:
+    def add(
+        self, log: SessionLog, place: int, runs: Sequence[AutomatonRun], *, apart: bool
+    ) -> None:
         """Keeps the runs before the step at `place`."""
         last = self._resume_points[-1] if self._resume_points else None
-        self._resume_points.append(_resume_point(log, place, runs, last))
+        self._resume_points.append(_resume_point(log, place, runs, last, apart=apart))
 
-    def add_last_group(self, log: SessionLog, place: int, runs: Sequence[AutomatonRun]) -> None:
+    def add_last_group(
+        self, log: SessionLog, place: int, runs: Sequence[AutomatonRun], *, apart: bool
+    ) -> None:
         """Keeps the runs before the last group of the log, which begins at `place`."""
         last = self._last_group
         if last is None or last.place > place:
             last = self._resume_points[-1] if self._resume_points else None
         elif last.place == place:
             return
-        self._last_group = _resume_point(log, place, runs, last)
+        self._last_group = _resume_point(log, place, runs, last, apart=apart)
 
     def release_last_group(self) -> None:
         """Drops the runs before the last group, once no further call of it is expected."""
@@ -114,8 +120,13 @@ class ResumePoints:
 
 
 def _resume_point(
-    log: SessionLog, place: int, runs: Sequence[AutomatonRun], last: ResumePoint | None
+    log: SessionLog,
+    place: int,
+    runs: Sequence[AutomatonRun],
+    last: ResumePoint | None,
+    *,
+    apart: bool,
 ) -> ResumePoint:
     """A resume point at `place`; what runs there is counted on from the point `last`."""
     running = log.running_at(place, last.place, last.running) if last else log.running_at(place)
-    return ResumePoint(place, tuple(run.copy() for run in runs), running)
+    return ResumePoint(place, tuple(run.copy() for run in runs), apart, running)

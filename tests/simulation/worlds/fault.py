@@ -20,9 +20,6 @@ WITH_CALL_IDS = tuple(name for name in DIALECTS if name != "openinference")
 OUTCOMES_UNREAD = "whether a call without a span failed stands in what a model is given alone, which is not read"
 """A limit of several entries."""
 
-TOLD_OF_AN_EARLIER_CALL = "harm that only a later call makes certain is told of the earlier call, as if nothing were doubtful"
-"""Another one."""
-
 Change = Callable[["World", Random], None]
 
 

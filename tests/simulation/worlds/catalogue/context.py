@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from tests.simulation.worlds.emitters import DIALECTS
-from tests.simulation.worlds.fault import TOLD_OF_AN_EARLIER_CALL, Hides, Stage, fault
+from tests.simulation.worlds.fault import Hides, Stage, fault
 from tests.simulation.worlds.spans import Span
 from tests.simulation.worlds.world import World, copy_of
 
@@ -81,7 +81,7 @@ def id_on_parents_soon(world: World, random: Random) -> None:
             span.end, span.sent = span.end + later, span.sent + later
 
 
-@fault("B2", Stage.ARRIVAL, Hides.ORDER, limit=TOLD_OF_AN_EARLIER_CALL, shown_by=184_722)
+@fault("B2", Stage.ARRIVAL, Hides.ORDER)
 def id_never(world: World, random: Random) -> None:
     """The agent is killed in some turns, not in all: the span with the conversation's id is never exported."""
     world.complete = False

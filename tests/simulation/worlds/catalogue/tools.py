@@ -6,7 +6,6 @@ from random import Random
 
 from tests.simulation.worlds.fault import (
     OUTCOMES_UNREAD,
-    TOLD_OF_AN_EARLIER_CALL,
     WITH_CALL_IDS,
     Hides,
     Stage,
@@ -215,8 +214,6 @@ def calls_within_calls(world: World, random: Random) -> None:
     Stage.SPANS,
     Hides.ORDER,
     models=True,
-    limit=TOLD_OF_AN_EARLIER_CALL,
-    shown_by=904_941,
 )
 def parallel_tools_without_spans(world: World, random: Random) -> None:
     """Tools that run in parallel leave no spans, those that run alone do; the model's next request holds all results."""
