@@ -93,10 +93,10 @@ def metrics() -> str:
         "never labels; `/api/v1/sessions` has them. A mean without sessions has no sample.\n\n"
         "Families by agent and spec also have the label `namespace` where it is not empty: the token's name,\n"
         "`service.namespace` and `deployment.environment.name` of the calls (`sessions.namespace_attributes`).\n"
-        "A series keeps its labels as long as the process lives. With `metrics_namespace_label: never` the\n"
-        "sums of all namespaces are one, so the means of one tenant contain another's sessions. A scraper\n"
-        "with its own label `namespace`, as in Kubernetes, needs `honor_labels`, and must drop its own: it\n"
-        "would stand on the series that have none, and direct alerts do not have it.\n\n"
+        "A series keeps its labels as long as the process lives. With `metrics_namespace_label: never` all\n"
+        "namespaces are summed, so the means of one tenant contain another's sessions. A scraper with its own\n"
+        "label `namespace`, as in Kubernetes, needs `honor_labels` and must drop its own label. Otherwise\n"
+        "its label is on the series without a namespace, but not on direct alerts.\n\n"
         "| name | type | labels | meaning |\n|---|---|---|---|\n"
     )
     return head + "\n".join(rows) + "\n" + PUSHED + EMBEDDED
@@ -111,7 +111,7 @@ by agent and spec; `telemetry.pairs: true` adds these. Counters are cumulative s
 The resource has `service.name` (offrails), `service.version`, `service.instance.id`, and what
 `OTEL_RESOURCE_ATTRIBUTES` adds.
 
-A thread encodes and sends, so spans are judged meanwhile. A push of 2,000 pairs takes seconds of CPU time and may delay
+A thread encodes and sends, so spans are judged during a push. A push of 2,000 pairs takes seconds of CPU time and may delay
 verdicts by about 10 ms. A failed push is logged and counted in `offrails_telemetry_pushes_total{result="failed"}`. It is
 not repeated, because the next push has newer values.
 
@@ -126,17 +126,17 @@ not repeated, because the next push has newer values.
 | `offrails.scrape` | one answer of `/metrics` | open_metrics, bytes |
 | `offrails.reload` | one reading of the specs | trigger, specs, changed |
 
-Each is a trace of its own. A span of work that failed has the status ERROR and says why. No attribute holds what agents
-say.
+Each span is a trace of its own. A span of work that failed has the status ERROR and the reason. No attribute holds data of
+agents.
 
-A share of requests has a span, `telemetry.traces_ratio` (0.01). Each kind has at most `telemetry.traces_per_second` (10)
-spans a second, after a burst of as many; the others are counted in `offrails_telemetry_spans_total{result="dropped"}`.
+`telemetry.traces_ratio` (0.01) is the share of requests that have a span. Each kind has at most `telemetry.traces_per_second`
+(10) spans a second, with bursts of as many. The others are counted in `offrails_telemetry_spans_total{result="dropped"}`.
 The SDK's thread sends spans every 5 seconds (`OTEL_BSP_SCHEDULE_DELAY`), and once more when the service stops. Traces
-take about 11 MB of memory. Where they are off, nothing is loaded and a request costs one comparison more.
+take about 11 MB of memory. If traces are off, nothing is loaded, and a request costs one more comparison.
 
 The receiver may be an offrails, or the service itself. The resource of these spans has `offrails.own_telemetry: true`.
-They are no tool calls, so none is judged. A service with traces of its own makes no span of a request that holds
-nothing else, so its spans cause no others.
+These spans are no tool calls, so none is judged. A service makes no span for a request that holds only such spans,
+so its spans cause no further spans.
 """
 
 
@@ -158,8 +158,8 @@ text = generate_latest(registry)
 ```
 
 A monitor is not thread-safe. If another thread serves the metrics, as prometheus-client's
-`start_http_server` does, give the collector the lock that guards the monitor: `MonitorCollector(monitor, lock)`. The
-span processor of `offrails[sdk]` has one, `processor.lock`.
+`start_http_server` does, give the collector the lock that guards the monitor: `MonitorCollector(monitor, lock)`. With the
+span processor of `offrails[sdk]`, use `processor.lock`.
 """
 
 
