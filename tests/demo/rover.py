@@ -25,8 +25,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Tracer
 
 from monitor import load_spec
-from monitor.testing.made_runs import Mode
-from monitor.testing.runs import make
+from tests.made_runs.made_runs import Mode
+from tests.made_runs.runs import make
 
 # --- what makes an agent observable ------------------------------------------------------------
 
@@ -101,7 +101,7 @@ MADE_UP = {
     "6 made up: early harm": Mode.EARLY_HARM,
     "7 made up: redundant reads": Mode.REDUNDANT_READS,
 }
-"""Runs that `monitor.testing` makes from any spec, one for each way to fail."""
+"""Runs that `tests.made_runs` makes from any spec, one for each way to fail."""
 
 
 def made_up() -> dict[str, Plan]:

@@ -19,8 +19,8 @@ from monitor.spec.core_import.dataset import document
 from monitor.spec.core_import.forms import read_task
 from monitor.spec.core_import.repairs import repair
 from monitor.spec.spec import Spec
-from monitor.testing.doubles import judge
-from monitor.testing.runs import MadeCall, Mode, RunCase
+from tests.made_runs.doubles import judge
+from tests.made_runs.runs import MadeCall, Mode, RunCase
 from tests.papers.core_data import CORE, load, needs_core, spec, specs, tasks
 
 pytestmark = needs_core

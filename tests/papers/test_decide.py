@@ -14,8 +14,8 @@ import pytest
 from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.decision import Answer
 from monitor.spec.spec import MatchRules, Spec
-from monitor.testing.runs import MadeCall, Mode, RunCase, make_all
 from tests.asking import AskedMonitor
+from tests.made_runs.runs import MadeCall, Mode, RunCase, make_all
 from tests.papers.core_data import CORE, DATASET, needs_core, spec, tasks
 
 pytestmark = [needs_core, pytest.mark.plain]  # a compiled monitor has no subclasses

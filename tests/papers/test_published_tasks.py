@@ -14,9 +14,9 @@ from monitor.records import SessionKey
 from monitor.scores import whole_path
 from monitor.spec.core_import.dataset import defects
 from monitor.spec.spec import Spec
-from monitor.testing.doubles import judge
-from monitor.testing.runs import MadeCall, Mode, RunCase, make
-from monitor.testing.sample_arguments import arguments_for
+from tests.made_runs.doubles import judge
+from tests.made_runs.runs import MadeCall, Mode, RunCase, make
+from tests.made_runs.sample_arguments import arguments_for
 from tests.papers.core_data import DATASET, load, needs_core, repaired, spec, specs, tasks
 
 pytestmark = needs_core

@@ -15,7 +15,7 @@ from monitor import Limits, Monitor, Spec, load_spec
 from monitor.errors import OffrailsError
 from monitor.limits import SECOND
 from monitor.records import Evidence, SessionKey, ToolCall
-from monitor.testing.runs import MadeCall, Mode, make
+from tests.made_runs.runs import MadeCall, Mode, make
 from tests.simulation.world import START
 
 __all__ = ["Price", "flagged", "measure"]

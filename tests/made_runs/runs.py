@@ -22,8 +22,8 @@ from monitor.records import Kind, Reason
 from monitor.scores import whole_path
 from monitor.scores.whole_path import OTHER
 from monitor.spec.spec import GOLDEN_MAX, Spec
-from monitor.testing.made_runs import Expectation, MadeCall, Mode, RunCase
-from monitor.testing.sample_arguments import NoSampleError, arguments_for, wrong_arguments
+from tests.made_runs.made_runs import Expectation, MadeCall, Mode, RunCase
+from tests.made_runs.sample_arguments import NoSampleError, arguments_for, wrong_arguments
 
 __all__ = ["Expectation", "ImpossibleError", "MadeCall", "Mode", "RunCase", "make", "make_all"]
 
@@ -83,7 +83,7 @@ class _Maker:
     def __init__(self, spec: Spec, seed: int) -> None:
         self._spec = spec
         self._seed = seed
-        self._chance = Random(f"{spec.id}/{seed}")  # noqa: S311 - chance, not secrets
+        self._chance = Random(f"{spec.id}/{seed}")
         self._samples: dict[int, dict[str, Any]] = {}
 
     def make(self, mode: Mode) -> RunCase:
@@ -93,7 +93,7 @@ class _Maker:
         if self._spec.kind == "policy" or not isinstance(machine, Automaton):
             return self._of_policy(mode, machine)
         base = self._golden(machine)
-        self._chance = Random(f"{self._spec.id}/{mode}/{self._seed}")  # noqa: S311
+        self._chance = Random(f"{self._spec.id}/{mode}/{self._seed}")
         if mode is Mode.ACCEPTED:
             return self._accepted(machine, base)
         against, variants = self._plan(mode, machine, base)
@@ -162,7 +162,7 @@ class _Maker:
         symbol = letter.symbol
         if symbol not in self._samples:
             try:
-                chance = Random(f"{self._spec.id}/{symbol}/{self._seed}")  # noqa: S311
+                chance = Random(f"{self._spec.id}/{symbol}/{self._seed}")
                 self._samples[symbol] = arguments_for(self._spec.alphabet, symbol, chance)
             except NoSampleError as problem:
                 raise ImpossibleError(str(problem)) from None
@@ -381,14 +381,14 @@ class _Maker:
 
 
 _VARIANTS: Final[Mapping[Mode, Callable[[_Maker, Automaton, _Word], _Variants]]] = {
-    Mode.WRONG_OPERATION: _Maker._wrong_operation,  # noqa: SLF001 - of this very file
-    Mode.WRONG_PARAMETER: _Maker._wrong_parameter,  # noqa: SLF001
-    Mode.WRONG_ORDER: _Maker._wrong_order,  # noqa: SLF001
-    Mode.HARM: _Maker._harm,  # noqa: SLF001
-    Mode.REDUNDANT_READS: _Maker._reading,  # noqa: SLF001
-    Mode.SKIPPED_CHECK: _Maker._skipped,  # noqa: SLF001
-    Mode.REPEATED_CALL: _Maker._repeated,  # noqa: SLF001
-    Mode.COMPENSATING_PAIR: _Maker._compensating,  # noqa: SLF001
+    Mode.WRONG_OPERATION: _Maker._wrong_operation,
+    Mode.WRONG_PARAMETER: _Maker._wrong_parameter,
+    Mode.WRONG_ORDER: _Maker._wrong_order,
+    Mode.HARM: _Maker._harm,
+    Mode.REDUNDANT_READS: _Maker._reading,
+    Mode.SKIPPED_CHECK: _Maker._skipped,
+    Mode.REPEATED_CALL: _Maker._repeated,
+    Mode.COMPENSATING_PAIR: _Maker._compensating,
 }
 
 

@@ -16,12 +16,12 @@ from monitor.session.judge.compensation import OPEN_MAX, Compensations, compensa
 from monitor.session.judge.judge import FAILED, HARMFUL, PROGRESS, SELF_LOOP
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
-from monitor.testing.doubles import Clock, FakeSink, judge
-from monitor.testing.regex import RegexSyntaxError, text_for
-from monitor.testing.runs import ImpossibleError, Mode, RunCase, make, make_all
-from monitor.testing.sample_arguments import NoSampleError, arguments_for
+from tests.made_runs.doubles import Clock, FakeSink, judge
+from tests.made_runs.regex import RegexSyntaxError, text_for
+from tests.made_runs.runs import ImpossibleError, Mode, RunCase, make, make_all
+from tests.made_runs.sample_arguments import NoSampleError, arguments_for
 
-SPECS = Path(__file__).parents[3] / "dfa_specs"
+SPECS = Path(__file__).parents[2] / "dfa_specs"
 
 BOOKING = """
 id: booking

@@ -135,7 +135,7 @@ class RunCase:
                 error=False,
                 start_ns=at,
                 end_ns=at + gap_ns // 2,
-                trace_id=Random(session.id).randbytes(16),  # noqa: S311 - an id
+                trace_id=Random(session.id).randbytes(16),
                 span_id=(number + 1).to_bytes(8, "big"),
                 parent_span_id=b"",
                 call_id="",

@@ -10,7 +10,7 @@ from typing import Any, Final
 from monitor.alphabet.match import Alphabet
 from monitor.alphabet.pattern import Pattern
 from monitor.errors import OffrailsError
-from monitor.testing.regex import RegexSyntaxError, text_for
+from tests.made_runs.regex import RegexSyntaxError, text_for
 
 __all__ = ["NoSampleError", "arguments_for", "values_for", "wrong_arguments"]
 
