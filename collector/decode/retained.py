@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from monitor.weights import arguments_bytes
 
-__all__ = ["AttributeBounds", "RetainedAttributes", "bounds", "retained_bytes"]
+__all__ = ["AttributeBounds", "RetainedAttributes", "bounds"]
 
 
 class AttributeBounds(NamedTuple):
@@ -64,11 +64,6 @@ class RetainedAttributes(dict[str, Any]):
     def __reduce__(self) -> tuple[type[RetainedAttributes], tuple[dict[str, Any]]]:
         """A copy counts, too."""
         return RetainedAttributes, (dict(self),)
-
-
-def retained_bytes() -> int:
-    """Approximate bytes of all live attributes."""
-    return _LIVE.bytes
 
 
 def bounds() -> AttributeBounds:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from monitor.drawing.diagram import dot_text, mermaid_text
-from monitor.drawing.reference_layout import NODES_DRAWN, medoid_nodes
 from monitor.spec.learnt_reference import LearntReference
 
-__all__ = ["dot", "mermaid"]
+__all__ = ["NODES_DRAWN", "dot", "mermaid"]
+
+NODES_DRAWN: Final = 60
+"""Nodes of most runs that are drawn; the medoid always is."""
 
 
 def mermaid(learnt: LearntReference, title: str) -> str:
@@ -19,7 +23,7 @@ def mermaid(learnt: LearntReference, title: str) -> str:
     lines += [f"    n{learnt.nodes[node].parent} --> n{node}" for node in shown[1:]]
     lines.append("    classDef medoid stroke:#2f7d3b,stroke-width:3px")
     lines.append("    classDef writes fill:#fff3dc")
-    for kind, nodes in (("medoid", medoid_nodes(learnt)), ("writes", _writing(learnt, shown))):
+    for kind, nodes in (("medoid", _medoid_nodes(learnt)), ("writes", _writing(learnt, shown))):
         if nodes:
             lines.append(f"    class {','.join(f'n{node}' for node in nodes)} {kind}")
     return "\n".join(lines) + "\n"
@@ -27,7 +31,7 @@ def mermaid(learnt: LearntReference, title: str) -> str:
 
 def dot(learnt: LearntReference, title: str) -> str:
     """The same as a Graphviz digraph."""
-    shown, medoid = _shown(learnt), frozenset(medoid_nodes(learnt))
+    shown, medoid = _shown(learnt), frozenset(_medoid_nodes(learnt))
     writing = frozenset(_writing(learnt, shown))
     lines = ["digraph reference {", "    rankdir=LR;", "    node [shape=box style=filled];"]
     lines.append(f"    label={dot_text(title)};")
@@ -43,7 +47,23 @@ def dot(learnt: LearntReference, title: str) -> str:
 def _shown(learnt: LearntReference) -> list[int]:
     """The nodes of most runs, with the medoid's; parents before children."""
     most = min(NODES_DRAWN, len(learnt.nodes))
-    return sorted({*range(most), *medoid_nodes(learnt)})
+    return sorted({*range(most), *_medoid_nodes(learnt)})
+
+
+def _medoid_nodes(learnt: LearntReference) -> tuple[int, ...]:
+    """The nodes of the medoid, from the root as far as the tree holds it."""
+    number = {
+        (node.parent, learnt.tools[node.tool]): place
+        for place, node in enumerate(learnt.nodes)
+        if place
+    }
+    found = [0]
+    for tool in learnt.medoid:
+        below = number.get((found[-1], tool))
+        if below is None:
+            break
+        found.append(below)
+    return tuple(found)
 
 
 def _writing(learnt: LearntReference, shown: list[int]) -> list[int]:

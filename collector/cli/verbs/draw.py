@@ -33,14 +33,14 @@ def add(group: Any) -> None:
         type=to_path,
         default=(),
         metavar="RUNS",
-        help="with --out: recordings whose sessions are drawn in; a reference shows all, unless --session names some",
+        help="with --out: recordings that have the session to draw in",
     )
     draw.add_argument(
         "--session",
         action="append",
         default=[],
         metavar="ID",
-        help="session of --runs whose path is drawn in; repeatable for a reference",
+        help="session of --runs whose path is drawn in",
     )
     draw.set_defaults(run=run)
 
@@ -77,15 +77,21 @@ def _picture(options: argparse.Namespace, spec: Any) -> int:
     form = options.out.suffix.lower()
     if form not in (".svg", ".png"):
         quit_with(f"{options.out}: pictures are SVG or PNG; name the file *.svg or *.png")
+    if spec.learnt is not None:
+        quit_with(
+            "--out goes with a spec: a learnt reference is printed for Mermaid or Graphviz"
+        )
     if options.format:
         quit_with("--format goes without --out: the file's name says what picture it is")
     if options.session and not options.runs:
         quit_with("--session goes with --runs: the recordings that have it")
-    if options.runs and not options.session and spec.learnt is None:
-        quit_with("--runs goes with --session for a spec: the one to draw in")
+    if options.runs and not options.session:
+        quit_with("--runs goes with --session: the one to draw in")
+    if len(options.session) > 1:
+        quit_with("--out goes with one --session")
     try:
         with writing(options.out):
-            text = picture(spec, recordings(options.runs), options.session)
+            text = picture(spec, recordings(options.runs), *options.session)
             options.out.write_bytes(png(text) if form == ".png" else text.encode())
     except NoRenderer as problem:
         quit_with(f"{options.out}: {problem}")

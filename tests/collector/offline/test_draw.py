@@ -1,4 +1,4 @@
-"""`offrails draw` of references, with runs drawn in, as SVG and PNG."""
+"""`offrails draw`: references as text, specs as SVG and PNG, and options that would do nothing."""
 
 from __future__ import annotations
 
@@ -31,30 +31,15 @@ def reference(tmp_path: Path) -> tuple[Path, Path]:
     return out, runs
 
 
-def test_runs_are_drawn_in(
+def test_a_reference_is_no_picture(
     reference: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Named sessions of a recording are drawn. None, or too many, gives a one-line error."""
-    file, runs = reference
+    """A reference is printed: a file for its picture is a usage error, and is not written."""
     out = tmp_path / "r.svg"
-    given = ["draw", str(file), "--out", str(out)]
-
-    assert main(given) == 0
-    assert "usual, version 1" in out.read_text()
-    assert main([*given, "--runs", str(runs), "--session", "r1", "--session", "r2"]) == 0
-    assert ">r1</text>" in out.read_text()
-    assert ">r2</text>" in out.read_text()
-    capsys.readouterr()
-    assert main([*given, "--runs", str(runs), "--session", "none"]) == 1
-    assert "no session 'none'" in capsys.readouterr().err
-    assert main([*given, "--runs", str(runs)]) == 1
-    assert "name up to 6 by --session" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
-        main([*given, "--session", "r1"])
-    assert "--session goes with --runs" in capsys.readouterr().err
-    with pytest.raises(SystemExit, match="2"):
-        main(["draw", str(file), "--runs", str(runs)])
-    assert "--runs and --session go with --out" in capsys.readouterr().err
+        main(["draw", str(reference[0]), "--out", str(out)])
+    assert "printed for Mermaid or Graphviz" in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_what_would_do_nothing_is_usage(
@@ -64,14 +49,17 @@ def test_what_would_do_nothing_is_usage(
     out, runs = tmp_path / "r.svg", ["--runs", str(reference[1])]
     for file, options, said in (
         (ROVER, ["--session", "r1"], "--session goes with --runs"),
-        (ROVER, runs, "--runs goes with --session for a spec"),
+        (ROVER, runs, "--runs goes with --session"),
+        (ROVER, [*runs, "--session", "r1", "--session", "r2"], "--out goes with one --session"),
         (ROVER, ["--format", "dot"], "--format goes without --out"),
-        (reference[0], ["--format", "mermaid"], "--format goes without --out"),
     ):
         with pytest.raises(SystemExit, match="2"):
             main(["draw", str(file), "--out", str(out), *options])
         assert said in capsys.readouterr().err
         assert not out.exists()
+    with pytest.raises(SystemExit, match="2"):
+        main(["draw", str(ROVER), *runs])
+    assert "--runs and --session go with --out" in capsys.readouterr().err
     nowhere = tmp_path / "none" / "r.svg"
     with pytest.raises(SystemExit, match="2"):
         main(["draw", str(ROVER), "--out", str(nowhere)])
@@ -91,7 +79,6 @@ def test_a_reference_as_text(
 
 
 def test_png_needs_a_renderer(
-    reference: tuple[Path, Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -100,7 +87,7 @@ def test_png_needs_a_renderer(
     monkeypatch.setitem(sys.modules, "resvg_py", None)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SystemExit, match="2"):
-        main(["draw", str(reference[0]), "--out", str(tmp_path / "r.png")])
+        main(["draw", str(ROVER), "--out", str(tmp_path / "r.png")])
     assert "offrails[png]" in capsys.readouterr().err
     assert not (tmp_path / "r.png").exists()
 
@@ -121,12 +108,11 @@ def test_png_by_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.skipif(not RENDERER, reason="neither resvg-py nor a program that makes PNG")
-@pytest.mark.parametrize("kind", ["reference", "spec"])
-def test_png(reference: tuple[Path, Path], tmp_path: Path, kind: str) -> None:
-    """Specs and references, in twice the size of the drawing."""
-    file, out = reference[0] if kind == "reference" else ROVER, tmp_path / "x.png"
+def test_png(tmp_path: Path) -> None:
+    """A spec, in twice the size of the drawing."""
+    out = tmp_path / "x.png"
 
-    assert main(["draw", str(file), "--out", str(out)]) == 0
+    assert main(["draw", str(ROVER), "--out", str(out)]) == 0
     picture = out.read_bytes()
     assert picture.startswith(b"\x89PNG\r\n")
     assert int.from_bytes(picture[16:20], "big") > 400
