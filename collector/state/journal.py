@@ -1,8 +1,8 @@
 """The journal of one process: an append-only log in a folder of its own.
 
 Idea: `append` is one `writev` to the newest file, before the request is acknowledged. What is written is the kernel's:
-it survives the process (`durability: process`). With `power`, answers wait until a thread has synchronised the file;
-all that was written meanwhile shares one `fdatasync` (group commit).
+it survives the process (`durability: process`). With `power`, answers wait until a thread has synchronised the file
+(`group_commit`).
 
 Files are bounded in size and age, and by their volume. At the beginning of each, `rotated` asks whoever knows the state to write what a
 replay needs that begins there (`heads`); once that is in the file (`RecordKind.WHOLE`), the files before it may be deleted:
@@ -25,13 +25,13 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from collector.receive.request import Request
 from collector.receive.status import ExportStatus, Refusal
+from collector.state.group_commit import GroupCommit
 from collector.state.lock import Lock
 from collector.state.records import (
     DeliveryRecord,
@@ -62,8 +62,6 @@ VOLUME_SHARE: Final = 0.75
 """Of the volume, what the journal takes at most; the rest is for a snapshot, and for others."""
 LOOK_NS: Final = 5 * SECOND_NS
 """Between two looks at whether its files are still there."""
-SYNC_SECONDS: Final = 5.0
-"""An answer waits for the disk so long at most."""
 LOG_NS: Final = 60 * SECOND_NS
 """The log has a line about a disk that fails so often at most."""
 RETRY_SECONDS: Final = 5
@@ -188,10 +186,8 @@ class Journal:
         """Files that somebody else has deleted, of this process."""
         self.given_up = 0
         """Files that were deleted before their time, since the disk was full; of this process."""
-        self._pool: ThreadPoolExecutor | None = None
-        self._next: asyncio.Future[None] | None = None
-        """What waits for a sync that has not begun."""
-        self._syncing: asyncio.Task[None] | None = None
+        self._commit: GroupCommit | None = None
+        """None where no answer waits for the disk."""
 
     # --- its life ------------------------------------------------------------------------------
 
@@ -222,7 +218,7 @@ class Journal:
         self._number = max((number for number, _ in segments(self.folder)), default=0)
         self.begun = place_of(self._number + 1, HEADERS_BYTES)
         if self.rules.durability == "power":
-            self._pool = ThreadPoolExecutor(1, "journal")
+            self._commit = GroupCommit(lambda: self._file, self._fail)
         self.renew()
 
     def renew(self) -> None:
@@ -268,16 +264,15 @@ class Journal:
 
     async def close(self) -> None:
         """Writes no more."""
-        if self._syncing is not None:
-            with suppress(OSError):
-                await self._syncing
+        if self._commit is not None:
+            await self._commit.settle()
         if self._file is not None:
             with suppress(OSError):
                 os.fsync(self._file.fd)
             os.close(self._file.fd)
             self._file.fd = -1
-        if self._pool is not None:
-            self._pool.shutdown()
+        if self._commit is not None:
+            self._commit.close()
         self.release()
 
     def release(self) -> None:
@@ -481,19 +476,15 @@ class Journal:
         self.bytes += file.size
         if before is not None:
             self._old.append(File(before.number, before.size, now, before.is_whole))
-            self._leave(before.fd)
-        if self._pool is not None:
-            self._pool.submit(_sync_folder, self.folder)
+            if self._commit is None:
+                os.close(before.fd)
+            else:  # power may fail behind a sync
+                self._commit.leave(before.fd)
+        if self._commit is not None:
+            self._commit.note_entry(self.folder)
         if self.rotated is not None:
             self.rotated()
         return file
-
-    def _leave(self, fd: int) -> None:
-        """Closes a file, where power may fail behind a sync."""
-        if self._pool is None:
-            os.close(fd)
-        else:
-            self._pool.submit(_sync_and_close, fd)
 
     def prune(self, now_ns: int) -> None:
         """Deletes the oldest files that are too old and not needed, or too many."""
@@ -577,42 +568,17 @@ class Journal:
         """Waits until all that is written so far is on the disk.
 
         Raises:
-            Refusal: it is not, within `SYNC_SECONDS`, and requests are refused then.
+            Refusal: it is not, and requests are refused then.
         """
-        if self._pool is None:
+        if self._commit is None:
             return
-        if self._next is None:
-            self._next = asyncio.get_running_loop().create_future()
-        mine = self._next
-        if self._syncing is None:
-            self._syncing = asyncio.create_task(self._sync(self._pool))
         try:
-            async with asyncio.timeout(SYNC_SECONDS):
-                await asyncio.shield(mine)
-        except OSError as problem:  # TimeoutError is one
+            await self._commit.wait()
+        except OSError as problem:
             if isinstance(problem, TimeoutError):
                 self._fail(problem)
             if self.rules.refuse:
                 raise _refusal(problem) from problem
-
-    async def _sync(self, pool: ThreadPoolExecutor) -> None:
-        """Synchronises again and again while somebody waits."""
-        loop = asyncio.get_running_loop()
-        while self._next is not None:
-            waiting, self._next = self._next, None
-            file = self._file
-            try:
-                if file is not None:
-                    await loop.run_in_executor(pool, os.fdatasync, file.fd)
-            except OSError as problem:
-                assert file is not None
-                file.is_broken = True  # what the kernel held of the file may be lost
-                self._fail(problem)
-                waiting.set_exception(problem)
-                waiting.exception()  # nobody may wait any more
-            else:
-                waiting.set_result(None)
-        self._syncing = None
 
     # --- metrics -------------------------------------------------------------------------------
 
@@ -655,18 +621,3 @@ def _refusal(problem: OSError) -> Refusal:
     return Refusal(
         ExportStatus.UNAVAILABLE, f"the journal cannot be written: {why}", RETRY_SECONDS
     )
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _sync_and_close(fd: int) -> None:
-    try:
-        os.fdatasync(fd)
-    finally:
-        os.close(fd)
