@@ -16,6 +16,7 @@ from collector.app.certificates import CertificateWatch
 from collector.app.deadline import TimeBudget
 from collector.app.decisions import build_decide, decided_calls
 from collector.app.last_good import keeper_of
+from collector.app.last_scrape import LastScrape
 from collector.app.listeners import (
     ConnectionMetrics,
     Server,
@@ -52,6 +53,7 @@ from collector.receive.memory_guard import MemoryGuard
 from collector.receive.refusals import Refusals
 from collector.receive.status import ExportStatus, Refusal
 from collector.restart.run_mark import RunMark
+from collector.restart.state_counters import StatefulParts
 from collector.sinks.alerts import Alerts, links_of
 from collector.sinks.log import LogSink
 from collector.telemetry.clock import ClockWatch, Standstill, now_ns, steady_ns
@@ -69,10 +71,9 @@ if TYPE_CHECKING:
     from collector.metrics.otlp_push import OtlpPush
     from collector.metrics.otlp_traces import OtlpTraces
     from collector.restart.kept_state import KeptState
-    from collector.restart.snapshots import Waiting
     from collector.sinks.recorder import Recorder
     from collector.state.last_good_specs import CompiledSpecs
-    from collector.state.records import ConfirmationRecord, OperatorRecord, QuestionRecord
+    from collector.state.records import OperatorRecord
 
 __all__ = ["App", "instance_of", "limits_of", "redaction_of"]
 
@@ -391,17 +392,17 @@ class App:
                 self.monitor,
                 stats,
                 Export(pipeline.consume, stats, clock, bounds, is_timed=False),
-                self._alerts,
-                self.reloader.reloads,
-                self._decisions,
+                StatefulParts(
+                    self._alerts, self.reloader.reloads, self._decisions, self._forwarding
+                ),
                 self,
-                self._forwarding,
                 settings,
                 memory,
                 {"monitor": self.monitor, "pipeline": pipeline, **self._alerts.kept()},
             )
             more.append(state.snapshots)
-        self._metrics_app: MetricsApp | None = None
+        self._last_scrape: LastScrape | None = None
+        """None where nobody can scrape."""
         families = Families(self.monitor, stats, self.reloader.reloads, more)
         if state is not None:
             families.since = state.since
@@ -410,10 +411,6 @@ class App:
         self._servers |= self._observers
         self._ticker: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
-        self._is_last = False
-        """True once it stops, and no other process goes on with its counters: each scrape may be the last one."""
-        self._is_scraped = True
-        """False where the last scrape is waited for in vain."""
 
     @property
     def young_until(self) -> str:
@@ -433,8 +430,9 @@ class App:
                 metrics_guard(settings),
                 self._tracer,
             )
-            app.count = self._count_for_scrape
-            self._metrics_app = app
+            self._last_scrape = LastScrape(
+                app, settings.last_scrape_seconds, self._calls, self._finalise
+            )
             found["metrics"] = build_observer(
                 "metrics", app, settings, self._capacity.observer, self._stats
             )
@@ -625,16 +623,6 @@ class App:
         self._end_sessions(now)
         self._alerts.tick(now)
 
-    def settle_again(self, now: int, *, last: bool) -> None:
-        """Calls that settled were due to page, in an earlier process."""
-        (self._alerts.flush if last else self._alerts.tick)(now)
-
-    def asked_again(self, asked: QuestionRecord, *, is_outcome: bool) -> None:
-        """What a client asked, or said of a decided call, in an earlier process."""
-        decisions = self._decisions
-        take = decisions.settle if is_outcome else decisions.decide
-        decisions.again(take, asked.body, asked.sender)
-
     def operated_again(self, done: OperatorRecord) -> None:
         """What an operator did with sessions, in an earlier process."""
         self._running.again(done.action, done.session, done.namespace)
@@ -643,19 +631,6 @@ class App:
         """Specs that were in use, in an earlier process."""
         if self.monitor.use(specs):
             self._pipeline.specs_changed()
-
-    def confirmed_before(self, confirmed: ConfirmationRecord) -> None:
-        """What next hops had got of an earlier process."""
-        if self._forwarding is not None:
-            self._forwarding.confirmed_before(confirmed)
-
-    def waited_before(self, waiting: Waiting) -> None:
-        """What an earlier process had still to deliver."""
-        self._alerts.waited_before(waiting)
-
-    def delivered_before(self, sink: str, keys: Sequence[bytes]) -> None:
-        """What an earlier process has delivered."""
-        self._alerts.settled_before(sink, keys)
 
     # --- time ----------------------------------------------------------------------------------
 
@@ -773,10 +748,11 @@ class App:
         if self._state is not None:
             await self._state.before_close()
             return
-        self._is_last = True
-        await asyncio.gather(
-            self._alerts.hurry(self.settings.drain_seconds), self._last_scrape()
-        )
+        waits = [self._alerts.hurry(self.settings.drain_seconds)]
+        if self._last_scrape is not None:
+            self._last_scrape.begin()
+            waits.append(self._last_scrape.wait())
+        await asyncio.gather(*waits)
 
     async def _close(self, deadline: TimeBudget) -> None:
         """Receives no more, judges what is on its way, and delivers what it can by the deadline."""
@@ -799,7 +775,9 @@ class App:
             await asyncio.to_thread(self._recorder.stop)
         self._feed.close()
         left = deadline.share(grace, REST_SHARE)
-        parts: list[Awaitable[None]] = [self._alerts.stop(left), self._scrape_rest(left)]
+        parts: list[Awaitable[None]] = [self._alerts.stop(left)]
+        if self._last_scrape is not None:
+            parts.append(self._last_scrape.wait_for_rest(left))
         if self._forwarding is not None:
             parts.append(self._forwarding.stop(left))
         if self._push is not None:
@@ -823,37 +801,7 @@ class App:
         except Exception as error:  # noqa: BLE001
             self._report("verdicts could not become final", error)
 
-    def _count_for_scrape(self) -> int:
-        """A scrape begins: the last ones have final verdicts of all calls so far, whose number this gives."""
-        if self._is_last:
-            self._finalise()
-        return self._calls()
-
     def _calls(self) -> int:
         """Tool calls so far."""
         counts = self._stats.counts
         return sum(count for key, count in counts.items() if key[0] == "calls")
-
-    async def _last_scrape(self) -> None:
-        """Waits until the final counters are scraped, where somebody scrapes. Calls are taken meanwhile."""
-        app, seconds = self._metrics_app, self.settings.last_scrape_seconds
-        if app is None or not seconds or not app.is_scraped:
-            return
-        self._is_scraped = False
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await app.next_scrape()
-                self._is_scraped = True
-
-    async def _scrape_rest(self, seconds: float) -> None:
-        """Calls that came behind the last scrape: waits for one more, and logs how many calls no scrape has."""
-        app, waited = self._metrics_app, self.settings.last_scrape_seconds
-        if app is None or not self._is_last or not waited or not app.is_scraped:
-            return
-        if self._is_scraped and app.counted < self._calls():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await app.next_scrape()
-        missing = self._calls() - app.counted
-        if missing or not self._is_scraped:
-            self._log.warning("counters_not_scraped", waited_seconds=waited, calls=missing)

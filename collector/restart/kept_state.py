@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Final
 from collector.config.settings.sessions import SessionSettings
 from collector.config.settings.settings import Settings
 from collector.config.settings.state import StateSettings
-from collector.config.spec_reload import Reloads
-from collector.decide.service import DecideService
 from collector.net.watched_files import UnusableFileError
 from collector.receive.export import Export
 from collector.receive.memory_guard import MemoryGuard
 from collector.restart.recovery import Receive, Recovery, ReplayTarget
 from collector.restart.snapshots import Snapshots, SnapshotState
-from collector.restart.state_counters import CountersOfParts
-from collector.sinks.alerts import Alerts
+from collector.restart.state_counters import CountersOfParts, StatefulParts
 from collector.state.heads import Heads
 from collector.state.journal import Journal, JournalRules
 from collector.state.journal_reader import JournalReader
@@ -114,11 +111,8 @@ class KeptState:
         monitor: Monitor,
         stats: Stats,
         again: Export,
-        alerts: Alerts,
-        reloads: Reloads,
-        decisions: DecideService,
+        parts: StatefulParts,
         app: ReplayTarget,
-        forwarding: NextHops | None,
         settings: Settings,
         memory: MemoryGuard | None,
         objects: Mapping[str, object],
@@ -128,15 +122,15 @@ class KeptState:
         `again` judges what was judged before. From `objects` all is reached that snapshots hold; `memory` refuses
         those that might take too much.
         """
-        self._forwarding = forwarding
-        parts = CountersOfParts(alerts, reloads, decisions, forwarding)
-        heads = self._heads = Heads(self.journal, monitor, stats, parts.get, self.clock)
+        self._forwarding = parts.forwarding
+        counters = CountersOfParts(parts)
+        heads = self._heads = Heads(self.journal, monitor, stats, counters.get, self.clock)
         self._snapshots = Snapshots(
             self.journal,
             monitor,
             objects,
             settings,
-            lambda: SnapshotState(heads.counters(), alerts.waiting()),
+            lambda: SnapshotState(heads.counters(), parts.alerts.waiting()),
             memory,
             self.clock,
         )
@@ -148,6 +142,7 @@ class KeptState:
             stats,
             again,
             parts,
+            counters,
             self._heads,
             app,
             int(self._settings.bridged_seconds * SECOND),

@@ -25,8 +25,8 @@ from typing import Any, Final, Protocol
 from collector import __version__
 from collector.receive.export import Export
 from collector.receive.status import GRPC_NAMES, Code, ExportStatus, Refusal
-from collector.restart.snapshots import Snapshots, Waiting
-from collector.restart.state_counters import CountersOfParts
+from collector.restart.snapshots import Snapshots
+from collector.restart.state_counters import CountersOfParts, StatefulParts
 from collector.state.backlog import Backlog
 from collector.state.heads import Heads
 from collector.state.journal import Journal
@@ -71,18 +71,10 @@ Receive = Callable[[], Awaitable[None]]
 
 
 class ReplayTarget(Protocol):
-    """What a replay moves besides requests."""
+    """What a replay moves besides requests and `StatefulParts`."""
 
     def tick_again(self, now: int) -> None:
         """Time went on."""
-        ...
-
-    def settle_again(self, now: int, *, last: bool) -> None:
-        """Calls that settled were due to page; the last ones, where the process stopped."""
-        ...
-
-    def asked_again(self, asked: QuestionRecord, *, is_outcome: bool) -> None:
-        """A client asked about calls, or said what became of one."""
         ...
 
     def use_again(self, specs: Sequence[Spec]) -> None:
@@ -91,18 +83,6 @@ class ReplayTarget(Protocol):
 
     def operated_again(self, done: OperatorRecord) -> None:
         """An operator ended a session, or had sessions judged again."""
-        ...
-
-    def confirmed_before(self, confirmed: ConfirmationRecord) -> None:
-        """A next hop had got these requests, or would never get them."""
-        ...
-
-    def waited_before(self, waiting: Waiting) -> None:
-        """These messages had not left yet, by the ids of their queues."""
-        ...
-
-    def delivered_before(self, sink: str, keys: Sequence[bytes]) -> None:
-        """A sink had got these messages."""
         ...
 
 
@@ -116,7 +96,8 @@ class Recovery:
         monitor: made for the time at which the replay begins.
         stats: the process's counters.
         export: judges requests, and keeps none.
-        parts: whose counters go on, too.
+        parts: what else goes on.
+        counters: of these.
         heads: learns since when the counters count.
         app: all else.
         bridged_ns: down-time that senders bridge by sending again: nothing is missed then.
@@ -131,7 +112,8 @@ class Recovery:
         monitor: Monitor,
         stats: Stats,
         export: Export,
-        parts: CountersOfParts,
+        parts: StatefulParts,
+        counters: CountersOfParts,
         heads: Heads,
         app: ReplayTarget,
         bridged_ns: int,
@@ -144,6 +126,7 @@ class Recovery:
         self._stats = stats
         self._export = export
         self._parts = parts
+        self._counters = counters
         self._heads = heads
         self._app = app
         self._bridged_ns = bridged_ns
@@ -244,7 +227,7 @@ class Recovery:
             return 0
         about, state = restored
         self._count(state.counters)
-        self._app.waited_before(state.waiting)
+        self._parts.alerts.waited_before(state.waiting)
         self._past.skip_to(about.place, about.files)
         self._last_ns = about.at_ns
         self._restored = about
@@ -337,12 +320,13 @@ class Recovery:
         if kind is RecordKind.TICK:
             self._app.tick_again(now)
         elif kind is RecordKind.SETTLED:
-            self._app.settle_again(now, last=False)
+            self._parts.alerts.tick(now)
         elif kind is RecordKind.CLOSED:
-            self._app.settle_again(now, last=True)
+            self._parts.alerts.flush(now)
         elif kind in (RecordKind.QUESTION, RecordKind.OUTCOME):
-            asked = decoded(payload, QuestionRecord)
-            self._app.asked_again(asked, is_outcome=kind is RecordKind.OUTCOME)
+            asked, decisions = decoded(payload, QuestionRecord), self._parts.decisions
+            take = decisions.settle if kind is RecordKind.OUTCOME else decisions.decide
+            decisions.again(take, asked.body, asked.sender)
         elif kind is RecordKind.OPERATED:
             self._app.operated_again(decoded(payload, OperatorRecord))
         elif kind is RecordKind.COUNTERS:
@@ -353,9 +337,10 @@ class Recovery:
             self._use(decoded(payload, SpecsRecord))
         elif kind is RecordKind.DELIVERED:
             delivered = decoded(payload, DeliveryRecord)
-            self._app.delivered_before(delivered.sink, delivered.keys)
+            self._parts.alerts.settled_before(delivered.sink, delivered.keys)
         elif kind is RecordKind.CONFIRMED and not self._is_own:
-            self._app.confirmed_before(decoded(payload, ConfirmationRecord))
+            if self._parts.forwarding is not None:
+                self._parts.forwarding.confirmed_before(decoded(payload, ConfirmationRecord))
         elif kind is RecordKind.CLOCK:
             self._monitor.clock_moved(decoded(payload, int), now)
         elif kind is RecordKind.GAP:
@@ -369,7 +354,7 @@ class Recovery:
         self._heads.since_ns = found.get("since_ns", self._heads.since_ns)
         self._monitor.set_counters(found.get("monitor", {}), forgot_ns=forgot_ns)
         self._stats.set_kept(found.get("stats", {}))
-        self._parts.set(found.get("more", {}))
+        self._counters.set(found.get("more", {}))
         self._journal.set_kept(found.get("journal", {}))
 
     def _use(self, found: SpecsRecord) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from collector.config.spec_reload import Reloads
 from collector.decide.service import DecideService
@@ -13,30 +13,24 @@ from collector.sinks.alerts import Alerts
 if TYPE_CHECKING:
     from collector.forward.next_hops import NextHops
 
-__all__ = ["CountersOfParts"]
+__all__ = ["CountersOfParts", "StatefulParts"]
+
+
+class StatefulParts(NamedTuple):
+    """Parts of the service beside the monitor that go on after a restart."""
+
+    alerts: Alerts
+    reloads: Reloads
+    decisions: DecideService
+    forwarding: NextHops | None
+    """None without next hops."""
 
 
 class CountersOfParts:
-    """Reads and sets them.
+    """Reads and sets them: deliveries by sink, what was withheld, reloads, decisions, requests by next hop."""
 
-    Args:
-        alerts: deliveries by sink, and what was withheld.
-        reloads: of specs.
-        decisions: of the answers before calls.
-        forwarding: requests by next hop; None without any.
-    """
-
-    def __init__(
-        self,
-        alerts: Alerts,
-        reloads: Reloads,
-        decisions: DecideService,
-        forwarding: NextHops | None = None,
-    ) -> None:
-        self._forwarding = forwarding
-        self._alerts = alerts
-        self._reloads = reloads
-        self._decisions = decisions
+    def __init__(self, parts: StatefulParts) -> None:
+        self._alerts, self._reloads, self._decisions, self._forwarding = parts
 
     def get(self) -> dict[str, Any]:
         """All of them, as plain data."""

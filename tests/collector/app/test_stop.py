@@ -142,14 +142,15 @@ def test_calls_behind_the_last_scrape_are_told() -> None:
     """A call that comes when the last scrape has been rendered is in the next one, or in the log by its number."""
 
     async def use(app: App, _hook: Hook) -> list[int]:
-        assert app._metrics_app is not None
+        assert app._last_scrape is not None
+        scraped = app._last_scrape._app
         await http(app.addresses["metrics"], "GET", "/metrics")
         with captured() as events:
             stopping = asyncio.create_task(app.stop())
             await asyncio.sleep(0)
             # It is taken, and stands for one that came while the scrape was on its way.
             await http(app.addresses["http"], "POST", "/v1/traces", other("t"))
-            app._metrics_app.counted, app._metrics_app.count = 0, lambda: 1
+            scraped.counted, scraped.count = 0, lambda: 1
             await http(app.addresses["metrics"], "GET", "/metrics")
             await stopping
         return [each["calls"] for each in events if each["event"] == "counters_not_scraped"]
