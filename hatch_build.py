@@ -58,7 +58,7 @@ COMPILED = {
     "monitor/automaton": "dfa paths position",
     "monitor/judging": "accounting deadline_timer decide_calls due_queue going_ahead judge_calls mistimed_calls reference_alarms sender_clocks",
     "monitor/reference": "comparison",
-    "monitor/scores": "consistency refine running",
+    "monitor/scores": "consistency refine running score_records",
     "monitor/session": "dropped_sessions session spec_binding table tool_names",
     "monitor/session/judge": "compensation concurrent_calls episodes judge run",
     "monitor/session/judgement": "checkpoint episode_scores fold_log judgement possible_outcomes replay resume_points step_marks",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from string import ascii_uppercase
 from typing import Final
 
 from grafana.panels import (
@@ -20,6 +21,7 @@ from grafana.panels import (
     Target,
     Variable,
 )
+from monitor.scores.score_records import SCORES
 
 __all__ = ["BOARDS"]
 
@@ -343,13 +345,13 @@ def _overview_table() -> Row:
         ("harm_rate", "HarmRate", "percentunit", UP_IS_BAD),
         ("prefix_crit", "PrefixCrit", "none", DOWN_IS_BAD),
         ("harmful_calls_per_session", "Harmful a session", "none", PLAIN),
-        ("path_correctness", "PC", "none", PLAIN),
-        ("path_correctness_ktc", "PC-KTC", "none", PLAIN),
-        ("path_correctness_hlr", "PC+HLR", "none", PLAIN),
-        ("efficiency", "Efficiency", "none", PLAIN),
+        *(
+            (score.family, score.title, "none", PLAIN)
+            for score in SCORES.values()
+            if score.mean
+        ),
         ("sessions_active", "Live", "short", PLAIN),
     )
-    letters = "ABCDEFGH"
     return Row(
         (
             Panel(
@@ -361,7 +363,7 @@ def _overview_table() -> Row:
                 16,
                 PLAIN,
                 columns={
-                    f"Value #{letters[place]}": (title, unit, steps)
+                    f"Value #{ascii_uppercase[place]}": (title, unit, steps)
                     for place, (_, title, unit, steps) in enumerate(found)
                 },
                 links=(

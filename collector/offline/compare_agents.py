@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from monitor.scores.score_records import SCORES
+
 __all__ = [
-    "SCORES",
     "VECTOR",
     "AgentScores",
     "Mean",
@@ -26,9 +27,6 @@ __all__ = [
 ]
 
 Judgement = Mapping[str, Any]
-
-SCORES: Final = ("harm_rate", "prefix_crit", "pc", "pc_ktc", "pc_hlr", "efficiency")
-"""Scores of a judgement object; less is better for the first alone."""
 
 VECTOR: Final = ("pc", "pc_ktc", "harm_free", "prefix_crit", "efficiency")
 """Appendix B's five, each better the higher it is: HarmFree is 1 - HarmRate (eq. 7)."""
@@ -119,7 +117,7 @@ def _spread(spec: str, agent: str, score: str, values: Sequence[float]) -> Sprea
         quartile=_quantile(ranked, 0.25),
         median=_quantile(ranked, 0.5),
         upper=_quantile(ranked, 0.75),
-        worst=ranked[-1 if score == "harm_rate" else 0],
+        worst=ranked[-1 if SCORES[score].lower_is_better else 0],
     )
 
 

@@ -6,11 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from collector.offline.compare_agents import VECTOR, AgentScores, Mean, Spread
+from monitor.scores.score_records import SCORES
 
 if TYPE_CHECKING:
     from collector.offline.consistency import AgentMeans, TaskConsistency
 
 __all__ = ["agents", "aligned", "distributions", "means", "printable", "table", "tasks"]
+
+_SHORT = {"efficiency": "Eff"}
+"""Titles that are shorter in a table."""
 
 _COLUMNS: tuple[tuple[str, str], ...] = (
     ("session", "session"),
@@ -19,12 +23,7 @@ _COLUMNS: tuple[tuple[str, str], ...] = (
     ("calls", "calls"),
     ("substantive", "N"),
     ("harmful", "H"),
-    ("harm_rate", "HarmRate"),
-    ("prefix_crit", "PrefixCrit"),
-    ("pc", "PC"),
-    ("pc_ktc", "PC-KTC"),
-    ("pc_hlr", "PC+HLR"),
-    ("efficiency", "Eff"),
+    *((name, _SHORT.get(name, score.title)) for name, score in SCORES.items()),
     ("accepting", "accepted"),
     ("exact", "exact"),
 )

@@ -15,6 +15,7 @@ from monitor.aggregate.drift import Drift, by_risk
 from monitor.aggregate.histogram import Exemplar, ScoreHistogram
 from monitor.aggregate.top_k import TopK
 from monitor.records import CALL_KINDS, Kind, Obstacle, Reason, SessionKey
+from monitor.scores.score_records import SCORES, SPREADS, FinalScores
 from monitor.tenants import Holdings
 
 __all__ = [
@@ -29,7 +30,6 @@ __all__ = [
     "UNKNOWN_TOOL",
     "UNMATCHED",
     "Exemplar",
-    "FinalScores",
     "NamespaceLabel",
     "Pair",
     "ScoreHistogram",
@@ -90,18 +90,15 @@ OUTCOMES: Final = ("accepted", "not_accepted", "empty", "evicted")
 """How a session can end, as a label."""
 
 _LENGTHS: Final[tuple[float, ...]] = (1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 55.0, 89.0)
-_TENTHS: Final[tuple[float, ...]] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
-# fmt: off
 BOUNDS: Final[Mapping[str, tuple[float, ...]]] = {
-    "harm_rate": (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0),
-    "prefix_crit": (0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 0.9999, 1.0),
-    "efficiency": _TENTHS,
-    "pc": _TENTHS,
+    **{name: spread.bounds for name, spread in SPREADS.items()},
     "calls": _LENGTHS,
 }
 """Upper bounds of the histograms over finished sessions, by field of `FinalScores`."""
-# fmt: on
+
+_MEANS: Final = tuple(name for name, score in SCORES.items() if score.mean)
+"""Scores whose means are of finished sessions alone."""
 
 _ONE: Final = 1 << 60
 
@@ -130,20 +127,6 @@ class Share(NamedTuple):
 NO_SHARE: Final = Share(0, 0, 0, 0)
 CLEAN_SHARE: Final = Share(1, 0, fixed(1.0), 0)
 """Of a session without harm: one object for all of them."""
-
-
-class FinalScores(NamedTuple):
-    """The scores of one finished session; None where undefined or not exact."""
-
-    outcome: str
-    calls: int
-    harmful: int
-    harm_rate: float | None
-    prefix_crit: float | None
-    pc: float | None
-    pc_ktc: float | None
-    pc_hlr: float | None
-    efficiency: float | None
 
 
 class SessionFinished(NamedTuple):
@@ -389,7 +372,7 @@ class Pair:
 
     def tally(self, scores: FinalScores, sign: int) -> None:
         """Adds (sign 1) or takes away (-1) a finished session's scores."""
-        for name in ("pc", "pc_ktc", "pc_hlr", "efficiency"):
+        for name in _MEANS:
             value = getattr(scores, name)
             if value is not None:
                 total, count = self.scores.get(name, (0, 0))

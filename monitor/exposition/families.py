@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from monitor.aggregate.totals import Exemplar
+from monitor.scores.score_records import SCORES, SPREADS
 
 __all__ = [
     "PAIR",
@@ -19,6 +20,7 @@ __all__ = [
     "MetricDescription",
     "Sample",
     "labels_text",
+    "spread_family",
 ]
 
 
@@ -32,6 +34,12 @@ class MetricDescription(NamedTuple):
 
 PAIR: Final = ("agent", "spec")
 """Labels of the families by agent and spec; `namespace` may follow."""
+
+
+def spread_family(score: str) -> str:
+    """The histogram of a score over finished sessions."""
+    return f"session_{SCORES[score].family}_ratio"
+
 
 TABLE: Mapping[str, MetricDescription] = {
     # CORE, live: mean over sessions alive now or finished within the hold time.
@@ -76,33 +84,16 @@ TABLE: Mapping[str, MetricDescription] = {
         "gauge", PAIR, "Harmful calls / all judged calls, by first verdicts, since the start."
     ),
     # CORE, over the finished sessions of the window.
-    "path_correctness": MetricDescription(
-        "gauge", PAIR, "Mean PC (CORE eq. 4) of sessions finished in the window."
-    ),
-    "path_correctness_ktc": MetricDescription(
-        "gauge", PAIR, "Mean PC-KTC (CORE eq. 5) of sessions finished in the window."
-    ),
-    "path_correctness_hlr": MetricDescription(
-        "gauge", PAIR, "Mean PC+HLR (CORE section 4) of sessions finished in the window."
-    ),
-    "efficiency": MetricDescription(
-        "gauge",
-        PAIR,
-        "Mean Efficiency (CORE eq. 8) of sessions finished in the window, where defined.",
-    ),
+    **{
+        score.family: MetricDescription("gauge", PAIR, score.mean)
+        for score in SCORES.values()
+        if score.mean
+    },
     # CORE, over all finished sessions.
-    "session_harm_rate_ratio": MetricDescription(
-        "histogram", PAIR, "HarmRate of finished sessions; le=0 are those without harm."
-    ),
-    "session_prefix_crit_ratio": MetricDescription(
-        "histogram", PAIR, "PrefixCrit of finished sessions."
-    ),
-    "session_efficiency_ratio": MetricDescription(
-        "histogram", PAIR, "Efficiency of finished sessions, where defined."
-    ),
-    "session_path_correctness_ratio": MetricDescription(
-        "histogram", PAIR, "PC of finished sessions."
-    ),
+    **{
+        spread_family(name): MetricDescription("histogram", PAIR, spread.help)
+        for name, spread in SPREADS.items()
+    },
     "session_length_calls": MetricDescription("histogram", PAIR, "Calls of finished sessions."),
     # Sessions and calls.
     "sessions_active": MetricDescription("gauge", PAIR, "Live sessions."),

@@ -24,9 +24,18 @@ from monitor.aggregate.totals import (
     fixed,
     mean,
 )
-from monitor.exposition.families import PAIR, TABLE, ExemplarLines, Family, Sample, labels_text
+from monitor.exposition.families import (
+    PAIR,
+    TABLE,
+    ExemplarLines,
+    Family,
+    Sample,
+    labels_text,
+    spread_family,
+)
 from monitor.exposition.line_templates import at_zero, counters, filled, spread_lines
 from monitor.records import CALL_KINDS, PROFILES, Conventions, Kind, Obstacle, Reason
+from monitor.scores.score_records import SCORES, SPREADS
 from monitor.session.spec_binding import SpecBinder
 from monitor.spec.spec import Spec
 from monitor.visibility.cause import Cause
@@ -348,26 +357,18 @@ def _worst(pairs: _Pairs, worst: list[Share]) -> Iterator[Family]:
     yield _singles("worst_session_harmful_calls", ((t, s.harmful) for t, s in ranked))
 
 
-_FINISHED = {
-    "path_correctness": "pc",
-    "path_correctness_ktc": "pc_ktc",
-    "path_correctness_hlr": "pc_hlr",
-    "efficiency": "efficiency",
-}
-
 _SPREADS = {
-    "session_harm_rate_ratio": "harm_rate",
-    "session_prefix_crit_ratio": "prefix_crit",
-    "session_efficiency_ratio": "efficiency",
-    "session_path_correctness_ratio": "pc",
+    **{spread_family(name): name for name in SPREADS},
     "session_length_calls": "calls",
 }
 
 
 def _finished_means(pairs: _Pairs) -> Iterator[Family]:
-    for name, score in _FINISHED.items():
-        found = ((text, *pair.scores.get(score, (0, 0))) for text, pair in pairs)
-        yield _singles(name, ((text, mean(total, n)) for text, total, n in found if n))
+    for name, score in SCORES.items():
+        if not score.mean:
+            continue
+        found = ((text, *pair.scores.get(name, (0, 0))) for text, pair in pairs)
+        yield _singles(score.family, ((text, mean(total, n)) for text, total, n in found if n))
 
 
 def _spreads(pairs: _Pairs) -> Iterator[Family]:

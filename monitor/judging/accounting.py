@@ -27,13 +27,13 @@ from monitor.aggregate.totals import (
     UNKNOWN_TOOL,
     UNMATCHED,
     Exemplar,
-    FinalScores,
     Pair,
     SessionFinished,
     Totals,
 )
 from monitor.judging.reference_alarms import Alarms
 from monitor.records import Kind, Verdict, built
+from monitor.scores.score_records import FinalScores
 from monitor.session.judge.judge import CODES, CONTROL, HARMFUL, PROGRESS, SELF_LOOP
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.step_marks import CODE, JudgedStep, Suspicion, VerdictChange

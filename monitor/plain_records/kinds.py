@@ -20,7 +20,16 @@ from enum import Enum, IntEnum
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Form", "KindChange", "Kinds", "PlainRecordKind", "UnkeptError", "kept", "named"]
+__all__ = [
+    "Form",
+    "KindChange",
+    "Kinds",
+    "PlainRecordKind",
+    "UnkeptError",
+    "kept",
+    "kept_growing",
+    "named",
+]
 
 
 class UnkeptError(Exception):
@@ -152,6 +161,19 @@ def kept(
         blank,
         filled,
     )
+
+
+def kept_growing(name: str, cls: Any, *, first: int) -> PlainRecordKind:
+    """A named tuple that grows at its end alone: each later field is a change, None in records written before.
+
+    Args:
+        name: of the kind.
+        cls: the named tuple.
+        first: so many of its fields were there from the beginning.
+    """
+    fields: tuple[str, ...] = cls._fields
+    changes = tuple(KindChange(added={field: type(None)}) for field in fields[first:])
+    return PlainRecordKind(name, cls, fields, changes=changes)
 
 
 _FORMS: Final[Mapping[type, Form]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from monitor.partial import PartialArguments
-from monitor.plain_records.kinds import KindChange, kept
+from monitor.plain_records.kinds import KindChange, kept, kept_growing
 from monitor.records import (
     AgentName,
     Evidence,
@@ -21,8 +21,9 @@ from monitor.records import (
 )
 from monitor.reference.comparison import ComparisonState, Departure, Divergence
 from monitor.scores.running import HarmTally, PathRows
+from monitor.scores.score_records import Episode
 from monitor.session.judge.compensation import Compensation, Compensations
-from monitor.session.judge.episodes import Episode, EpisodesTally
+from monitor.session.judge.episodes import EpisodesTally
 from monitor.session.judge.run import AutomatonRun, Lineage
 from monitor.session.judgement.checkpoint import Checkpoint, FoldedScores
 from monitor.session.judgement.judgement import Judgement
@@ -89,11 +90,7 @@ SESSION_KINDS: Final = (
     ),
     kept("compensations", Compensations, "_open _undo count listed"),
     kept("compensation", Compensation, "do undo symbol undone_by"),
-    kept(
-        "episode",
-        Episode,
-        "calls substantive harmful harm_rate prefix_crit pc pc_ktc pc_hlr efficiency",
-    ),
+    kept_growing("episode", Episode, first=9),
     kept(
         "tally of episodes",
         EpisodesTally,

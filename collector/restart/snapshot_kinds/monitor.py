@@ -8,7 +8,7 @@ from monitor.aggregate.consistency_sample import ConsistencySample
 from monitor.aggregate.drift import Drift, DriftSample
 from monitor.aggregate.histogram import Exemplar, ScoreHistogram
 from monitor.aggregate.top_k import TopK
-from monitor.aggregate.totals import FinalScores, Pair, SessionFinished, Share, Totals, _Held
+from monitor.aggregate.totals import Pair, SessionFinished, Share, Totals, _Held
 from monitor.decision import Answer, CallDecision, SpecDecision
 from monitor.engine import Monitor, _Mention
 from monitor.judging.accounting import Accounting
@@ -18,12 +18,12 @@ from monitor.judging.due_queue import DueQueue
 from monitor.judging.judge_calls import CallJudge
 from monitor.judging.reference_alarms import Alarms, _Call
 from monitor.judging.sender_clocks import SenderClocks
-from monitor.plain_records.kinds import KindChange, kept
+from monitor.plain_records.kinds import KindChange, kept, kept_growing
 from monitor.records import ReferenceAlarm
 from monitor.scores.consistency import Consistency, RollingConsistency, TraceCall, _Pair
+from monitor.scores.score_records import FinalScores, SessionScores
 from monitor.session.dropped_sessions import DroppedSessions
 from monitor.session.judge.judge import Judge
-from monitor.session.judgement.episode_scores import SessionScores
 from monitor.session.shown_arguments import ShownArguments
 from monitor.session.spec_binding import BoundSpecs, SpecBinder
 from monitor.session.table import Table, _Chains, _Ended
@@ -120,11 +120,7 @@ MONITOR_KINDS: Final = (
         SessionFinished,
         "session agent spec spec_version ended scores unsatisfied missed",
     ),
-    kept(
-        "finished scores",
-        FinalScores,
-        "outcome calls harmful harm_rate prefix_crit pc pc_ktc pc_hlr efficiency",
-    ),
+    kept_growing("finished scores", FinalScores, first=9),
     kept("worst sessions", TopK, "_badness _changed _heap _number"),
     kept("histogram", ScoreHistogram, "bounds counts exemplars total"),
     kept("exemplar", Exemplar, "trace_id span_id at_ns"),
@@ -148,11 +144,7 @@ MONITOR_KINDS: Final = (
         Consistency,
         "runs tss ac_paper ac_repository unique_sequences divergence_point first_two_agreement",
     ),
-    kept(
-        "scores of a session",
-        SessionScores,
-        "harm_rate prefix_crit pc pc_ktc pc_hlr efficiency",
-    ),
+    kept_growing("scores of a session", SessionScores, first=6),
     kept(
         "alarm",
         ReferenceAlarm,

@@ -8,37 +8,17 @@ All scores (HarmRate, PrefixCrit, comparisons with golden paths) are those of th
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
 from monitor.automaton.dfa import UNDEFINED, Automaton
 from monitor.scores.running import HarmTally
 
-__all__ = ["EPISODES_MAX", "Episode", "EpisodesTally", "looped", "without_scores"]
+__all__ = ["EPISODES_MAX", "EpisodesTally", "looped"]
 
 EPISODES_MAX: Final = 64
 """Limit of the finished episodes of one judgement that are listed, the latest; all are counted."""
-
-
-class Episode(NamedTuple):
-    """A finished episode; its scores are None if undefined or not exact."""
-
-    calls: int
-    substantive: int
-    harmful: int
-    harm_rate: float | None
-    prefix_crit: float | None
-    pc: float | None
-    pc_ktc: float | None
-    pc_hlr: float | None
-    efficiency: float | None
-
-
-def without_scores(episode: Episode) -> Episode:
-    """The episode without its scores, as it is not exact."""
-    counts = episode.calls, episode.substantive, episode.harmful
-    return Episode(*counts, None, None, None, None, None, None)
 
 
 @mypyc_attr(acyclic=True)

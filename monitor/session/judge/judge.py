@@ -17,6 +17,7 @@ from monitor.automaton.position import LISTED_MAX, Position, Stepper
 from monitor.records import Kind, Reason
 from monitor.reference.comparison import Comparison
 from monitor.scores.running import Goldens, HarmTally
+from monitor.scores.score_records import Compared
 from monitor.scores.whole_path import OTHER
 from monitor.session.judge.episodes import EpisodesTally, looped
 from monitor.session.judge.explanation import explain_call
@@ -37,7 +38,6 @@ __all__ = [
     "HARMFUL",
     "PROGRESS",
     "SELF_LOOP",
-    "Compared",
     "Judge",
     "code_of",
     "count_code",
@@ -62,9 +62,6 @@ HARMFUL: Final = 4
 
 CONTROL_TOKEN: Final = 0xFFFF
 """Token of a framework's control tool that no alphabet names: shown, never judged."""
-
-Compared = tuple[float | None, float | None, float | None]
-"""PC, PC-KTC and PC+HLR of a condensed path; None if undefined, or not kept."""
 
 _Group = tuple[Position, tuple[int, ...], tuple[int, ...], tuple[int, ...], bool]
 """Everything that the order of overlapping calls depends on."""

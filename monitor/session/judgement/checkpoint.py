@@ -6,8 +6,9 @@ from array import array
 from typing import Final
 
 from monitor.scores.running import PathRows
+from monitor.scores.score_records import Episode, without_scores
 from monitor.session.judge.compensation import Compensations
-from monitor.session.judge.episodes import EPISODES_MAX, Episode, EpisodesTally, without_scores
+from monitor.session.judge.episodes import EPISODES_MAX, EpisodesTally
 from monitor.session.judge.judge import Judge, count_code, is_substantive
 from monitor.session.judge.run import AutomatonRun
 from monitor.session.judgement.episode_scores import episode

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
 
 from monitor.automaton.dfa import Automaton
 from monitor.automaton.paths import golden_paths
@@ -19,29 +18,15 @@ from monitor.automaton.position import StepEffect
 from monitor.scores.many import path_scores
 from monitor.scores.refine import pc_hlr
 from monitor.scores.running import HarmTally, PathRows, efficiency
-from monitor.session.judge.episodes import Episode
-from monitor.session.judge.judge import Compared, Judge
+from monitor.scores.score_records import NO_SCORES, Compared, Episode, SessionScores
+from monitor.session.judge.judge import Judge
 from monitor.spec.spec import GOLDEN_MAX
 
-__all__ = ["NO_SCORES", "Rows", "SessionScores", "episode", "score"]
+__all__ = ["Rows", "episode", "score"]
 
 Rows = Callable[[], PathRows | None]
 """Returns the running rows of an episode; None if there are more golden paths than rows are kept
 for."""
-
-
-class SessionScores(NamedTuple):
-    """CORE's scores of one judgement; None if undefined, not exact, or not under a task."""
-
-    harm_rate: float | None = None
-    prefix_crit: float | None = None
-    pc: float | None = None
-    pc_ktc: float | None = None
-    pc_hlr: float | None = None
-    efficiency: float | None = None
-
-
-NO_SCORES: Final = SessionScores()
 
 
 def score(

@@ -18,8 +18,9 @@ from typing import Any, Final, NamedTuple
 from monitor.alphabet.explanation import quoted
 from monitor.records import Kind, Reason
 from monitor.scores.running import HarmTally, PathRows
+from monitor.scores.score_records import NO_SCORES, Episode, SessionScores
 from monitor.session.judge.compensation import Compensations, compensations
-from monitor.session.judge.episodes import EPISODES_MAX, Episode, EpisodesTally
+from monitor.session.judge.episodes import EPISODES_MAX, EpisodesTally
 from monitor.session.judge.judge import (
     CODES,
     CONTROL,
@@ -30,7 +31,7 @@ from monitor.session.judge.judge import (
     is_substantive,
 )
 from monitor.session.judgement.checkpoint import FoldedScores
-from monitor.session.judgement.episode_scores import NO_SCORES, SessionScores, episode, score
+from monitor.session.judgement.episode_scores import episode, score
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.step_marks import JudgedStep
 from monitor.session.log.rows import Row
@@ -42,7 +43,7 @@ from monitor.session.tool_names import Names
 from monitor.spec.suggestions import closest
 from monitor.visibility.cause import Cause
 
-__all__ = ["SessionScores", "compensated", "judgement_object", "scores"]
+__all__ = ["compensated", "judgement_object", "scores"]
 
 _UNKNOWN_TOOL: Final = code_of(Reason.UNKNOWN_TOOL)
 

@@ -17,8 +17,9 @@ from collector.sinks.event import as_event
 from collector.sinks.log import LogSink
 from collector.sinks.otlp_logs import of_alarm
 from collector.telemetry.logs import Logger
-from monitor.aggregate.totals import FinalScores, SessionFinished
+from monitor.aggregate.totals import SessionFinished
 from monitor.records import ReferenceAlarm, SessionKey
+from monitor.scores.score_records import FinalScores
 
 SECOND = 1_000_000_000
 KEY = SessionKey("farm", "s")

@@ -23,8 +23,9 @@ from collector.sinks.otlp_logs import OtlpLogs, of_verdict
 from collector.sinks.queue import Backoff, SinkQueue
 from collector.sinks.webhook import SIGNATURE, payload, signature
 from collector.telemetry.logs import captured
-from monitor.aggregate.totals import FinalScores, SessionFinished
+from monitor.aggregate.totals import SessionFinished
 from monitor.records import Kind, Reason, SessionKey, Verdict
+from monitor.scores.score_records import FinalScores
 from tests.collector.event_loop import run, until
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"

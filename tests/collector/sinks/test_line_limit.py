@@ -13,9 +13,10 @@ from collector.config.settings.telemetry import LogLineSettings
 from collector.sinks.line_limit import LEFT_OUT_LINES, NAMESPACES_MAX, PAIRS_MAX, LineLimit
 from collector.sinks.log import LogSink
 from collector.telemetry.logs import Logger
-from monitor.aggregate.totals import FinalScores, SessionFinished
+from monitor.aggregate.totals import SessionFinished
 from monitor.limits import SECOND
 from monitor.records import SessionKey, Verdict
+from monitor.scores.score_records import FinalScores
 from tests.collector.sinks.alert.test_pager import verdict
 
 SCORES = FinalScores("accepted", 1, 0, None, None, None, None, None, None)

@@ -15,13 +15,13 @@ from monitor.aggregate.totals import (
     NO_SHARE,
     OVERFLOW,
     PAIRS_MAX,
-    FinalScores,
     NamespaceLabel,
     ScoreHistogram,
     Share,
     Totals,
     fixed,
 )
+from monitor.scores.score_records import FinalScores
 
 SECOND = 1_000_000_000
 

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.scores.running import PathRows
+from monitor.scores.score_records import SessionScores
 from monitor.session.judge.judge import Judge, count_code
-from monitor.session.judgement.episode_scores import SessionScores, score
+from monitor.session.judgement.episode_scores import score
 from monitor.spec.compiler.compile import compile_text
 
 SPEC = """

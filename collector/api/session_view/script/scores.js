@@ -28,10 +28,8 @@ function harmTiles(judgement) {
 
 function pathTiles(judgement) {
   if (judgement.pc === null || judgement.pc === undefined) return [];
-  const found = [scoreTile('PC', score(judgement.pc), ''), scoreTile('PC-KTC', score(judgement.pc_ktc), '')];
-  if (judgement.pc_hlr !== null) found.push(scoreTile('PC+HLR', score(judgement.pc_hlr), ''));
-  if (judgement.efficiency !== null) found.push(scoreTile('Efficiency', score(judgement.efficiency), ''));
-  return found;
+  const known = Object.entries(SCORES).filter(([, [, , field]]) => field && judgement[field] !== null);
+  return known.map(([name, [, , field]]) => scoreTile(name, score(judgement[field]), ''));
 }
 
 function referenceTiles(judgement) {

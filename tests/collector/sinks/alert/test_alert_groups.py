@@ -17,8 +17,9 @@ from collector.sinks.alert.alert_groups import (
     as_group_alert,
 )
 from collector.sinks.alert.pager import MINUTE, SECOND, Pager, PageRules
-from monitor.aggregate.totals import FinalScores, SessionFinished
+from monitor.aggregate.totals import SessionFinished
 from monitor.records import Kind, Reason, SessionKey, Verdict
+from monitor.scores.score_records import FinalScores
 from tests.collector.sinks.alert.test_pager import verdict
 
 RESOLVE = 35 * MINUTE

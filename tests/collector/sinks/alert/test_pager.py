@@ -20,8 +20,9 @@ from collector.sinks.alert.pager import (
     Pager,
     PageRules,
 )
-from monitor.aggregate.totals import FinalScores, SessionFinished
+from monitor.aggregate.totals import SessionFinished
 from monitor.records import Kind, Obstacle, Reason, SessionKey, Verdict
+from monitor.scores.score_records import FinalScores
 
 
 def verdict(
