@@ -9,4 +9,4 @@
 """
 
 __version__ = "0.2.0"
-"""Of the distribution. Asking the installed metadata for it would load 2 MB."""
+"""Version of the distribution. Reading it from the installed metadata would load 2 MB."""

@@ -29,7 +29,7 @@ class Access(NamedTuple):
     """The name of the token, or of the user as a proxy gives it; else the client's address."""
     role: Role = "operator"
     namespaces: tuple[str, ...] | None = None
-    """Those that are seen, with all below them (`a` has `a/b`); None: all."""
+    """Visible namespaces, each with all below it (`a` includes `a/b`); None: all."""
 
     def sees(self, namespace: str) -> bool:
         """True if sessions of a namespace may be shown."""

@@ -43,7 +43,7 @@ class ProxyHeaders(NamedTuple):
     roles_header: bytes
     """Has roles and groups, separated by commas; b"" for none."""
     networks: Sequence[IPv4Network | IPv6Network]
-    """Of the proxy's addresses."""
+    """Networks of the proxy's addresses."""
 
     def access(self, scope: Scope, rules: AccessRules) -> Access | None:
         """What the proxy says of who asks; None where it is not the proxy, or says nothing.

@@ -29,7 +29,7 @@ _DEEP = 50
 """So many where each call of them may have to be looked at."""
 
 REST: Final = 4
-"""After a list the process rests from lists for so many times as long as it took: a fifth at most."""
+"""Pause after a list, as a multiple of the list's own time: lists take a fifth of the time at most."""
 
 
 class _Entry(NamedTuple):
@@ -119,7 +119,7 @@ class SessionLists:
         self._shown = shown
         self._follow = follow
         self._waiting: dict[SessionQuery, asyncio.Future[dict[str, Any]]] = {}
-        """By query, the list that has not been begun."""
+        """Lists that have not begun, by query."""
         self._turn = asyncio.Lock()
         self._next = 0.0
         """The event loop's time from which there may be another list."""

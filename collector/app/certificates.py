@@ -37,7 +37,7 @@ class CertificateWatch:
         self._servers = servers
         self._next_ns = 0
         self._logged: dict[str, tuple[str, int]] = {}
-        """By listener: what was last found of its certificate, and the end of that one."""
+        """Last logged finding and end of each certificate, by listener."""
         self._log = log
 
     def _found(self) -> Iterator[tuple[str, str, Validity]]:

@@ -52,9 +52,9 @@ __all__ = [
 ]
 
 OBSERVER_CONNECTIONS: Final = 256
-"""Of the metrics and of the admin listener, each: a few people and programs look on."""
+"""Connections of the metrics and of the admin listener, each: few people and programs use them."""
 ENOUGH_CONNECTIONS: Final = 1_024
-"""Of a listener: where fewer than these fit the descriptors, the log says so in any case."""
+"""Connections of a listener. If the file descriptors allow fewer, the log always says so."""
 RESERVED_FILES: Final = 64
 """Descriptors for sinks, and for files that are read anew."""
 OWN_FILES: Final = 16
@@ -319,11 +319,11 @@ class Capacity(NamedTuple):
     """How many connections fit the process' file descriptors."""
 
     receiver: int
-    """Of each OTLP listener, and of the one for decisions."""
+    """Connections of each OTLP listener, and of the listener for decisions."""
     observer: int
-    """Of the metrics and of the admin listener, each."""
+    """Connections of the metrics and of the admin listener, each."""
     descriptors: int
-    """That the process may have open."""
+    """File descriptors that the process may have open."""
 
 
 def capacity_of(settings: Settings) -> Capacity:

@@ -81,11 +81,11 @@ RECOVERING = "recovering"
 """Why the service is not ready while it goes through its journal."""
 
 CLOSE_SECONDS = 4.5
-"""From the moment when the receivers close until the process ends."""
+"""Time from the closing of the receivers to the end of the process."""
 OPEN_SHARE = 0.4
-"""Of these, what open requests may take."""
+"""Share of `CLOSE_SECONDS` that open requests may take."""
 REST_SHARE = 0.8
-"""Of what is left then, what each further step may take."""
+"""Share of the remaining time that each further step may take."""
 PAUSE_NS = 5 * SECOND
 """Senders wait longer than this for an answer, and so does the kernel's queue of connections."""
 TICK_SECONDS = 0.25

@@ -25,7 +25,7 @@ _PART_AT: Final = (9, 15)
 _TRACE: Final = 16
 _SPAN: Final = 8
 KEY_BYTES: Final = _TRACE + _SPAN
-"""Of a key, at least: a trace id, a span id, and what tells others with these ids apart."""
+"""Least bytes of a key: a trace id, a span id, and what distinguishes spans with the same ids."""
 
 _FEW: Final = 64 * _SPAN
 """Bytes of ids that are looked through. A trace with more has a set, so that a span costs the same in any trace."""

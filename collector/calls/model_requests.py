@@ -87,7 +87,7 @@ EARLY_MAX: Final = 64
 """Tools of one trace whose executions arrived before their requests."""
 
 OPEN_NS: Final = 300 * 1_000_000_000
-"""After 300 seconds a request counts as never executed."""
+"""Age at which a request counts as never executed: 300 seconds."""
 
 REQUEST_BYTES: Final = 512
 """Approximate bytes of a request beside its arguments."""

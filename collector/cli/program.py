@@ -48,7 +48,7 @@ VERBS = (
     mcp_proxy,
     journal,
 )
-"""In the order of the help."""
+"""Verbs in the order of the help."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

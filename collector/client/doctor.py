@@ -76,7 +76,7 @@ class ProbeTarget:
     protocol: str = ""
     """A key of `PROTOCOLS`; "" where none is named."""
     path: str = TRACES_PATH
-    """Where an exporter over HTTP posts to."""
+    """Path to which an exporter over HTTP posts."""
     port: int | None = None
     """The port that the endpoint names."""
 

@@ -45,7 +45,7 @@ class FittedSettings(NamedTuple):
     limit: int
     """0: there is none."""
     source: str
-    """Where the limit is from: `setting`, `cgroup`, or "" without one."""
+    """Source of the limit: `setting`, `cgroup`, or "" without one."""
 
 
 def fitted(settings: Settings, cgroup: int) -> FittedSettings:

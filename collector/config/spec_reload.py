@@ -50,9 +50,9 @@ class ReloadedSessions(NamedTuple):
     """Sessions that were running when specs were read anew."""
 
     kept: int = 0
-    """Those that are still judged by an earlier version of a spec."""
+    """Sessions that are still judged by an earlier version of a spec."""
     rejudged: int = 0
-    """Those that went over to the versions in use."""
+    """Sessions that went over to the versions in use."""
 
 
 NOBODY: Final = ReloadedSessions()
@@ -117,7 +117,7 @@ class Reloader:
         self._keep = keep
         self._running = running
         self._first = look(self._paths)
-        """As they were when the service was built, so that no change after it is missed."""
+        """File states when the service was built, so that no later change is missed."""
         self._lock = asyncio.Lock()
         self._in_use = 0
         self._accepted: Accepted = frozenset()

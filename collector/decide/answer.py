@@ -79,4 +79,4 @@ _NO_SPEC: Final[dict[str, Any]] = {
     "missing": (),
     "until": None,
 }
-"""Where no spec judges the call."""
+"""Fields of an answer if no spec judges the call."""

@@ -37,11 +37,11 @@ PATHS: Final[Mapping[bytes, Path]] = {
     b"/-/healthy": "healthy",
 }
 LARGE_BYTES: Final = 16 << 10
-"""Of a body; smaller ones take at most a few milliseconds to read, whatever is in them."""
+"""Size of a large body. Reading a smaller one takes a few milliseconds at most, whatever it holds."""
 GROUP: Final = b'"calls"'
-"""Is in the body of a question about parallel calls."""
+"""Text that the body of a question about parallel calls contains."""
 GROUP_BYTES: Final = 512
-"""Of such a body; smaller ones ask about a few calls."""
+"""Size of a body that may ask about many calls; smaller ones ask about a few."""
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
 HEALTHY: Final = HttpResponse(200, b"ok\n")
@@ -71,7 +71,7 @@ class DecideApp(Service):
         super().__init__(stats, max_body, admission, (), guard)
         self.decisions = decisions
         self.large = asyncio.Lock()
-        """Held by the large request that is answered."""
+        """Held while a large request is answered."""
         self._fault = fault
 
     def start(self, connection: HttpConnection) -> Exchange:

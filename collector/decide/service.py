@@ -84,7 +84,7 @@ class DecideService:
         self.requests = Tally(1)
         """Answered requests, by HTTP status."""
         self.seconds = DurationHistogram(VERDICT_LATENCY_SECONDS)
-        """From the last byte of a question to its answer."""
+        """Time from the last byte of a question to its answer."""
 
     def decide(self, body: bytes, sender: str | None) -> Response:
         """Answers a question.

@@ -36,7 +36,8 @@ class Memo(Generic[Key, Value]):
         self._key_bytes_max = key_bytes_max
         self._bytes = 0
         self.entries: dict[Key, Value] = {}
-        """Read directly on the hot path. Only `put` writes it, and it is never replaced."""
+        """Remembered values. The hot path reads them directly; only `put` writes. The dictionary is
+        never replaced."""
 
     def put(self, key: Key, value: Value, size: int | None = None) -> Value:
         """Remember `value` if its key is not too long, and return it.

@@ -29,7 +29,8 @@ _READ: Final = frozenset({*_TEXTS, _MESSAGES, *_OF_ROOT, _KIND})
 SHAPES_MAX: Final = 256
 """Shapes whose keys are remembered; beyond that they are learnt anew."""
 _PLACES: Final[dict[int, tuple[tuple[str, ...], tuple[tuple[str, int], ...]]]] = {}
-"""By the identity of a shape, which is kept beside: so no other shape can have it."""
+"""Places by the identity of a shape. The shape is kept beside them, so no other can have its
+identity."""
 
 
 class AnswerText(NamedTuple):

@@ -71,11 +71,11 @@ PENDING: Final = "pending_span"
 PENDING_KEY: Final = "logfire.span_type"
 PENDING_PARENT_KEY: Final = "logfire.pending_parent_id"
 SCRUBBED_KEY: Final = "logfire.scrubbed"
-"""Where Logfire lists the values that it hid."""
+"""Attribute in which Logfire lists the values that it hid."""
 ERROR_KEY: Final = "error.type"
 TYPED_KEY: Final = "output.value"
 TYPE_KEY: Final = "output.mime_type"
-"""Where OpenInference writes a result, and whether it is JSON."""
+"""Attribute in which OpenInference says whether a result is JSON."""
 
 SHAPES_MAX: Final = 1_024
 """An agent's traffic has a handful of shapes, but flattened conversations bring new ones with each turn. A hostile
@@ -151,7 +151,7 @@ class _PlanParts:
         self.stops = _guards(STOPS, place)
         """Any of them makes a span one of a model or an agent."""
         self.pending = place.get(PENDING_KEY)
-        """Where Logfire says that a span has not ended yet."""
+        """Attribute by which Logfire marks a span that has not ended."""
         self.pending_parent = place.get(PENDING_PARENT_KEY)
         self.error = place.get(ERROR_KEY)
         self.entry = kind in _ENTRIES
@@ -250,7 +250,7 @@ class _ShapePlans:
         doubled: tuple[tuple[int, ...], ...] = (),
     ) -> None:
         self.shape = span.shape
-        """Kept alive, so that no other shape can get its identity."""
+        """Shape of the span, kept alive so that no other can get its identity."""
         self.scope = span.scope
         self.kind = span.kind
         self.twins = twins
@@ -263,7 +263,7 @@ class _ShapePlans:
         """Takes the guarded values out of a span's."""
         self.open = parts
         self.variants: dict[Any, _Variant] = {}
-        """By the guarded values."""
+        """Variants by the guarded values."""
         self.usual: _Variant | None = None
         """The last one used: mostly the next span has the same guarded values."""
 
@@ -294,7 +294,8 @@ class Plans:
         self._agent_keys = tuple(agent_keys)
         self._extra_keys = frozenset(extra_keys)
         self._shapes: dict[int, list[_ShapePlans]] = {}
-        """By the identity of the shape: decoders intern shapes, so spans of equal keys share one object."""
+        """Plans by the identity of the shape: decoders intern shapes, so spans of equal keys share
+        one object."""
         self.scopes: dict[str, bool] = {}
         """Names of the instrumentation scopes that spans came from -> whether any of these follows a convention of
         agents. At most `SCOPES_KEPT_MAX`, the first ones."""

@@ -89,11 +89,11 @@ class Outputs:
         self.history = history
         """The same of Google's client, with what it has executed itself."""
         self.inputs = inputs
-        """Where ids of answered requests may be."""
+        """Attributes that may hold ids of answered requests."""
         self.roles = roles
         """Who speaks in each message of the inputs."""
         self.freshness = freshness
-        """Where a conversation shows that it begins; None where it cannot."""
+        """Evidence that a conversation begins; None if the spans have none."""
         self.answered = answered
         """True where the inputs have such an id as an attribute of its own."""
         self.done = done
@@ -109,7 +109,7 @@ _DONE: Final = "message.tool_calls."
 """How those begin that Google's client has executed itself."""
 _GOOGLE: Final = "openinference.instrumentation.google_genai"
 _HISTORY: Final = "automatic_function_calling_history"
-"""Where it tells the same of a stream, whose requests begin as any."""
+"""Key with the history of a stream whose requests begin like any other."""
 _FLATS: Final[tuple[str, ...]] = ("llm.output_messages.", "gen_ai.completion.", _DONE)
 """How all begin."""
 _INPUT: Final = re.compile(
@@ -173,7 +173,7 @@ _ABOUT_TOOLS: Final = frozenset(
         "tools",
     }
 )
-"""Where a model gets the descriptions of tools, beside the messages."""
+"""Keys under which a model gets the descriptions of tools, beside the messages."""
 _DEPTH: Final = 12
 """Objects and lists looked into: messages, their parts, and what is around them."""
 _LAMINAR: Final = "lmnr.span.type"

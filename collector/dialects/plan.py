@@ -57,7 +57,7 @@ class ResultAt(NamedTuple):
     quoted: bool
     """True if a text that a tool returned is quoted there."""
     type_at: int | None
-    """Where the span says whether it is: its media type."""
+    """Place of the media type, which says whether the text is quoted; None without one."""
 
 
 class Fields:
@@ -112,7 +112,7 @@ class Fields:
         self.failed_marks = failed_marks
         self.marks = marks
         self.handed = handed
-        """Where the answer of an MCP server may stand."""
+        """Place of the answer of an MCP server."""
         self.version = version
         self.undone = undone
         """True if spans of the shape lack a key of `Dialect.failed_without`."""
@@ -252,7 +252,8 @@ class ReadPlan:
         self.plain = foreign and bool(session) and not any("." in key for _, key, _ in session)
         """True if a plain key (`session_id`), which may also be a tool's argument, names the session."""
         self.fails = fails
-        """For a span below a call: attributes of an event that mean that the call failed; {} if the span itself does."""
+        """Event attributes of a span below a call that mean that the call failed; {} if the span
+        itself says so."""
         self.silent = not (
             calls
             or session
@@ -272,7 +273,7 @@ class ReadPlan:
         self.names: tuple[int, ...] = ()
         """Attributes that name a tool."""
         self.rivals: tuple[int, ...] = ()
-        """Those of `names` that the reading as a call does not use."""
+        """Places of `names` that the reading as a call does not use."""
         self.twins: tuple[ReadPlan, ...] = ()
         """Plans that read other attributes of equal keys."""
         self.doubled: tuple[tuple[int, ...], ...] = ()

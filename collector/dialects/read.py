@@ -102,7 +102,7 @@ class SpanReading:
         self.control = control
         self.switch = switch
         self.handed = handed
-        """Where its span has what the tool returned."""
+        """Place of the tool's result in the span."""
         self.disputed = disputed
         """True if only its result says that the call failed, and a third party may have written that."""
         self.version = version

@@ -196,4 +196,4 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     GOOGLE_ADK_BARE,
     LLAMA_STACK_SEARCH,
 )
-"""In order of preference, for spans that speak several: the more specific first."""
+"""Dialects in order of preference, for spans that speak several: the more specific first."""

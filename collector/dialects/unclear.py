@@ -92,4 +92,4 @@ UNCLEAR: Final = Dialect(
     ),
     call_id=("gen_ai.tool.call.id", "tool_call.id", "ai.toolCall.id", "spring.ai.tool.call.id"),
 )
-"""Where the parts of a call are in them."""
+"""Sources of the parts of a call in such spans."""

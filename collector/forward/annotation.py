@@ -26,7 +26,7 @@ ATTRIBUTE: Final = b"\x4a"
 """Tags: ResourceSpans of a request; ScopeSpans of a resource, and spans of a scope; attributes of a span."""
 FIRST: Final = 0x0A
 SECOND: Final = 0x12
-"""Of a span: its trace id and its own."""
+"""Tags of a span's trace id and of its own id."""
 SEVERITIES: Final = ("info", "warning", "critical")
 _Tag = int
 _DEPTHS: Final[tuple[_Tag, ...]] = (FIRST, SECOND, SECOND)
@@ -40,7 +40,7 @@ class SpanAnnotation(NamedTuple):
     reason: str
     spec: str
     harm_rate: float | None
-    """Of the session under the spec, once the request was judged; None where it is not scored."""
+    """HarmRate of the session under the spec after the request; None without a score."""
     possible: bool
     """True where the call is harmful unless something was missed or is in doubt."""
 

@@ -98,7 +98,7 @@ class Destination:
         self.queue = queue
         self.counts = Counts(hop.signals)
         self.before = Counts(hop.signals)
-        """Of earlier processes, while they come back."""
+        """Counts of earlier processes while their requests are restored."""
         self.settled: Callable[[ForwardMessage, str, str], None] | None = None
         """Called for each message that is in the journal and need not be sent any more, with its result and, where it
         was dropped, the reason; both are counted by then."""

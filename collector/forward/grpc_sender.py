@@ -57,7 +57,7 @@ ANSWER_BYTES_MAX: Final = 64 * 1024
 RECONNECT_MILLISECONDS_MAX: Final = 1_000
 """Longest pause of the core between two connections: the pauses between attempts are the destination's."""
 CLOSE_SECONDS: Final = 30.0
-"""For calls on a channel that is replaced."""
+"""Grace for calls on a channel that is replaced."""
 _NAME: Final = re.compile(rb"[0-9a-z_.-]+")
 _VALUE: Final = re.compile(rb"[\x20-\x7e]*")
 

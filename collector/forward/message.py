@@ -59,7 +59,7 @@ class ForwardMessage:
         )
         """What it takes of a queue's bytes."""
         self.place = 0
-        """Where the journal says that it goes on; 0 where none does."""
+        """Place of the forwarding record in the journal; 0 without one."""
         self.received = 0.0
         """When it was put into the queue, by the event loop's clock."""
 

@@ -73,7 +73,7 @@ class NextHops:
             each.name: frozenset(name.encode() for name in each.hop.headers_from_sender)
             for each in destinations
         }
-        """By the name of a next hop."""
+        """Header names that go on, by the name of a next hop."""
         self.header_names = frozenset().union(*self._header_names.values())
         self.waits = any(each.hop.sync for each in destinations)
         self.annotates = any(each.hop.annotate for each in destinations)

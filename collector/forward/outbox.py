@@ -35,7 +35,7 @@ from collector.state.segment import number_of
 __all__ = ["Outbox", "marks_of"]
 
 NOTHING_NEEDED: Final = 1 << 62
-"""Beyond the number of any file."""
+"""Number higher than that of any file."""
 
 
 _Result = tuple[str, str, str]

@@ -22,7 +22,7 @@ class ForwardQueue(Protocol):
     """What a destination needs of its queue."""
 
     bytes: int
-    """Of all messages that wait or are on their way."""
+    """Bytes of all messages that wait or are in flight."""
     bytes_max: int
 
     def __len__(self) -> int:

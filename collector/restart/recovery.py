@@ -1,8 +1,8 @@
-"""Judges again what the journal holds: the state comes back by the way it came.
+"""Recovers state by replaying the journal.
 
-Idea: the records are gone through in order, each at its time of then, by the very same receiver, pipeline and monitor.
-A request is decoded and judged; a tick makes verdicts final and ends sessions. Nothing is delivered meanwhile: what
-the sinks would get waits until the end, and what they had got by then is taken out (`RecordKind.DELIVERED`).
+Idea: the same receiver, pipeline and monitor process the records in order, each at its original time.
+A request is decoded and judged; a tick makes verdicts final and ends sessions. Nothing is delivered meanwhile: messages
+for the sinks wait until the end, and those that were delivered before are taken out (`RecordKind.DELIVERED`).
 
 Counters are set to what they were at each place where they were written, so that they go on, however much of the
 journal was deleted or damaged.

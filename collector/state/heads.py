@@ -1,4 +1,4 @@
-"""What each file of the journal begins with, and the counters that follow: what requests alone do not tell.
+"""Journal file headers: specs, counters and known sessions, which requests alone do not contain.
 
 Idea: requests bring back sessions, since they are judged again. Counters count since long before the oldest request
 that is kept; the specs in use are the files' of the time; and sessions that were known before the oldest request must

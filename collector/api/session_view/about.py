@@ -16,14 +16,15 @@ class ServiceInfo(NamedTuple):
 
     trace_url: str = ""
     addresses: Mapping[str, str] = {}
-    """By listener, its address as bound; filled when the service starts."""
+    """Bound address of each listener, by its name; filled when the service starts."""
     tls: bool = False
     """True where the receivers speak TLS alone."""
     token: bool = False
     """True where senders need a bearer token."""
     show_arguments: bool = False
     joined_until_ns: Callable[[], int] = lambda: 0
-    """Until when a session may have begun before the start, Unix nanoseconds; 0 if none can."""
+    """End of the time in which a session may have begun before the start, Unix nanoseconds; 0 if
+    none can."""
 
     def as_json(self) -> dict[str, Any]:
         """`/api/v1/about`."""

@@ -45,7 +45,7 @@ _TAKEN: Final[Mapping[bytes, tuple[str, ...]]] = {
     b"sessions": ("steps", *RANKED),
     b"trails": ("namespace",),
 }
-"""By the first part of the path below `/api/v1/`: its parameters, if it has any."""
+"""Parameters of each path that has any, by the path's first part below `/api/v1/`."""
 
 
 class SessionView:
@@ -86,7 +86,7 @@ class SessionView:
             b"specs": self._send_specs,
             b"trails": self._send_trails,
         }
-        """By the first part of the path below `/api/v1/`."""
+        """Handlers, by the first part of the path below `/api/v1/`."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refused = self._guard.refuses(scope)

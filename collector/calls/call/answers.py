@@ -32,13 +32,13 @@ class ModelAnswer(NamedTuple):
     """A model's answer that asks for calls."""
 
     start_ns: int
-    """Of the model's span. Streaming clients run a call before that ends."""
+    """Start of the model's span. Streaming clients run a call before the span ends."""
     span_id: bytes
     parent: bytes
     tools: tuple[str, ...]
-    """Those it asks for, each once."""
+    """Requested tools, each once."""
     unnamed: tuple[str, ...]
-    """Those of its requests that have no ids: calls with ids may be theirs."""
+    """Tools of requests without ids: calls with ids may belong to these requests."""
     several: bool
     """True if it asks for several calls."""
 

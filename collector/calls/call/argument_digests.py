@@ -46,9 +46,9 @@ class ArgumentDigests:
         self.many = False
         """True where some values are not kept."""
         self.digest = 0
-        """Of all arguments, if they were known."""
+        """Digest of all arguments; 0 if they were not known."""
         self.bare = 0
-        """Of the value, if there was one without a name."""
+        """Digest of a value without a name; 0 without one."""
         self.values: dict[int, int] = {}
         """Digests of values by those of their names."""
 

@@ -39,7 +39,7 @@ ROUNDS_SINCE: Final = "2026-07-28"
 """The first version of MCP in which one call may be several requests."""
 
 _MILLISECOND: Final = 1_000_000
-"""In nanoseconds."""
+"""One millisecond in nanoseconds."""
 
 _SDK: Final = "telemetry.sdk.language"
 
@@ -110,7 +110,7 @@ class LogicalCall:
         self.shared = False
         """True once equal calls of its session are known, which may make it doubtful."""
         self.agent = ""
-        """Of the nearest ancestor that names one."""
+        """Agent name of the nearest ancestor that has one."""
         self.lifted: bytes | None = None
         """The parent of the span around the call, if that span holds this call alone."""
 

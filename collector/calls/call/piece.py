@@ -1,4 +1,4 @@
-"""One span of a call, as it was read: what it tells of the call, and what is kept once that was freed."""
+"""One span's contribution to a call. Arguments can be freed; their digests stay."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ class Piece:
         self.scope = scope
         self.attributes = attributes
         self.session = session
-        """Its own session, where the span itself names one."""
+        """Session that the span itself names."""
         self.session_from = session_from
         self.why = why
         """Why its arguments are unknown, if they are not just missing: a reason of `coverage`."""
         self.result = ""
         """What the tool returned, as it begins; "" where that is not known."""
         self.version = version
-        """Of the protocol MCP; "" where it is not known."""
+        """Version of the MCP protocol; "" if it is not known."""
         self.freed: ArgumentDigests | None = None
         """What is kept of its arguments, once they were freed: a span with others is another call."""
         self.around: WrappedCall | None = None

@@ -54,7 +54,7 @@ class _Service:
     def __init__(self) -> None:
         self.calls: deque[_Row] = deque(maxlen=CALLS_MAX)
         self.alone: deque[_Row] | None = None
-        """Those that stand alone in their traces; None until there is one."""
+        """Calls that are alone in their traces; None until there is one."""
 
 
 class Echoes:

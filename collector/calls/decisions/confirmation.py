@@ -41,7 +41,7 @@ from monitor.records import Evidence, Kind, SessionKey, ToolCall, Verdict
 __all__ = ["Confirmation"]
 
 REFUSAL_CHARACTERS: Final = 40
-"""Of the words of a refusal, by which a result is known to be one."""
+"""Characters of a refusal's text that identify a result as the refusal."""
 
 
 class Confirmation:

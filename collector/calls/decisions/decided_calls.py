@@ -118,15 +118,15 @@ class DecisionState(StrEnum):
     """What is known of a decided call."""
 
     OPEN = "open"
-    """It goes ahead; nothing has confirmed it yet, and no session has it."""
+    """The call goes ahead; nothing has confirmed it yet, and no session has it."""
     RAN = "ran"
-    """Its client says that it was made."""
+    """The client reported that the call was made."""
     FAILED = "failed"
-    """Its client says that it was made, and failed."""
+    """The client reported that the call was made and failed."""
     SKIPPED = "skipped"
-    """Its client says that it was not made."""
+    """The client reported that the call was not made."""
     DENIED = "denied"
-    """It was denied, and nothing shows that it was made."""
+    """The call was denied, and nothing shows that it was made."""
     EXPIRED = "expired"
     """Nothing confirmed it in time."""
     CONFIRMED = "confirmed"
@@ -152,7 +152,7 @@ class DecisionMatch(NamedTuple):
     """What its spans told of it."""
     trace: Trace
     state: DecisionState
-    """Of the decided call before."""
+    """State of the earlier decided call."""
     is_weak: bool
     """True if it was found by its arguments alone."""
 
@@ -191,7 +191,7 @@ class DecidedCall:
         self.number = number
         self.asked = asked
         self.call = call
-        """As the monitor has it, or would have it."""
+        """The call as the monitor has it, or would have it."""
         self.decision = decision
         self.sender = sender
         """The name of the client's token; None if no token is required."""
@@ -203,7 +203,7 @@ class DecidedCall:
         """The call that met it, while that may turn out otherwise."""
         self.state = DecisionState.DENIED if is_denied else DecisionState.OPEN
         self.tenant = ""
-        """Under which name it is held."""
+        """Tenant under whose name the decision is held."""
         self.piece = Piece(
             call.span_id,
             call.parent_span_id,
@@ -274,7 +274,7 @@ class DecidedCalls:
         self.confirm_ns = confirm_ns
         self.seed = seed
         self.last_number = 0
-        """Of the latest decision."""
+        """Number of the latest decision."""
         self.size = 0
         """Calls that a span may meet."""
         self.overflowed = 0

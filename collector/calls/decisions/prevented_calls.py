@@ -49,7 +49,7 @@ class PreventedCall(NamedTuple):
     found: SpecDecision
     """What the spec said that denied it."""
     span_id: bytes = b""
-    """Of the call, if it was made anyway."""
+    """Span id of the call, if the call was made anyway."""
     hidden: tuple[bytes, ...] = ()
     """Spans that were taken for those of the refused call, and are not judged."""
 

@@ -25,7 +25,7 @@ STOPPED_AFTER_CALLS: Final = 10
 """Calls in a row without arguments, of tools that had some, after which arguments have stopped."""
 
 STOPPED_AFTER_NS: Final = 10 * SECOND
-"""Such a run is at least that old: arguments may come with a later span of the same call."""
+"""Least age of such a run: arguments may arrive with a later span of the same call."""
 
 
 class AgentChange(NamedTuple):
@@ -41,7 +41,7 @@ class AgentChange(NamedTuple):
     scope: str = ""
     """Name of the new instrumentation scope; "" if the spans have none."""
     dialect: str = ""
-    """Its dialect."""
+    """Dialect of the run."""
     earlier: tuple[str, ...] = ()
     """Instrumentation scopes that were seen before; dialects, if the dialect alone is new."""
     calls: int = 0
@@ -80,7 +80,7 @@ class ArgumentsRun:
         self.agent = agent
         self.dialect = dialect
         self.tool = ""
-        """Of the run's last call."""
+        """Tool of the run's last call."""
         self.calls = 0
         self.since_ns = 0
         """Receipt of the run's first call."""

@@ -80,7 +80,7 @@ class AgentRecord:
         self.namespace = namespace
         self.service = service
         self.attributes = attributes
-        """Of the resource that its first call came with."""
+        """Resource attributes of the first call."""
         self.tenant = ""
         self.agents: dict[str, None] = {}
         self.scopes: dict[str, None] = {}
@@ -99,9 +99,10 @@ class AgentRecord:
         self._scope = ""
         self._switch = ""
         self._runs: dict[tuple[str, str], ArgumentsRun] = {}
-        """By agent, "" where it has no name and is not the only one, and dialect: each has a setting of its own."""
+        """Runs by agent ("" if it has no name and is not the only one) and dialect: each has its
+        own setting."""
         self._run = ArgumentsRun("", "")
-        """Of the last call."""
+        """Run of the last call."""
         self.arguments = 0
         """Number of calls with arguments."""
         self.calls = 0

@@ -43,7 +43,7 @@ class NearMisses:
         self._named: set[str] = set()
         """Tools of all specs."""
         self._spelt: dict[str, set[str]] = {}
-        """Their folded names -> those with that name."""
+        """Tool names by their folded form."""
         self._numbers: dict[str, tuple[str, ...]] = {}
         self._detailed: set[str] = set()
         """Tools of which a spec names arguments."""

@@ -71,7 +71,7 @@ class ConversationNaming:
         self.whole = False
         """True once nothing in a trace had named one, though no span above its calls was missing any more."""
         self.traces: dict[Trace, None] = {}
-        """Those that wait."""
+        """Waiting traces."""
 
 
 class Orphans:
@@ -93,7 +93,7 @@ class Orphans:
         self._coverage = coverage
         self._services: dict[Requester, ConversationNaming] = {}
         self._waiting: deque[tuple[int, Trace, ConversationNaming]] = deque()
-        """Since when each trace has waited, the longest first."""
+        """Waiting traces with the start of their wait, the longest first."""
         self._changed: dict[ConversationNaming, None] = {}
         """Services that have shown more."""
 

@@ -61,10 +61,10 @@ RESOURCE_RUNG: Final = 1_000_000
 """Weaker than every rung of the ladder: the id of a whole process says least."""
 
 DECIDED_RUNG: Final = RESOURCE_RUNG + 1
-"""Of a session that only a client of decisions names: weaker than every claim of a span."""
+"""Rung of a session that only a client of decisions names: weaker than every claim of a span."""
 
 UNNAMED_RUNG: Final = DECIDED_RUNG + 1
-"""Where nothing names a session."""
+"""Rung of calls for which nothing names a session."""
 
 _RESOURCES_MAX: Final = 4_096
 _RESOURCES_BYTES_MAX: Final = 8 << 20

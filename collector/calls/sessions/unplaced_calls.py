@@ -118,11 +118,11 @@ class UnplacedCalls:
         self._batch = batch
         self._idle_ns = idle_ns
         self._places: dict[_Key, list[_Place]] = {}
-        """Those of one tool of one service, in the order of their times."""
+        """Places of a tool of a service, in the order of their times."""
         self._count = 0
         """Places in all."""
         self._of: OrderedDict[LogicalCall, tuple[int, _Place]] = OrderedDict()
-        """Since when each orphan has waited, the longest first, and its place."""
+        """Place of each waiting orphan and the start of its wait, the longest first."""
         self._emptied: dict[_Place, None] = {}
         """Places that may have no orphan left."""
         self._reviewed_ns = 0

@@ -82,7 +82,7 @@ class SpanNode:
         self.place = 0
         """The number of its arrival, from 1 on; 0 while it has not arrived."""
         self.above: SpanNode | None = None
-        """Its parent, except for nodes in `SpanTree.looped`. Use `SpanTree.up` to walk."""
+        """Parent of the node, except for nodes in `SpanTree.looped`. Use `SpanTree.up` to walk."""
         self.agent = ""
         """The agent it names."""
         self.stops = False
@@ -174,7 +174,7 @@ class WatchedRequest(NamedTuple):
     call_id: str
     tool: str
     start_ns: int
-    """Of the model's span."""
+    """Start of the model's span."""
 
 
 @mypyc_attr(acyclic=True)

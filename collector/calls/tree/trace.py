@@ -46,7 +46,7 @@ class OpenRequest:
         self.count = 1
         self.since = since
         self.older = older
-        """Its neighbours in the chain of all traces' requests."""
+        """Neighbours in the chain of all traces' requests."""
         self.newer: OpenRequest | None = None
 
 
@@ -140,7 +140,7 @@ class Trace:
         self.called_ns = NEVER
         """Start of the first call, or end of the first model's span that asks for one."""
         self.beginning: TraceBeginning | None = None
-        """Made while sessions may have begun before the process."""
+        """Evidence on the trace's beginning; made while sessions may have begun before the process."""
         self.first: Claim | None = None
         """The claim that wins."""
         self.first_ns = 0
@@ -161,7 +161,7 @@ class Trace:
         self.open: OpenRequest | dict[str, OpenRequest] | None = None
         """Requests that wait for their execution: of one tool, or by tool."""
         self.foreign = 0
-        """Those of `spans` that speak no dialect."""
+        """Number of `spans` that speak no dialect."""
         self.missed: dict[str, int] | None = None
         """Reasons of `coverage` that its session does not count yet."""
         self._joined: dict[int, tuple[Mapping[str, Any], Mapping[str, Any]]] | None = None

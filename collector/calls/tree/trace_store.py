@@ -101,7 +101,7 @@ class Traces:
         self._taken = 0
         """Approximate bytes of the trees with spans of this period, without arguments."""
         self._trees_bytes = 0
-        """Those of all trees."""
+        """Bytes of all trees."""
         self.held = 0
         """Approximate bytes of the arguments that trees hold."""
         self._given_up = 0
@@ -128,7 +128,7 @@ class Traces:
         self._leaving: list[Trace] = []
         """Traces with spans of the period before that. Trees without a span since then are due to be freed."""
         self._leaving_count = 0
-        """Their number when the period began."""
+        """Number of leaving traces when the period began."""
         self._epoch = 0
         self._since = 0
         self._spans = 0

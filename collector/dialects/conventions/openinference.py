@@ -26,10 +26,11 @@ TOOL = {"openinference.span.kind": frozenset({"TOOL"})}
 BEEAI_SCOPE = "openinference.instrumentation.beeai"
 
 BEEAI_JS_SCOPE = "@arizeai/openinference-instrumentation-beeai"
-"""It writes a span for each event of a call."""
+"""Scope that writes a span for each event of a call."""
 
 OPENAI_AGENTS_JS_SCOPE = "@arizeai/openinference-instrumentation-openai-agents"
-"""Its tools always have `tool.name`. What has none is a hand-off, or a list of a server's tools."""
+"""Scope whose tools always have `tool.name`. A span without it is a hand-off, or a list of a
+server's tools."""
 
 _ARGUMENTS = (
     ArgumentSource("tool_call.function.arguments", mapping),

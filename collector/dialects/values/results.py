@@ -68,7 +68,7 @@ HANDED_THROUGH: Final = (
     "tool_response",
     "traceloop.entity.output",
 )
-"""Where dialects write what a tool returned."""
+"""Attributes in which dialects write a tool's result."""
 
 FAILING: Final = "rror"
 """The end of `isError` and of `is_error`, by which a result is searched before it is decoded."""

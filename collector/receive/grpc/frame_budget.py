@@ -1,4 +1,4 @@
-"""What a client of HTTP/2 may ask of us for nothing."""
+"""Flood protection: a budget for HTTP/2 frames that make no progress."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import Final
 __all__ = ["FrameBudget"]
 
 FRAMES_MAX: Final = 10_000
-"""Frames that ask for nothing: a budget that is full."""
+"""A full budget, in frames that make no progress."""
 FRAMES_PER_SECOND: Final = 20.0
-"""Come back by themselves: a client that is slow is no flood."""
+"""Refill per second, so that slow clients are not cut off."""
 RESET_FRAMES: Final = 20
-"""What a call costs that is given up, or is none: 500 of them are too many."""
+"""Cost of a reset or invalid stream; 500 of them exhaust the budget."""
 BLOCK_BYTES_PER_FRAME: Final = 64
-"""Of a header block."""
+"""Header bytes per unit of cost."""
 SETTING_BYTES_PER_FRAME: Final = 256
 SMALL_DATA_BYTES: Final = 128
-"""A frame with less of a body than this costs one."""
+"""A data frame with fewer bytes than this costs one unit."""
 CALL_FRAMES: Final = 200
-"""Come back with each call that was read whole and answered."""
+"""Refill for each call that was read completely and answered."""
 REFUSAL_FRAMES: Final = 8
-"""Come back with any other that was answered: what its own frames usually cost."""
+"""Refill for each other answer: the usual cost of its own frames."""
 
 
 class FrameBudget:
-    """How many frames that ask for nothing a connection may still send.
+    """The frames without progress that a connection may still send.
 
-    Every kind of frame costs: one that is read once, more where more is to be done. Calls that are
-    answered, and time, give back.
+    Each frame costs a unit, or more if it makes more work. Answered calls, and time, refill the
+    budget.
 
     Args:
         now: seconds, monotonic.
