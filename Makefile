@@ -41,7 +41,7 @@ test: $(VENV)/.dev $(VENV)/.validators
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(WITH_VALIDATORS) $(BIN)/pytest -n 2 -m "not long and not alone" $(ARGS) || [ $$? = $(NO_TESTS) ]
+	$(WITH_VALIDATORS) $(BIN)/pytest -n 3 -m "not long and not alone" $(ARGS) || [ $$? = $(NO_TESTS) ]
 	$(WITH_VALIDATORS) $(BIN)/pytest -m "not long and alone" $(ARGS) || [ $$? = $(NO_TESTS) ]
 
 # The same tests of the compiled build, with the allocator watching: what is written beside an object ends it.

@@ -135,7 +135,6 @@ def check(service: Service, agent: Agent) -> None:
 
 
 @pytest.mark.alone
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", FLOODS)
 def test_a_flood_of_questions_holds_nobody_up(service: Service, name: str) -> None:
     """While four clients send one as fast as they can, a good agent is answered within 300 ms of work."""

@@ -79,7 +79,6 @@ FLOODS: Final[dict[str, tuple[Callable[[int], dict[str, Any]], int]]] = {
 
 
 @pytest.mark.alone
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", FLOODS)
 def test_a_flood_of_questions_leaves_room(serve: Serve, tmp_path: Path, name: str) -> None:
     """Never as full that spans are refused, and no fuller after a second flood; what is kept is in the metrics."""

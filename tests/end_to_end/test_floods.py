@@ -33,7 +33,7 @@ from tests.conformance.http2 import (
 from tests.conformance.target import TRACES, Target
 from tests.end_to_end.service import BUILTIN_ONLY, Service
 
-pytestmark = [BUILTIN_ONLY, pytest.mark.alone, pytest.mark.timeout(60)]
+pytestmark = [BUILTIN_ONLY, pytest.mark.alone]
 
 CONTINUATION: Final = 9
 SERVED_SECONDS_MAX: Final = 1.0

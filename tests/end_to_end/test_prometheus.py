@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -180,11 +181,16 @@ def test_rules_fire_when_they_should(file: str) -> None:
     _check(_tool("promtool"), "test", "rules", str(DEPLOY / "prometheus" / file), within=200)
 
 
+@cache
+def _written_tests() -> list[dict[str, Any]]:
+    texts = ((DEPLOY / "prometheus" / file).read_text() for file in WRITTEN)
+    return [test for text in texts for test in yaml.safe_load(text)["tests"]]
+
+
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_every_alert_is_tested(rule: dict[str, Any]) -> None:
     """Each alert is tested as pending (if it has a `for`), firing, not firing, and without series."""
-    texts = ((DEPLOY / "prometheus" / file).read_text() for file in WRITTEN)
-    tests = [test for text in texts for test in yaml.safe_load(text)["tests"]]
+    tests = _written_tests()
     name = rule["alert"]
     nothing = next(test for test in tests if not test["input_series"])
     silent = str(nothing["promql_expr_test"])

@@ -23,8 +23,6 @@ from tests.end_to_end.alerting import (
 from tests.end_to_end.service import Service, eventually, request
 from tests.end_to_end.traffic import GOLDEN, Rover, send
 
-pytestmark = pytest.mark.alone  # a scrape that comes late misses how a counter began
-
 _NUMBERS = count(1_000)
 
 
@@ -325,7 +323,6 @@ def every_rule_runs_after_mixed_traffic(world: World) -> None:
     assert {"trace_id", "span_id"} <= found[0]["exemplars"][0]["labels"].keys()
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", SCENES)
 def test_a_scene_goes_as_it_says(name: str, played: dict[str, Future[None]]) -> None:
     """Everything between an agent and a person's telephone does what the scene says."""

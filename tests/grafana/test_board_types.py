@@ -101,7 +101,6 @@ def _lines(board: Mapping[str, Any]) -> Iterator[str]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(120)
 def test_boards_have_grafanas_types(compiler: Path, tmp_path: Path) -> None:
     """All four compile, and a wrong value in each part of one does not."""
     boards = {file.stem: json.loads(text) for file, text in files().items()}

@@ -12,7 +12,6 @@ __all__ = ["only_its_garbage"]
 @contextmanager
 def only_its_garbage() -> Iterator[None]:
     """Collections in the block look at what it makes, and not at all that the tests before have left in this process."""
-    gc.collect()
     gc.freeze()
     try:
         yield
