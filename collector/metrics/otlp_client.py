@@ -29,7 +29,7 @@ __all__ = [
 EXPORTER: Final = "opentelemetry.exporter.otlp.proto.http"
 
 TIMEOUT_SECONDS: Final = 10.0
-"""For one request and its retries."""
+"""Time for one request and its retries."""
 
 _INSTANCE: Final = str(uuid.uuid4())
 

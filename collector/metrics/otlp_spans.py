@@ -26,7 +26,8 @@ KINDS: Final[Mapping[Kind, SpanKind]] = {
 }
 
 BATCH_SPANS: Final = 64
-"""In one request: so few that a receiver of ours reads it in one go, and knows them as its own."""
+"""Spans in one request: few enough that an offrails receiver reads it at once and recognises them
+as its own."""
 
 NO_ANSWER: Final = "the receiver refused it, or gave no answer in time"
 

@@ -123,7 +123,7 @@ class Families:
         self._more = list(more)
         self._standby = standby
         self.since: Callable[[], int] | None = None
-        """Since when counters count, Unix nanoseconds; None: since the monitor sees spans."""
+        """Start of the counters, Unix nanoseconds; None: they count since the monitor sees spans."""
         self._registry: CollectorRegistry | None = None
 
     @property
@@ -241,7 +241,7 @@ class MetricsApp:
         self.is_scraped = False
         """True once a scrape was sent."""
         self.count: Callable[[], int] | None = None
-        """Asked when a scrape begins for the number of calls so far."""
+        """Returns the number of calls so far; called when a scrape begins."""
         self.counted = 0
         """Calls that the last scrape has which was sent."""
         self._sent = asyncio.Event()

@@ -30,7 +30,7 @@ WAITING_MAX: Final = 64
 WAIT_SECONDS: Final = 0.5
 """How long the first of them waits: clients that read now and then may never stall for long enough."""
 CALM: Final = 2
-"""With more open responses than these, the process rests between parts."""
+"""Open responses above which the process rests between parts."""
 REST: Final = 3
 """Rest between parts, in multiples of a part's time: long responses take at most a quarter of the process."""
 
@@ -50,7 +50,7 @@ class LongResponses:
         self._turn = asyncio.Lock()
         self._waiting = 0
         self._line = asyncio.Lock()
-        """Held by the first of those that wait for a place."""
+        """Held by the first response that waits for a place."""
 
     async def send(
         self,

@@ -64,7 +64,7 @@ class SpecTrial:
     mismatched: Counter[str] = field(default_factory=Counter)
     """Calls of a known tool whose arguments no symbol matches, by tool."""
     tools: tuple[str, ...] = ()
-    """Of a task: the tools it names."""
+    """Tools that a task names."""
 
     def hints(self) -> Iterator[str]:
         """What the rejections have in common."""

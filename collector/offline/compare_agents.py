@@ -153,7 +153,7 @@ class AgentScores:
     tasks: int
     harm_rate: float | None
     vector: Mapping[str, Mean]
-    """By the names of `VECTOR`."""
+    """Means by the names of `VECTOR`."""
     front: bool
     """True where no other agent is as good in all five and better in one."""
     scalar: float | None

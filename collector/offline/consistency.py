@@ -52,7 +52,7 @@ class TaskConsistency(NamedTuple):
     task: str
     runs: int
     compared: int
-    """Of these runs, where there are very many."""
+    """Runs that are compared, a sample if there are very many."""
     scores: Consistency | None
     """None for a single run: there is nothing to compare it with."""
     answers: int
@@ -191,7 +191,7 @@ class AgentMeans(NamedTuple):
     tasks: int
     runs: int
     means: Mapping[str, float | None]
-    """By `AVERAGED`; each over the tasks where it is defined."""
+    """Means by `AVERAGED`, each over the tasks where it is defined."""
 
     def as_json(self) -> dict[str, Any]:
         """The agent as a JSON object."""

@@ -39,9 +39,9 @@ RETRY_SECONDS: Final = 1
 
 
 HEAD_SECONDS: Final = 10.0
-"""From the first byte of a request, or the connection's start, to the end of its headers."""
+"""Time from the first byte of a request, or the connection's start, to the end of its headers."""
 BODY_SECONDS: Final = 60.0
-"""From the end of the headers to the end of the body."""
+"""Time from the end of the headers to the end of the body."""
 
 
 REFUSED: Final = ("requests", "bytes", "crowded_out", "memory", "next_hop")

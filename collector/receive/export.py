@@ -150,7 +150,7 @@ class RequestLimits:
     """Bounds on one request."""
 
     body_bytes: int = 64 << 20
-    """After decompression. 64 MiB is what the OTLP specification recommends."""
+    """Bytes of a body after decompression. The OTLP specification recommends 64 MiB."""
     value_bytes: int = VALUE_BYTES_MAX
     """Bytes of one attribute value. Larger ones are not read."""
 
@@ -226,7 +226,7 @@ class Export:
         self._keep = keep
         self._refusals = refusals
         self._one = asyncio.Lock()
-        """Held by the large request that is kept and judged."""
+        """Held while a large request is kept and judged."""
         self._is_timed = is_timed
         self._judges = True
         """False while trace requests are only kept, see `judge_later`."""

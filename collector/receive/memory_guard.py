@@ -38,7 +38,7 @@ TWIN: Final = 1.75
 that its reading changes are copied, and it has a table of all objects. Measured: 1.6 to 1.85. What the idle process has
 (code, specs) stays shared."""
 TWIN_BYTES: Final = 6 << 20
-"""And this, however little it writes."""
+"""Memory that the forked process takes in addition, however little it writes."""
 LOOK_SECONDS: Final = 0.01
 """Shortest interval between two measurements. One takes 3 us."""
 TRIM_SECONDS: Final = 5.0

@@ -55,6 +55,6 @@ class Request:
         self.sender = sender
         self.metadata = metadata
         self.place = 0
-        """Where the journal keeps it (`collector.state.segment.place_of`); 0 where none does."""
+        """Place in the journal (`collector.state.segment.place_of`); 0 without one."""
         self.verdicts: dict[bytes, dict[str, Verdict]] | None = None
         """Span, by trace id and span id -> spec -> verdict; None where nobody notes them."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["KeptState"]
 
 TICK_SECONDS: Final = 0.25
-"""Between two records of the time, while an earlier one is gone through."""
+"""Time between two records of the time during a replay."""
 
 
 class KeptState:
@@ -81,7 +81,7 @@ class KeptState:
             raise self._unusable(problem.strerror, problem.errno) from problem
         head = self._past.head
         self.started_ns = clock() if head is None else head.started_ns
-        """Since when the monitor sees spans, Unix nanoseconds."""
+        """Start of the monitor's view of spans, Unix nanoseconds."""
         self._heads: Heads | None = None
         self._snapshots: Snapshots | None = None
         self._recovery: Recovery | None = None

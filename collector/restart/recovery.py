@@ -60,7 +60,7 @@ from monitor.visibility.cause import Cause
 __all__ = ["Receive", "Recovery", "ReplayTarget", "compiled"]
 
 TURN_SECONDS: Final = 0.01
-"""Of work before health is answered."""
+"""Time of work before health is answered."""
 FLAWS_LOGGED: Final = 20
 AT_ONCE_BYTES: Final = 4 << 20
 """So much of the journal is in memory before it is judged, unless a record is larger."""
@@ -134,7 +134,7 @@ class Recovery:
         self._digest = b""
         self._judged = 0
         self._late = 0
-        """Of these, requests that arrived meanwhile."""
+        """Number of these requests that arrived during the replay."""
         self._wrong = 0
         self._is_own = False
         """True for records of this process: what has become of messages is counted already."""

@@ -21,12 +21,12 @@ from monitor.plain_records.kinds import UnkeptError
 __all__ = ["FAILED", "FULL", "NICE", "REFUSED", "UNKEPT", "begun", "while_child_of"]
 
 NICE: Final = 5
-"""By so much it gives way to the service, and to all else."""
+"""Niceness of the process: it gives way to the service and to all else."""
 FAILED: Final = 1
 UNKEPT: Final = 3
 REFUSED: Final = 4
 FULL: Final = 5
-"""Its exit codes."""
+"""Exit codes of the process."""
 
 
 def begun(write: Callable[[int], None], nice: int = NICE) -> int:

@@ -66,7 +66,7 @@ __all__ = ["RestoredState", "SnapshotState", "Snapshots", "Waiting"]
 BYTES_MIN: Final = 16 << 10
 """A snapshot is taken once the journal has so much more: less is judged again in a moment."""
 SHARE: Final = 20
-"""Between two snapshots lies at least so many times what the last one took."""
+"""Least pause between two snapshots, as a multiple of the last one's duration."""
 
 LAST_SECONDS: Final = 4.0
 """How long a stop waits for the last one, while the service still receives. Where it takes longer, the next start judges
@@ -135,7 +135,7 @@ class Snapshots:
         self._child = 0
         self._begun = self._ended = time.monotonic()
         self._due_since: float | None = None
-        """Since when one has been due; None where none is."""
+        """When the snapshot became due; None if none is due."""
         self._written = 0
         """Bytes of the journal at the last one."""
         self._taking_ns = self._written_then = 0

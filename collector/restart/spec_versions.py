@@ -33,9 +33,9 @@ under one that is not."""
 class _Known(NamedTuple):
     judge: Judge
     text: bytes | None
-    """Of its spec; None where nobody has it any more."""
+    """Text of the spec; None if nobody has it any more."""
     day: date
-    """By which its accepted calls were in force."""
+    """Day by which the accepted calls of the spec were in force."""
 
 
 class SpecVersions:
@@ -49,15 +49,15 @@ class SpecVersions:
 
     def __init__(self, monitor: Monitor, kinds: Kinds, clock: Callable[[], int]) -> None:
         self.digest = b""
-        """Of the specs in use."""
+        """Digest of the specs in use."""
         self._monitor = monitor
         self._kinds = kinds
         self._clock = clock
         self._texts: dict[str, bytes] = {}
-        """By file, as they are used now."""
+        """Texts in use, by file."""
         self._seen: SpecBinder | None = None
         self._known: dict[str, _Known] = {}
-        """By name, in the order in which they came."""
+        """Known versions by name, in the order of their arrival."""
         self._count = 0
 
     def use(self, specs: SpecsRecord) -> None:

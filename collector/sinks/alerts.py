@@ -48,7 +48,7 @@ FIRES, ENDED = b"f", b"e"
 """What the key of an alert begins with."""
 
 LOGGED_SESSIONS = 20
-"""Of the pages that nobody got, so many are named in the log."""
+"""Sessions of undelivered pages that the log names."""
 
 
 class AlertJournal(Protocol):

@@ -98,7 +98,7 @@ class SinkQueue:
         self.name = sink.name
         self.place = place
         self.settled: Settled | None = None
-        """Told of messages that have left; None without a journal."""
+        """Called with messages that have left; None without a journal."""
         self._held: deque[tuple[bytes, Any]] | None = None
         """What an earlier process may not have sent, while its time is gone through again."""
         self.capacity = capacity

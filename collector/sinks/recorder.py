@@ -145,11 +145,11 @@ class RecordLimits(NamedTuple):
     file_bytes: int = 64 << 20
     """A file is closed when it holds so much, before compression."""
     age_seconds: float = 3600
-    """Or when it is so old."""
+    """Age at which a file is closed."""
     total_bytes: int = 1 << 30
-    """Of all whole files, compressed; beyond it the oldest are deleted."""
+    """Bytes of all whole files, compressed; beyond it the oldest are deleted."""
     queue_bytes: int = 64 << 20
-    """Of bodies that wait to be written."""
+    """Bytes of bodies that wait to be written."""
 
 
 class Recorder:

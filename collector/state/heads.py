@@ -40,7 +40,7 @@ PAIRS_AT_ONCE: Final = 16
 KEYS_AT_ONCE: Final = 4_096
 """Sessions whose marks are written in one tick."""
 COUNTERS_NS: Final = 1_000_000_000
-"""Between two records of the counters that belong to no pair."""
+"""Time between two records of the counters that belong to no pair."""
 
 Counters = Callable[[], dict[str, Any]]
 """Counters of other parts of the process, as plain data."""
@@ -66,7 +66,7 @@ class Heads:
         clock: Callable[[], int],
     ) -> None:
         self.since_ns = clock()
-        """Since when the counters count."""
+        """Start of the counters, Unix nanoseconds."""
         self._journal = journal
         self._monitor = monitor
         self._stats = stats
@@ -80,7 +80,7 @@ class Heads:
         self._todo: Iterator[None] | None = None
         """The rest of this file's head."""
         self._is_due = False
-        """This file's head has not begun."""
+        """True while the file's head has not begun."""
         self._is_late = False
         """Something waits for a request that is judged in parts."""
         self._counters_ns = 0
@@ -88,7 +88,7 @@ class Heads:
         self._pairs: deque[Key] = deque()
         """Pairs that are still to be looked at, in turn."""
         self._written: dict[Key, bytes] = {}
-        """By pair, a digest of its counters as they were written last."""
+        """Digest of each pair's counters when they were last written."""
 
     def use(self, specs: Sequence[Spec]) -> None:
         """These specs are in use from the next record on that says so."""

@@ -59,14 +59,14 @@ FILE_BYTES_MIN: Final = 64 << 10
 FILE_BYTES_MAX: Final = 32 << 20
 """Bounds on the size at which a file is closed. The last record may go beyond it."""
 VOLUME_SHARE: Final = 0.75
-"""Of the volume, what the journal takes at most; the rest is for a snapshot, and for others."""
+"""Share of the volume that the journal takes at most; the rest is for a snapshot and other users."""
 LOOK_NS: Final = 5 * SECOND_NS
-"""Between two looks at whether its files are still there."""
+"""Time between two checks that the files are still there."""
 LOG_NS: Final = 60 * SECOND_NS
 """The log has a line about a disk that fails so often at most."""
 RETRY_SECONDS: Final = 5
 IDLE_NS: Final = 5 * SECOND_NS
-"""Between two records of a process that has nothing to do."""
+"""Time between two records of an idle process."""
 _STAY: Final = frozenset(
     {
         RecordKind.SPECS,
@@ -80,7 +80,7 @@ _STAY: Final = frozenset(
 """Records that begin no file, however large the newest is: those of its head, which is being written, and those that
 stand before counters in which they are counted."""
 _LABELS: Final = {kind: kind.name.lower() for kind in RecordKind}
-"""As the metric has them."""
+"""Labels of the metric by kind of record."""
 
 
 class JournalRules(NamedTuple):
@@ -88,7 +88,7 @@ class JournalRules(NamedTuple):
 
     durability: Durability = "process"
     bytes_max: int = 512 << 20
-    """Of all files, about."""
+    """Approximate bytes of all files."""
     keep_ns: int = 3_600 * SECOND_NS
     """Files whose last record is older are deleted."""
     refuse: bool = True
@@ -141,10 +141,10 @@ class Journal:
         self.complete: Callable[[], None] | None = None
         """Called before the next file is begun while the head of this one is not whole."""
         self.records: Counter[str] = Counter()
-        """By kind, of this process."""
+        """Records of this process by kind."""
         self._records_before: Counter[str] = Counter()
         self.errors = 0
-        """Of this process."""
+        """Failed writes of this process."""
         self._errors_before = 0
         self.begun = 0
         """The place of the first record of this process."""
@@ -160,7 +160,7 @@ class Journal:
         self.failing = False
         """True from a write that failed until one succeeds."""
         self.bytes = 0
-        """Of all files."""
+        """Bytes of all files."""
         self.written = 0
         """Bytes of the records of this process."""
         self._clock = clock
@@ -169,7 +169,7 @@ class Journal:
         self._file: Writer | None = None
         """The newest file; None before the first one."""
         self._number = 0
-        """Of the newest file."""
+        """Number of the newest file."""
         self._until_bytes = rules.file_bytes
         self._until_ns = 0
         """A record goes to another file where the newest one is so large, or begun so long ago."""

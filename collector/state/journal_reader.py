@@ -57,13 +57,13 @@ class Head(NamedTuple):
     """What a replay begins with."""
 
     started_ns: int
-    """Since when the monitor sees spans, Unix nanoseconds."""
+    """Start of the monitor's view of spans, Unix nanoseconds."""
     missed_ns: int
     """When spans were last missed before; -1 if never."""
     counters: dict[str, Any] | None
     specs: SpecsRecord | None
     marks: array[int]
-    """Of the sessions that were known before."""
+    """Marks of the sessions that were known before."""
 
 
 class JournalReader:
@@ -76,7 +76,7 @@ class JournalReader:
     def __init__(self, folder: Path) -> None:
         self.flaws: list[Flaw] = []
         self.files: list[File] = []
-        """Those that were read to their end."""
+        """Files that were read to their end."""
         self.head: Head | None = None
         """None where there is nothing to replay."""
         self.newer = ""

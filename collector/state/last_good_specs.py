@@ -40,7 +40,7 @@ class CompiledSpecs:
 
     specs: tuple[Spec, ...]
     texts: Mapping[str, bytes]
-    """By file."""
+    """Texts of the specs by file."""
     at_ns: int
 
 

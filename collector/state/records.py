@@ -81,9 +81,9 @@ class OpeningRecord(msgspec.Struct, array_like=True):
     """Who writes."""
 
     program: str
-    """Its version."""
+    """Version of the program."""
     missed_ns: int = -1
-    """Since when spans may have been missed, Unix nanoseconds; -1 where none were."""
+    """Start of the time in which spans may have been missed, Unix nanoseconds; -1 if none were."""
 
 
 class RequestRecord(msgspec.Struct):
@@ -162,7 +162,7 @@ class ConfirmationRecord(msgspec.Struct, array_like=True):
 
     hop: str
     places: list[int]
-    """Of the records `FORWARDED`."""
+    """Places of the records `FORWARDED`."""
     counts: list[tuple[str, str, str, int]] = []
     """What became of them: signal, result, reason for which they were dropped, and their number."""
 

@@ -163,7 +163,7 @@ class Record(NamedTuple):
     """Unix nanoseconds."""
     payload: bytes
     offset: int
-    """Of its first byte in the file."""
+    """Offset of its first byte in the file."""
 
 
 class Damage(NamedTuple):
@@ -246,7 +246,7 @@ def records_in(
     file.seek(at)
     data, here, wanted = b"", 0, at_once
     spoilt = -1
-    """Where the damage begins in which we are; -1 outside of one."""
+    """Offset of the current damage; -1 outside of one."""
     while True:
         piece = file.read(min(wanted, end - at - len(data)))
         at, data, here, wanted = at + here, data[here:] + piece, 0, at_once

@@ -74,7 +74,7 @@ class Version(msgspec.Struct, array_like=True):
     text: bytes | None
     """None where nobody had it any more."""
     day: str
-    """By which its accepted calls were in force, as YYYY-MM-DD."""
+    """Day by which the accepted calls of the spec were in force, as YYYY-MM-DD."""
 
 
 class SnapshotManifest(msgspec.Struct):
@@ -85,15 +85,15 @@ class SnapshotManifest(msgspec.Struct):
     place: int
     """The place in the journal of the first record that is not in it."""
     salt: bytes
-    """Of the file with this place: others may have its number one day."""
+    """Random marks of the file with this place: another file may have its number one day."""
     at_ns: int
     """When it was taken, Unix nanoseconds."""
     specs: bytes
     """Digest of the specs in use."""
     versions: list[Version]
-    """Of the specs in use, and of earlier ones."""
+    """Versions of the specs in use, and of earlier ones."""
     settings: dict[str, str]
-    """Those that change what is judged, as texts."""
+    """Settings that change verdicts, as texts."""
     sessions: int
     """Sessions in it, live and ended ones."""
     files: list[tuple[int, int, bool]] = []

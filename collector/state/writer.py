@@ -49,7 +49,7 @@ class Writer:
         self.is_whole = False
         """Whether it has all that a replay needs which begins with it."""
         self.is_broken = False
-        """It refused a record, or may have lost one: the next goes to another file."""
+        """True if the file refused a record, or may have lost one: the next goes to another file."""
         self._mark = self.header.mark
         self._seed = self.header.seed
         path = numbered(folder, number)

@@ -52,7 +52,7 @@ class DurationHistogram:
         """The last observation's bucket, which mostly is the next one's, too."""
         self._above = 0.0
         self._up_to = 0.0
-        """Its bounds: none until something is observed."""
+        """Bounds of this bucket: none until the first observation."""
 
     def observe(self, seconds: float) -> None:
         if not self._above < seconds <= self._up_to:
@@ -105,7 +105,7 @@ class MetricReading(NamedTuple):
     """
 
     name: str
-    """Without `offrails_` and `_total`."""
+    """Name without `offrails_` and `_total`."""
     values: Iterable[tuple[tuple[str, ...], float | DurationHistogram]]
     """Label values, in the order of the description's label names, and the value."""
 
@@ -129,7 +129,7 @@ class Tally:
         """None where all is in the dictionary."""
         self._second = self._third = ""
         self._more = 0
-        """Of these labels, not in the dictionary yet."""
+        """Count of these labels that is not in the dictionary yet."""
 
     def add(self, by: int, first: str, second: str = "", third: str = "") -> None:
         """Counts so many more."""

@@ -114,7 +114,7 @@ class LogWriter:
         self._dropped = dropped
         self._lines_max = lines_max
         self._lock = threading.Lock()
-        """Of the counters: any thread may log."""
+        """Guards the counters: any thread may log."""
         self._counted = 0
         """Lost lines that the log has counted."""
         self._waiting: queue.SimpleQueue[Event | None] = queue.SimpleQueue()

@@ -26,7 +26,7 @@ from collector.telemetry.structured import BoundLoggerBase
 __all__ = ["Logger", "captured", "log", "set_up", "writing"]
 
 FRAMES_MAX: Final = 50
-"""Of a traceback, from both its ends."""
+"""Frames kept of a traceback, from both its ends."""
 CAUSES_MAX: Final = 20
 
 

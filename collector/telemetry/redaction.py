@@ -39,18 +39,18 @@ LETTERS: Final = str.maketrans("0123456789", "ghijklmnop")
 KNOWN_MAX: Final = 100_000
 """Names that can be asked for by what is shown of them; the oldest are forgotten."""
 PLAIN_KEYS: Final = frozenset({"trace_id", "span_id", "parent_span_id", "sha256_8", "version"})
-"""Of objects: no text of an agent, and of use only as it is."""
+"""Keys of objects whose values are no text of an agent, and useful only unchanged."""
 AGENT_KEYS: Final = frozenset({"arguments", "tools"})
-"""Of objects whose own keys are texts of an agent."""
+"""Keys of objects whose own keys are texts of an agent."""
 ASKED_KEYS: Final = frozenset({"session", "sessions", "namespace", "agent", "agents"})
-"""Of names that the API is asked for."""
+"""Keys with names that the API can be asked for."""
 
 _ASKED_BY: Final = ("agent", "namespace", "q")
 """Parameters of the API that hold such a name."""
 NUMBER_KEYS: Final = frozenset({"intValue", "int_value", "doubleValue", "double_value"})
 BYTES_KEYS: Final = frozenset({"bytesValue", "bytes_value"})
 KEPT_ENDINGS: Final = ("raceId", "panId", "race_id", "pan_id", "UnixNano", "_unix_nano")
-"""Of OTLP's own fields: ids and times."""
+"""Endings of OTLP's own fields for ids and times."""
 
 _PROCESS_KEY: Final = os.urandom(32)
 """Digests are keyed: else who guesses a text could check it. Without a key file, as long as the

@@ -105,7 +105,7 @@ class Tracer:
         """Spans; another thread counts the first two: no key is ever added."""
         self._ratio = ratio
         self._due = 0.0
-        """From 1 on, a request has a span."""
+        """Fraction of a span that is due: from 1 on, a request has a span."""
         self._spacing_ns = int(SECOND / per_second)
         self._burst_ns = max(SECOND, self._spacing_ns)
         self._used_ns: dict[Kind, int] = {}

@@ -36,7 +36,7 @@ STREAMS_MAX = 32
 """Open streams; a browser window has one."""
 
 EVERY_SECONDS = 0.5
-"""At most one event in so long, however many calls there are."""
+"""Shortest time between two events, however many calls there are."""
 
 HEARTBEAT_LOOKS = 30
 """Looks without news before a comment keeps the connection alive: 15 s."""

@@ -94,8 +94,7 @@ class Correlation:
         self._reviews: list[Review] = []
         """Calls whose doubts have changed, and that are not updated yet."""
         self._failed: list[tuple[Context, LogicalCall]] = []
-        """Known calls whose update raised an error. They are kept, because their spans may not come
-        again."""
+        """Known calls whose update raised an error: their spans may not come again."""
         self.executed = 0
         """Executed calls that are not in the statistics yet: they are added once a request."""
 

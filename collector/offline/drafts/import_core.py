@@ -27,7 +27,7 @@ class ImportResult:
 
     id: str
     file: Path | None
-    """Where its spec was written; None where it was refused."""
+    """Path of the written spec; None if it was refused."""
     repairs: tuple[Repair, ...] = ()
     refusals: tuple[Defect, ...] = ()
     notes: tuple[str, ...] = ()

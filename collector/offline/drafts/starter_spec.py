@@ -37,13 +37,13 @@ class Agent(NamedTuple):
     """True where some call had its arguments on the wire."""
     switches: Sequence[str]
     runs: Sequence[tuple[str, ...]]
-    """Of this service alone."""
+    """Runs of this service only."""
     named_by: str = "service.name"
     """The attribute that has its name; "" where nothing has a name."""
     control_tools: Sequence[str] = ()
     """Tools of its framework itself, which no spec needs to name."""
     namespace: str = ""
-    """Of its sessions."""
+    """Namespace of the runs' sessions."""
 
 
 def fetch(url: str, token_file: Path | None = None) -> list[Agent]:

@@ -32,7 +32,7 @@ END_STREAM: Final = 0x1
 END_HEADERS: Final = 0x4
 PADDED: Final = 0x8
 PRIORITISED: Final = 0x20
-"""Their flags."""
+"""Flags of frames."""
 NO_ERROR: Final = 0
 PROTOCOL_ERROR: Final = 1
 FLOW_CONTROL_ERROR: Final = 3
@@ -69,19 +69,19 @@ FRAME_BYTES_LEAST: Final = 1 << 14
 FRAME_BYTES_MOST: Final = (1 << 24) - 1
 """Bounds on SETTINGS_MAX_FRAME_SIZE."""
 DATA_BYTES_MAX: Final = 1 << 20
-"""Of a payload of data, which is taken as it comes, whole or not: fewer frames cost less."""
+"""Bytes of a data payload. It is read as it arrives, in parts if need be: fewer frames cost less."""
 BLOCK_BYTES_MAX: Final = 16 << 10
-"""Of a header block, over all its frames. SETTINGS declares it to clients as the bound on all fields, so none has
-a reason to write more, in a frame that is larger than anyone has to take."""
+"""Bytes of a header block, over all its frames. SETTINGS declares it to clients as the bound on all
+fields, so none has a reason to write more, in a frame that is larger than anyone has to take."""
 PAYLOAD_BYTES_MAX: Final = 64 << 10
-"""Of any other payload."""
+"""Bytes of any other payload."""
 
 _SETTING: Final = Struct(">HI")
 SETTING_BYTES: Final = _SETTING.size
 GOAWAY_BYTES_MIN: Final = 8
 PRIORITY_BYTES: Final = 5
 _SIZES: Final = {RST_STREAM: 4, PING: 8, WINDOW_UPDATE: 4}
-"""Of payloads that have one size."""
+"""Sizes of payloads that have one size."""
 
 
 class ConnectionFault(Exception):  # noqa: N818 - the peer's

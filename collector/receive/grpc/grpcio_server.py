@@ -63,13 +63,13 @@ from collector.receive.status import GRPC_NAMES, ExportStatus, Refusal, status_b
 __all__ = ["GrpcioReceiver", "coding_of"]
 
 HEADER_BYTES_MAX: Final = 64 << 10
-"""Of the fields of one call, as the builtin server bounds them."""
+"""Bytes of the fields of one call, the same bound as the builtin server's."""
 ABORT_SECONDS: Final = 2.0
-"""For calls that the core cancels at the end of the grace."""
+"""Time for calls that the core cancels at the end of the grace."""
 RESPONSE: Final = health_pb2.HealthCheckResponse
 CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
 CANCEL_SECONDS: Final = 0.05
-"""Between the end of a call's messages and the news that it was cancelled."""
+"""Time between the end of a call's messages and the news that it was cancelled."""
 NO_REQUEST: Final = "not a request of this method"
 
 

@@ -42,7 +42,7 @@ class HeaderBlocks:
         self.number = NO_STREAM
         """The stream of the block that is not whole; 0: there is none."""
         self.flags = 0
-        """Of that block's HEADERS frame."""
+        """Flags of the block's HEADERS frame."""
 
     def begin(self, flags: int, number: int, payload: bytes) -> bytes | None:
         """Takes a HEADERS frame; returns its block, None where CONTINUATION follows.

@@ -10,7 +10,7 @@ from collector.receive.grpc.hpack import Header
 __all__ = ["Section"]
 
 PSEUDO: Final = frozenset((b":method", b":scheme", b":authority", b":path"))
-"""Of requests (8.3.1)."""
+"""Pseudo-header fields of requests (8.3.1)."""
 OF_CONNECTIONS: Final = frozenset(
     (b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade")
 )
@@ -35,7 +35,7 @@ class Section:
         self.head: Any = None
         """What the server makes of the fields, once it has."""
         self.length = -1
-        """Of the body, as content-length says; -1: it does not."""
+        """Length of the body by content-length; -1 without one."""
         fault = self._fault()
         self.request_fault = fault or _pseudo_fault(fields)
         """Why it is no request; empty: it is one."""

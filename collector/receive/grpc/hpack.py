@@ -33,9 +33,10 @@ TABLE_BYTES_MAX: Final = 4096
 ENTRY_BYTES: Final = 32
 """RFC 7541 4.1: what an entry counts beside its name and value."""
 LIST_BYTES_MAX: Final = 64 << 10
-"""Of all headers of a request, counted the same way: it bounds their number, too."""
+"""Bytes of all headers of a request, counted the same way: this also bounds their number."""
 RESIZES_MAX: Final = 2
-"""Of the table, at the beginning of a block (4.2): its least size since the last one, and the last."""
+"""Size changes of the table at the beginning of a block (4.2): the least size since the last block,
+and the last."""
 KNOWN_MAX: Final = 64
 KNOWN_BYTES_MAX: Final = 512
 """Blocks that are remembered: how many, and of what size."""

@@ -19,9 +19,9 @@ __all__ = ["Keepalive", "Lifetime"]
 
 PING_SECONDS_MIN: Final = 300.0
 PING_STRIKES_MAX: Final = 2
-"""As gRPC counts: more pings that come too soon, with nothing of ours between them, are too many."""
+"""Pings that may come too soon, without an answer of ours between them; as gRPC counts."""
 PING_TIMEOUT_SECONDS: Final = 20.0
-"""As gRPC does it by itself."""
+"""Time to answer a ping; gRPC's default."""
 FAREWELL_SECONDS: Final = 1.0
 """A client that has not answered the ping behind GOAWAY by then is taken to know."""
 
@@ -33,12 +33,12 @@ class Keepalive:
     ping_interval: float | None = None
     """A client that is silent for so long gets a ping."""
     ping_timeout: float | None = None
-    """It has so long to answer."""
+    """Time to answer the ping."""
     ping_interval_min: float | None = None
     """A client that pings more often is sent away."""
     idle_max: float | None = None
     age_max: float | None = None
-    """After it a client is asked to connect anew, so that load spreads over new replicas."""
+    """Age at which a client is asked to connect anew, so that load spreads over new replicas."""
     age_grace: float | None = None
 
 
@@ -71,16 +71,17 @@ class Lifetime:
         self.read_at = now
         """When the client last sent something."""
         self.quiet_since = now
-        """Since when it has no streams."""
+        """Time at which the last stream ended."""
         self.ping_strikes = -1
         """Pings of the client that came too soon since we last wrote an answer; -1: it sent none since."""
         self._client_ping_at = now
         self._asked_at: float | None = None
         """When we sent a ping that is not answered."""
         self.leaving_since: float | None = None
-        """Since when the client is asked to go."""
+        """Time at which the client was asked to go."""
         self.is_parted = False
-        """It knows that it is to go: calls that it begins from now on are not looked at."""
+        """True once the client knows that it is to go: calls that it begins later are not looked
+        at."""
 
     # --- the client's pings ----------------------------------------------------------------------
 

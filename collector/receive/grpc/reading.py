@@ -25,8 +25,8 @@ __all__ = ["ReadingConnection"]
 
 FEW_WAITING: Final = 16
 CROWDED_BYTES: Final = 16 << 10
-"""Read from a socket at once while more connections than that wait for their turn: what is read is held
-until then."""
+"""Bytes read from a socket at once while more than `FEW_WAITING` connections wait for their turn:
+what is read is held until then."""
 THROWN_AWAY_MAX: Final = 4 << 20
 """Bytes that are read and not looked at behind a fault, so that its name arrives."""
 
@@ -50,9 +50,10 @@ class ReadingConnection(StreamConnection):
         """Bytes that came behind a fault; -1: there was none."""
         self._turns = turns
         self._is_waiting = False
-        """For its next turn: the rest may have more than the beginning of a frame."""
+        """True while the connection waits for its next turn: the rest may have more than the
+        beginning of a frame."""
         self._is_queued = False
-        """It gets that turn by itself; else it waits for its client, too."""
+        """True if the turn comes by itself; otherwise the connection also waits for its client."""
 
     @abstractmethod
     def take_turn(self, data: Data) -> bool:

@@ -49,7 +49,7 @@ SERVICE_UNKNOWN: Final = 3
 TRANSPORT: Final = "grpc"
 CANCELLED: Final = "CANCELLED"
 PREFIX_BYTES: Final = 5
-"""Of a message: whether it is compressed, and its length."""
+"""Bytes before a message: a compression flag and the length."""
 CODINGS: Final = frozenset((b"", b"identity", b"gzip", b"deflate", b"zstd"))
 
 _HEALTH: Final = build(
@@ -79,7 +79,7 @@ WRONG_TYPE_TEXT: Final = (
     b"gRPC is spoken here; OTLP over HTTP has a port of its own, usually 4318\n"
 )
 UNWANTED_BYTES_MAX: Final = 64 << 10
-"""Of a body that is no gRPC: so much of it is waited for and thrown away before it is answered."""
+"""Bytes of a body that is no gRPC: so many are read and thrown away before the answer."""
 SMALL_PIECE_BYTES: Final = 4 << 10
 """Smaller pieces of a message are joined as they come: each by itself would take more than it holds."""
 
@@ -208,7 +208,7 @@ class _Call(GrpcStream):
     _size = 0
     """Bytes of the message that have come, with what stands before it."""
     _length = -1
-    """Of the message, with what stands before it; -1 while it is not known."""
+    """Length of the message with its prefix; -1 while it is not known."""
     _is_packed = False
     _is_grpc = True
 

@@ -39,15 +39,15 @@ from collector.receive.listener.connections import NEVER, ConnectionBase, Connec
 __all__ = ["STREAM_WINDOW", "USUAL_WINDOW", "FixedAnswer", "GrpcStream", "StreamConnection"]
 
 ANSWER_BYTES_MAX: Final = 16_384
-"""Of a payload of ours: what everyone must take."""
+"""Bytes of a payload of ours: every client must accept so many."""
 STREAM_WINDOW: Final = 1 << 20
-"""Of a body that is not ours to read yet, at most so much is under way."""
+"""Bytes in flight of a body that we do not read yet."""
 USUAL_WINDOW: Final = 65_535
-"""Of the connection and of each stream, until the client changes it."""
+"""Window of the connection and of each stream, until the client changes it."""
 UNREAD_SECONDS_MAX: Final = 60.0
-"""For an answer that finds no room in the client's window; then the connection is closed."""
+"""Time in which an answer waits for room in the client's window; then the connection is closed."""
 UNREAD_BYTES_MAX: Final = 1 << 20
-"""Of one answer that finds no room there; then the call is given up."""
+"""Bytes of one answer that wait for room there; then the call is given up."""
 
 
 class FixedAnswer:
@@ -197,11 +197,11 @@ class StreamConnection(ConnectionBase):
         self.deadline = NEVER
         self.life = Lifetime(keepalive, self.now(), connections.bounds.head)
         self.streams: dict[int, GrpcStream] = {}
-        """Those that are open, by number."""
+        """Open streams by number."""
         self.stream_window = USUAL_WINDOW
-        """Of a stream that begins: how much the client takes."""
+        """Initial window of a stream: how much the client accepts."""
         self._window = USUAL_WINDOW
-        """Of the connection: how much the client takes now."""
+        """Current window of the connection: how much the client accepts now."""
         self._is_foreign = False
 
     @abstractmethod

@@ -38,8 +38,8 @@ CODES: Final = {each.value: str(each.value) for each in HTTPStatus}
 SMALL_BYTES: Final = 4 << 10
 """Pieces of a body up to this are joined as they come: an object for each would cost more than it."""
 DRAIN_FACTOR: Final = 4
-"""Of a body over the limit, this many limits are read and thrown away before the answer: most
-clients send all of it before they listen."""
+"""Limits of a body over the limit that are read and thrown away before the answer: most clients
+send all of it before they listen."""
 TOO_LARGE: Final = ExportStatus.TOO_LARGE.value.http
 
 Route = TypeVar("Route")

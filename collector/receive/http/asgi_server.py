@@ -26,7 +26,7 @@ Application = Callable[
     Awaitable[None],
 ]
 WAITING_BYTES_MAX: Final = 64 << 10
-"""Of a body that the application has not asked for; more of it is not read."""
+"""Bytes of a body that the application has not asked for; more is not read."""
 NO_BODY: Final = frozenset((204, 304))
 FAILED: Final = head_of(500, [(b"content-length", b"0"), (b"connection", b"close")])
 
@@ -56,7 +56,7 @@ class _Exchange(Exchange):
         super().__init__(connection)
         self._web = web
         self._headers: list[tuple[bytes, bytes]] = []
-        """As they came."""
+        """Headers as received."""
         self._scope: dict[str, Any] = {}
         self._body = bytearray()
         self._news = asyncio.Event()

@@ -40,19 +40,19 @@ __all__ = ["Exchange", "HttpConnection"]
 IDLE_SECONDS_MAX: Final = 75
 """Keep-alive. Exporters send every few seconds; a connection is dear to them."""
 HEADER_BYTES_MAX: Final = 256 << 10
-"""Of one request. Generous: one read of the socket may bring that much at once."""
+"""Header bytes of one request. Generous: one read of the socket may bring that many at once."""
 HEADER_FIELDS_MAX: Final = 1_000
-"""Of one request; each costs far more memory than its bytes."""
+"""Header fields of one request; each costs far more memory than its bytes."""
 SLICE_BYTES: Final = 2 << 10
-"""Given to the parser at once: up to a hundred small requests."""
+"""Bytes given to the parser at once: up to a hundred small requests."""
 BODY_SLICE_BYTES: Final = 32 << 10
 """The same, in the middle of a body."""
 TURN_SECONDS: Final = 0.002
-"""Of work on what one connection has sent, before the others have their turn."""
+"""Time of work on one connection's data before the others have their turn."""
 UNREAD_SECONDS_MAX: Final = 20.0
-"""For a client to read a buffer of what we have written, usually 48 KiB; then it is closed."""
+"""Time for a client to read a buffer of ours, usually 48 KiB; then the connection is closed."""
 HEADS_MAX: Final = 3
-"""That are remembered of a connection: one sender sends traces, metrics and logs."""
+"""Heads remembered of a connection: one sender sends traces, metrics and logs."""
 UNUSUAL: Final = frozenset((b"expect", b"transfer-encoding", b"upgrade"))
 """Headers after which more is to be done than to read a body."""
 FRAMING: Final = frozenset((b"content-length", b"transfer-encoding"))
@@ -149,9 +149,9 @@ class HttpConnection(ConnectionBase):
         self.deadline = NEVER
         """When we have waited too long, on the loop's clock."""
         self.idle = False
-        """Between two requests."""
+        """True between two requests."""
         self.is_discarding = False
-        """It has been refused, or had its last answer; what it still sends is thrown away."""
+        """True after a refusal or the last answer: what the client still sends is thrown away."""
         self.writable = asyncio.Event()
         """The client reads what we write."""
         self.writable.set()
@@ -165,9 +165,9 @@ class HttpConnection(ConnectionBase):
         self._first: Exchange | None = None
         """The first request that began in what is being parsed."""
         self._heads: list[tuple[KnownHead, Exchange]] = []
-        """With the first exchange of each."""
+        """Known heads, each with its first exchange."""
         self._left = 0
-        """Of a body whose head was known: what the parser does not get."""
+        """Bytes left of a body whose head was known: the parser does not get them."""
         self._declined: Exchange | None = None
         """The same, while a parser reads its head once more."""
         self._front: Exchange | None = None
@@ -175,7 +175,7 @@ class HttpConnection(ConnectionBase):
         self._later: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         """What was parsed of requests that are not in front."""
         self._head_bytes = 0
-        """Of what brought no body and ended no request: headers, trailers, what frames chunks."""
+        """Bytes without a body that ended no request: headers, trailers, the framing of chunks."""
         self._fields = 0
         self._hosts: list[bytes] = []
         """Headers of the request that is being parsed."""

@@ -11,7 +11,7 @@ from typing import Final
 __all__ = ["HEAD_BYTES_MAX", "KnownHead", "known_head"]
 
 HEAD_BYTES_MAX: Final = 1024
-"""Of a head that is remembered."""
+"""Bytes of a remembered head."""
 DIGITS_MAX: Final = 12
 LENGTH: Final = b"content-length"
 ZERO: Final = 0x30

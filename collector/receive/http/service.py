@@ -119,9 +119,9 @@ class _Exchange(AdmittedExchange):
 
     _signal: Signal | None = None
     _encoding: Encoding = "json"
-    """Of the answer, too."""
+    """Encoding of the body and of the answer."""
     _media: Encoding | None = None
-    """Of the body; None where it is none of ours."""
+    """Encoding of the body; None if the media type is unknown."""
 
     def __init__(self, connection: HttpConnection, app: HttpApp) -> None:
         super().__init__(connection, app)

@@ -90,9 +90,9 @@ class ConnectionBounds:
     connections: int = 16_384
     """Open connections. Beyond it, the one that has kept the service waiting longest is closed."""
     head: float = HEAD_SECONDS
-    """From the first byte of a request, or the connection's start, to the end of its headers."""
+    """Time from the first byte of a request, or the connection's start, to the end of its headers."""
     body: float = BODY_SECONDS
-    """From the end of the headers to the end of the body."""
+    """Time from the end of the headers to the end of the body."""
     age: float | None = None
     """A connection of this age is closed with its next response, so that load spreads over replicas."""
 
@@ -107,7 +107,7 @@ class ConnectionBase(ABC):
     connections: Connections
     transport: asyncio.Transport
     client: Client
-    """Its peer, by which admission counts places; set by `register`."""
+    """Peer by which admission counts places; set by `register`."""
 
     deadline = NEVER
     """When the service has waited too long, on the loop's clock."""

@@ -50,7 +50,7 @@ class Certificates:
         self._current: ssl.SSLContext | None = None
         self._protocols: list[str] = []
         self._validity: Validity | None = None
-        """Of what is in use."""
+        """Validity of the certificate in use."""
         self._reloads = self._handed = 0
         """How often files were read anew, and up to which of these `renewed` has returned them."""
         self._log = log

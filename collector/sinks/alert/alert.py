@@ -53,13 +53,13 @@ class Links(NamedTuple):
     """Templates of links; "" leaves one out: `links_of` makes them of the settings."""
 
     trace: str = ""
-    """With {trace_id}, {span_id} and {session}."""
+    """Link template with {trace_id}, {span_id} and {session}."""
     session: str = ""
-    """With {session} and {namespace}."""
+    """Link template with {session} and {namespace}."""
     runbook: str = ""
-    """With {alert}."""
+    """Link template with {alert}."""
     dashboard: str = ""
-    """With {agent} and {spec}."""
+    """Link template with {agent} and {spec}."""
 
 
 @dataclass(slots=True, eq=False)
@@ -82,14 +82,14 @@ class PageAlert:
     calls: dict[bytes, Verdict | ReferenceAlarm] = field(default_factory=dict)
     """The harmful calls by trace and span ids, oldest first; revised ones are taken out."""
     tools: dict[str, None] = field(default_factory=dict)
-    """Of all of its calls, `TOOLS_MAX` at most."""
+    """Tools of all its calls, at most `TOOLS_MAX`."""
     count: int = 1
     beyond: int = 0
     """Rank of the worst call that was not remembered one by one; 0 without any."""
     ended_ns: int = 0
     """0 while it fires."""
     taken_back: bool = False
-    """It is over because its calls are no such harm, or are told under another severity."""
+    """True if the alert is over because its calls are no such harm, or belong to another severity."""
 
     def name_tool(self, tool: str) -> None:
         """A call of a tool is one of its calls."""

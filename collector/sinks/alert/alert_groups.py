@@ -105,7 +105,7 @@ class AlertGroup:
     delivered_ns: int
     firing: dict[PageKey, PageAlert] = field(default_factory=dict)
     counted: dict[PageKey, int] = field(default_factory=dict)
-    """By page that fires, how many of its calls are in `calls`."""
+    """Number of each firing page's calls that are in `calls`."""
     calls: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     """Calls by reason."""
@@ -118,13 +118,13 @@ class AlertGroup:
     told_ns: int = 0
     """When it was last told as news."""
     told_calls: int = 0
-    """Its calls then."""
+    """Number of calls when the group was last told."""
     worse_at: int = 0
     """So many calls are told anew: 10, 100, 1,000 times those of the first telling."""
     traits: dict[str, None] = field(default_factory=dict)
     """Reasons and tools that it was told with."""
     untold: dict[str, str] = field(default_factory=dict)
-    """Those that it has had since, with the session of each."""
+    """Tools and reasons that it has had since, with the session of each."""
     worse: int = 0
     """How often it was told anew."""
     news: str = ""
@@ -257,12 +257,12 @@ class AlertGroups:
         per_minute: int = 60,
     ) -> None:
         self.groups: dict[GroupKey, AlertGroup] = {}
-        """Those that fire, in the order in which they were last delivered."""
+        """Firing groups, in the order of their last delivery."""
         self._deliver = deliver
         self._repeat_ns, self._resolve_ns = repeat_ns, resolve_ns
         self._namespaced = namespaced
         self._of: dict[PageKey, AlertGroup] = {}
-        """By page that fires, the group that it is in."""
+        """Group of each firing page."""
         self._quiet: dict[GroupKey, AlertGroup] = {}
         """Groups in which no page fires."""
         self._worse: dict[GroupKey, AlertGroup] = {}

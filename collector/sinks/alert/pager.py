@@ -112,7 +112,7 @@ class Pager:
 
     def __init__(self, rules: PageRules, deliver: Deliver, joins: Joins | None = None) -> None:
         self.firing: dict[PageKey, PageAlert] = {}
-        """In the order in which they were last delivered."""
+        """Firing pages, in the order of their last delivery."""
         self.waiting: dict[PageKey, PageAlert] = {}
         """What waits for room: pages that were not delivered yet, and firing ones that are worse than was delivered."""
         self.withheld: Counter[str] = Counter(known=0, rate_limit=0, revised=0, full=0)
@@ -120,7 +120,7 @@ class Pager:
         self._deliver = deliver
         self._joins = joins or (lambda _: False)
         self._of: dict[_Call, PageAlert] = {}
-        """By call, the page it is in."""
+        """Page of each call."""
         self._held: dict[_Call, Verdict] = {}
         self._settling: deque[_Settling] = deque()
         self._settling_quota, self._firing_quota = Quota(FIRING_MAX), Quota(FIRING_MAX)

@@ -38,7 +38,7 @@ class Quota:
         self._most = most
         self._taken = 0
         self._of: Counter[str] = Counter()
-        """By namespace; only those that have some."""
+        """Used places by namespace; only namespaces that have some."""
         self._first: str | None = None
         self._several = False
 
