@@ -24,11 +24,11 @@ class Answer(StrEnum):
     """What is certain of a call that is not made yet."""
 
     ALLOW = "allow"
-    """It is harmless in every possible world."""
+    """The call is harmless in every possible world."""
     DENY = "deny"
-    """With it, the least number of harmful calls rises, over all possible worlds and orders."""
+    """The call raises the least number of harmful calls over all possible worlds and orders."""
     UNKNOWN = "unknown"
-    """It is harmful in some possible worlds, and harmless in others."""
+    """The call is harmful in some possible worlds, and harmless in others."""
 
 
 _BADNESS: Final = {Answer.ALLOW: 0, Answer.UNKNOWN: 1, Answer.DENY: 2}
@@ -58,7 +58,7 @@ class SpecDecision(NamedTuple):
     state: str | None
     """The state before the call; None while several are possible."""
     certain: bool
-    """As `Verdict.certain_call`."""
+    """Same as `Verdict.certain_call`."""
     missing: tuple[Missing, ...]
     """What is not known and would decide between allow and deny; () unless `answer` is unknown.
 
@@ -69,8 +69,8 @@ class SpecDecision(NamedTuple):
     - `budget`: there are too many orders for all of them to be tried.
     """
     until: Until | None = None
-    """Until when it is denied; None for no known end. `calls_in_flight`: it may be right once a call beside it has
-    failed, or turns out not to be made."""
+    """What ends the denial; None for no known end. `calls_in_flight`: the call may be right once a
+    call beside it has failed, or turns out not to be made."""
 
     @property
     def enforced(self) -> Answer:

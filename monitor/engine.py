@@ -48,7 +48,8 @@ QUIET_MAX: Final = 10_000
 """Sessions without a call that are remembered; beyond it the oldest of who has too many is counted at once."""
 
 SWEEP_NS: Final = 60 * SECOND
-"""Between two looks at which names of tools the steps of all sessions still have, where names are many."""
+"""Time between two checks of which tool names the steps of all sessions still use, if names are
+many."""
 
 _LIFTED: Final = frozenset({Cause.SILENT_TOOL, Cause.UNPLACED})
 """Causes of gaps that a part of the process notes and lifts: model requests that wait, and orphans."""

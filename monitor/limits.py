@@ -8,16 +8,16 @@ from typing import Final, Literal
 __all__ = ["HELD_BYTES_MAX", "NAMES_BYTES_MAX", "SECOND", "SESSION_BYTES_MAX", "Limits"]
 
 SECOND: Final = 1_000_000_000
-"""In nanoseconds, as all times of the monitor."""
+"""One second in nanoseconds, the unit of all times of the monitor."""
 
 SESSION_BYTES_MAX: Final = 192 << 20
-"""Of all live sessions, about: 100,000 with a dozen calls each."""
+"""Approximate bytes of all live sessions: 100,000 with a dozen calls each."""
 
 HELD_BYTES_MAX: Final = 16 << 20
-"""Of calls that wait for another spec to be bound, with their arguments."""
+"""Bytes of calls that wait for another spec to be bound, with their arguments."""
 
 NAMES_BYTES_MAX: Final = 8 << 20
-"""Of tools' names that no spec has, in the steps of sessions."""
+"""Bytes of tools' names that no spec has, in the steps of sessions."""
 
 
 @dataclass(frozen=True, slots=True)

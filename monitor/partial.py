@@ -38,4 +38,4 @@ def told_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 Partial = PartialArguments
-"""Its former name."""
+"""Former name of `PartialArguments`."""

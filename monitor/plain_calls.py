@@ -37,7 +37,7 @@ _SOURCE: Final = "plain"
 _LIMITS: Final = Limits(
     history_complete=True, keep_arguments=True, fold=False, sessions_bytes_max=1 << 60
 )
-"""Of one run, which is judged whole."""
+"""Limits for one run, which is judged as a whole."""
 _KEYS: Final = ("name", "arguments", "error")
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -50,7 +50,8 @@ class JudgedCalls(NamedTuple):
     judgement: Mapping[str, Any]
     """The judgement object, as the API shows it: scores, state, steps."""
     unread: Mapping[int, str] = MappingProxyType({})
-    """By the place of a call, from 1: why its arguments, or some of them, are unknown though something is written."""
+    """Reasons why arguments are unknown although something is written, by the place of the call,
+    from 1."""
 
     @property
     def harmful(self) -> tuple[Verdict, ...]:

@@ -64,9 +64,9 @@ class Kind(StrEnum):
     HARMFUL = "harmful"
     CONTROL = "control"
     CANNOT_FINISH = "cannot_finish"
-    """Of a session: no accepting state can be reached any more, or a deadline was missed."""
+    """Verdict on a session: it can no longer reach an accepting state, or missed a deadline."""
     STALLED = "stalled"
-    """Of a session: it made no call for longer than its state allows."""
+    """Verdict on a session: it made no call for longer than its state allows."""
 
 
 CALL_KINDS: Final = (Kind.PROGRESS, Kind.SELF_LOOP, Kind.HARMFUL, Kind.CONTROL)
@@ -95,7 +95,7 @@ class Obstacle(StrEnum):
     """Why a session cannot finish, or stands still: the reason of a verdict on a session."""
 
     TRAP = "trap"
-    """It is in a state from which no accepting state can be reached."""
+    """The session is in a state from which no accepting state can be reached."""
     DEADLINE = "deadline"
     """A call did not follow another one in time."""
     IDLE = "idle"
@@ -141,7 +141,7 @@ class AgentName:
 
 
 SAID: Final = bytes(16)
-"""In place of the trace of a proof: no trace, but a client."""
+"""Trace of a proof that comes from a client, not from a trace."""
 
 
 @mypyc_attr(acyclic=True)
@@ -240,7 +240,7 @@ class ToolCall:
         self.source = source
         """Name of the dialect the span was read by."""
         self.session_from = session_from
-        """Where the session id comes from: an attribute's name, or "trace"."""
+        """Source of the session id: an attribute's name, or "trace"."""
         self.doubts = doubts
         """Why the call may not be what it seems, in the order of `Cause`; () for nearly all."""
         self.answer = answer
@@ -317,7 +317,7 @@ _FIELDS: Final = (
     "doubts",
     "answer",
 )
-"""Of a tool call, in the order in which they are given."""
+"""Fields of a tool call in the order of its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +379,7 @@ class Verdict(NamedTuple):
     was_possible: bool = False
     """True where that was reported before, and does not hold any more."""
     unless_before_ns: int = 0
-    """Where the session may have begun before the monitor: when it started, Unix nanoseconds; else 0."""
+    """Start of the monitor, Unix nanoseconds, if the session may have begun before it; else 0."""
     unless: tuple[str, ...] = ()
     """What would make a possible harm none: causes of gaps (`monitor.visibility.cause`), and `doubted_calls`."""
     detail: str = ""
@@ -413,11 +413,11 @@ class ReferenceAlarm(NamedTuple):
     write: bool
     expected: tuple[str, ...]
     support: int
-    """Seen runs that the alarm rests on."""
+    """Number of seen runs behind the alarm."""
     precision: float | None
-    """Of the alarm, on the runs it was learnt from; None where their outcomes are unknown."""
+    """Precision of the alarm on the runs it was learnt from; None if their outcomes are unknown."""
     false_per_1000: float | None
     risk: float | None
     trace_id: bytes
     span_id: bytes
-    """Of the call; both empty where no single call is meant."""
+    """Span id of the call; both ids are empty if no single call is meant."""

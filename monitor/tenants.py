@@ -55,7 +55,7 @@ class Holdings:
 
     def __init__(self, tenants_max: int = TENANTS_MAX) -> None:
         self._shares: dict[str, _Share] = {}
-        """Of the tenants that hold anything."""
+        """Shares of the tenants that hold anything."""
         self.total = 0
         self._tenants_max = tenants_max
 

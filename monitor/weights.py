@@ -21,13 +21,13 @@ __all__ = [
 ]
 
 ITEM_BYTES: Final = 64
-"""Of one object and the place it has in a list or a dictionary."""
+"""Bytes of one object and its place in a list or a dictionary."""
 
 CALL_BYTES: Final = 512
-"""Of a call without its arguments."""
+"""Bytes of a call without its arguments."""
 
 WIDE_BYTES: Final = 4
-"""Of one character of a text that is not ASCII, at most."""
+"""Most bytes of one character of a text that is not ASCII."""
 
 
 def text_bytes(text: str) -> int:

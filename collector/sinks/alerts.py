@@ -41,8 +41,9 @@ KEPT_FOR = 4
 """An Alertmanager that gets no alert again for so many repeats takes it as over."""
 
 MANAGER_BACKOFF = Backoff(most_seconds=0.25)
-"""After an outage of Alertmanager a direct alert is there before Prometheus comes, which sends each minute: a rule's alert
-that fires for longer than its `group_wait` (deploy/alertmanager) waits no more."""
+"""Pauses short enough that, after an outage of Alertmanager, a direct alert arrives before those of
+Prometheus, which sends each minute: a rule's alert that has fired for longer than its
+`group_wait` (deploy/alertmanager) does not wait."""
 
 FIRES, ENDED = b"f", b"e"
 """What the key of an alert begins with."""

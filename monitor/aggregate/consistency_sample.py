@@ -41,7 +41,8 @@ SAMPLED_MAX: Final = 1_000
 """Live sessions that are in a sample, of all agents."""
 
 EVERY_NS: Final = 5 * 1_000_000_000
-"""Once there are `KEPT` sessions, one session per interval is sampled: comparing it takes 0.5 ms."""
+"""Interval in which one session is sampled once there are `KEPT` sessions: comparing it takes 0.5
+ms."""
 
 CALLS_MAX: Final = 32
 """Calls of a session that can be compared; a longer one leaves the sample."""
@@ -71,7 +72,7 @@ class ConsistencySample:
         self.live = 0
         """Live sessions in the sample."""
         self.value: Consistency | None = None
-        """As of the last session; None while there are fewer than two."""
+        """Consistency as of the last session; None while there are fewer than two."""
         self._next_ns = 0
         self._rolling = RollingConsistency(KEPT)
         self._had_arguments: deque[bool] = deque(maxlen=KEPT)

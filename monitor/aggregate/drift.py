@@ -74,12 +74,12 @@ class Drift:
         self.steps = ScoreHistogram(_STEPS)
         """Numbers of the calls that first diverged."""
         self.risks = ScoreHistogram(_RISKS)
-        """Of finished sessions."""
+        """Risks of finished sessions."""
         self.riskiest: TopK[Any] = TopK(by_risk)
         """Live judgements by their risk."""
         self._last: deque[DriftSample] = deque()
         self.ways: Counter[Way] = Counter()
-        """Of the last sessions, how many first diverged this way."""
+        """Number of the last sessions that first diverged each way."""
         self.new_tools = 0
         self.new_arguments = 0
         self._similar = 0

@@ -28,7 +28,7 @@ class ScoreHistogram:
         """Not cumulative; the last is the one above every bound."""
         self.total = 0.0
         self.exemplars: dict[int, tuple[Exemplar, float]] = {}
-        """By bucket, the latest session and its score."""
+        """Latest session of each bucket, and its score."""
 
     def observe(self, value: float, exemplar: Exemplar | None) -> None:
         """Counts one value, and remembers the call that stands for it."""

@@ -49,7 +49,7 @@ class TopK(Generic[Held]):
         """Holders that have no place yet, each with its share."""
         self._heap: list[_Entry[Held]] = []
         self._number = 0
-        """Of the share that came last."""
+        """Number of the latest share."""
 
     def __len__(self) -> int:
         return len(self._heap) + len(self._changed)

@@ -126,7 +126,7 @@ class Share(NamedTuple):
 
 NO_SHARE: Final = Share(0, 0, 0, 0)
 CLEAN_SHARE: Final = Share(1, 0, fixed(1.0), 0)
-"""Of a session without harm: one object for all of them."""
+"""Share of a session without harm: one object for all of them."""
 
 
 class SessionFinished(NamedTuple):
@@ -263,7 +263,7 @@ class Pair:
         """The latest call of a kind, and the latest final one of a reason and severity."""
         self.repeats = ConsistencySample()
         self.drift: Drift | None = None
-        """Where the spec is a learnt reference."""
+        """Divergence from the reference, if the spec is a learnt reference."""
         self._worst: TopK[_Holder] = TopK(_harm)
         self._worst_prefix_crit: TopK[_Holder] = TopK(_crit)
 
@@ -392,7 +392,7 @@ BADNESS: Final = {
     "worst by prefix crit": _crit,
     "worst by risk": by_risk,
 }
-"""By which shares are ordered, by the name that plain records have for it."""
+"""Orders of shares, by the name that plain records have for each."""
 
 
 def _is_clean(share: Share) -> bool:
@@ -410,7 +410,7 @@ class _Held(NamedTuple):
     pair: Pair
     share: Share
     calls: int
-    """Behind the share."""
+    """Calls behind the share."""
     scores: FinalScores
 
 
@@ -434,7 +434,7 @@ class Totals:
     ) -> None:
         self.pairs: dict[Key, Pair] = {}
         self.folded: Counter[str] = Counter({"agent": 0, "agent_spec": 0})
-        """By label, how often a value was folded into `OVERFLOW`."""
+        """Number of values that were folded into `OVERFLOW`, by label."""
         self.by_tool: Counter[tuple[str, str]] = Counter()
         """(spec, tool): harmful calls, final."""
         self.read_in_parts = 0

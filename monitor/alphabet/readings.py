@@ -75,7 +75,7 @@ class Readings:
                     checked = replace(pattern, matches=pattern.takes)
                     self._checks.setdefault(name, []).append((number, checked))
         self._kinds = {name: self._distinguish(checks) for name, checks in self._checks.items()}
-        """By argument, the masks of its values; None where they are too many to list."""
+        """Masks of each argument's values; None if there are too many to list."""
 
     # --- masks --------------------------------------------------------------------------------
 

@@ -75,7 +75,7 @@ class Area(NamedTuple):
     machine: Machine
     """The part, as a machine over the same symbols."""
     states: tuple[int, ...]
-    """Its reachable states, ascending."""
+    """Reachable states, ascending."""
     digits: tuple[Digit, ...]
     """The digits of its states in those of the whole machine."""
     group: int

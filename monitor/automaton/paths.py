@@ -34,7 +34,7 @@ EDGES_MAX: Final = 1_000_000
 """Edges the search for golden paths tries: about half a second."""
 
 COUNT_MAX: Final = 10**15
-"""Above this a count of golden paths is only "at least"."""
+"""Count of golden paths above which it is only "at least"."""
 
 _CACHE_MAX: Final = 4_096
 

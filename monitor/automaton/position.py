@@ -91,9 +91,9 @@ class Chances(NamedTuple):
     """What a call may have been, over all states of the position and all readings."""
 
     right: bool
-    """At least one of them allows it."""
+    """True if at least one of them allows the call."""
     wrong: bool
-    """At least one of them refuses it."""
+    """True if at least one of them refuses the call."""
 
 
 class _Moves(NamedTuple):
@@ -328,7 +328,7 @@ class Stepper:
         self._places: tuple[_Places, ...] = ()
         """The machine's areas, once they are needed."""
         self._touched: dict[int, tuple[int, ...]] = {}
-        """By token, the areas that look at it."""
+        """Areas that look at a token, by token."""
         self._weight = 1
         self.whole = True
         """False where a group of constraints is cut, once areas are needed."""
@@ -338,7 +338,7 @@ class Stepper:
         0 for a token that is the same in every position, and leaves it as it is.
         """
         self.kinds = self._likened()
-        """By token the first one that does the same in every position."""
+        """First token that does the same in every position, by token."""
 
     def _heeds(self, token: int) -> int:
         readings = self._readings[token]

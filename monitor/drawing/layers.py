@@ -34,7 +34,7 @@ class Route:
 
     points: tuple[tuple[float, float], ...]
     backward: bool
-    """It leads to the same layer or an earlier one: it is drawn below everything."""
+    """True if it leads to the same layer or an earlier one: it is then drawn below everything."""
 
 
 @dataclass(frozen=True, slots=True)

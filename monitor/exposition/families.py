@@ -300,7 +300,7 @@ class ExemplarLines(NamedTuple):
 
     text: str
     exemplars: Mapping[int, tuple[Exemplar, float]]
-    """By line: the exemplar, and the value it stands for."""
+    """Exemplars by line, each with the value that it stands for."""
 
 
 class Family(NamedTuple):

@@ -28,14 +28,14 @@ class SpecCall(NamedTuple):
 
     among: ConcurrentCalls
     number: int
-    """Of the call among them."""
+    """Number of the call among them."""
     token: int
     blocks: bool
     """True if the spec blocks what it denies."""
 
 
 Rises = list[bool | None]
-"""Of one call, under each spec: whether the least number of harms rises with it; None if it is not known."""
+"""Whether the least number of harms rises with a call, under each spec; None if it is not known."""
 
 
 def go_ahead(calls: Sequence[Sequence[SpecCall]]) -> list[Rises]:

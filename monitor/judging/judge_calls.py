@@ -119,7 +119,7 @@ class CallJudge:
         self._held_under: dict[Session, str] = {}
         """Session -> tenant that its bytes are counted for, even if it would be another by now."""
         self.shown_bytes = 0
-        """Of arguments that were kept to be shown, until somebody takes the number out."""
+        """Bytes of arguments kept to be shown, since the number was last taken out."""
         self.held_given_up = 0
         """Sessions whose held calls were dropped to make room."""
         self.errors: list[Exception] = []

@@ -45,7 +45,7 @@ _COUNTED_DIVERGENCE: Final = 16
 _COUNTED_FIRST_TWO: Final = 32
 _COUNTED: Final = _COUNTED_DIVERGENCE | _COUNTED_FIRST_TWO
 _FIRST_SHIFT: Final = 8
-"""Above the flags, `Judgement.declared` holds the first divergence that is raised: packed, plus 1."""
+"""Shift of the first raised divergence in `Judgement.declared`, above the flags: packed, plus 1."""
 
 _FLAGS: Final = {_FIRST_TWO: "first_two", _RISK: "risk", _MISSING: "missing_write"}
 _SHARES_MAX: Final = 4_096

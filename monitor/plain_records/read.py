@@ -297,7 +297,7 @@ class _Columns:
         self._members = [
             table.kind.members() if table.form is Form.ENUM else {} for table in tables
         ]
-        """Of enumerations, by their values."""
+        """Members of enumerations, by their values."""
 
     def read(self, column: list[Any]) -> list[Any]:
         """The values of a column.

@@ -12,7 +12,8 @@ from typing import Any, Final
 __all__ = ["digest", "seems_to_write"]
 
 DIGEST_BYTES: Final = 6
-"""Of ten thousand different arguments two collide with a chance of one in five million."""
+"""Bytes of a digest. Among ten thousand different arguments, two collide with a chance of one in
+five million."""
 
 WRITING: Final = frozenset(
     [

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 PHASES: Final = ("first_two", "early", "late")
-"""Where in a session a call is: among the first two, in the first half of the medoid, later."""
+"""Phases of a session: the first two calls, the rest of the first half of the medoid, later."""
 
 _UNKNOWN: Final = 0
 _UNKNOWN_WRITE: Final = 1
@@ -73,7 +73,7 @@ class Divergence(NamedTuple):
     kind: Departure
     write: bool
     node: int
-    """Of the tree, where the session stood."""
+    """Node of the tree at which the session stood."""
 
 
 @mypyc_attr(acyclic=True)
@@ -186,7 +186,7 @@ class Comparison:
             labelled=bool(source.get("labelled")),
         )
         self._risks: dict[int, float] = {}
-        """By what the risk depends on: most sessions of an agent call the same few tools."""
+        """Risks by what they depend on: most sessions of an agent call the same few tools."""
         self._base = _FIRST
         self._unknown: dict[str, int] = {}
         """Tools that no learning run called, by number: the first that came, in whatever session."""

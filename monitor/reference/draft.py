@@ -21,7 +21,7 @@ class DraftAutomaton:
 
     edges: Mapping[Edge, int]
     ends: frozenset[int]
-    """Where a run may end."""
+    """States in which a run may end."""
 
     @property
     def states(self) -> list[int]:

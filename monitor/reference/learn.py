@@ -55,7 +55,7 @@ class _Counts(NamedTuple):
     wrote: Counter[str]
     """Tools that wrote without failing."""
     full: int
-    """Seen runs with calls."""
+    """Number of seen runs with calls."""
 
 
 class _Learning:

@@ -17,10 +17,10 @@ class SeenCall(NamedTuple):
 
     tool: str
     digest: str
-    """Of the arguments; "" where they are unknown."""
+    """Digest of the arguments; "" if they are unknown."""
     failed: bool
     call: TraceCall
-    """As the consistency scores take it."""
+    """The call in the form of the consistency scores."""
 
 
 class SeenRun(NamedTuple):

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 VERSION: Final = "1"
-"""Of these settings; a document names the one it was learnt with."""
+"""Version of these settings; a document names the one it was learnt with."""
 
 PSEUDO_RUNS: Final = 4.0
 """Runs of either outcome that are imagined before any is seen, for every rate of the risk."""
@@ -41,7 +41,7 @@ UNKNOWN_MAX: Final = 32
 more than these, two may count as one in the risk."""
 
 RISK_ALARM: Final = 0.6
-"""From this risk on an alarm is raised."""
+"""Risk from which an alarm is raised."""
 
 AHEAD_MAX: Final = 3
 """So many expected calls may be skipped before a call counts as another tool, not a later one."""
@@ -65,7 +65,8 @@ COMPARED_MAX: Final = 128
 """Runs the consistency is computed from, each pair of them."""
 
 SPEC_CONFIDENCE: Final = 0.05
-"""Of the Hoeffding test by which ALERGIA merges states: its authors' and the library's default."""
+"""Significance of the Hoeffding test by which ALERGIA merges states: its authors' and the library's
+default."""
 
 SPEC_PRUNED: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
 """Shares of runs below which edges are left out of a drafted spec: the first that compiles."""

@@ -40,7 +40,7 @@ class TraceCall(NamedTuple):
 
     tool: str
     pairs: frozenset[Any]
-    """As `flatten` gives it, or hashes of that."""
+    """Pairs as `flatten` gives them, or hashes of them."""
 
 
 class Consistency(NamedTuple):
@@ -158,7 +158,7 @@ class RollingConsistency:
         self._keep = keep
         self._runs: list[tuple[TraceCall, ...]] = []
         self._pairs: list[list[_Pair]] = []
-        """For each run its comparison with each run after it."""
+        """Comparisons of each run with each later run."""
 
     def add(self, run: Sequence[TraceCall]) -> None:
         """Takes a run; the oldest goes where there are more than `keep`."""

@@ -77,9 +77,9 @@ class ScoreDescription(NamedTuple):
     """What is shown of a score."""
 
     title: str
-    """In tables and boards."""
+    """Title in tables and boards."""
     family: str
-    """Of metrics, without `offrails_`: the mean over sessions."""
+    """Metric family without `offrails_`: the mean over sessions."""
     mean: str = ""
     """The description of the mean over finished sessions; "" if there is one over live sessions instead."""
     lower_is_better: bool = False
@@ -109,7 +109,7 @@ SCORES: Final[Mapping[str, ScoreDescription]] = {
         "Mean Efficiency (CORE eq. 8) of sessions finished in the window, where defined.",
     ),
 }
-"""By the fields of `SessionScores`, in their order."""
+"""Descriptions by the fields of `SessionScores`, in their order."""
 
 
 class ScoreSpread(NamedTuple):
@@ -135,5 +135,5 @@ SPREADS: Final[Mapping[str, ScoreSpread]] = {
     "efficiency": ScoreSpread("Efficiency of finished sessions, where defined.", _TENTHS),
     "pc": ScoreSpread("PC of finished sessions.", _TENTHS),
 }
-"""Of scores that have one."""
+"""Spreads of the scores that have one."""
 # fmt: on

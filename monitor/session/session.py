@@ -34,7 +34,7 @@ ATTRIBUTES_MAX: Final = 8
 """Sets of attributes that are remembered of one session; services of one are fewer."""
 
 BYTES: Final = 640
-"""Of a session without a call, about; `SessionLog.size` counts each judgement."""
+"""Approximate bytes of a session without a call; `SessionLog.size` counts each judgement."""
 
 LOOKED_THROUGH_MAX: Final = 4
 """Up to this many judgements are searched one by one; more are found by a dictionary."""
@@ -165,7 +165,7 @@ class Session:
         self.key = key
         self.older: Session | None = None
         self.newer: Session | None = None
-        """Its neighbours in the chain of its tenant, by last activity (`monitor.session.table`)."""
+        """Neighbours in the chain of the tenant, by last activity (`monitor.session.table`)."""
         self.chain: TenantSessions | None = None
         """The table's chains; None once the session is not live."""
         self.touched_ns = now
@@ -189,7 +189,7 @@ class Session:
         self.held: list[ToolCall] | None = None
         """The calls so far, with their arguments, while another spec may bind; else None."""
         self.owed: list[tuple[ToolCall, tuple[Judge, ...]]] | None = None
-        """Held calls that an error kept from being judged, each with the specs that owe it a verdict."""
+        """Held calls whose judging raised an error, each with the specs that owe it a verdict."""
         self.seen = 0
         """The number of calls so far. It equals the number of held calls if none was dropped."""
         self.judged = 0
@@ -202,7 +202,7 @@ class Session:
         self.gaps: tuple[Gap, ...] = ()
         """The gaps of the ledger that reach it, and its own ones."""
         self.ledger_version = -1
-        """Of the ledger, when the gaps were set."""
+        """Version of the ledger when the gaps were set."""
         self.opened_ns = now
         """When its first call was received."""
         self.queued = False
@@ -227,7 +227,7 @@ class Session:
         self._mark = 0
         """What its key is remembered by; 0 until somebody asks."""
         self.weight = self.size()
-        """Its approximate bytes when it was last weighed."""
+        """Approximate bytes when the session was last weighed."""
 
     def copy(self, call: ToolCall) -> Session:
         """The same session, to be changed apart from now on; in no table. `call` is any call of it."""

@@ -85,7 +85,7 @@ class _Graph(NamedTuple):
     tools: dict[int, str]
     """The names of the tools in steps."""
     unknown: dict[str, dict[int, str]]
-    """By reference, the tools in steps that no learning run called, by their numbers."""
+    """Tools in steps that no learning run called, by their numbers, by reference."""
 
 
 class SessionTransfer(NamedTuple):

@@ -23,7 +23,8 @@ class BoundSpecs(NamedTuple):
 
     attributes: Mapping[str, Any]
     judges: tuple[Judge, ...]
-    """Of the named spec; of the tasks that match, where no task is named; and of every matching policy and reference."""
+    """Judges of the named spec, or of the matching tasks if no task is named, and of every matching
+    policy and reference."""
     more: bool
     """True where another span of the session may bind a spec, or rename who it was bound for."""
 

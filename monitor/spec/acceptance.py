@@ -41,9 +41,9 @@ class NoSuchPlace(NamedTuple):
     """Why an entry holds nowhere."""
 
     code: str
-    """Of the finding."""
+    """Code of the finding."""
     key: str
-    """Of the entry; "" for the whole of it."""
+    """Key of the entry; "" for the whole of it."""
     message: str
 
 

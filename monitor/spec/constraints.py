@@ -252,7 +252,7 @@ class Constraint:
 
     template: str
     text: str
-    """As the document says it, for verdicts."""
+    """Text of the document, for verdicts."""
     automaton: Automaton
     """Letter i is a symbol of place i; the letter after the places is any other symbol."""
     places: tuple[frozenset[int], ...]
@@ -411,7 +411,7 @@ class _Part(NamedTuple):
     weight: int
     radix: int
     moves: tuple[int | None, ...]
-    """By digit: what to add to the joint state, or None where the constraint refuses."""
+    """What to add to the joint state, by digit; None if the constraint refuses."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -427,7 +427,7 @@ class SideBySide:
     initial: int
     _weights: tuple[int, ...]
     _parts: tuple[tuple[_Part, ...], ...]
-    """By symbol."""
+    """Parts by symbol."""
 
     @property
     def width(self) -> int:

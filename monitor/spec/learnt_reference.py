@@ -48,7 +48,7 @@ class LearntReference:
     called_by: Mapping[str, tuple[int, int]]
     """Tool -> (successes, failures) that called it."""
     runs: int
-    """Seen runs."""
+    """Number of seen runs."""
     source: Mapping[str, Any]
     consistency: Mapping[str, Any] | None
     writes_from: str = "inferred"

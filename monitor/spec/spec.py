@@ -93,9 +93,9 @@ class Deadline(NamedTuple):
     """Symbols; any of them."""
     then: frozenset[int]
     within_ns: int
-    """From the place of the one call in the order to that of the other: both starts, as a rule."""
+    """Time between the places of the two calls in the order: both starts, as a rule."""
     text: str
-    """For verdicts."""
+    """Text for verdicts."""
 
 
 class Acceptance(NamedTuple):
@@ -134,7 +134,7 @@ class Spec:
     conventions: Conventions
     concurrent: Literal["any_order", "strict"]
     order: Mapping[str, Literal["start", "end"]]
-    """By tool; `start` where it is not named."""
+    """Place by which a tool's calls are ordered; `start` for other tools."""
     undo: Mapping[int, int]
     """Symbol -> the symbol that undoes it."""
     file: str
@@ -143,7 +143,7 @@ class Spec:
     findings: tuple[Finding, ...] = ()
     """Warnings."""
     learnt: LearntReference | None = None
-    """Of a reference learnt from runs: what sessions are compared with."""
+    """Reference learnt from runs, to which sessions are compared."""
     deadlines: tuple[Deadline, ...] = ()
     idle_ns: int = 0
     """How long a session may make no call in a state that is not accepting; 0: any time."""

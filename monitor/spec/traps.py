@@ -43,7 +43,7 @@ class Trap(NamedTuple):
 
     area: Area
     states: dict[int, None]
-    """Of the area's machine, the nearest to its start first."""
+    """States of the area's machine, the nearest to its start first."""
 
 
 def find_traps(machine: Machine) -> tuple[Trap, ...]:

@@ -31,15 +31,16 @@ class Effect(IntEnum):
 
     NONE = 0
     OUTCOME = 1
-    """It may have failed, or not."""
+    """The call may have failed, or not."""
     ELSEWHERE = 2
-    """It was made, in this conversation or in another one of its agent."""
+    """The call was made, in this conversation or in another one of its agent."""
     REPEATED = 3
-    """It may be no call of its own: one that is known was told again, or it was never made."""
+    """The call may be no call of its own: a known call was told again, or no call was made."""
     MISSING = 4
-    """Of gaps: calls that were not seen may have been made."""
+    """Effect of a gap: calls that were not seen may have been made."""
     SCATTERED = 5
-    """Of gaps: nothing follows from one call to the next, as calls may also be another session's."""
+    """Effect of a gap: nothing follows from one call to the next, as calls may also be another
+    session's."""
 
 
 class Cause(StrEnum):
@@ -81,7 +82,7 @@ class Cause(StrEnum):
     ROUND_TRIP = "round_trip"
     """Several requests to a tool's server that may be one call."""
     CONTRADICTED = "contradicted"
-    """Its own spans disagree on whether it failed."""
+    """The call's own spans disagree on whether it failed."""
 
 
 class Fact(NamedTuple):

@@ -9,7 +9,7 @@ from monitor.visibility.cause import Cause
 __all__ = ["EVER", "Gap"]
 
 EVER: Final = 2**63 - 1
-"""Of a gap that does not end, in nanoseconds."""
+"""End of a gap that does not end, in nanoseconds."""
 
 
 class Gap(NamedTuple):

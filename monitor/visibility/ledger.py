@@ -34,7 +34,7 @@ class Ledger:
         self.merged = 0
         """Times that two gaps became one, because there were too many."""
         self.counts = dict.fromkeys(Cause, 0)
-        """By cause: the gaps that were noted, for all senders or for one session, and the calls in doubt."""
+        """Noted gaps, for all senders or for one session, and calls in doubt, by cause."""
         self._linger_ns = linger_ns
         self._forgotten_ns = 0
         """Gaps that were over before this moment are forgotten."""

@@ -22,7 +22,7 @@ __all__ = ["CLEAR", "Sight", "Window", "between", "sight_of"]
 _CAUSES: Final = tuple(Cause)
 
 MILLISECOND: Final = 1_000_000
-"""To which a log keeps receipts."""
+"""Precision with which a log keeps receipts."""
 
 
 class Window(NamedTuple):
@@ -40,9 +40,9 @@ class Sight(NamedTuple):
     """What a judgement allows for."""
 
     sure: tuple[Window, ...]
-    """Where calls are certainly missing: for both readings."""
+    """Windows in which calls are certainly missing, for both readings."""
     maybe: tuple[Window, ...]
-    """Where they may be missing: for the wide reading alone."""
+    """Windows in which calls may be missing, for the wide reading only."""
     since_ns: int
     """The beginning of the window that begins last; -1 without windows."""
     until_ns: int

@@ -96,7 +96,7 @@ METADATA_SCOPES: Final[tuple[str, ...]] = (
     "@arizeai/openinference-instrumentation-langchain",
     "mlflow.",
 )
-"""Where the attribute `metadata` is a JSON text with LangGraph's `lc_agent_name`."""
+"""Scopes whose attribute `metadata` is a JSON text with LangGraph's `lc_agent_name`."""
 
 
 @dataclass(frozen=True, slots=True)

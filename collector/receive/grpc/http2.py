@@ -158,8 +158,8 @@ class Http2(ReadingConnection):
         """The highest number of a stream."""
         self._closed = ClosedStreams()
         self._data_of = self._data_flags = self._data_left = self._data_padding = 0
-        """Of the frame of data that is being read: its stream, its flags, how much of it is still to
-        come, and how much of that is padding."""
+        """Stream and flags of the data frame that is being read, the bytes still to come, and their
+        padding."""
         self._room = CONNECTION_WINDOW
         """Bytes of all bodies that may still come, before the client must wait for us."""
         self._budget = FrameBudget(self.life.born_at)

@@ -33,15 +33,16 @@ class CallPossibilities(NamedTuple):
     """What a call may be."""
 
     right: bool
-    """It is harmless in some possible world and order."""
+    """True if the call is harmless in some possible world and order."""
     wrong: bool
-    """It is harmful in some possible world and order."""
+    """True if the call is harmful in some possible world and order."""
     rises: bool
     """The least number of harms rises with it."""
     missing: tuple[Missing, ...] = ()
     """What is not known and would decide; () if it rises, or is not both right and wrong."""
     waits: bool = False
-    """It rises, and may not do so once calls beside it turn out not to be made."""
+    """True if the least number of harms rises, but may not do so once calls beside it turn out not
+    to be made."""
     refused: Position | None = None
     """A position that refuses it, if it rises: one that is reached with the fewest harms. None if it makes others
     harmful, and is never harmful itself."""
@@ -101,7 +102,8 @@ class ConcurrentCalls:
         self._asked = asked
         self._flying = flying
         self._parts: dict[int, CallChoices] = {}
-        """By the places of calls that are asked about; one that is the same in every state has none."""
+        """Choices by the places of the calls in question; a call that is the same in every state
+        has none."""
         self._alike: dict[object, CallPossibilities] = {}
         """What calls may be, by what they have in common; once all are decided."""
         self._cheaper: dict[int, _Cheaper] = {}

@@ -153,7 +153,7 @@ class Judge:
         self.mismatch = -1 if self.comparison is not None else spec.alphabet.mismatch
         """Token of a call whose arguments match no symbol of its tool."""
         self.numbers = [-1] * self.plain
-        """By symbol, the number of its tool (`monitor.session.tool_names.Names`); -1 until it is known."""
+        """Number of each symbol's tool (`monitor.session.tool_names.Names`); -1 until it is known."""
         machine = spec.machine
         self.once: Automaton | None = None
         """The machine of one episode, if the spec allows several; else None."""

@@ -36,7 +36,7 @@ class ClockStart(NamedTuple):
     """A call from which a clock runs."""
 
     step: int
-    """From 1."""
+    """Number of the step, from 1."""
     at_ns: int
     receipt_ns: int
     tool: int

@@ -90,12 +90,12 @@ class SessionLog(Rows):
         self.by_answer = by_answer
         """True if steps that one model answer asked for are a group."""
         self._answers: StepAnswers | None = None
-        """Of the steps that were asked for with others."""
+        """Answers of the steps that were requested together with others."""
         self._newest = 0
         """The latest receipt of a step."""
         self._running: dict[bytes, int] | None = None
-        """By parent: the latest end of its steps that still run at the start of the last step. None
-        if all steps that still run are siblings of the last one."""
+        """Latest end of each parent's steps that still run at the start of the last step. None if
+        all steps that still run are siblings of the last one."""
         self.grouped = False
         """False if no siblings overlap. An insertion sets it until `groups` has searched the whole log."""
         self.tail_end = 0

@@ -216,7 +216,7 @@ class StepTimes(NamedTuple):
 
     start: int
     own: int
-    """Its `at` without regard to its parent. It stands later if its parent starts later."""
+    """Value of `at` without regard to the parent. The step stands later if its parent starts later."""
 
 
 class Row(NamedTuple):
@@ -248,11 +248,12 @@ class Rows:
         self._ids = b""
         """Call ids, as `call_ids` packs them."""
         self._texts: dict[bytes, Texts] | None = None
-        """By span id: steps with arguments, hashes or a note, or with a call id that cannot be packed."""
+        """Texts by span id: of steps with arguments, hashes or a note, or with a call id that
+        cannot be packed."""
         self._moved: dict[bytes, StepTimes] | None = None
-        """By span id."""
+        """Times of moved steps by span id."""
         self._far: dict[bytes, tuple[int, int]] | None = None
-        """By span id: (end, receipt) that do not fit into a row."""
+        """Ends and receipts that do not fit into a row, by span id."""
         self._lag = 0
         """The lag of the log, in milliseconds: it is subtracted from the lag of each receipt."""
 

@@ -33,7 +33,7 @@ _LOOKS: Final = 16
 _Done = tuple[int, ...]
 
 _Node = tuple[_Done, Position, int]
-"""By chain the number of its calls that are taken; the position; the chains that were self-loops on the way, as bits."""
+"""Taken calls of each chain; the position; the chains that were self-loops on the way, as bits."""
 
 
 class AllOrders:
@@ -61,7 +61,7 @@ class AllOrders:
         self._chains = chains
         self._budget = budget
         self.awaited = [_awaited(chain, spans) for chain in chains]
-        """By chain, the number of its calls that another call waits for: they are the first of it."""
+        """Number of each chain's first calls for which another call waits."""
         self._nodes: dict[_Node, int] = {}
         self.whole = self._search(starts)
         """False if the budget did not suffice."""

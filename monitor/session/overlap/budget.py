@@ -24,6 +24,6 @@ class Budget:
 
     def __init__(self, steps: int = STEPS_MAX, group_steps: int = GROUP_STEPS_MAX) -> None:
         self.left = steps
-        """For all orders of the calls that are asked about, and those beside them."""
+        """Steps left for all orders of the calls in question, and those beside them."""
         self.group_steps = group_steps
-        """For the orders of groups before them."""
+        """Steps for the orders of groups before them."""

@@ -41,7 +41,8 @@ STEPS_MAX: Final = 2_048
 Eight calls of a task that all differ need half of it."""
 
 _MANY: Final = 64
-"""Beyond this many calls the budget shrinks, since each call that arrives has its group judged again."""
+"""Number of calls above which the budget shrinks, since each arriving call has its group judged
+again."""
 
 _LAYER_STEPS: Final = 8
 """The cost of choosing the best nodes of a layer, in steps."""
@@ -56,7 +57,7 @@ class MergeNode:
         self, done: tuple[int, ...], position: Position, harms: int, path: tuple[int, ...]
     ) -> None:
         self.done = done
-        """By chain, the number of its calls that are taken."""
+        """Number of taken calls by chain."""
         self.position = position
         self.harms = harms
         self.path = path
@@ -64,7 +65,7 @@ class MergeNode:
         self.behind: list[tuple[int, MergeNode]] = []
         """During the search: the last call of each best merge, and the node before it."""
         self.ahead: list[tuple[int, MergeNode]] = []
-        """In the result of `ways_to`: the next call of each best merge, and the node behind it."""
+        """Next call of each best merge and the node after it, in the result of `ways_to`."""
 
 
 _Layer = dict[tuple[tuple[int, ...], Position], MergeNode]

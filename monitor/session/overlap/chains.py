@@ -52,7 +52,7 @@ class Chain(NamedTuple):
     """A token with the effect of all its calls."""
     places: list[int]
     needs: list[tuple[tuple[int, int], ...]]
-    """By call: (number of a chain, how many of its calls must come before this call)."""
+    """For each call: (number of a chain, how many of its calls must come before this call)."""
 
 
 def spans_of(times: Sequence[tuple[int, int]]) -> Spans:
@@ -84,7 +84,7 @@ def chained(
     """
     chains: list[Chain] = []
     come: list[int] = []
-    """By chain, the number of its calls that had ended when the present call started."""
+    """Number of each chain's calls that had ended when the present call started."""
     rank = spans.rank
     for place in places:
         ended, ahead, kind = spans.ended[place], spans.ahead[place], kinds[place]

@@ -15,7 +15,7 @@ PAGING: Final = ("unexpected_write", "missing_write")
 """Alarms that are worth a page."""
 
 FALSE_PER_1000_MAX: Final = 100.0
-"""Of a paging alarm: beyond one false page in ten runs people switch it off."""
+"""False pages per 1,000 runs of an alarm: beyond one in ten runs people switch it off."""
 
 
 def review(learnt: LearntReference, notes: Notes) -> None:

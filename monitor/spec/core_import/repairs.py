@@ -98,7 +98,7 @@ _GENERAL: Final[dict[str, Fix]] = {
     "nondeterministic": _drop_seconds,
     "overlapping_patterns": _say_order,
 }
-"""By the defect's code; the rest cannot be repaired without guessing."""
+"""Repairs by the defect's code; other defects cannot be repaired without guessing."""
 
 
 # --- the repairs the authors published --------------------------------------------------------
@@ -180,4 +180,4 @@ _PUBLISHED: Final[dict[str, Fix]] = {
     "transactions_3": _in_turn(_loop("G5", "D' D'' F", "D D'' F"), _drop_copies),
     "transactions_7": _of_another_task,
 }
-"""By task. Two of the data set's repairs are the general ones."""
+"""Repairs by task. Two of the data set's repairs are the general ones."""
