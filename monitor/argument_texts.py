@@ -36,16 +36,16 @@ class ReadArguments(NamedTuple):
     """What is known of a call's arguments."""
 
     arguments: Mapping[str, Any] | None
-    """None where they are unknown; a `PartialArguments` where some are."""
+    """None if they are unknown; a `PartialArguments` where some are."""
     why: str = ""
-    """Why they are not all known; "" where they are, or where nothing was written."""
+    """Why they are not all known; "" if they are, or where nothing was written."""
 
 
 def read(given: Any) -> ReadArguments:
     """The arguments of one call.
 
     Args:
-        given: a mapping, the JSON text of one, or None where nothing was written.
+        given: a mapping, the JSON text of one, or None if nothing was written.
     """
     if given is None or isinstance(given, Mapping):
         return ReadArguments(given)

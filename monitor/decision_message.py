@@ -42,7 +42,7 @@ _FAULTS: Final[dict[Reason | None, str]] = {
 def decision_message(
     tool: str, found: SpecDecision, tools: Mapping[str, str], *, policy: bool = False
 ) -> str:
-    """The message on one call; "" where nothing is wrong with it.
+    """The message on one call; "" if nothing is wrong with it.
 
     Args:
         tool: of the call.

@@ -170,7 +170,7 @@ class Monitor:
         """Judges sessions that begin from now on under these specs; all others go on as they are.
 
         Returns:
-            False where the specs are those in use: nothing changes then.
+            False if the specs are those in use: nothing changes then.
         """
         binder = SpecBinder(specs, self.binder)
         if not binder.differs(self.binder):
@@ -500,7 +500,7 @@ class Monitor:
         return any(judge.comparison is None for found in bound for judge in found)
 
     def explain(self, tool: str, decision: CallDecision) -> str:
-        """A decision on a call of a tool in words that a model can act on; "" where nothing is wrong.
+        """A decision on a call of a tool in words that a model can act on; "" if nothing is wrong.
 
         What was wrong with the call, and which tools are allowed now.
         """
@@ -625,7 +625,7 @@ class Monitor:
         """Calls filed under `old` (a trace id) turn out to belong to session `new`.
 
         Returns:
-            False where they stay apart, because a part of them is folded already.
+            False if they stay apart, because a part of them is folded already.
         """
         mention = self._quiet.pop(old)
         moved = self._table.live(old)
@@ -821,7 +821,7 @@ class Monitor:
         """Counts what was seen of a session: spans in all, and those that speak no dialect.
 
         Returns:
-            False where the session is not known, or not yet.
+            False if the session is not known, or not yet.
         """
         session = self._table.find(key)
         if session is None:
@@ -1107,7 +1107,7 @@ class Monitor:
         The first calls of that one are missing, so it is read as joined.
 
         Returns:
-            None where no such session is live.
+            None if no such session is live.
         """
         session = self._table.live(key)
         return self._finish(session, "operator", now) if session else None
@@ -1171,7 +1171,7 @@ class Monitor:
     def harm_rate(self, key: SessionKey, spec: str) -> float | None:
         """HarmRate of a session under a spec, as known now: the greatest of its parts.
 
-        None where it is not scored: a policy, a reference, a session that is not exact or not known.
+        None if it is not scored: a policy, a reference, a session that is not exact or not known.
         """
         session = self._table.find(key)
         rates = [

@@ -124,7 +124,7 @@ CODES: dict[str, tuple[Severity, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing the compiler found. `line` and `column` start at 1; 0 where there is no place."""
+    """One thing the compiler found. `line` and `column` start at 1; 0 if there is no place."""
 
     code: str
     severity: Severity

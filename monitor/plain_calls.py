@@ -46,7 +46,7 @@ class JudgedCalls(NamedTuple):
     """One run under one spec."""
 
     verdicts: tuple[Verdict | None, ...]
-    """One for each call; None where a policy does not name the call."""
+    """One for each call; None if a policy does not name the call."""
     judgement: Mapping[str, Any]
     """The judgement object, as the API shows it: scores, state, steps."""
     unread: Mapping[int, str] = MappingProxyType({})
@@ -78,7 +78,7 @@ def tool_call(
 
     Args:
         name: of the tool.
-        arguments: None where they are not known, which is not the same as none: `{}`.
+        arguments: None if they are not known, which is not the same as none: `{}`.
         session: the conversation; a text is a session without a namespace.
         start_ns: when it began, Unix nanoseconds; calls are judged in this order.
         end_ns: when it ended; at its start where it is not given.

@@ -134,7 +134,7 @@ class AgentName:
         self.agent = agent
 
     def counts_before(self, other: AgentName) -> bool:
-        """True where it is the earlier one; of spans that began at once, by their ids and names."""
+        """True if it is the earlier one; of spans that began at once, by their ids and names."""
         if self.start_ns != other.start_ns:
             return self.start_ns < other.start_ns
         return (self.span_id, self.agent) < (other.span_id, other.agent)
@@ -158,7 +158,7 @@ class Proof:
         """When the session begins by it, Unix nanoseconds."""
         self.trace_id = trace_id
         self.holds = holds
-        """False where the trace shows that the session may have begun before, or does not show that it did not."""
+        """False if the trace shows that the session may have begun before, or does not show that it did not."""
 
     @staticmethod
     def said(now: int) -> Proof:
@@ -233,7 +233,7 @@ class ToolCall:
         self.span_id = span_id
         self.parent_span_id = parent_span_id
         self.call_id = call_id
-        """"" where the framework exports none."""
+        """"" if the framework exports none."""
         self.evidence = evidence
         self.attributes = attributes
         """What a spec may bind on: resource attributes, and `offrails.spec` where a span says it."""
@@ -245,13 +245,13 @@ class ToolCall:
         """Why the call may not be what it seems, in the order of `Cause`; () for nearly all."""
         self.answer = answer
         """Names the model's answer that asked for the call: calls with one answer are one group, whether
-        their spans overlap or not. b"" where it is not known."""
+        their spans overlap or not. b"" if it is not known."""
         # What is true or false stands side by side: compiled, that takes a byte each.
         self.error = error
         self.control = control
         """True for a framework's control tool (hand-off, final answer)."""
         self.gaps = gaps
-        """True where others of its session's calls may be missing: its trace is sampled, or the
+        """True if others of its session's calls may be missing: its trace is sampled, or the
         sender dropped attributes of its span, one of which may have named the session."""
 
     def _values(self) -> tuple[Any, ...]:
@@ -372,18 +372,18 @@ class Verdict(NamedTuple):
     constraint: str | None = None
     """What the spec says that was not kept: a constraint, a deadline, an idle limit."""
     certain_call: bool = True
-    """False where something is not known (arguments, earlier calls) that would make this call right
+    """False if something is not known (arguments, earlier calls) that would make this call right
     and an earlier one the harm: that there is one harm more by now is certain."""
     possible: bool = False
-    """True where the call is harmful unless something was missed or doubtful (`unless`). It counts as `kind` says."""
+    """True if the call is harmful unless something was missed or doubtful (`unless`). It counts as `kind` says."""
     was_possible: bool = False
-    """True where that was reported before, and does not hold any more."""
+    """True if that was reported before, and does not hold any more."""
     unless_before_ns: int = 0
     """Start of the monitor, Unix nanoseconds, if the session may have begun before it; else 0."""
     unless: tuple[str, ...] = ()
     """What would make a possible harm none: causes of gaps (`monitor.visibility.cause`), and `doubted_calls`."""
     detail: str = ""
-    """Why, in a sentence of at most 300 characters; "" where nothing is harmful. It holds values of
+    """Why, in a sentence of at most 300 characters; "" if nothing is harmful. It holds values of
     arguments only where they are shown (`Limits.keep_arguments`), as hostile as all texts of an agent."""
 
 
@@ -402,11 +402,11 @@ class ReferenceAlarm(NamedTuple):
     """page, hint or advisory."""
     severity: str
     withdrawn: bool
-    """True where it was raised before, and does not hold any more."""
+    """True if it was raised before, and does not hold any more."""
     step: int
     """Place of the call in the session, from 1; of the one that did not come, at the end."""
     tool: str
-    """"" where no single call is meant."""
+    """"" if no single call is meant."""
     kind: str | None
     """How the call departs: wrong_tool, wrong_arguments, extra or missing; None for a risk."""
     phase: str | None

@@ -127,7 +127,7 @@ class SharedValues(Generic[Value]):
         return found[1] if found is not None else None
 
     def put(self, key: SessionKey, value: Value) -> bool:
-        """The value of a session from now on, the latest of all; True where another one had to go."""
+        """The value of a session from now on, the latest of all; True if another one had to go."""
         self.pop(key)
         name = self._counts.name(key.namespace)
         order = self._by_tenant.get(name)

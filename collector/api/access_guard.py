@@ -46,7 +46,7 @@ class ProxyHeaders(NamedTuple):
     """Networks of the proxy's addresses."""
 
     def access(self, scope: Scope, rules: AccessRules) -> Access | None:
-        """What the proxy says of who asks; None where it is not the proxy, or says nothing.
+        """What the proxy says of who asks; None if it is not the proxy, or says nothing.
 
         Raises:
             Refusal: the headers are ambiguous, or too long.
@@ -96,8 +96,8 @@ class AccessGuard:
 
     Args:
         inner: the admin application.
-        tokens: who may ask with a token; None where nobody may.
-        proxy: what a proxy in front says; None where there is none.
+        tokens: who may ask with a token; None if nobody may.
+        proxy: what a proxy in front says; None if there is none.
         rules: what they may see and do.
         guard: the names accepted as Host: nobody is asked under another's name.
     """

@@ -22,7 +22,7 @@ class ArgumentAudit:
     """Logs reads of arguments.
 
     Args:
-        shown: False where arguments are not shown, so that nobody reads any.
+        shown: False if arguments are not shown, so that nobody reads any.
         clock: nanoseconds of a clock that nobody sets.
     """
 

@@ -113,7 +113,7 @@ class SessionQuery(NamedTuple):
 
     @property
     def filters(self) -> bool:
-        """True where some judgements do not match."""
+        """True if some judgements do not match."""
         return self != SessionQuery(self.sort, self.limit, offset=self.offset)
 
 
@@ -165,7 +165,7 @@ class Matcher:
         self._of_harm = bool(query.reason or query.severity)
 
     def matches(self, session: Session, judgement: Judgement) -> bool:
-        """True where a row of the list is about this judgement: what is cheap to see first."""
+        """True if a row of the list is about this judgement: what is cheap to see first."""
         query, spec = self._query, judgement.judge.spec
         return (
             query.access.sees(session.key.namespace)

@@ -19,7 +19,7 @@ __all__ = ["find", "keeper_of"]
 
 
 def find(settings: Settings, refused: LoadedSpecs, now: int) -> CompiledSpecs | None:
-    """The specs to use in place of refused ones; None where there are none. Either is logged.
+    """The specs to use in place of refused ones; None if there are none. Either is logged.
 
     Args:
         settings: all of them.
@@ -51,7 +51,7 @@ def find(settings: Settings, refused: LoadedSpecs, now: int) -> CompiledSpecs | 
 def keeper_of(
     settings: Settings, clock: Callable[[], int]
 ) -> Callable[[Sequence[Spec]], None] | None:
-    """What keeps specs that compiled; None where none are kept. It may block, and does not raise."""
+    """What keeps specs that compiled; None if none are kept. It may block, and does not raise."""
     store = _store(settings)
     if store is None:
         return None

@@ -36,7 +36,7 @@ class LastScrape:
         self._is_due = False
         """True once the process ends: each scrape may be the last one."""
         self._is_scraped = True
-        """False where it is waited for in vain."""
+        """False if it is waited for in vain."""
         app.count = self._count
 
     def _count(self) -> int:

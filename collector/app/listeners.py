@@ -150,7 +150,7 @@ def build_receivers(
 def rate_limits_of(
     limits: TokenLimitSettings, request_bytes: int, stats: Stats
 ) -> RateLimits | None:
-    """The limits of each sender; None where there are none.
+    """The limits of each sender; None if there are none.
 
     Args:
         limits: as the settings have them.

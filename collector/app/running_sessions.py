@@ -29,7 +29,7 @@ class RunningSessions:
         deliver: takes verdicts that changed.
         finished: takes sessions that ended.
         keep: writes to the journal what is done, so that a restart does it again: time, action, session, namespace.
-            None where there is none.
+            None if there is none.
     """
 
     def __init__(

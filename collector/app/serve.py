@@ -68,7 +68,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _memory_guard(limit: int) -> MemoryGuard | None:
-    """What refuses requests before the limit; None where there is none, or nobody says what the process takes."""
+    """What refuses requests before the limit; None if there is none, or nobody says what the process takes."""
     resident = resident_bytes() if limit else None
     return None if resident is None else MemoryGuard(limit, resident)
 

@@ -112,7 +112,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def _mark_of(settings: Settings) -> RunMark | None:
-    """The mark that a process ran; None where it is not asked for, or a journal says more."""
+    """The mark that a process ran; None if it is not asked for, or a journal says more."""
     if settings.history != "complete" or settings.history_mark is None or settings.state.dir:
         return None
     return RunMark(settings.history_mark, settings.sessions.idle_seconds)
@@ -148,7 +148,7 @@ def instance_of(metrics: str) -> str:
 def _recorder_of(
     settings: RecordSettings, clock: Callable[[], int], stats: Stats
 ) -> Recorder | None:
-    """The recorder that is set up; None where nothing is to be recorded, and nothing is loaded."""
+    """The recorder that is set up; None if nothing is to be recorded, and nothing is loaded."""
     if settings.folder is None:
         return None
     from collector.sinks.recorder import recorder_of
@@ -162,7 +162,7 @@ def _push_of(
     redaction: Redaction,
     clock: Callable[[], int],
 ) -> OtlpPush | None:
-    """The push of own metrics; None where no endpoint is set, and nothing is loaded."""
+    """The push of own metrics; None if no endpoint is set, and nothing is loaded."""
     if not settings.otlp_endpoint:
         return None
     from collector.metrics.otlp_push import OtlpPush
@@ -184,7 +184,7 @@ def _forwarding_of(
 
 
 def _traces_of(settings: TelemetrySettings, clock: Callable[[], int]) -> OtlpTraces | None:
-    """The push of own traces; None where they are off, and nothing is loaded."""
+    """The push of own traces; None if they are off, and nothing is loaded."""
     if not settings.traces:
         return None
     from collector.metrics.otlp_traces import OtlpTraces
@@ -195,7 +195,7 @@ def _traces_of(settings: TelemetrySettings, clock: Callable[[], int]) -> OtlpTra
 def _state_of(
     settings: StateSettings, sessions: SessionSettings, clock: Callable[[], int]
 ) -> KeptState | None:
-    """The state that outlives the process; None where none is kept, and nothing is loaded."""
+    """The state that outlives the process; None if none is kept, and nothing is loaded."""
     if settings.dir is None or settings.durability == "off":
         return None
     from collector.restart.kept_state import KeptState
@@ -309,7 +309,7 @@ class App:
         forwarding = self._forwarding = _forwarding_of(settings, self.monitor, stats, clock)
         is_annotated = forwarding is not None and forwarding.annotates
         self._annotated = forwarding if is_annotated else None
-        """Takes the verdicts of all calls, to annotate spans; None where that is off."""
+        """Takes the verdicts of all calls, to annotate spans; None if that is off."""
         pipeline.quiet = not is_annotated
         keep = state.journal if state is not None else None
         export = self.export = Export(
@@ -402,7 +402,7 @@ class App:
             )
             more.append(state.snapshots)
         self._last_scrape: LastScrape | None = None
-        """None where nobody can scrape."""
+        """None if nobody can scrape."""
         families = Families(self.monitor, stats, self.reloader.reloads, more)
         if state is not None:
             families.since = state.since
@@ -414,7 +414,7 @@ class App:
 
     @property
     def young_until(self) -> str:
-        """Until when a session may have begun before the start; "" where the history is complete."""
+        """Until when a session may have begun before the start; "" if the history is complete."""
         found = self.monitor.joined_until_ns()
         return until(found) if found > self._clock() else ""
 

@@ -38,7 +38,7 @@ def stand_by(settings: Settings, why: str, seconds: float = AGAIN_SECONDS) -> bo
         seconds: until the next try; SIGHUP ends the wait.
 
     Returns:
-        True where SIGTERM or SIGINT asked for the end.
+        True if SIGTERM or SIGINT asked for the end.
     """
     with logs.writing(settings.log_level, None, sys.stderr):
         logs.log.error("standing_by", reason=why, again_seconds=seconds)

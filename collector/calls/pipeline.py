@@ -132,7 +132,7 @@ class Pipeline:
         self.monitor = monitor
         self.inventory = Inventory()
         self.quiet = True
-        """True where only news is worded; False words every verdict, for a session view that is open."""
+        """True if only news is worded; False words every verdict, for a session view that is open."""
         self._stats = stats
         self._deliver = deliver
         self._plans = Plans(session_keys, monitor.binder.keys(), agent_keys)
@@ -710,7 +710,7 @@ class Pipeline:
     def _is_another(
         self, call: LogicalCall, span: Span, reading: SpanReading, evidence: Evidence
     ) -> bool:
-        """True where the span tells another call than the one that is known by its id."""
+        """True if the span tells another call than the one that is known by its id."""
         piece = Piece.of(span, reading, "", evidence, None, "")
         return is_another(call.piece(span.span_id), piece)
 
@@ -763,7 +763,7 @@ class Pipeline:
             self._coverage.count_call("control", call)
 
     def _is_counted(self, key: bytes, reason: str) -> bool:
-        """True where a reason was counted for a span when an error refused its request; else it is counted now."""
+        """True if a reason was counted for a span when an error refused its request; else it is counted now."""
         mark = key + reason.encode()
         if mark in self._duplicates:
             return True

@@ -66,21 +66,21 @@ class DecisionResult(NamedTuple):
     answer: Answer
     """What the client is to do, by what the specs enforce."""
     would_deny: bool
-    """True where a spec only advises to deny it."""
+    """True if a spec only advises to deny it."""
     committed: bool
     session: str
     tool: str
     matched: bool
-    """False where no spec judges the session."""
+    """False if no spec judges the session."""
 
 
 class OutcomeResult(NamedTuple):
     """What becomes of what a client tells."""
 
     entry: DecidedCall | None
-    """None where the decision is not known."""
+    """None if the decision is not known."""
     agrees: bool = True
-    """False where the call was settled otherwise before."""
+    """False if the call was settled otherwise before."""
 
 
 class QuestionHandler:

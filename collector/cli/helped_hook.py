@@ -11,7 +11,7 @@ __all__ = ["answered"]
 
 
 def answered(arguments: list[str]) -> int | None:
-    """The exit code, once the helper's answer is printed; None where the hook is to ask for itself.
+    """The exit code, once the helper's answer is printed; None if the hook is to ask for itself.
 
     It finds the event on standard input then, too.
     """

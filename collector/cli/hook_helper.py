@@ -68,7 +68,7 @@ class _Guards:
         self._lock = threading.Lock()
 
     def answer(self, request: HookRequest) -> Answer | None:
-        """The answer to a hook; None where its options cannot be used, which it says itself."""
+        """The answer to a hook; None if its options cannot be used, which it says itself."""
         try:
             options = self._of(request)
             guard = self._guard(options)

@@ -47,11 +47,11 @@ class TransportCheck(NamedTuple):
     transport: str
     address: str
     problem: str
-    """"" where all is well."""
+    """"" if all is well."""
     hint: str = ""
     """What to do about the problem."""
     is_untried: bool = False
-    """True where nothing was sent; `hint` says why."""
+    """True if nothing was sent; `hint` says why."""
 
     def __str__(self) -> str:
         if self.is_untried:
@@ -74,7 +74,7 @@ class ProbeTarget:
     cert: Path | None = None
     key: Path | None = None
     protocol: str = ""
-    """A key of `PROTOCOLS`; "" where none is named."""
+    """A key of `PROTOCOLS`; "" if none is named."""
     path: str = TRACES_PATH
     """Path to which an exporter over HTTP posts."""
     port: int | None = None
@@ -253,7 +253,7 @@ def _by_http(who: ProbeTarget, content_type: str) -> TransportCheck:
 
 
 def _observer(who: ProbeTarget, address: Address) -> str:
-    """Which of our other listeners is there; "" where it is none of them."""
+    """Which of our other listeners is there; "" if it is none of them."""
     try:
         ready = _ask(who, address, "GET", "/-/ready")[1].strip()
         status = _ask(who, address, "GET", "/api/v1/about")[0]
@@ -344,7 +344,7 @@ def _open(
 
 
 def _unreachable(address: Address) -> str:
-    """Why nobody can be reached there; "" where somebody can."""
+    """Why nobody can be reached there; "" if somebody can."""
     try:
         _open(ProbeTarget({}), address, tls=False).close()
     except OSError as error:
@@ -381,7 +381,7 @@ def _spoken(who: ProbeTarget, address: Address) -> str | None:
 
 
 def _agreed(who: ProbeTarget, address: Address) -> str | None:
-    """The protocol that TLS agrees on; None where it does not."""
+    """The protocol that TLS agrees on; None if it does not."""
     try:
         with _open(who, address, tls=True, protocols=("h2", "http/1.1")) as connection:
             assert isinstance(connection, ssl.SSLSocket)
@@ -486,7 +486,7 @@ def _json_span() -> bytes:
 
 
 def run(endpoint: str | None) -> bool:
-    """Print the findings; True where all is well.
+    """Print the findings; True if all is well.
 
     Raises:
         ValueError: a sentence: the endpoint, or a file of the environment, cannot be used.

@@ -58,7 +58,7 @@ def missing_calls(
 
 
 def service_of(environ: Mapping[str, str]) -> str:
-    """The service's name as an SDK reads it from its environment; "" where that has none."""
+    """The service's name as an SDK reads it from its environment; "" if that has none."""
     pairs = (
         part.partition("=") for part in environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(",")
     )

@@ -15,7 +15,7 @@ _ABOUT: Final = "/api/v1/about"
 
 
 def limitation(url: str | None, token_file: Path | None = None) -> str:
-    """The sentence on sessions that may have begun before the start; "" where it does not apply.
+    """The sentence on sessions that may have begun before the start; "" if it does not apply.
 
     Args:
         url: of the service's API; None if there is none.

@@ -43,7 +43,7 @@ class Reloads:
     """Errors found in spec files, when read anew, or at a start that went on without them."""
     last_succeeded: bool = True
     success_ns: int = 0
-    """When the specs in use were loaded, Unix nanoseconds; 0 where that is not known."""
+    """When the specs in use were loaded, Unix nanoseconds; 0 if that is not known."""
 
 
 class ReloadedSessions(NamedTuple):
@@ -64,7 +64,7 @@ class ReloadResult:
 
     success: bool
     changed: bool
-    """False also where the files say what they said before."""
+    """False also if the files are the same as before."""
     specs: int
     """How many specs are in use now."""
     findings: tuple[Finding, ...]
@@ -86,12 +86,12 @@ class Reloader:
 
     Args:
         paths: spec files and folders.
-        use: takes the specs; False where they are those in use.
+        use: takes the specs; False if they are those in use.
         log: where events are written to.
         clock: Unix nanoseconds.
         poll_seconds: how often `watch` looks.
-        tracer: makes a span of each reload; None where own traces are off.
-        keep: keeps the specs of a reload that succeeded, for a later start; it may block. None where none are kept.
+        tracer: makes a span of each reload; None if own traces are off.
+        keep: keeps the specs of a reload that succeeded, for a later start; it may block. None if none are kept.
         running: counts the sessions under earlier versions, and has them judged again where that is asked for. None
             where there are no sessions.
     """
@@ -133,7 +133,7 @@ class Reloader:
 
         Args:
             errors: found in them.
-            kept_ns: when the specs that are in use in their place compiled, Unix nanoseconds; 0 where there are none.
+            kept_ns: when the specs that are in use in their place compiled, Unix nanoseconds; 0 if there are none.
         """
         self.reloads.last_succeeded = False
         self.reloads.errors += errors

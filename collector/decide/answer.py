@@ -15,7 +15,7 @@ def as_json_object(made: DecisionResult, decision_id: str, message: str) -> dict
 
     Args:
         made: the decision.
-        decision_id: names it in an outcome; "" where nothing is committed.
+        decision_id: names it in an outcome; "" if nothing is committed.
         message: for the model.
     """
     top = made.decision.deciding

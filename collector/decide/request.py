@@ -218,7 +218,7 @@ def _asked(found: _Body, call: _Call, trace_id: bytes, place: int, where: str) -
 
 
 def _arguments(call: _Call, where: str) -> dict[str, Any] | None:
-    """The arguments, of which some may be unread; None where they are not known."""
+    """The arguments, of which some may be unread; None if they are not known."""
     text = bytes(call.arguments)
     if text in (b"", b"null"):
         if call.unread:
@@ -241,7 +241,7 @@ def _arguments(call: _Call, where: str) -> dict[str, Any] | None:
 
 
 def _id(text: str, digits: int, where: str) -> bytes:
-    """An id of OpenTelemetry; b"" where there is none."""
+    """An id of OpenTelemetry; b"" if there is none."""
     if not text:
         return b""
     if len(text) != digits or _HEX.fullmatch(text) is None or not text.strip("0"):

@@ -25,7 +25,8 @@ from monitor.spec.spec import Spec
 __all__ = ["DECISIONS", "DecideService", "QuestionJournal", "new_seed"]
 
 WITHOUT_MAX: Final = 256
-"""Services and agents without a spec that are told of; `offrails_decisions_total` with no spec counts the calls of all."""
+"""Services and agents without a spec that are reported; `offrails_decisions_total` with no spec
+counts the calls of all."""
 
 SECOND_NS: Final = 1_000_000_000
 
@@ -78,7 +79,7 @@ class DecideService:
         self._keep = keep
         self._without_spec = without_spec
         self._without: set[tuple[str | None, str, str]] = set()
-        """Clients, services and agents of which `without_spec` was told."""
+        """Clients, services and agents that `without_spec` has reported."""
         self._resources = ClientResources(pipeline.resource_keys)
         self._decisions = Tally(2)
         self.requests = Tally(1)

@@ -54,7 +54,7 @@ def answers(spans: Iterable[Span]) -> dict[bytes, str]:
 
 
 def answer_of(span: Span) -> AnswerText | None:
-    """The answer in one span; None where it has none."""
+    """The answer in one span; None if it has none."""
     attributes = {key: span.attribute(at) for key, at in _places(span)}
     text, by_model = _of_model(attributes), True
     if not text and not span.parent_span_id:

@@ -59,7 +59,7 @@ class Freshness:
     events: bool = False
     """True if each message is an event of its own, `gen_ai.{role}.message`, or all are in one event's attribute."""
     roles: tuple[str, ...] = ()
-    """How keys begin that tell who wrote a message; they end in `.role`."""
+    """Beginnings of keys that name the author of a message; they end in `.role`."""
     elsewhere: tuple[str, ...] = ()
     """Keys of JSON that would name what the server keeps: a previous response, a conversation. One must be there."""
     scopes: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ class Dialect:
     says_failed: Says | None = None
     """Reads such a result: see `values/results`."""
     quotes: bool = True
-    """False where a text that a tool returned is the whole result, not quoted as JSON: a third party may have
+    """False if a text that a tool returned is the whole result, not quoted as JSON: a third party may have
     written all of it, so that an `isError` in it is no certain failure. `output.value` tells it by its type."""
     failed_marks: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Key -> prefixes of values that mean that the call failed."""

@@ -79,7 +79,7 @@ class FreshnessAt:
         self.elsewhere = elsewhere
 
     def is_fresh(self, span: Span) -> bool:
-        """True for the first request of a conversation; False where it is none, or may be none."""
+        """True for the first request of a conversation; False if it is none, or may be none."""
         if span.dropped or any(_continues(span.attribute(at)) for at in self.elsewhere):
             return False
         if self.roles:
@@ -91,7 +91,7 @@ class FreshnessAt:
 
 
 def freshness_at(place: dict[str, int], scope: str) -> FreshnessAt | None:
-    """Where spans with these keys show that a conversation begins; None where they do not."""
+    """Where spans with these keys show that a conversation begins; None if they do not."""
     tables = [each for each in _TABLES if scope.startswith(each.scopes)]
     if not tables or any(key.endswith(_ELSEWHERE_KEYS) for key in place):
         return None

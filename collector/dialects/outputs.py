@@ -85,7 +85,7 @@ class Outputs:
         self.plain = plain
         """A plain list of calls, as JSON."""
         self.said = said
-        """What the model's API answered, as JSON."""
+        """Answer of the model's API, as JSON."""
         self.history = history
         """The same of Google's client, with what it has executed itself."""
         self.inputs = inputs
@@ -95,9 +95,9 @@ class Outputs:
         self.freshness = freshness
         """Evidence that a conversation begins; None if the spans have none."""
         self.answered = answered
-        """True where the inputs have such an id as an attribute of its own."""
+        """True if the inputs have such an id as an attribute of its own."""
         self.done = done
-        """True where the keys say that the requests were executed within the span."""
+        """True if the keys say that the requests were executed within the span."""
 
 
 _FLAT: Final = re.compile(

@@ -265,7 +265,7 @@ class ReadPlan:
             or pending
             or fails is not None
         )
-        """True if such spans tell only their parent."""
+        """True if such spans only show their parent."""
         self.unclear: ToolNameHint | None = None
         """Set if such spans name a tool, or say that one ran."""
         self.says: tuple[str, ...] = ()
@@ -281,7 +281,8 @@ class ReadPlan:
         self.doubtful = False
         """True if there are rivals or twins: see the module `doubt`."""
         self.untold: str | None = None
-        """The last name that tells of no tool, of a span that is no call: the next span mostly has the same name."""
+        """Last name without a tool, of a span that is no call: the next span mostly has the same
+        name."""
 
     def doubt(self, unclear: ToolNameHint | None, says: tuple[str, ...]) -> None:
         """Notes what may be ambiguous in such spans."""

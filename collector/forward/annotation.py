@@ -42,7 +42,7 @@ class SpanAnnotation(NamedTuple):
     harm_rate: float | None
     """HarmRate of the session under the spec after the request; None without a score."""
     possible: bool
-    """True where the call is harmful unless something was missed or is in doubt."""
+    """True if the call is harmful unless something was missed or is in doubt."""
 
     def attributes(self) -> list[tuple[str, str | float | bool]]:
         """Key and value of each attribute."""

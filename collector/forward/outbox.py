@@ -74,7 +74,7 @@ class Outbox:
         """Writes that a request goes on.
 
         Returns:
-            Its place; 0 where the journal fails and requests go on without.
+            Its place; 0 if the journal fails and requests go on without.
 
         Raises:
             Refusal: UNAVAILABLE; it could not be written.

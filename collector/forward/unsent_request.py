@@ -35,7 +35,7 @@ class UnsentRequest(NamedTuple):
     at_ns: int
     """When it went on, Unix nanoseconds."""
     request: int
-    """The place of its body; 0 where that stands at `place`."""
+    """The place of its body; 0 if that stands at `place`."""
     hops: list[str]
     signal: Signal
     encoding: Encoding
@@ -95,7 +95,7 @@ def _confirm(found: dict[int, UnsentRequest], place: int, hop: str) -> None:
 
 
 def bodies_of(folder: Path, unsent: Sequence[UnsentRequest]) -> list[bytes | None]:
-    """The body of each request; None where it is in no file any more."""
+    """The body of each request; None if it is in no file any more."""
     return [_body_of(folder, each) for each in unsent]
 
 

@@ -32,7 +32,7 @@ def _quality(parameter: str) -> float:
 
 
 async def gzipped(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The parts as one gzip stream; a part may be empty where the compressor waits for more."""
+    """The parts as one gzip stream; a part may be empty if the compressor waits for more."""
     compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WITH_GZIP_HEADER)
     async for part in parts:
         yield compressor.compress(part)

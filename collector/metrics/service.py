@@ -51,7 +51,7 @@ CLOSED: Final = ("crowded", "no_descriptor", "refused", "slow", "stalled")
 """Why connections are closed by us."""
 
 TOLD: Final = (Evidence.EXECUTED, Evidence.PENDING, Evidence.REQUESTED)
-"""What spans tell of calls. A decided call counts once they do."""
+"""Evidence from spans. A decided call counts once it has such evidence."""
 
 FAULTS: Final = (
     *("AssertionError", "AttributeError", "IndexError", "KeyError", "MemoryError", "OSError"),
@@ -105,7 +105,7 @@ class Families:
         stats: counters of the receiver and the pipeline.
         reloads: counters of reloads of specs.
         more: other parts with metrics.
-        standby: True where the service could not start.
+        standby: True if the service could not start.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ class MetricsApp:
         health: of the service.
         redaction: hides parts of labels.
         guard: the names accepted as Host; the health paths accept any.
-        tracer: makes a span of each scrape; None where own traces are off.
+        tracer: makes a span of each scrape; None if own traces are off.
     """
 
     def __init__(

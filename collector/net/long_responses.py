@@ -94,7 +94,7 @@ class LongResponses:
             self._held -= Counter((address,))
 
     async def _has_place(self, address: str) -> bool:
-        """True once there is room for a response, False where none is to be had soon."""
+        """True once there is room for a response, False if none is to be had soon."""
         if not self._waiting and self._takes_place(address):
             return True
         if self._waiting >= WAITING_MAX:
@@ -107,7 +107,7 @@ class LongResponses:
             self._waiting -= 1
 
     async def _wait(self, address: str) -> bool:
-        """Waits until a client of the address counts as slow, or has read all; False where none soon does."""
+        """Waits until a client of the address counts as slow, or has read all; False if none soon does."""
         now = asyncio.get_running_loop().time
         last = now() + WAIT_SECONDS
         while not self._takes_place(address):
@@ -139,7 +139,7 @@ class LongResponses:
             return part
 
     def _end_slowest(self, address: str) -> bool:
-        """Ends the response whose client has not read for longest; False where all read."""
+        """Ends the response whose client has not read for longest; False if all read."""
         own = self._own(address)
         return self._end_one(own, SLOW_SECONDS) or self._end_one(self._open, STALLED_SECONDS)
 

@@ -27,7 +27,7 @@ class RejectedRun:
     session: str
     spec: str
     call: int | None
-    """Place of the call, from 1; None where every call was fine but the end was not."""
+    """Place of the call, from 1; None if every call was fine but the end was not."""
     tool: str
     why: str
     allowed: tuple[str, ...]

@@ -42,7 +42,7 @@ SEED: Final = 20_250_920
 
 
 class Mean(NamedTuple):
-    """A mean over the runs where a score is defined; None where there is none."""
+    """A mean over the runs where a score is defined; None if there is none."""
 
     value: float | None
     runs: int
@@ -155,7 +155,7 @@ class AgentScores:
     vector: Mapping[str, Mean]
     """Means by the names of `VECTOR`."""
     front: bool
-    """True where no other agent is as good in all five and better in one."""
+    """True if no other agent is as good in all five and better in one."""
     scalar: float | None
     """The weighted mean; None without weights, or where a weighted score is undefined."""
 

@@ -39,10 +39,10 @@ class TaskRun(NamedTuple):
 
     agent: str
     task: str
-    """ "" where nothing names it."""
+    """ "" if nothing names it."""
     run: SeenRun
     answer: str
-    """ "" where it is not on the wire."""
+    """ "" if it is not on the wire."""
 
 
 class TaskConsistency(NamedTuple):

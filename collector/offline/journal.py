@@ -120,11 +120,11 @@ class SnapshotSummary(NamedTuple):
     path: Path
     bytes: int
     about: SnapshotManifest | None
-    """None where its head cannot be read."""
+    """None if its head cannot be read."""
     problem: str
-    """Why it cannot be used; "" where it can."""
+    """Why it cannot be used; "" if it can."""
     is_other: bool = False
-    """True where that is its format alone."""
+    """True if that is its format alone."""
 
     def as_json(self) -> dict[str, Any]:
         """As one JSON object."""

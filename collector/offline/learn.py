@@ -263,7 +263,7 @@ def _traced(
 
 
 def _has_outcome(found: Recording, attribute: str) -> bool:
-    """True where a run, or a span or a resource of it, has the attribute at all."""
+    """True if a run, or a span or a resource of it, has the attribute at all."""
     if any(attribute in run.facts for run in found.runs):
         return True
     spans = (span for request in found.requests for span in request)

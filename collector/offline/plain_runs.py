@@ -43,12 +43,12 @@ class RunCall:
 
     tool: str
     arguments: Mapping[str, Any] | None
-    """None where the run does not have them."""
+    """None if the run does not have them."""
     failed: bool
     at_ns: int
-    """When it was made, Unix nanoseconds; 0 where it is not recorded."""
+    """When it was made, Unix nanoseconds; 0 if it is not recorded."""
     unread: str = ""
-    """Why arguments that are written are unknown, or some of them; "" where they are known."""
+    """Why arguments that are written are unknown, or some of them; "" if they are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +65,12 @@ class AgentRun:
 
     @property
     def task(self) -> str:
-        """What the run was asked to do, by name; "" where it is not recorded."""
+        """What the run was asked to do, by name; "" if it is not recorded."""
         return self.spec or _first(self.facts, "task", "task_id")
 
     @property
     def answer(self) -> str:
-        """The last answer of the agent; "" where it is not recorded."""
+        """The last answer of the agent; "" if it is not recorded."""
         return _first(self.facts, "output", "final_response", "response", "answer").strip()
 
 
@@ -172,7 +172,7 @@ def _call(raw: Any, where: str) -> RunCall:
 
 
 def _time(seconds: Any) -> int:
-    """Nanoseconds; 0 where there is no sensible time."""
+    """Nanoseconds; 0 if there is no sensible time."""
     if not isinstance(seconds, int | float) or not 0 < seconds < 2**33:
         return 0
     return int(seconds * SECOND)

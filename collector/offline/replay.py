@@ -45,7 +45,7 @@ _EVERYTHING = 1 << 60
 """Bytes: a file is judged whole, with the arguments of all calls."""
 
 _UNREAD_SHOWN = 10
-"""Calls of a file whose unread arguments are told one by one."""
+"""Calls of a file whose unread arguments are reported one by one."""
 
 
 class BadInput(Exception):  # noqa: N818 - it names the input

@@ -47,7 +47,7 @@ class ChangedSession:
     spec: str
     calls: tuple[ChangedCall, ...]
     accepting: tuple[bool | None, bool | None]
-    """Whether it ends well, under the old and the new; None where it is not judged."""
+    """Whether it ends well, under the old and the new; None if it is not judged."""
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -73,12 +73,12 @@ class Forward(Protocol):
 
     @property
     def waits(self) -> bool:
-        """True where an answer waits for what next hops answer."""
+        """True if an answer waits for what next hops answer."""
         ...
 
     @property
     def annotates(self) -> bool:
-        """True where requests go on with their verdicts."""
+        """True if requests go on with their verdicts."""
         ...
 
     def judging(self, request: Request | None) -> None:
@@ -107,7 +107,7 @@ class RequestJournal(Protocol):
 
     @property
     def waits(self) -> bool:
-        """True where an answer waits until its request is on the disk."""
+        """True if an answer waits until its request is on the disk."""
         ...
 
     def keep(self, now_ns: int, request: Request) -> None:
@@ -186,11 +186,11 @@ class Export:
         clock: Unix nanoseconds; read at receipt and after the last verdict of a request.
         limits: bounds on one request.
         record: takes the bodies of accepted trace requests; it must return at once.
-        tracer: makes spans of trace requests; None where own traces are off.
+        tracer: makes spans of trace requests; None if own traces are off.
         forward: takes accepted requests on to next hops; None without any.
         keep: keeps trace requests before they are judged; None for no journal.
-        refusals: notes that calls of refused requests may be missing; None where nobody wants to know.
-        is_timed: whether the time to a verdict counts; False where requests of an earlier time are judged again.
+        refusals: notes that calls of refused requests may be missing; None if nobody wants to know.
+        is_timed: whether the time to a verdict counts; False if requests of an earlier time are judged again.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class Export:
         self.waits = (keep is not None and keep.waits) or (
             forward is not None and forward.waits
         )
-        """True where answers wait for the disk or a next hop: then `ingest` is to be called, never `ingest_now`."""
+        """True if answers wait for the disk or a next hop: then `ingest` is to be called, never `ingest_now`."""
         self.limits = limits or RequestLimits()
         self._consume = consume
         self._record = record
@@ -222,7 +222,7 @@ class Export:
         )
         """Headers of requests that go on with them: the transports read them."""
         self._annotated = forward if forward is not None and forward.annotates else None
-        """Learns whose spans are judged; None where no next hop wants verdicts."""
+        """Learns whose spans are judged; None if no next hop wants verdicts."""
         self._keep = keep
         self._refusals = refusals
         self._one = asyncio.Lock()

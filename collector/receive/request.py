@@ -57,4 +57,4 @@ class Request:
         self.place = 0
         """Place in the journal (`collector.state.segment.place_of`); 0 without one."""
         self.verdicts: dict[bytes, dict[str, Verdict]] | None = None
-        """Span, by trace id and span id -> spec -> verdict; None where nobody notes them."""
+        """Span, by trace id and span id -> spec -> verdict; None if nobody notes them."""

@@ -167,7 +167,7 @@ class KeptState:
 
     @property
     def has_past(self) -> bool:
-        """True where an earlier process has left something to go through."""
+        """True if an earlier process has left something to go through."""
         return self._past.head is not None
 
     async def recover(self, specs: Sequence[Spec], receive: Receive | None) -> None:

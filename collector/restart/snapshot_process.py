@@ -34,7 +34,7 @@ def begun(write: Callable[[int], None], nice: int = NICE) -> int:
 
     Args:
         write: is given the number of the parent.
-        nice: by how much it gives way; 0 where somebody waits for it.
+        nice: by how much it gives way; 0 if somebody waits for it.
 
     Raises:
         OSError: there can be no other process.

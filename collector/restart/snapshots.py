@@ -307,7 +307,7 @@ class Snapshots:
         snapshot.clean(self._journal.folder, None)
 
     async def restore(self, breathe: Callable[[], Awaitable[None]]) -> RestoredState | None:
-        """Brings back what the newest one has; None where there is none that can be used.
+        """Brings back what the newest one has; None if there is none that can be used.
 
         Args:
             breathe: is awaited now and then.
@@ -352,7 +352,7 @@ class Snapshots:
             raise UnusableSnapshotError("the journal does not go on behind it")
 
     def _salt_of(self, number: int) -> bytes:
-        """Of a file of the journal; empty where there is none, or its header is damaged."""
+        """Of a file of the journal; empty if there is none, or its header is damaged."""
         try:
             with numbered(self._journal.folder, number).open("rb") as file:
                 header = read_header(file.read(HEADERS_BYTES))

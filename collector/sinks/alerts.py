@@ -86,7 +86,7 @@ class Alerts:
         clock: Unix nanoseconds.
         instance: of this process. It is an annotation: monitors that see the same spans send one alert.
         namespaced: whether /metrics has the label `namespace`.
-        tracer: makes spans of deliveries; None where own traces are off.
+        tracer: makes spans of deliveries; None if own traces are off.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Alerts:
         self._ticker: asyncio.Task[None] | None = None
         self._kept: AlertJournal | None = None
         self._is_keyed = False
-        """True where messages have keys, by which a journal knows them."""
+        """True if messages have keys, by which a journal knows them."""
 
     @property
     def queues(self) -> list[SinkQueue]:

@@ -116,11 +116,11 @@ def possibility(verdict: Verdict) -> dict[str, Any]:
 
 
 def is_news(verdict: Verdict, joined: Joined) -> bool:
-    """True where a sink tells of the verdict: it is harm, or was, or it is possible harm that is not silent."""
+    """True if a sink tells of the verdict: it is harm, or was, or it is possible harm that is not silent."""
     harm = verdict.kind in ALARMING or verdict.revised_from in ALARMING
     return harm or is_shown_possible(verdict, joined)
 
 
 def is_shown_possible(verdict: Verdict, joined: Joined) -> bool:
-    """True where a sink tells that harm is possible, or that it was and is no longer."""
+    """True if a sink tells that harm is possible, or that it was and is no longer."""
     return joined != "silent" and (verdict.possible or verdict.was_possible)

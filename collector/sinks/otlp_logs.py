@@ -43,7 +43,7 @@ GRACE_SECONDS = 1.0
 
 
 class Event(NamedTuple):
-    """One log record; ids are raw bytes, empty where no span is meant."""
+    """One log record; ids are raw bytes, empty if no span is meant."""
 
     at_ns: int
     severity: str

@@ -83,7 +83,7 @@ class SinkQueue:
         backoff: how deliveries are tried again.
         lump: so many are sent at once, at most.
         place: where the sink is, for the log, without what is secret.
-        tracer: makes a span of each attempt; None where own traces are off.
+        tracer: makes a span of each attempt; None if own traces are off.
     """
 
     def __init__(

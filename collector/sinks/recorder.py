@@ -268,7 +268,7 @@ class Recorder:
         self._close_old(now=True)
 
     def _settle(self) -> bool:
-        """Counts what has come into the file; False where somebody has deleted it meanwhile.
+        """Counts what has come into the file; False if somebody has deleted it meanwhile.
 
         Then the next request begins another one.
         """
@@ -380,7 +380,7 @@ class Recorder:
 def recorder_of(
     settings: RecordSettings, clock: Callable[[], int], counts: dict[str, int]
 ) -> Recorder | None:
-    """The recorder that is set up; None where nothing is to be recorded."""
+    """The recorder that is set up; None if nothing is to be recorded."""
     if settings.folder is None:
         return None
     return Recorder(

@@ -51,7 +51,7 @@ class Backlog:
 
     @property
     def is_empty(self) -> bool:
-        """True where all that was written was read."""
+        """True if all that was written was read."""
         return self._place >= self._journal.end
 
     async def read(self) -> list[Record | Damage]:

@@ -100,7 +100,7 @@ class JournalRules(NamedTuple):
         return max(FILE_BYTES_MIN, min(FILE_BYTES_MAX, self.bytes_max // FILES))
 
     def within(self, volume_bytes: int) -> JournalRules:
-        """The same on a volume of so many bytes; 0 where nobody knows."""
+        """The same on a volume of so many bytes; 0 if nobody knows."""
         most = int(VOLUME_SHARE * volume_bytes) or self.bytes_max
         return self._replace(bytes_max=min(self.bytes_max, most))
 
@@ -187,7 +187,7 @@ class Journal:
         self.given_up = 0
         """Files that were deleted before their time, since the disk was full; of this process."""
         self._commit: GroupCommit | None = None
-        """None where no answer waits for the disk."""
+        """None if no answer waits for the disk."""
 
     # --- its life ------------------------------------------------------------------------------
 
@@ -285,7 +285,7 @@ class Journal:
 
     @property
     def waits(self) -> bool:
-        """True where an answer waits for `synced`."""
+        """True if an answer waits for `synced`."""
         return self.rules.durability == "power"
 
     def keep(self, now_ns: int, request: Request) -> None:
@@ -323,7 +323,7 @@ class Journal:
         """Writes that a request goes on to next hops.
 
         Returns:
-            Its place; 0 where the disk fails and requests are judged without.
+            Its place; 0 if the disk fails and requests are judged without.
 
         Raises:
             Refusal: it could not be written, and is to be sent again.
@@ -376,7 +376,7 @@ class Journal:
         return place
 
     def try_append(self, kind: RecordKind, at_ns: int, *parts: bytes) -> bool:
-        """The same; False where the disk refuses it, which is counted."""
+        """The same; False if the disk refuses it, which is counted."""
         try:
             self.append(kind, at_ns, *parts)
         except OSError:
@@ -503,7 +503,7 @@ class Journal:
         self._delete(gone)
 
     def _makes_room(self, problem: OSError) -> bool:
-        """True where the disk was full, and less of the journal is on it now."""
+        """True if the disk was full, and less of the journal is on it now."""
         return problem.errno in FULL and self.give_up_oldest()
 
     def give_up_oldest(self) -> bool:
@@ -608,7 +608,7 @@ class Journal:
 
 
 def _volume_bytes(folder: Path) -> int:
-    """Size of the volume of a folder; 0 where nobody knows."""
+    """Size of the volume of a folder; 0 if nobody knows."""
     try:
         found = os.statvfs(folder)
     except OSError:

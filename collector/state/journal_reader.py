@@ -50,7 +50,7 @@ class Flaw(NamedTuple):
     torn: bool
     """True for the end of a file, as a killed process leaves it."""
     newer: bool = False
-    """True where nothing is wrong, but a newer version of the program has written it."""
+    """True if nothing is wrong, but a newer version of the program has written it."""
 
 
 class Head(NamedTuple):
@@ -78,9 +78,9 @@ class JournalReader:
         self.files: list[File] = []
         """Files that were read to their end."""
         self.head: Head | None = None
-        """None where there is nothing to replay."""
+        """None if there is nothing to replay."""
         self.newer = ""
-        """Why none of it may be used: a newer version of the program has written it; "" where none has."""
+        """Why none of it may be used: a newer version of the program has written it; "" if none has."""
         self._folder = folder
         self._found: list[SegmentFile] = []
 
@@ -195,7 +195,7 @@ class JournalReader:
     # --- attempts --------------------------------------------------------------------------------
 
     def attempt(self) -> bool:
-        """Counts an attempt to replay; False where too many have failed: then the journal was set aside.
+        """Counts an attempt to replay; False if too many have failed: then the journal was set aside.
 
         Raises:
             OSError: the folder cannot be written to.
@@ -264,7 +264,7 @@ def _no_head(found: SegmentFile) -> Head:
 
 
 def _head_of(found: SegmentFile) -> Head | None:
-    """The head of a file; None where it has none, or not all of it."""
+    """The head of a file; None if it has none, or not all of it."""
     counters: dict[str, Any] | None = None
     specs: SpecsRecord | None = None
     marks = array("Q")

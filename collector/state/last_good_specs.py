@@ -81,7 +81,7 @@ class LastGoodSpecs:
             raise
 
     def find(self, now: int) -> CompiledSpecs | None:
-        """What is kept, compiled as of now; None where nothing is.
+        """What is kept, compiled as of now; None if nothing is.
 
         Raises:
             OSError: it cannot be read.

@@ -68,7 +68,7 @@ class RecordKind(IntEnum):
     QUESTION = 14
     """A client asked about calls, and those that were not denied went ahead."""
     OUTCOME = 15
-    """A client said what became of a decided call."""
+    """A client reported the outcome of a decided call."""
     FORWARDED = 16
     """A request goes on to next hops."""
     CONFIRMED = 17
@@ -118,7 +118,7 @@ class SpecsRecord(msgspec.Struct):
 
     digest: bytes
     texts: list[tuple[str, bytes]] | None
-    """(file, text) of each; None where they are too large to be written again and again."""
+    """(file, text) of each; None if they are too large to be written again and again."""
 
 
 class KnownSessionsRecord(msgspec.Struct, array_like=True):
@@ -145,7 +145,7 @@ class ForwardRecord(msgspec.Struct, array_like=True):
     """A request that goes on to next hops."""
 
     request: int
-    """The place of its record; 0 where its body is here."""
+    """The place of its record; 0 if its body is here."""
     hops: list[str]
     """Names of the next hops."""
     signal: str

@@ -175,7 +175,7 @@ class Damage(NamedTuple):
     torn: bool = False
     """True for the end of a file, as a process leaves it that is killed while it writes."""
     newer: bool = False
-    """True where nothing is wrong, but a newer version of the program has written it."""
+    """True if nothing is wrong, but a newer version of the program has written it."""
 
 
 def new_header(number: int, begun_ns: int) -> Header:
@@ -283,7 +283,7 @@ def _mark_in(data: bytes, here: int, header: Header, *, is_last: bool) -> int:
 
 
 def _missing(data: bytes, here: int, header: Header, end: int) -> int:
-    """How many bytes must be read to know whether a record begins here; 0 where none does."""
+    """How many bytes must be read to know whether a record begins here; 0 if none does."""
     head = data[here : here + header.head_bytes]
     if not head.startswith(header.mark[: len(head)]):
         return 0
@@ -300,12 +300,12 @@ def length_in(head: bytes) -> int:
 
 
 def record_at(data: bytes, at: int, header: Header) -> Record | None:
-    """The record at a place of a file, or of a part of it; None where none counts."""
+    """The record at a place of a file, or of a part of it; None if none counts."""
     return _record(data, at, header)
 
 
 def _record(data: bytes, at: int, header: Header) -> Record | None:
-    """The record at a place; None where none counts."""
+    """The record at a place; None if none counts."""
     form = FORMATS[header.version]
     begin = at + form.head_bytes
     if begin > len(data) or not data.startswith(header.mark, at):

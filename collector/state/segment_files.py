@@ -37,11 +37,11 @@ class SegmentFile(NamedTuple):
     path: Path
     bytes: int
     begun_ns: int
-    """Unix nanoseconds; 0 where its header cannot be read."""
+    """Unix nanoseconds; 0 if its header cannot be read."""
     problem: str
-    """Why none of it can be read; "" where it can."""
+    """Why none of it can be read; "" if it can."""
     newer: bool = False
-    """True where nothing is wrong, but a newer version of the program has written it."""
+    """True if nothing is wrong, but a newer version of the program has written it."""
 
 
 def found_in(folder: Path) -> list[SegmentFile]:
@@ -118,7 +118,7 @@ def read_on(path: Path, offset: int, end: int, most: int) -> tuple[list[Record |
 
 
 def read_record(folder: Path, place: int) -> Record | None:
-    """The record at a place of a journal; None where there is none any more.
+    """The record at a place of a journal; None if there is none any more.
 
     Raises:
         OSError: the file is there, and cannot be read.

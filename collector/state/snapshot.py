@@ -72,7 +72,7 @@ class Version(msgspec.Struct, array_like=True):
     document: str
     """What two processes know it by."""
     text: bytes | None
-    """None where nobody had it any more."""
+    """None if nobody had it any more."""
     day: str
     """Day by which the accepted calls of the spec were in force, as YYYY-MM-DD."""
 

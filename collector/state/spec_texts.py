@@ -40,7 +40,7 @@ def specs_record(specs: Sequence[Spec], kept: Mapping[str, bytes] | None = None)
 
 
 def _text(spec: Spec, kept: Mapping[str, bytes]) -> bytes | None:
-    """The text that a spec was compiled from; None where neither the file nor `kept` has it any more."""
+    """The text that a spec was compiled from; None if neither the file nor `kept` has it any more."""
     try:
         text = Path(spec.file).read_bytes()
     except (OSError, ValueError):
@@ -52,7 +52,7 @@ def _text(spec: Spec, kept: Mapping[str, bytes]) -> bytes | None:
 
 
 def compiled(texts: Sequence[tuple[str, bytes]], now: int) -> list[Spec] | None:
-    """The specs in some texts; None where one cannot be compiled any more."""
+    """The specs in some texts; None if one cannot be compiled any more."""
     found = []
     for file, text in texts:
         spec, _ = compile_text(text.decode("utf-8", "replace"), file, day_of(now))

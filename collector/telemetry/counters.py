@@ -126,7 +126,7 @@ class Tally:
         self._labels = labels
         self._counts: dict[Any, int] = {}
         self._first: str | None = None
-        """None where all is in the dictionary."""
+        """None if all is in the dictionary."""
         self._second = self._third = ""
         self._more = 0
         """Count of these labels that is not in the dictionary yet."""

@@ -39,7 +39,7 @@ class OwnSpan:
 
     Args:
         kind: of work.
-        tracer: whose span it is; None where nothing is kept of it.
+        tracer: whose span it is; None if nothing is kept of it.
         attributes: what is known at the start.
     """
 
@@ -54,7 +54,7 @@ class OwnSpan:
         self.start_ns = tracer.clock() if tracer is not None else 0
         self.end_ns = 0
         self.error = ""
-        """Why the work failed; "" where it did not."""
+        """Why the work failed; "" if it did not."""
 
     def set(self, **attributes: Value) -> None:
         """Says more of the work."""

@@ -102,8 +102,8 @@ class ConsistencySample:
         """Takes a session that has ended; the oldest goes where there are more than `KEPT`.
 
         Args:
-            calls: its tools, and hashes of their arguments; None where these are not known.
-            answer: hash of what its agent said last; None where that is not on the wire.
+            calls: its tools, and hashes of their arguments; None if these are not known.
+            answer: hash of what its agent said last; None if that is not on the wire.
         """
         self._answers.append(answer)
         self._had_arguments.append(all(pairs is not None for _, pairs in calls))

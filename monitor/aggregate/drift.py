@@ -32,9 +32,9 @@ class DriftSample(NamedTuple):
     """One finished session, as the drift gauges take it."""
 
     way: Way | None
-    """How it first diverged; None where it did not."""
+    """How it first diverged; None if it did not."""
     similarity: float | None
-    """Definition 3 of its tools and the medoid's; None where it was too long to compare."""
+    """Definition 3 of its tools and the medoid's; None if it was too long to compare."""
     new_tools: bool
     new_arguments: bool
 

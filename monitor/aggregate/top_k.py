@@ -86,7 +86,7 @@ class TopK(Generic[Held]):
         return [entry for entry in self._heap if entry[3].share is entry[2]]
 
     def first(self) -> Held | None:
-        """The worst; None where none is bad."""
+        """The worst; None if none is bad."""
         if self._changed:
             self._place()
         heap = self._heap

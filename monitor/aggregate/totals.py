@@ -130,7 +130,7 @@ CLEAN_SHARE: Final = Share(1, 0, fixed(1.0), 0)
 
 
 class SessionFinished(NamedTuple):
-    """A session under one spec has ended; scores are None where undefined or not exact."""
+    """A session under one spec has ended; scores are None if undefined or not exact."""
 
     session: SessionKey
     agent: str
@@ -250,7 +250,7 @@ class Pair:
         self.session_verdicts: Counter[tuple[Kind, Obstacle]] = Counter()
         """Verdicts on sessions, final."""
         self.bounded = False
-        """True where a spec of the pair has limits: their counters exist from zero on."""
+        """True if a spec of the pair has limits: their counters exist from zero on."""
         self.outcomes: Counter[str] = Counter()
         self.finished = 0
         self.scored_calls = 0
@@ -462,7 +462,7 @@ class Totals:
         self._to_clear: list[Pair] = []
 
     def is_labelled(self, pair: Pair) -> bool:
-        """True where the pair's series have the label `namespace`, as long as it lives.
+        """True if the pair's series have the label `namespace`, as long as it lives.
 
         Prometheus takes an empty label as one that is not there: `always` changes the text alone.
         """
@@ -529,7 +529,7 @@ class Totals:
         return OVERFLOW, OVERFLOW, OVERFLOW
 
     def _has_room(self, namespace: str) -> bool:
-        """True where one more pair may be, if need be in the place of one that is idle."""
+        """True if one more pair may be, if need be in the place of one that is idle."""
         tenant = self._counts.name(namespace)
         few = self._counts.of(tenant) < self._pairs_max // FEW_SHARE
         most = self._pairs_max + (self._pairs_max // RESERVE_SHARE if few else 0)

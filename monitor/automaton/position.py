@@ -331,7 +331,7 @@ class Stepper:
         """Areas that look at a token, by token."""
         self._weight = 1
         self.whole = True
-        """False where a group of constraints is cut, once areas are needed."""
+        """False if a group of constraints is cut, once areas are needed."""
         self.heeds = tuple(self._heeds(token) for token in range(len(self._readings)))
         """By token a bit mask of the machine's parts (`Machine.heeds`); all where one is not sure.
 

@@ -491,7 +491,7 @@ _Key = TypeVar("_Key")
 
 
 def _each(counted: Mapping[_Key, int], keys: Iterable[_Key]) -> Iterable[int] | None:
-    """What was counted by key; None where nothing was."""
+    """What was counted by key; None if nothing was."""
     return [counted.get(key, 0) for key in keys] if counted else None
 
 

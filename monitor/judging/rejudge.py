@@ -83,7 +83,7 @@ def rejudge(
 
 
 def _is_like(old: Judge, new: Judge) -> bool:
-    """True where the calls of one version's judgement are those of the other's."""
+    """True if the calls of one version's judgement are those of the other's."""
     one, other = old.spec, new.spec
     return (one.kind, one.scope, one.order) == (other.kind, other.scope, other.order)
 
@@ -148,7 +148,7 @@ class _Replay:
 
 
 def _carried(old: Judge, new: Judge, tool: str, token: int, *, failed: bool) -> int | None:
-    """The token of a call that both versions read alike; None where its arguments have to be looked at."""
+    """The token of a call that both versions read alike; None if its arguments have to be looked at."""
     if token == CONTROL_TOKEN:
         return None if tool in new.spec.alphabet.tools else CONTROL_TOKEN
     symbols = _symbols(old, tool)

@@ -226,7 +226,7 @@ class Comparison:
             self._seen.append(frozenset(known) if known else None)
 
     def _pair(self, tool: int, found: str) -> int | None:
-        """The token of a seen call; None where there are too many to distinguish."""
+        """The token of a seen call; None if there are too many to distinguish."""
         token = self._pairs.get((tool, found))
         if token is None and 2 * len(self._tool_of) < TOKENS_MAX:
             token = self._pairs[tool, found] = len(self._tool_of)

@@ -43,7 +43,7 @@ class Medoids:
         return self._best(None)
 
     def without(self, names: Names) -> Names | None:
-        """The medoid of all but one run of this sequence; None where no other is left."""
+        """The medoid of all but one run of this sequence; None if no other is left."""
         if sum(self._counts.values()) <= 1:
             return None
         return self._best(names)

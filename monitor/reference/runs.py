@@ -30,7 +30,7 @@ class SeenRun(NamedTuple):
     agent: str
     calls: tuple[SeenCall, ...]
     success: bool | None = None
-    """None where the outcome is unknown."""
+    """None if the outcome is unknown."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -50,12 +50,12 @@ class Consistency(NamedTuple):
     tss: float
     """Definition 3: mean over pairs of 1 - Levenshtein / longer length."""
     ac_paper: float
-    """Definition 4: mean Jaccard index over step-aligned pairs, 0 where the tools differ."""
+    """Definition 4: mean Jaccard index over step-aligned pairs, 0 if the tools differ."""
     ac_repository: float
     """The same, whatever the tools are."""
     unique_sequences: int
     divergence_point: float | None
-    """Mean step, from 1, at which a pair first differs; None where no pair does."""
+    """Mean step, from 1, at which a pair first differs; None if no pair does."""
     first_two_agreement: float
     """Share of pairs whose first two tools are the same."""
 
@@ -131,7 +131,7 @@ def consistency(runs: Iterable[Sequence[TraceCall]]) -> Consistency:
 
 
 def divergence_point(runs: Sequence[Sequence[TraceCall]]) -> float | None:
-    """Mean step at which a pair of runs first differs; None where none does."""
+    """Mean step at which a pair of runs first differs; None if none does."""
     return consistency(runs).divergence_point
 
 

@@ -60,7 +60,7 @@ def without_scores(episode: Episode) -> Episode:
 
 
 class FinalScores(NamedTuple):
-    """The scores of one finished session; None where undefined or not exact."""
+    """The scores of one finished session; None if undefined or not exact."""
 
     outcome: str
     calls: int

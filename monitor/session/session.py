@@ -28,7 +28,7 @@ SAID_SLACK_NS: Final = 60_000_000_000
 """How long before a client's question a call may have begun that the client says is the first of its session."""
 
 _NO_ATTRIBUTE: Final = ("", FROM_TRACE, FROM_DECISION)
-"""Sources of a session's id before an attribute tells it."""
+"""Sources of a session's id while no attribute names it."""
 
 ATTRIBUTES_MAX: Final = 8
 """Sets of attributes that are remembered of one session; services of one are fewer."""

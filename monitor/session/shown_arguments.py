@@ -44,6 +44,6 @@ class ShownArguments:
                 del self._by_tenant[tenant]
 
     def oldest(self, tenant: str) -> Session | None:
-        """The session of a tenant that has not called for longest; None where none of it holds any."""
+        """The session of a tenant that has not called for longest; None if none of it holds any."""
         sessions = self._by_tenant.get(tenant)
         return next(iter(sessions)) if sessions else None

@@ -26,7 +26,7 @@ class BoundSpecs(NamedTuple):
     """Judges of the named spec, or of the matching tasks if no task is named, and of every matching
     policy and reference."""
     more: bool
-    """True where another span of the session may bind a spec, or rename who it was bound for."""
+    """True if another span of the session may bind a spec, or rename who it was bound for."""
 
 
 class SpecBinder:

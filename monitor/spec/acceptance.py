@@ -122,7 +122,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def is_needless(place: _Place, machine: Machine) -> bool:
-    """True where the call is allowed without the entry."""
+    """True if the call is allowed without the entry."""
     if not isinstance(machine, SideBySide):
         return machine.step(place.state, place.symbol) != UNDEFINED
     constraint = machine.constraints[place.constraint]

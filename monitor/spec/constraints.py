@@ -259,7 +259,7 @@ class Constraint:
 
     @property
     def heeds_others(self) -> bool:
-        """True where a call of any other declared symbol matters (init, last, chain)."""
+        """True if a call of any other declared symbol matters (init, last, chain)."""
         return len(self.automaton.symbols) > len(self.places)
 
     def heeded(self, symbols: int) -> Iterable[int]:
@@ -274,7 +274,7 @@ class Constraint:
         return len(self.places) if self.heeds_others else UNDEFINED
 
     def forbids(self, symbol: int) -> bool:
-        """True where no session may ever make this call."""
+        """True if no session may ever make this call."""
         letter = self.letter(symbol)
         if letter == UNDEFINED:
             return False
@@ -463,7 +463,7 @@ class SideBySide:
         return replace(self, _parts=tuple(map(tuple, parts)))
 
     def accepts(self, state: int) -> bool:
-        """True where every constraint would be satisfied if the session ended here."""
+        """True if every constraint would be satisfied if the session ended here."""
         digits = zip(self.constraints, self.digits(state), strict=True)
         return all(constraint.automaton.accepts(digit) for constraint, digit in digits)
 
@@ -615,7 +615,7 @@ class SideBySide:
         return [[i for i in range(len(self.constraints)) if mask >> i & 1] for mask in masks]
 
     def area(self, members: Sequence[int], group: int, limit: int, work: int) -> Area | None:
-        """Some constraints as one area; None where its states are too many to list.
+        """Some constraints as one area; None if its states are too many to list.
 
         Args:
             members: the constraints, ascending.
@@ -677,7 +677,7 @@ class SideBySide:
         return sorted(block)
 
     def may_be_open(self, constraint: int) -> bool:
-        """True where a session may end without having kept a constraint."""
+        """True if a session may end without having kept a constraint."""
         automaton = self.constraints[constraint].automaton
         return len(automaton.accepting) < len(automaton.states)
 
@@ -700,7 +700,7 @@ class SideBySide:
         )
 
     def mentions(self, symbol: int) -> bool:
-        """False where no constraint looks at the symbol."""
+        """False if no constraint looks at the symbol."""
         return bool(self._parts[symbol])
 
     def blame(self, state: int, symbol: int) -> int:
@@ -730,7 +730,7 @@ class SideBySide:
     def skipped(self, state: int, symbol: int) -> tuple[int, ...] | None:
         """Shortest way, inside the constraint to `blame`, to where it allows `symbol`.
 
-        None where nothing ever makes it possible; () where no constraint refuses.
+        None if nothing ever makes it possible; () where no constraint refuses.
         """
         index = self.blame(state, symbol)
         if index < 0:
@@ -777,7 +777,7 @@ def _shared(known: _Rows, row: tuple[_Part, ...]) -> tuple[_Part, ...]:
 
 
 def _moves(automaton: Automaton, weight: int) -> list[tuple[int | None, ...]]:
-    """By letter, then state: what a step adds to the joint state; None where it is undefined."""
+    """By letter, then state: what a step adds to the joint state; None if it is undefined."""
     states = range(len(automaton.states))
     return [
         tuple(

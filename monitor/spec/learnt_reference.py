@@ -18,12 +18,12 @@ class PrefixNode:
     runs: int
     ends: int
     digests: frozenset[str] | None
-    """Arguments seen here; None where they vary, or are unknown."""
+    """Arguments seen here; None if they vary, or are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Leave-one-out figures of an alarm; None where they are not defined."""
+    """Leave-one-out figures of an alarm; None if they are not defined."""
 
     precision: float | None
     recall: float | None

@@ -127,7 +127,7 @@ class Spec:
     alphabet: Alphabet
     machine: Machine
     golden: tuple[tuple[int, ...], ...] | None
-    """Golden paths in declaration order; None where they are more than `GOLDEN_LISTED_MAX`."""
+    """Golden paths in declaration order; None if they are more than `GOLDEN_LISTED_MAX`."""
     golden_count: int
     golden_lengths: tuple[int, ...]
     """The different lengths of the golden paths, ascending."""
@@ -154,7 +154,7 @@ class Spec:
     accepted: tuple[Acceptance, ...] = ()
     """Accepted calls in force: `machine` has a self-loop for each."""
     bare: Machine | None = None
-    """The machine without them; None where there are none."""
+    """The machine without them; None if there are none."""
     traps: tuple[Trap, ...] = ()
     """States of `machine` from which no session can finish any more."""
 

@@ -8,7 +8,7 @@ __all__ = ["closest"]
 
 
 def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """The known name that is most like `name`; "" where none is.
+    """The known name that is most like `name`; "" if none is.
 
     Args:
         name: what was written.

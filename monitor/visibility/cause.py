@@ -35,7 +35,7 @@ class Effect(IntEnum):
     ELSEWHERE = 2
     """The call was made, in this conversation or in another one of its agent."""
     REPEATED = 3
-    """The call may be no call of its own: a known call was told again, or no call was made."""
+    """The call may be no call of its own: a known call reported again, or none."""
     MISSING = 4
     """Effect of a gap: calls that were not seen may have been made."""
     SCATTERED = 5
@@ -67,7 +67,7 @@ class Cause(StrEnum):
     SILENT_TOOL = "silent_tool"
     """Calls of a tool leave no spans, beside tools that do; or one call left none, and a model was given its result."""
     REPEATED_WITHIN = "repeated_within"
-    """Executions of a tool were told within one call of it: parts of the call, or calls."""
+    """Executions of a tool were reported within one call of it: parts of the call, or calls."""
     UNPLACED = "unplaced"
     """Calls that are orphans: each may belong to any conversation of its service."""
     MISTIMED = "mistimed"
@@ -76,7 +76,7 @@ class Cause(StrEnum):
     ORPHAN = "orphan"
     """The spans above the call have not arrived: one of them may name another conversation."""
     TOLD_TWICE = "told_twice"
-    """Two spans with one call id, tool and arguments at one time: one call told twice, or two."""
+    """Two spans with one call id, tool and arguments at one time: one call reported twice, or two."""
     REPLAYED = "replayed"
     """A call that had ended comes again under other span ids: a replay, or a second execution."""
     ROUND_TRIP = "round_trip"

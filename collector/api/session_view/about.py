@@ -18,9 +18,9 @@ class ServiceInfo(NamedTuple):
     addresses: Mapping[str, str] = {}
     """Bound address of each listener, by its name; filled when the service starts."""
     tls: bool = False
-    """True where the receivers speak TLS alone."""
+    """True if the receivers speak TLS alone."""
     token: bool = False
-    """True where senders need a bearer token."""
+    """True if senders need a bearer token."""
     show_arguments: bool = False
     joined_until_ns: Callable[[], int] = lambda: 0
     """End of the time in which a session may have begun before the start, Unix nanoseconds; 0 if

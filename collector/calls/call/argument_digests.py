@@ -42,9 +42,9 @@ class ArgumentDigests:
 
     def __init__(self) -> None:
         self.whole = False
-        """True where all arguments were known."""
+        """True if all arguments were known."""
         self.many = False
-        """True where some values are not kept."""
+        """True if some values are not kept."""
         self.digest = 0
         """Digest of all arguments; 0 if they were not known."""
         self.bare = 0
@@ -108,7 +108,7 @@ class ArgumentDigests:
 
 
 def freed(arguments: Mapping[str, Any] | None, bare: Any) -> ArgumentDigests | None:
-    """What is kept of arguments, or of a value without a name; None where nothing is known."""
+    """What is kept of arguments, or of a value without a name; None if nothing is known."""
     made = ArgumentDigests()
     if arguments is not None:
         made.whole = type(arguments) is not PartialArguments

@@ -86,7 +86,7 @@ class LogicalCall:
         self.withdrawn = False
         """True for a judged request that was retracted: it is judged again once it is executed."""
         self.doubled = False
-        """True if the spans of another call tell of it: see `in_process_mcp`."""
+        """True if another call's spans also describe it: see `in_process_mcp`."""
         self.decided = False
         """True once a decided call met it: see `confirmation`."""
         self.refused = False
@@ -100,13 +100,13 @@ class LogicalCall:
         self.together = False
         """True if that span asks for other calls, too."""
         self.guessed = b""
-        """The answer that asks for it and others, as it seems where no id tells: see `answers`."""
+        """Model answer that probably requested it and others, if no id says so: see `answers`."""
         self.chained = b""
         """The span of the call above it, where the two may have been asked for together: see `same_call.are_chained`."""
         self.beside: bytes | None = None
         """The parent it is placed under: that of the call above it, where one answer asked for both."""
         self.echo = False
-        """True if it may be the call of another trace, told once more: see `echoes`."""
+        """True if it may be the call of another trace, reported a second time: see `echoes`."""
         self.shared = False
         """True once equal calls of its session are known, which may make it doubtful."""
         self.agent = ""
@@ -243,7 +243,7 @@ class LogicalCall:
 
     @property
     def answer(self) -> bytes:
-        """Names the model's answer that asks for it and others; b"" where that is not known."""
+        """Names the model's answer that asks for it and others; b"" if that is not known."""
         if self.asked_by:
             return self.asked_by if self.together else b""
         return self.guessed or self.chained
@@ -438,7 +438,7 @@ class LogicalCall:
 
 
 def _is_retry(failed: Piece, other: Piece) -> bool:
-    """True where the other piece is a retry of the failed one: the same source and parent, begun after it ended."""
+    """True if the other piece is a retry of the failed one: the same source and parent, begun after it ended."""
     return (
         other.parent == failed.parent
         and other.source == failed.source

@@ -98,7 +98,7 @@ class Piece:
         self.why = why
         """Why its arguments are unknown, if they are not just missing: a reason of `coverage`."""
         self.result = ""
-        """What the tool returned, as it begins; "" where that is not known."""
+        """What the tool returned, as it begins; "" if that is not known."""
         self.version = version
         """Version of the MCP protocol; "" if it is not known."""
         self.freed: ArgumentDigests | None = None
@@ -111,7 +111,8 @@ class Piece:
         self.cut = cut
         """True if the sender dropped attributes of the span: arguments may be missing."""
         self.disputed = disputed
-        """True if it may have failed or not: what tells that it failed is contradicted, or may be a third party's."""
+        """True if it may have failed or not: the evidence of the failure is contradicted, or may be
+        a third party's."""
         self.says_ok = False
         """True if its span says that the call went well. Only noted while calls are decided, as is `result`."""
         self.apart = False
@@ -119,12 +120,12 @@ class Piece:
 
     @property
     def is_given(self) -> bool:
-        """True where something is known of its arguments."""
+        """True if something is known of its arguments."""
         return self.arguments is not None or self.bare is not None
 
     @property
     def is_told(self) -> bool:
-        """True where something was known of its arguments, though they may be freed by now."""
+        """True if something was known of its arguments, though they may be freed by now."""
         return self.is_given or self.freed is not None
 
     def is_news(self, end_ns: int, *, error: bool) -> bool:

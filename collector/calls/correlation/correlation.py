@@ -537,7 +537,7 @@ class Correlation:
             self._batch.learn(new.session, None, new.attributes, new.start_ns)
 
     def _differs(self, old: ToolCall, new: ToolCall) -> bool:
-        """True where the difference may change a verdict, or what is shown of the call."""
+        """True if the difference may change a verdict, or what is shown of the call."""
         if (
             old.arguments != new.arguments
             or old.tool != new.tool

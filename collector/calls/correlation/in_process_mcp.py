@@ -40,9 +40,9 @@ class _Agent:
 
     def __init__(self) -> None:
         self.own: deque[_AgentCall] = deque(maxlen=CALLS_MAX)
-        """Calls that the agent's spans told."""
+        """Calls from the agent's spans."""
         self.served: deque[LogicalCall] = deque(maxlen=CALLS_MAX)
-        """Calls that only a server's spans told."""
+        """Calls that only a server's spans describe."""
 
 
 class McpEcho:

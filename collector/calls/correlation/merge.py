@@ -39,7 +39,7 @@ class CallMerge:
         self._retract = retract
         self._stats = stats
         self.again: list[LogicalCall] = []
-        """Calls within which another execution was told; who counts them empties the list."""
+        """Calls within which another execution was reported; who counts them empties the list."""
 
     def place(self, tree: SpanTree, node: SpanNode, piece: Piece) -> None:
         """Adds a piece: to its span's call, to calls with the same id, or as a call of its own."""
@@ -247,7 +247,7 @@ def _links(tree: SpanTree, call: LogicalCall) -> dict[bytes, set[bytes]]:
 
 
 def _is_alike(piece: Piece, other: Piece) -> bool:
-    """True where `place` joins two pieces by their call id."""
+    """True if `place` joins two pieces by their call id."""
     call_id = _call_id(piece)
     return (
         call_id != ""

@@ -43,7 +43,7 @@ LIKE_MAX: Final = 16
 """Calls with one id, tool and session that are remembered: the latest ones that arrived."""
 
 _ROW: Final = Struct("<16s8sqqq?")
-"""Trace id, span id, start, end, a digest of the arguments (0 where they are unknown), and whether the call failed."""
+"""Trace id, span id, start, end, a digest of the arguments (0 if they are unknown), and whether the call failed."""
 
 _ENTRY_BYTES: Final = 240
 """What a call takes, about."""
@@ -59,7 +59,7 @@ class _Seen(NamedTuple):
     given: int
     place: tuple[Trace, SpanTree, SpanNode] | None
     call: LogicalCall | None
-    """None where its spans are no longer remembered."""
+    """None if its spans are no longer remembered."""
 
 
 class Review(NamedTuple):
@@ -231,7 +231,7 @@ def _key(session: SessionKey, call_id: str, tool: str) -> bytes:
 
 
 def _given(call: ToolCall) -> int:
-    """A digest of the arguments; 0 where they are unknown."""
+    """A digest of the arguments; 0 if they are unknown."""
     arguments = call.arguments
     if arguments is None or type(arguments) is PartialArguments:
         return 0

@@ -109,7 +109,7 @@ class SessionMoves:
         """A span has come that may claim a session: its trace's calls move if they all belong there.
 
         Returns:
-            True where the trace is split and more is known of it: its loose calls are to be updated.
+            True if the trace is split and more is known of it: its loose calls are to be updated.
         """
         trace, tree = context.trace, context.tree
         if claim is not None:

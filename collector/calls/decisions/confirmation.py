@@ -263,7 +263,7 @@ class Confirmation:
         *,
         is_strong: bool,
     ) -> bool:
-        """True where a span does not show that the call was made after all."""
+        """True if a span does not show that the call was made after all."""
         if new.evidence is Evidence.REQUESTED:
             call.withdrawn = True
             return True
@@ -306,6 +306,6 @@ class Confirmation:
         return bool(refused) and all(refused in each for each in results)
 
     def _refusal(self, entry: DecidedCall) -> str:
-        """How the words begin that a model reads in place of a result; "" where there are none."""
+        """How the words begin that a model reads in place of a result; "" if there are none."""
         message = self._batch.monitor.explain(entry.call.tool, entry.decision)
         return message[:REFUSAL_CHARACTERS]

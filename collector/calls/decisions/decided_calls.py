@@ -59,7 +59,7 @@ __all__ = [
 Outcome = Literal["ran", "failed", "skipped"]
 
 OUTCOMES: Final[tuple[Outcome, ...]] = ("ran", "failed", "skipped")
-"""What a client may tell of a decided call: it was made, it was made and failed, it was not made."""
+"""Outcomes that a client may report of a decided call: made, made and failed, not made."""
 
 WEAK: Final = 2
 """The rank of a call that is found by its arguments alone."""
@@ -87,7 +87,7 @@ BESIDE_MAX: Final = 256
 """Calls of one session that go ahead and are not confirmed; the oldest counts no more at the bound."""
 
 BEGINNINGS_MAX: Final = 10_000
-"""Sessions of which a client has said that they begin."""
+"""Sessions that clients have reported as new."""
 
 BEGINNING_BYTES: Final = 512
 """What one of them takes, about."""
@@ -97,13 +97,13 @@ ALIKE_MAX: Final = 64
 
 
 class QuestionCall(NamedTuple):
-    """A call that a client asks about. Ids are raw bytes; "" and b"" where there is none."""
+    """A call that a client asks about. Ids are raw bytes; "" and b"" if there is none."""
 
     session: str
     agent: str
     tool: str
     arguments: Mapping[str, Any] | None
-    """None where they are not known."""
+    """None if they are not known."""
     call_id: str
     trace_id: bytes
     span_id: bytes
@@ -130,7 +130,7 @@ class DecisionState(StrEnum):
     EXPIRED = "expired"
     """Nothing confirmed it in time."""
     CONFIRMED = "confirmed"
-    """A span has told of it."""
+    """A span has confirmed the call."""
 
 
 UNMADE: Final = (DecisionState.SKIPPED, DecisionState.DENIED)
@@ -149,7 +149,7 @@ class DecisionMatch(NamedTuple):
 
     call: LogicalCall
     told: ToolCall
-    """What its spans told of it."""
+    """The call as its spans describe it."""
     trace: Trace
     state: DecisionState
     """State of the earlier decided call."""
@@ -223,7 +223,7 @@ class DecidedCall:
             None,
             "",
         )
-        """What it tells, for the comparison with spans."""
+        """The question as a piece, for the comparison with spans."""
         self.own_bytes = ENTRY_BYTES + _texts(asked) + arguments_bytes(call.attributes)
         """What it takes without its arguments, about. Its attributes may be those of other calls, too."""
         self.size = self.own_bytes + arguments_bytes(call.arguments)
@@ -290,7 +290,7 @@ class DecidedCalls:
         self._beside: dict[SessionKey, dict[int, DecidedCall]] = {}
         """The same by session, in the order of their decisions."""
         self.beginnings: SharedValues[NewSession] = SharedValues(BEGINNINGS_MAX)
-        """What clients have said of the beginnings of sessions that have made no call yet."""
+        """Reported beginnings of sessions that have made no call yet."""
         self._by_trace: _Index = {}
         """(namespace, trace id) -> tool -> calls."""
         self._by_session: _Index = {}

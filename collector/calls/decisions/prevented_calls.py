@@ -45,9 +45,9 @@ class PreventedCall(NamedTuple):
     tool: str
     call_id: str
     trace_id: bytes
-    """b"" where its client gave none."""
+    """b"" if its client gave none."""
     found: SpecDecision
-    """What the spec said that denied it."""
+    """Decision of the spec that denied the call."""
     span_id: bytes = b""
     """Span id of the call, if the call was made anyway."""
     hidden: tuple[bytes, ...] = ()

@@ -92,7 +92,7 @@ class SpanNode:
         self.entry = False
         """True for a server's or consumer's span: what a service was asked from outside."""
         self.failed = False
-        """True once a span below it said that its call failed."""
+        """True once a span below it reported that its call failed."""
         self.claim: Claim | None = None
         """The session that it names itself."""
         self.start_ns = 0
@@ -251,7 +251,7 @@ class SpanTree:
         self.heard_ns = -1
         """The start of the latest request to a model."""
         self.watched: list[WatchedRequest] | None = None
-        """Requests of models that no span may tell of (`unseen`)."""
+        """Requests of models for which no span may arrive (`unseen`)."""
         self.early: dict[str, int] | None = None
         """Tool -> executions whose request has not arrived."""
         self.plain: dict[bytes, SpanClaim] | None = None

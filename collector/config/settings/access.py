@@ -162,7 +162,7 @@ class AdminAuthSettings(SettingsSection):
 
     @property
     def is_asked(self) -> bool:
-        """True where not everybody may ask."""
+        """True if not everybody may ask."""
         return self.bearer.tokens_file is not None or bool(self.proxy.networks)
 
     @model_validator(mode="after")

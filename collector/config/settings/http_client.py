@@ -69,7 +69,7 @@ class HttpClientSettings(SettingsSection):
 
     @property
     def has_credentials(self) -> bool:
-        """True where a user or a token is set."""
+        """True if a user or a token is set."""
         return bool(self.username) or self.bearer_token_file is not None
 
     @property

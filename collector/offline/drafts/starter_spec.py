@@ -34,12 +34,12 @@ class Agent(NamedTuple):
     dialects: Sequence[str]
     session_from: Mapping[str, int]
     arguments: bool
-    """True where some call had its arguments on the wire."""
+    """True if some call had its arguments on the wire."""
     switches: Sequence[str]
     runs: Sequence[tuple[str, ...]]
     """Runs of this service only."""
     named_by: str = "service.name"
-    """The attribute that has its name; "" where nothing has a name."""
+    """The attribute that has its name; "" if nothing has a name."""
     control_tools: Sequence[str] = ()
     """Tools of its framework itself, which no spec needs to name."""
     namespace: str = ""

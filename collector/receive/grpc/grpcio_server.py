@@ -86,7 +86,7 @@ logging.getLogger("grpc._cython.cygrpc").addFilter(_is_told)
 
 
 def coding_of(body: bytes) -> str:
-    """The coding of a message by its first two bytes; "" where it is not compressed.
+    """The coding of a message by its first two bytes; "" if it is not compressed.
 
     0x1f, of gzip, would be a field of wire type 7 in a protobuf message, which does not exist. 0x78, of zlib, would be
     the varint field 15, which OTLP's requests do not have; the second byte makes both a multiple of 31 (RFC 1950).
@@ -156,7 +156,7 @@ class GrpcioReceiver:
 
     @property
     def certificates(self) -> Certificates | None:
-        """Of TLS; None where it is off."""
+        """Of TLS; None if it is off."""
         return self._certificates
 
     # --- its life -------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ class HeaderBlocks:
         """Flags of the block's HEADERS frame."""
 
     def begin(self, flags: int, number: int, payload: bytes) -> bytes | None:
-        """Takes a HEADERS frame; returns its block, None where CONTINUATION follows.
+        """Takes a HEADERS frame; returns its block, None if CONTINUATION follows.
 
         Raises:
             ConnectionFault: it is none that a client may send.

@@ -86,7 +86,7 @@ class Lifetime:
     # --- the client's pings ----------------------------------------------------------------------
 
     def takes_ping(self) -> bool:
-        """Counts a ping of the client; False where it sends too many."""
+        """Counts a ping of the client; False if it sends too many."""
         least = self._keepalive.ping_interval_min
         if self.ping_strikes < 0:
             self.ping_strikes = 0
@@ -102,7 +102,7 @@ class Lifetime:
     # --- our pings -------------------------------------------------------------------------------
 
     def wants_ping(self, now: float) -> bool:
-        """True where the client is silent and is to get a ping now; it has that then."""
+        """True if the client is silent and is to get a ping now; it has that then."""
         interval = self._keepalive.ping_interval
         if self._asked_at is not None or interval is None or now < self.read_at + interval:
             return False
@@ -113,7 +113,7 @@ class Lifetime:
         self._asked_at = None
 
     def is_unanswered(self, now: float) -> bool:
-        """True where the client did not answer a ping in time."""
+        """True if the client did not answer a ping in time."""
         return self._asked_at is not None and now >= self._asked_at + self._ping_timeout
 
     @property
@@ -128,11 +128,11 @@ class Lifetime:
         return self._keepalive.idle_max is not None
 
     def is_mute(self, now: float) -> bool:
-        """True where a client has had the time to begin."""
+        """True if a client has had the time to begin."""
         return now >= self.born_at + self._head_seconds
 
     def is_over(self, now: float, *, is_unused: bool, is_quiet: bool) -> bool:
-        """True where the client is to be asked to go.
+        """True if the client is to be asked to go.
 
         Args:
             now: the time.
@@ -147,7 +147,7 @@ class Lifetime:
         )
 
     def knows_to_go(self, now: float) -> bool:
-        """True where the client that was asked to go knows by now."""
+        """True if the client that was asked to go knows by now."""
         since = self.leaving_since
         return since is not None and now >= since + FAREWELL_SECONDS
 

@@ -102,7 +102,7 @@ class Exchange(ABC):
         """
 
     def again(self) -> Exchange | None:
-        """One with the same head, but for its length; None where each is to be read anew."""
+        """One with the same head, but for its length; None if each is to be read anew."""
         return None
 
     @abstractmethod
@@ -319,7 +319,7 @@ class HttpConnection(ConnectionBase):
             self.transport.resume_reading()
 
     def _feed(self, data: Data, head: bytes) -> bool:
-        """Has the parser take it; False where it was refused."""
+        """Has the parser take it; False if it was refused."""
         if not self._is_http and head:
             self._first_bytes = head[:24]
         is_between = self._reading is None

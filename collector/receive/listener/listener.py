@@ -93,7 +93,7 @@ class Listener:
 
     @property
     def certificates(self) -> Certificates | None:
-        """Of TLS; None where it is off."""
+        """Of TLS; None if it is off."""
         return self._certificates
 
     async def start(self) -> str:

@@ -48,7 +48,7 @@ def validity_of(pem: bytes) -> Validity | None:
     """When the certificates of a file are valid: of a chain, the one that ends first.
 
     Returns:
-        None where a certificate is in no known form, or there is none.
+        None if a certificate is in no known form, or there is none.
     """
     texts = [found[1] for found in islice(_PEM.finditer(pem), CERTIFICATES_MAX)]
     try:

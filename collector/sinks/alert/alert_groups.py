@@ -83,7 +83,7 @@ class GroupKey(NamedTuple):
     agent: str
     spec: str
     namespace: str
-    """"" where /metrics has no such label: the alert has the labels of the rules' alerts."""
+    """"" if /metrics has no such label: the alert has the labels of the rules' alerts."""
     severity: str
 
 
@@ -116,17 +116,17 @@ class AlertGroup:
     ended_ns: int = 0
     """0 while it fires."""
     told_ns: int = 0
-    """When it was last told as news."""
+    """Time of its last news, Unix nanoseconds."""
     told_calls: int = 0
-    """Number of calls when the group was last told."""
+    """Number of its calls at the last news."""
     worse_at: int = 0
-    """So many calls are told anew: 10, 100, 1,000 times those of the first telling."""
+    """Number of calls that are news again: 10, 100, 1,000 times those of the first message."""
     traits: dict[str, None] = field(default_factory=dict)
-    """Reasons and tools that it was told with."""
+    """Reasons and tools of its messages."""
     untold: dict[str, str] = field(default_factory=dict)
     """Tools and reasons that it has had since, with the session of each."""
     worse: int = 0
-    """How often it was told anew."""
+    """How often it was news again."""
     news: str = ""
     """What was new then."""
     unnamed: int = 0
@@ -173,7 +173,7 @@ class AlertGroup:
 
     @property
     def is_worse(self) -> bool:
-        """True where it has what it was not told with."""
+        """True if it has what it was not told with."""
         return bool(self.untold) or self.calls >= self.worse_at
 
     def tell(self, now: int) -> None:
@@ -266,7 +266,7 @@ class AlertGroups:
         self._quiet: dict[GroupKey, AlertGroup] = {}
         """Groups in which no page fires."""
         self._worse: dict[GroupKey, AlertGroup] = {}
-        """Groups that are to be told anew, when it is time."""
+        """Groups that will be news again when it is time."""
         self._told_apart_ns = min(MINUTE, repeat_ns)
         self._looked_ns = 0
         """When these were looked at."""
@@ -279,7 +279,7 @@ class AlertGroups:
         return self._unnamed + sum(each.unnamed for each in self.groups.values())
 
     def has(self, news: Verdict | ReferenceAlarm) -> bool:
-        """True where a page of this is a part of an alert that fires."""
+        """True if a page of this is a part of an alert that fires."""
         return self._key(news) in self.groups
 
     def take(self, pages: Sequence[PageAlert], now: int, _news: bool) -> None:

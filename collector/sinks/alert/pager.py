@@ -178,7 +178,7 @@ class Pager:
             self._settling.append(_Settling(now + self._rules.settle_ns, call))
 
     def _stop_settling(self, call: _Call) -> Verdict | None:
-        """The call does not settle any more; None where it did not."""
+        """The call does not settle any more; None if it did not."""
         verdict = self._held.pop(call, None)
         if verdict is not None:
             self._settling_quota.leave(verdict.session.namespace)
@@ -222,7 +222,7 @@ class Pager:
             self._wait(page)
 
     def _fits(self, news: Verdict | ReferenceAlarm) -> bool:
-        """True where a new page may fire, now or when it has waited."""
+        """True if a new page may fire, now or when it has waited."""
         severity, namespace = news.severity, news.session.namespace
         return self._firing_quota.has(severity, namespace) and (
             self._pace.has(severity, namespace)
@@ -300,7 +300,7 @@ class Pager:
                 page.verdict = worst._replace(agent=page.verdict.agent)
 
     def _fire(self, page: PageAlert, now: int) -> bool:
-        """Delivers a page, or that it is worse; False where the minute has no room for it."""
+        """Delivers a page, or that it is worse; False if the minute has no room for it."""
         worst, namespace = page.worst(), page.key.session.namespace
         fires = page.key in self.firing
         if not fires and not self._firing_quota.has(worst.severity, namespace):

@@ -44,11 +44,11 @@ class Quota:
 
     @property
     def full(self) -> bool:
-        """True where there is room for nobody."""
+        """True if there is room for nobody."""
         return self._taken >= self._most
 
     def has(self, severity: str, namespace: str) -> bool:
-        """True where there is room for one more."""
+        """True if there is room for one more."""
         if self._first is None:
             self._first = namespace
         self._several = self._several or namespace != self._first
@@ -95,15 +95,15 @@ class RateQuota:
 
     @property
     def full(self) -> bool:
-        """True where there is room for nobody."""
+        """True if there is room for nobody."""
         return self._quota.full
 
     def has(self, severity: str, namespace: str) -> bool:
-        """True where there is room for one more."""
+        """True if there is room for one more."""
         return self._quota.has(severity, namespace)
 
     def takes(self, severity: str, namespace: str, now: int) -> bool:
-        """True where there is room for one more, which has it then."""
+        """True if there is room for one more, which has it then."""
         if not self.has(severity, namespace):
             return False
         self._quota.enter(namespace)
@@ -111,7 +111,7 @@ class RateQuota:
         return True
 
     def passes(self, now: int) -> bool:
-        """Time passes; True where that made room."""
+        """Time passes; True if that made room."""
         taken = len(self._taken)
         while self._taken and self._taken[0].at_ns <= now - self._stretch_ns:
             self._quota.leave(self._taken.popleft().namespace)

@@ -59,7 +59,7 @@ class SpecLimits:
         self._idle: dict[Position, int] = {}
         times = [each.within_ns for each in deadlines] + [idle_ns, *idle_by_state.values()]
         self.shortest_ns = min((time for time in times if time), default=0)
-        """The shortest of all times; 0 where there are none."""
+        """The shortest of all times; 0 if there are none."""
 
     def hopeless(self, position: Position) -> bool:
         """True if every state the session may be in is a trap."""

@@ -160,7 +160,7 @@ class CallChoices:
             self._certain.restore(place)
 
     def likeness(self, place: int) -> tuple[int, bool] | None:
-        """The same for calls that find their session alike; None where each is apart."""
+        """The same for calls that find their session alike; None if each is apart."""
         return None if self._is_amid else (self._where[place][0], place in self._dropped)
 
     def before(self, place: int) -> list[tuple[Position, int]]:

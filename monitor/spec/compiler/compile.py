@@ -68,7 +68,7 @@ _Model = TypeVar("_Model", bound=StrictModel)
 def compile_text(
     text: str, file: str, day: date | None = None
 ) -> tuple[Spec | None, tuple[Finding, ...]]:
-    """The spec in a YAML (or JSON) text, and what was found; None where an error refuses it.
+    """The spec in a YAML (or JSON) text, and what was found; None if an error refuses it.
 
     Args:
         text: the whole document.

@@ -45,7 +45,7 @@ def is_declared(name: str, model: SpecDocument, notes: Notes, *path: str | int) 
 
 
 def read_machine(model: SpecDocument, notes: Notes) -> Machine | None:
-    """The machine of whichever form the document has, or None where that is refused."""
+    """The machine of whichever form the document has, or None if that is refused."""
     own = Notes(notes.file, notes.read)
     machine = _read(model, own)
     notes.found += own.found

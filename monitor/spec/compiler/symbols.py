@@ -131,7 +131,7 @@ def _work(one: tuple[int, int], other: tuple[int, int]) -> int:
 
 
 def _overlap(first: _Patterns, second: _Patterns) -> str:
-    """How two symbols of one tool overlap; "" where they do not, or one refines the other."""
+    """How two symbols of one tool overlap; "" if they do not, or one refines the other."""
     if _refines(first, second) and _refines(second, first):
         return "match the same calls: the first always wins"
     winner, loser = first, second

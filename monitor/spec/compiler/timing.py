@@ -81,7 +81,7 @@ def _shown(names: list[str]) -> str:
 
 
 def _is_hopeless(deadline: Deadline, machine: Machine) -> bool:
-    """True where an automaton nowhere allows the second call after the first one."""
+    """True if an automaton nowhere allows the second call after the first one."""
     if not isinstance(machine, Automaton):
         return False
     targets = {

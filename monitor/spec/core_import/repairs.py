@@ -11,7 +11,7 @@ from monitor.spec.core_import.dataset import DatasetState, Edge, Repair, Task, d
 __all__ = ["repair"]
 
 Fix = Callable[[Task], tuple[Task, str] | None]
-"""The repaired task and what was done; None where it does not apply."""
+"""The repaired task and what was done; None if it does not apply."""
 
 
 def repair(task: Task) -> tuple[Task, tuple[Repair, ...]]:

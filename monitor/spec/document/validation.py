@@ -38,7 +38,7 @@ class DocumentFault(NamedTuple):
     kind: Literal["missing", "unknown", "value"]
     """A key that is missing, a key that does not exist, or anything else."""
     said: str
-    """What was expected."""
+    """What was expected, as the message says it."""
 
 
 def validated(model: type[_Model], data: Any) -> tuple[_Model | None, list[DocumentFault]]:

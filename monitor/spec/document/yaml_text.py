@@ -47,7 +47,7 @@ class Document:
 
 
 def parse(text: str, file: str) -> tuple[Document | None, list[Finding]]:
-    """The document in `text`, or None where it cannot be read, and what was found on the way.
+    """The document in `text`, or None if it cannot be read, and what was found on the way.
 
     Duplicate keys are findings (the first entry is kept), so that the rest can be looked at.
     """

@@ -68,7 +68,7 @@ def _written(acceptance: Acceptance) -> dict[str, str]:
 
 
 def _added(text: str, root: Any, acceptance: Acceptance, ending: str) -> str | None:
-    """The text with the entry; None where the layout has no place for it."""
+    """The text with the entry; None if the layout has no place for it."""
     if not isinstance(root, yaml.MappingNode):
         return None
     known = next((value for key, value in root.value if key.value == KEY), None)
@@ -114,7 +114,7 @@ def _in_brackets(text: str, node: yaml.SequenceNode, acceptance: Acceptance) -> 
 
 
 def _is_meant(text: str, new: str, acceptance: Acceptance) -> bool:
-    """True where the new text says what the old one said, and the entry."""
+    """True if the new text says what the old one said, and the entry."""
     before, _ = yaml_text.parse(text, "")
     after, found = yaml_text.parse(new, "")
     if before is None or after is None or found:
