@@ -25,7 +25,7 @@ __all__ = ["ReadArguments", "read"]
 _FENCE: Final = re.compile(r"\s*```[\w.+-]*[ \t]*\r?\n?(.*?)\s*```\s*", re.DOTALL)
 """A Markdown fence and nothing beside it."""
 _ENCODED_MAX: Final = 3
-"""So many times a text may be encoded: by its model, by the framework, by who wrote the call down."""
+"""Times that a text may be encoded: by its model, by the framework, by who wrote the call down."""
 _NAMES_MAX: Final = 3
 """Names that a reason lists."""
 _WHY_MAX: Final = 80

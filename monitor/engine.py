@@ -42,7 +42,7 @@ NEVER: Final = 2**63
 
 
 GROUP_WINDOWS: Final = 6
-"""So many windows more a verdict waits for calls that overlap its call, at most."""
+"""Most windows that a verdict also waits for calls that overlap its call."""
 
 QUIET_MAX: Final = 10_000
 """Sessions without a call that are remembered; beyond it the oldest of who has too many is counted at once."""

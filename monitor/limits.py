@@ -37,7 +37,7 @@ class Limits:
     sessions_max: int = 100_000
     """Live sessions; beyond it the least recently active is evicted."""
     sessions_bytes_max: int = SESSION_BYTES_MAX
-    """What live sessions may take, about; beyond it the least recently active is evicted."""
+    """Approximate bytes of live sessions; beyond it the least recently active is evicted."""
     held_bytes_max: int = HELD_BYTES_MAX
     """Calls that wait for another spec, with their arguments; beyond it they wait no longer."""
     names_bytes_max: int = NAMES_BYTES_MAX
@@ -49,7 +49,7 @@ class Limits:
     namespace_label: Literal["auto", "always", "never"] = "auto"
     """Whether sums are kept by namespace, and say so: `auto` says so where it is not empty."""
     history_complete: bool = False
-    """Every session is seen from its first call, whatever its times."""
+    """True if every session is seen from its first call, whatever its times."""
     keep_arguments: bool = False
     """Keep arguments as long as their step, and show them."""
     fold: bool = True

@@ -7,7 +7,7 @@ from typing import Any, Final
 __all__ = ["UNREAD", "Partial", "PartialArguments", "all_but", "told_once"]
 
 UNREAD: Final = "[unreadable]"
-"""What stands for a value that is there and cannot be read."""
+"""Text in place of a value that is there and cannot be read."""
 
 
 class PartialArguments(dict[str, Any]):

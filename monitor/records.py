@@ -75,7 +75,7 @@ CALL_KINDS: Final = (Kind.PROGRESS, Kind.SELF_LOOP, Kind.HARMFUL, Kind.CONTROL)
 SESSION_KINDS: Final = (Kind.CANNOT_FINISH, Kind.STALLED)
 
 ALARMING: Final = frozenset({Kind.HARMFUL, *SESSION_KINDS})
-"""What somebody may want to be alerted to."""
+"""Verdicts that somebody may want an alert on."""
 
 
 class Reason(StrEnum):
@@ -236,7 +236,8 @@ class ToolCall:
         """"" if the framework exports none."""
         self.evidence = evidence
         self.attributes = attributes
-        """What a spec may bind on: resource attributes, and `offrails.spec` where a span says it."""
+        """Attributes on which a spec may bind: those of the resource, and `offrails.spec` if a span
+        has it."""
         self.source = source
         """Name of the dialect the span was read by."""
         self.session_from = session_from
@@ -370,7 +371,7 @@ class Verdict(NamedTuple):
     trace_id: bytes
     span_id: bytes
     constraint: str | None = None
-    """What the spec says that was not kept: a constraint, a deadline, an idle limit."""
+    """Rule of the spec that was not kept: a constraint, a deadline, an idle limit."""
     certain_call: bool = True
     """False if something is not known (arguments, earlier calls) that would make this call right
     and an earlier one the harm: that there is one harm more by now is certain."""
@@ -381,7 +382,8 @@ class Verdict(NamedTuple):
     unless_before_ns: int = 0
     """Start of the monitor, Unix nanoseconds, if the session may have begun before it; else 0."""
     unless: tuple[str, ...] = ()
-    """What would make a possible harm none: causes of gaps (`monitor.visibility.cause`), and `doubted_calls`."""
+    """Conditions under which possible harm is harmless: causes of gaps
+    (`monitor.visibility.cause`), and `doubted_calls`."""
     detail: str = ""
     """Why, in a sentence of at most 300 characters; "" if nothing is harmful. It holds values of
     arguments only where they are shown (`Limits.keep_arguments`), as hostile as all texts of an agent."""

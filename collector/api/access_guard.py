@@ -39,9 +39,9 @@ class ProxyHeaders(NamedTuple):
     """Which headers are believed, and from whom."""
 
     header: bytes
-    """Has the user's name; in lower case."""
+    """Lower-case name of the header with the user's name."""
     roles_header: bytes
-    """Has roles and groups, separated by commas; b"" for none."""
+    """Name of the header with roles and groups, separated by commas; b"" for none."""
     networks: Sequence[IPv4Network | IPv6Network]
     """Networks of the proxy's addresses."""
 

@@ -26,7 +26,7 @@ __all__ = ["LISTED_MAX", "SessionLists", "SessionQuery", "ranked"]
 _LUMP = 500
 """Judgements looked at before other tasks get their turn: half a millisecond."""
 _DEEP = 50
-"""So many where each call of them may have to be looked at."""
+"""Sessions between two turns of other tasks, if each of their calls may have to be examined."""
 
 REST: Final = 4
 """Pause after a list, as a multiple of the list's own time: lists take a fifth of the time at most."""

@@ -77,7 +77,7 @@ class SessionQuery(NamedTuple):
     until: int = 0
     """Unix nanoseconds: sessions whose first call was earlier; 0: all."""
     access: Access = ANYBODY
-    """Who asks: sessions of namespaces that are not shown do not match."""
+    """Access of the client: sessions of hidden namespaces do not match."""
 
     @classmethod
     def read(cls, query: Mapping[str, str]) -> SessionQuery:

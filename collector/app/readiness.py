@@ -18,7 +18,8 @@ from collector.telemetry.counters import Stats
 __all__ = ["Readiness"]
 
 STUCK_TIMES: Final = 12
-"""So many times `full_seconds` without a span that was taken, while senders are refused: two minutes as set by default."""
+"""Multiple of `full_seconds` without an accepted span, while senders are refused, after which the
+process is unhealthy: two minutes by default."""
 
 _SECOND: Final = 1_000_000_000
 

@@ -36,7 +36,7 @@ BYTES_MAX: Final = 128 << 20
 _TRACE_BYTES: Final = 176
 _ID_BYTES: Final = 16
 _SET_ID_BYTES: Final = 112
-"""What a trace takes, and each of its ids: in bytes, and in a set."""
+"""Bytes of a trace and of each of its ids, in bytes and in a set."""
 
 
 class _Generation:

@@ -64,7 +64,7 @@ class DecisionResult(NamedTuple):
     """0 for a question that commits nothing."""
     decision: CallDecision
     answer: Answer
-    """What the client is to do, by what the specs enforce."""
+    """Answer for the client, by what the specs enforce."""
     would_deny: bool
     """True if a spec only advises to deny it."""
     committed: bool

@@ -27,7 +27,7 @@ class NoAnswerError(Exception):
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
         self.status = status
-        """What it answered, if it is not 200."""
+        """Status of the answer, if it is not 200."""
 
 
 def ask(url: str, path: str, token_file: Path | None = None) -> dict[str, Any]:

@@ -38,7 +38,7 @@ TRACES: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 PREFIX: Final = "OTEL_EXPORTER_OTLP_"
 TRACES_PATH: Final = "/v1/traces"
 PROTOCOLS: Final = {"grpc": "grpc", "http/protobuf": "http_proto", "http/json": "http_json"}
-"""What OTEL_EXPORTER_OTLP_PROTOCOL may say -> the transport."""
+"""Values of OTEL_EXPORTER_OTLP_PROTOCOL -> the transport."""
 
 
 class TransportCheck(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["OFF_BY", "USUALLY", "first_minutes", "until"]
 
 OFF_BY: Final = "OFFRAILS_HISTORY=complete"
-"""What turns it off."""
+"""Setting that turns the doubt off."""
 
 USUALLY: Final = "for 30 minutes after a start (sessions.idle_seconds)"
 """How long it lasts, where no service is at hand to say."""

@@ -16,10 +16,10 @@ from collector.config.settings.settings import Settings
 __all__ = ["IDLE_BYTES", "FittedSettings", "cgroup_limit", "fitted"]
 
 IDLE_BYTES: Final = 80 << 20
-"""What the process takes before its first span, with everything loaded."""
+"""Bytes of the process before its first span, with everything loaded."""
 
 LEAST_BYTES: Final = 16 << 20
-"""What is shared out at least, however small the limit."""
+"""Least bytes that are shared out, however small the limit."""
 
 SHARES: Final = {
     ("receiver", "max_inflight_bytes"): 1 / 10,

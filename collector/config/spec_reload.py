@@ -26,7 +26,7 @@ POLL_SECONDS = 1.0
 Accepted = frozenset[tuple[str, str, Acceptance]]
 
 Look = Mapping[str, tuple[int, ...]]
-"""What the files look like by path: times of change (of content and of permissions), size and inode."""
+"""State of the files by path: times of change (of content and of permissions), size and inode."""
 
 
 class _AfterReload(Protocol):

@@ -22,10 +22,10 @@ from monitor.weights import arguments_bytes
 __all__ = ["BYTES_MAX", "ClientResources"]
 
 BYTES_MAX: Final = 4 << 20
-"""What they take in all, about."""
+"""Approximate bytes of all resources."""
 
 RESOURCE_BYTES: Final = 1_024
-"""What one takes without its attributes, about."""
+"""Approximate bytes of one without its attributes."""
 
 REMEMBER_NS: Final = 600 * 1_000_000_000
 """Time for which an unused one is remembered."""

@@ -67,7 +67,7 @@ class QuestionRequest(msgspec.Struct, frozen=True):
     new_session: bool
     """The client says that no call of the session was made before."""
     attributes: Mapping[str, Any]
-    """What specs may bind on: resource attributes, as a span's."""
+    """Resource attributes on which specs may bind, like those of a span."""
 
 
 class _Call(msgspec.Struct, forbid_unknown_fields=True):

@@ -27,7 +27,7 @@ _ROLE: Final = ".role"
 
 _USERS: Final = frozenset({"user", "human"})
 _BEGINNING: Final = _USERS | {"system", "developer"}
-"""Who writes before the assistant does."""
+"""Roles that write before the assistant does."""
 
 _ELSEWHERE_KEYS: Final = ("previous_response_id", "previous_interaction_id")
 """How attributes end that name what is continued."""

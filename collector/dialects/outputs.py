@@ -91,7 +91,7 @@ class Outputs:
         self.inputs = inputs
         """Attributes that may hold ids of answered requests."""
         self.roles = roles
-        """Who speaks in each message of the inputs."""
+        """Role of each message of the inputs."""
         self.freshness = freshness
         """Evidence that a conversation begins; None if the spans have none."""
         self.answered = answered
@@ -120,7 +120,7 @@ _ANSWERED: Final = ".tool_call_id"
 _ROLE: Final = re.compile(r"(?:llm\.input_messages\.\d+\.message|gen_ai\.prompt\.\d+)\.role")
 _SPEAKS: Final = ".role"
 _TOOL: Final = "tool"
-"""Who gives an answer."""
+"""Role of a tool's answer."""
 _INPUTS: Final = frozenset(
     {
         "gen_ai.input.messages",
@@ -190,9 +190,9 @@ _messages: Final = partial_json.messages
 _listed: Final = partial_json.listed
 _listed_at: Final = partial_json.listed_at
 _MARK: Final = "tool_call"
-"""What each request in a message says that it is."""
+"""Text that each request in a message contains."""
 _FUNCTION: Final = "function_call"
-"""What it says in OpenAI's Responses."""
+"""The same text in OpenAI's Responses."""
 _SHORT: Final = 4_096
 """Longer texts are searched for `_MARK` before they are parsed."""
 _MANY: Final = 256

@@ -11,9 +11,9 @@ from collector.receive.status import ExportStatus
 __all__ = ["MESSAGE_BYTES", "ForwardMessage", "ForwardReply"]
 
 MESSAGE_BYTES: Final = 1_024
-"""What a message takes beside its body and its metadata."""
+"""Bytes of a message besides its body and its metadata."""
 MARK_BYTES: Final = 512
-"""What the annotation of one span takes, before it is made and after."""
+"""Bytes of the annotation of one span, before it is made and after."""
 
 
 class ForwardMessage:
@@ -57,7 +57,7 @@ class ForwardMessage:
             + sum(len(name) + len(value) for name, value in metadata)
             + MARK_BYTES * len(marks or ())
         )
-        """What it takes of a queue's bytes."""
+        """Bytes that it takes of a queue."""
         self.place = 0
         """Place of the forwarding record in the journal; 0 without one."""
         self.received = 0.0

@@ -60,7 +60,7 @@ class Outbox:
         self._waiting: dict[str, dict[int, int]] = {name: {} for name in unkept}
         """Next hop -> place of a request that waits for it -> number of the first file that it needs."""
         self._confirmed: dict[str, list[tuple[int, _Result]]] = {}
-        """Next hop -> places that are to be written, and what became of them."""
+        """Next hop -> places to be written, and their results."""
         self._is_due = False
         journal.needed = self.needed
         journal.pruned = self.pruned

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 __all__ = ["COUNTED", "Families", "MetricSource", "MetricsApp"]
 
 SLICE_CHARACTERS = 64 * 1024
-"""So much text is rendered before other tasks get their turn: half a millisecond."""
+"""Characters rendered before other tasks get their turn: half a millisecond."""
 
 RESULTS: Final = ("accepted", "rejected")
-"""What becomes of spans, from 0 on."""
+"""Results of spans, counted from 0 on."""
 
 CLOSED: Final = ("crowded", "no_descriptor", "refused", "slow", "stalled")
 """Why connections are closed by us."""

@@ -61,7 +61,7 @@ class AgentRun:
     agent: str
     calls: tuple[RunCall, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What else the record has in plain values, as a reward."""
+    """Other plain values of the record, such as a reward."""
 
     @property
     def task(self) -> str:

@@ -39,7 +39,7 @@ __all__ = [
 _GZIP = b"\x1f\x8b"
 
 _RECORDINGS = ("*.jsonl", "*.jsonl.gz", "offrails-*.jsonl.gz.open")
-"""What is read of a folder; the last is being recorded, or was when its process was killed."""
+"""Files that are read in a folder; the last is being recorded, or was when its process was killed."""
 
 _EVERYTHING = 1 << 60
 """Bytes: a file is judged whole, with the arguments of all calls."""

@@ -34,9 +34,9 @@ GROWTH: Final = 10
 SMALL_BYTES: Final = 1 << 20
 """Bytes of bodies that may be read at a time while memory is scarce."""
 TWIN: Final = 1.75
-"""What a forked process that writes a snapshot takes in the end, in times of what this one has taken since its start: pages
-that its reading changes are copied, and it has a table of all objects. Measured: 1.6 to 1.85. What the idle process has
-(code, specs) stays shared."""
+"""Memory that a forked process that writes a snapshot takes in the end, as a multiple of the growth
+of this process since its start: pages that its reading changes are copied, and it has a table of
+all objects. Measured: 1.6 to 1.85. What the idle process has (code, specs) stays shared."""
 TWIN_BYTES: Final = 6 << 20
 """Memory that the forked process takes in addition, however little it writes."""
 LOOK_SECONDS: Final = 0.01
@@ -46,8 +46,8 @@ TRIM_SECONDS: Final = 5.0
 REVIEW_SECONDS: Final = 10.0
 """Shortest interval at which that is done while it is not scarce; it takes some milliseconds."""
 GROWN: Final = (0.125, 8 << 20)
-"""Then it is done once the process has grown by so much since the last time and grows no more: a share of what it took then,
-or a number of bytes, whichever is greater."""
+"""Growth after which it is done again, if the process grows no more: a share of the memory of the
+last time, or a number of bytes, whichever is greater."""
 
 
 class MemoryGuard:
@@ -79,7 +79,8 @@ class MemoryGuard:
         self._trim_at = 0.0
         self._review_at = clock() + REVIEW_SECONDS
         self._reviewed = self._trimmed = self._idle
-        """What the process took at the last review, and when free memory was returned last, or less."""
+        """Memory of the process at the last review, and when free memory was returned last, or
+        less."""
         self.relieve: Callable[[], object] | None = None
         """Gives up what is kept for comfort alone, while memory is scarce."""
 

@@ -63,7 +63,7 @@ TURN_SECONDS: Final = 0.01
 """Time of work before health is answered."""
 FLAWS_LOGGED: Final = 20
 AT_ONCE_BYTES: Final = 4 << 20
-"""So much of the journal is in memory before it is judged, unless a record is larger."""
+"""Bytes of the journal in memory before they are judged, unless a record is larger."""
 _FIRST: Final = frozenset({RecordKind.CLOCK, RecordKind.OPENED})
 """Records that a process begins with."""
 
@@ -142,7 +142,7 @@ class Recovery:
         self._last_ns = 0
         """Time of the last record."""
         self._spoilt: Damage | None = None
-        """What lies behind it and cannot be read."""
+        """Damage after it, which cannot be read."""
         self._turn = time.perf_counter()
 
     async def run(self, specs: Sequence[Spec], receive: Receive | None) -> None:

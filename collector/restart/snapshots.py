@@ -119,7 +119,7 @@ class Snapshots:
         self.bytes = 0
         self.taken_ns = 0
         self.seconds = 0.0
-        """What the last one took that was taken."""
+        """Duration of the last snapshot."""
         self._took = 0.0
         """The same of the last try that ended in another process."""
         self._journal = journal
@@ -142,7 +142,7 @@ class Snapshots:
         self._deleted_then = 0
         """Files of the journal that were deleted when the last one was begun."""
         self.why = ""
-        """What kept the last one from being taken."""
+        """Why the last snapshot was not taken."""
         self._told: set[str] = set()
 
     # --- taking ---------------------------------------------------------------------------------

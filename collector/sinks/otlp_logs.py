@@ -186,7 +186,7 @@ class OtlpLogs:
         self._watched = WatchedFiles(*files_of(self._settings))
         self._exporter: OTLPLogExporter | None = None
         self._turn = threading.Lock()
-        """One request at a time: a thread that was not waited for may still be at one."""
+        """Held during a request: a thread that was not waited for may still send one."""
 
     async def prepare(self) -> None:
         """Reads certificates and credentials, so that wrong ones are noticed at the start.

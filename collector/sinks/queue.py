@@ -71,7 +71,7 @@ class _Entry(NamedTuple):
     message: Any
     at: float
     key: bytes = b""
-    """What the message is known by in the journal; empty without one."""
+    """Key of the message in the journal; empty without one."""
 
 
 class SinkQueue:
@@ -100,7 +100,7 @@ class SinkQueue:
         self.settled: Settled | None = None
         """Called with messages that have left; None without a journal."""
         self._held: deque[tuple[bytes, Any]] | None = None
-        """What an earlier process may not have sent, while its time is gone through again."""
+        """Messages that an earlier process may not have sent, during a replay."""
         self.capacity = capacity
         self.results: Counter[str] = Counter(ok=0, failed=0, dropped=0)
         self.retries = 0

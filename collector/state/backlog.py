@@ -31,9 +31,10 @@ from collector.state.segment_files import read_on
 __all__ = ["Backlog"]
 
 NEAR_BYTES: Final = 256 << 10
-"""So much is read at once, without a thread: while a thread reads, more arrives, and the end is never reached."""
+"""Bytes read at once without a thread: while a thread reads, more arrives, and the end is never
+reached."""
 AT_ONCE_BYTES: Final = 4 << 20
-"""So much is in memory before it is judged, unless a record is larger."""
+"""Bytes in memory before they are judged, unless a record is larger."""
 
 
 class Backlog:
@@ -45,7 +46,7 @@ class Backlog:
 
     def __init__(self, journal: Journal) -> None:
         self.flaws: list[Flaw] = []
-        """What could not be read."""
+        """Places that could not be read."""
         self._journal = journal
         self._place = journal.begun
 

@@ -38,7 +38,7 @@ class GroupCommit:
         self._failed = failed
         self._pool = ThreadPoolExecutor(1, "journal")
         self._next: asyncio.Future[None] | None = None
-        """What waits for a sync that has not begun."""
+        """Future of a sync that has not begun."""
         self._syncing: asyncio.Task[None] | None = None
 
     async def wait(self) -> None:

@@ -92,7 +92,7 @@ class JournalRules(NamedTuple):
     keep_ns: int = 3_600 * SECOND_NS
     """Files whose last record is older are deleted."""
     refuse: bool = True
-    """What happens while the disk fails: requests are refused, or judged and not written."""
+    """True if requests are refused while the disk fails; False if they are judged and not written."""
 
     @property
     def file_bytes(self) -> int:

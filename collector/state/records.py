@@ -164,7 +164,7 @@ class ConfirmationRecord(msgspec.Struct, array_like=True):
     places: list[int]
     """Places of the records `FORWARDED`."""
     counts: list[tuple[str, str, str, int]] = []
-    """What became of them: signal, result, reason for which they were dropped, and their number."""
+    """Results of requests: signal, result, reason for which they were dropped, and their number."""
 
 
 _HEAD: Final = struct.Struct("<BHHB")

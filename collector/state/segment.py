@@ -69,7 +69,7 @@ PAYLOAD_MAX: Final = 1 << 30
 """Bytes of one record. Bodies have a bound of their own, which is lower."""
 
 PIECE_BYTES: Final = 1 << 20
-"""So much of a file is read at once, unless a record is larger."""
+"""Bytes of a file read at once, unless a record is larger."""
 
 _HEADER: Final = struct.Struct("<8sHHIQ20sI")
 _BARE: Final = struct.Struct("<8sIB3xQ")

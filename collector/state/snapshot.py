@@ -65,12 +65,12 @@ class Version(msgspec.Struct, array_like=True):
     """A version of a spec that sessions in a snapshot may be under."""
 
     name: str
-    """What the snapshot calls it."""
+    """Name of the spec in the snapshot."""
     is_in_use: bool
     """Whether new sessions were under it."""
     file: str
     document: str
-    """What two processes know it by."""
+    """Identity of the spec across processes."""
     text: bytes | None
     """None if nobody had it any more."""
     day: str

@@ -15,7 +15,7 @@ STOOD_NS: Final = 500_000_000
 """A ticker that comes later than this did not run meanwhile, nor did anything else of the process."""
 
 REST_MAX_NS: Final = 5_000_000_000
-"""So long at most time does not go on after a standstill."""
+"""Longest time that the clock stands still after a pause of the process."""
 
 
 def now_ns() -> int:

@@ -109,7 +109,7 @@ class Tracer:
         self._spacing_ns = int(SECOND / per_second)
         self._burst_ns = max(SECOND, self._spacing_ns)
         self._used_ns: dict[Kind, int] = {}
-        """Up to when the allowance of a kind is used up."""
+        """Time up to which the allowance of a kind is used up."""
 
     def readings(self) -> Iterator[MetricReading]:
         counts = self.results.items()

@@ -12,7 +12,7 @@ from monitor.reference.comparison import PHASES, Departure
 __all__ = ["WAYS", "WINDOW", "Drift", "DriftSample", "Way", "by_risk"]
 
 WINDOW: Final = 100
-"""So many of the last finished sessions are behind the drift gauges."""
+"""Last finished sessions behind the drift gauges."""
 
 _STEPS: Final[tuple[float, ...]] = (1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0)
 _RISKS: Final[tuple[float, ...]] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -25,7 +25,7 @@ Way = tuple[str, str]
 """Phase and kind of a first divergence."""
 
 WAYS: Final[tuple[Way, ...]] = tuple((phase, kind) for phase in PHASES for kind in _KINDS)
-"""All there are: as many series for each pair, from zero on."""
+"""All ways to diverge: as many series for each pair, from zero on."""
 
 
 class DriftSample(NamedTuple):

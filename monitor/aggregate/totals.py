@@ -48,10 +48,10 @@ more: 5,000 pairs are rendered in a quarter of a second.
 """
 
 RESERVE_SHARE: Final = 4
-"""So large a part of the pairs' bound comes on top of it, for tenants that have few."""
+"""Part of the pairs' bound that is added for tenants that have few."""
 
 FEW_SHARE: Final = 16
-"""So large a part of the bound is few."""
+"""Part of the bound that counts as few."""
 
 SPARE_NS: Final = 3_600 * 1_000_000_000
 """A pair without sessions for this long makes room for another pair of its tenant."""
@@ -222,14 +222,14 @@ class Pair:
         """Whose share of the pairs it is part of."""
         self.beta = beta
         self.severities = severities
-        """What the spec may call a harmful call: their counters exist from zero on."""
+        """Severities of the spec's harmful calls: their counters exist from zero on."""
         self.active = 0
         self.idle_since: int | None = None
         self.sessions = 0
         self._clean = 0
         self._harm_rate = 0
         self._lost = 0
-        """What their PrefixCrit lacks to 1, fixed."""
+        """Sum of 1 - PrefixCrit, in fixed point."""
         self._harmful = 0
         self._behind: list[_Judgement] = []
         """Whose calls have changed their shares since these were taken into the sums."""

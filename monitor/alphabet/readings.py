@@ -34,7 +34,7 @@ NONE: Final = -1
 """The reading that is no symbol."""
 
 MASKS_MAX: Final = 4_096
-"""Different masks that are looked at; beyond, every reading is possible."""
+"""Different masks that are considered; beyond it, every reading is possible."""
 
 EXPRESSIONS_MAX: Final = 6
 """Expressions of one argument whose matches are combined; beyond, every reading is possible."""
@@ -61,7 +61,7 @@ class Readings:
 
     def __init__(self, candidates: Sequence[Patterns], work: int) -> None:
         self.work = work
-        """What is left of it."""
+        """Work that is left of the bound."""
         self._all = (1 << len(candidates)) - 1
         self._every = frozenset((*range(len(candidates)), NONE))
         self._checks: dict[str, list[tuple[int, Pattern]]] = {}

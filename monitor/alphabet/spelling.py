@@ -13,7 +13,7 @@ _LETTERS: Final = str.maketrans("аԁеһіјӏоԛрѕԝсухαιονρκτ", 
 """Cyrillic and Greek letters -> the Latin letters they look like."""
 
 _NAMESPACE: Final = re.compile(r"[.:/]|__")
-"""What a namespace before a tool's name ends with: `functions.`, `default_api:`, `mcp__bank__`."""
+"""End of a namespace before a tool's name: `functions.`, `default_api:`, `mcp__bank__`."""
 
 NAMESPACES_MAX: Final = 8
 """Namespaces that are looked behind, from the first one on."""

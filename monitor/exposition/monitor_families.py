@@ -52,7 +52,7 @@ OBSTACLES = (
 )
 
 RANKS = 10
-"""So many of the worst live sessions are shown, by place: as many series, for ever."""
+"""Worst live sessions that are shown, by place: as many series, always."""
 
 TOOLS_MAX = 200
 """Tools of one spec that have a counter from zero on."""

@@ -22,7 +22,7 @@ from monitor.spec.learnt_reference import Alarm, LearntReference
 __all__ = ["ALARMS", "learn"]
 
 ALARMS = ("unexpected_write", "first_two", "divergence", "missing_write", "risk")
-"""What a reference warns of; `divergence` is any departure in the tools' names."""
+"""Alarms of a reference; `divergence` is any departure in the tools' names."""
 
 Pair = tuple[str, str]
 

@@ -44,7 +44,7 @@ RISK_ALARM: Final = 0.6
 """Risk from which an alarm is raised."""
 
 AHEAD_MAX: Final = 3
-"""So many expected calls may be skipped before a call counts as another tool, not a later one."""
+"""Expected calls that may be skipped before a call counts as another tool, not a later one."""
 
 NODES_MAX: Final = 5_000
 """Nodes of a prefix tree that are kept, those of most runs first."""

@@ -220,12 +220,12 @@ class Session:
         """Spec -> when it was bound, if calls had been dropped before."""
         self.not_judged: Counter[str] | None = None
         self.proof: Proof | None = None
-        """What its earliest trace shows of the beginning of the session."""
+        """Evidence of its earliest trace on the beginning of the session."""
         self.answer: tuple[bool, int, int, int] | None = None
         """The last output of its agent: a hash, after the fields by which outputs are ordered."""
         self.ended: Ended | None = None
         self._mark = 0
-        """What its key is remembered by; 0 until somebody asks."""
+        """Mark by which its key is remembered; 0 until it is used."""
         self.weight = self.size()
         """Approximate bytes when the session was last weighed."""
 

@@ -15,7 +15,7 @@ __all__ = ["BoundSpecs", "SpecBinder", "document_of"]
 AGENT_ATTRIBUTE: Final = "gen_ai.agent.name"
 _CACHE_MAX: Final = 4_096
 _CACHE_BYTES_MAX: Final = 8 << 20
-"""What the attributes in the cache take, about: it keeps them."""
+"""Approximate bytes of the attributes that the cache keeps."""
 
 
 class BoundSpecs(NamedTuple):
@@ -45,7 +45,7 @@ class SpecBinder:
             spec.id: _judge(spec, known.get(spec.id)) for spec in specs
         }
         self._asked = before.keys() if before is not None else frozenset[str]()
-        """What older sessions may still bind on."""
+        """Attributes on which older sessions may still bind."""
         self._cache: dict[tuple[int, str], BoundSpecs] = {}
         self._cached_bytes = 0
         self._by_agent = any(

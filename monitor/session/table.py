@@ -22,7 +22,7 @@ TOMBSTONES_SHARE: Final = 10
 """One ended session is remembered for each ten that may be live."""
 
 SPARE_SHARE: Final = 16
-"""So large a part of the bound is freed at once where arguments are given up."""
+"""Part of the bound that is freed at once when arguments are given up."""
 
 NEAR: Final = 4_096
 """Live sessions found by the identity of their keys, where no other has taken the place: a power of two."""

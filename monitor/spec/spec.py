@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 GOLDEN_LISTED_MAX: Final = 64
-"""Up to this many golden paths running rows are kept; above, scores come when asked for."""
+"""Golden paths up to which running rows are kept; above, scores are computed on demand."""
 
 
 GOLDEN_MAX: Final = 10_000
@@ -150,7 +150,7 @@ class Spec:
     idle_by_state: Mapping[int, int] = field(default_factory=dict)
     """The same by state, where the document says so."""
     enforce: Literal["off", "advise", "block"] = "advise"
-    """What a harmful call is answered with before it is made (`monitor.decision`)."""
+    """Answer to a question about a harmful call (`monitor.decision`)."""
     accepted: tuple[Acceptance, ...] = ()
     """Accepted calls in force: `machine` has a self-loop for each."""
     bare: Machine | None = None

@@ -96,7 +96,7 @@ class Fact(NamedTuple):
     promised: bool
     """True if `history: complete` says that it cannot be."""
     ends: str
-    """What takes it back, in words; "" if nothing does."""
+    """What ends the cause, in words; "" if nothing does."""
 
 
 FACTS: Final[Mapping[Cause, Fact]] = {

@@ -60,7 +60,7 @@ class Sight(NamedTuple):
 
 
 CLEAR: Final = Sight((), (), -1, 0, -1, True, ())
-"""Nothing is missing."""
+"""Sight of a session that misses nothing."""
 
 
 def sight_of(gaps: Iterable[Gap]) -> Sight:

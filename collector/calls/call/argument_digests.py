@@ -26,7 +26,7 @@ KEPT: Final = 32
 """Values of one call whose digests are kept."""
 
 _WORDS: Final = (("'", '"'), ("True", "true"), ("False", "false"), ("None", "null"))
-"""What Python writes otherwise than JSON."""
+"""Words that Python writes differently from JSON."""
 _WORDS_MAX: Final = 4_096
 """Characters of a text that is read as Python writes it."""
 

@@ -98,11 +98,12 @@ class Piece:
         self.why = why
         """Why its arguments are unknown, if they are not just missing: a reason of `coverage`."""
         self.result = ""
-        """What the tool returned, as it begins; "" if that is not known."""
+        """Beginning of the tool's result; "" if it is not known."""
         self.version = version
         """Version of the MCP protocol; "" if it is not known."""
         self.freed: ArgumentDigests | None = None
-        """What is kept of its arguments, once they were freed: a span with others is another call."""
+        """Digests of its arguments after they were freed: a span with other arguments is another
+        call."""
         self.around: WrappedCall | None = None
         """The call as the span around the piece lists it."""
         # Booleans stand side by side: in the compiled class each takes one byte.

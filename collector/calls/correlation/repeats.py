@@ -46,7 +46,7 @@ _ROW: Final = Struct("<16s8sqqq?")
 """Trace id, span id, start, end, a digest of the arguments (0 if they are unknown), and whether the call failed."""
 
 _ENTRY_BYTES: Final = 240
-"""What a call takes, about."""
+"""Approximate bytes of a call."""
 
 
 class _Seen(NamedTuple):

@@ -75,10 +75,11 @@ ENTRIES_MAX: Final = 65_536
 """Decided calls that are remembered."""
 
 BYTES_MAX: Final = 64 << 20
-"""What they take in all, about."""
+"""Approximate bytes of all decided calls."""
 
 ENTRY_BYTES: Final = 1_536
-"""What one takes without its arguments, about: the call, its piece, its decision, and its places in the indexes."""
+"""Approximate bytes of one without its arguments: the call, its piece, its decision, and its places
+in the indexes."""
 
 DIGITS_MAX: Final = 16
 """Hexadecimal digits of a decision's number."""
@@ -90,7 +91,7 @@ BEGINNINGS_MAX: Final = 10_000
 """Sessions that clients have reported as new."""
 
 BEGINNING_BYTES: Final = 512
-"""What one of them takes, about."""
+"""Approximate bytes of one of them."""
 
 ALIKE_MAX: Final = 64
 """Calls of one tool in one session, or in one trace, that a span may meet; the oldest is settled at the bound."""
@@ -225,7 +226,7 @@ class DecidedCall:
         )
         """The question as a piece, for the comparison with spans."""
         self.own_bytes = ENTRY_BYTES + _texts(asked) + arguments_bytes(call.attributes)
-        """What it takes without its arguments, about. Its attributes may be those of other calls, too."""
+        """Approximate bytes without its arguments. Its attributes may be shared with other calls."""
         self.size = self.own_bytes + arguments_bytes(call.arguments)
 
     def free(self) -> int:

@@ -21,13 +21,14 @@ CALLS_MAX: Final = 32
 """Denied calls of one session that are remembered: the latest."""
 
 BYTES_MAX: Final = 16 << 20
-"""What they take in all, about; of a service a quarter of what decided calls may take."""
+"""Approximate bytes of all prevented calls; for one service, a quarter of the bound of decided
+calls."""
 
 HIDDEN_MAX: Final = 8
 """Spans of one call that are remembered as hidden."""
 
 CALL_BYTES: Final = 1_024
-"""What one takes without its own texts, about; what its spec says is shared."""
+"""Approximate bytes of one without its own texts; its spec's texts are shared."""
 
 REMEMBER_NS: Final = 24 * 3_600 * 1_000_000_000
 """Time after the last denial of a session for which its denied calls are remembered."""

@@ -52,7 +52,7 @@ WAITING_MAX: Final = 16_384
 """Traces that wait; beyond it, the one that has waited longest is not looked at again when its service shows more."""
 
 WAIT_NS: Final = 60 * 1_000_000_000
-"""Longer than most runs of agents take."""
+"""Wait for the spans above a call: longer than most runs of agents take."""
 
 
 @mypyc_attr(acyclic=True)

@@ -68,7 +68,7 @@ UNNAMED_RUNG: Final = DECIDED_RUNG + 1
 
 _RESOURCES_MAX: Final = 4_096
 _RESOURCES_BYTES_MAX: Final = 8 << 20
-"""What their attributes take, about."""
+"""Approximate bytes of their attributes."""
 
 SERVICE: Final = "service.name"
 
@@ -119,7 +119,7 @@ class SessionIds:
         self._namespace_keys = tuple(namespace_keys)
         self._owners: dict[int, ResourceIdentity] = {}
         self._owners_bytes = 0
-        """What the attributes of their resources take, about."""
+        """Approximate bytes of the attributes of their resources."""
         self._requesters: dict[Requester, Requester] = {}
         """Interned: a service has many processes."""
         self._last = ResourceIdentity(Resource({}), "", None, Requester("", ""), {})

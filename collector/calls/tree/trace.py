@@ -64,7 +64,7 @@ class TraceBeginning:
         self.root_ns = NEVER
         """Start of the trace's root."""
         self.proof: Proof | None = None
-        """What the monitor was given last."""
+        """Proof that the monitor was given last."""
 
 
 @mypyc_attr(acyclic=True)

@@ -51,10 +51,10 @@ PERIODS: Final = 3
 
 SPAN_BYTES: Final = 256
 CALL_BYTES: Final = 768
-"""What a span in a tree takes, and a call besides, without its arguments, about."""
+"""Approximate bytes of a span in a tree and of its call, without arguments."""
 
 TRACE_BYTES: Final = 320
-"""What a trace takes without its tree, about."""
+"""Approximate bytes of a trace without its tree."""
 
 AT_ONCE: Final = 2
 """Trees freed with one span, if too few were freed so far. To free all at the end of a period takes 25 ms."""

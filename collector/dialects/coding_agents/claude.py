@@ -28,7 +28,7 @@ _CONTROL = frozenset(
         "ToolSearch",
     }
 )
-"""What hands to a part of the agent, asks its user, plans, or answers: nothing happens by it."""
+"""Tools that hand over to a part of the agent, ask its user, plan, or answer: they have no effect."""
 
 CLAUDE_CODE = Dialect(
     name="claude_code",

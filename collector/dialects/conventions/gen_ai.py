@@ -12,7 +12,8 @@ __all__ = ["ARGUMENTS", "EVENTS", "GEN_AI", "GEN_AI_BY_NAME", "GEN_AI_IN_PART", 
 SWITCH = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true"
 
 NAMELESS = ("@openlit/instrumentation-langchain",)
-"""What names a tool's class instead of the tool: what its models' spans ask for is judged, which has the name."""
+"""Scopes that name a tool's class instead of the tool. Their models' requests are judged, which
+have the name."""
 
 EVENTS = (
     ArgumentSource("content", event="gen_ai.tool.message"),

@@ -89,7 +89,7 @@ NO_AGENT: Final = frozenset(
 given no name has the second, and Dapr's tools and models have the others."""
 
 NO_SESSION: Final = "[no_session_id]"
-"""What AgentScope writes where a conversation has no id."""
+"""AgentScope's value for a conversation without an id."""
 
 METADATA_SCOPES: Final[tuple[str, ...]] = (
     "openinference.instrumentation.langchain",

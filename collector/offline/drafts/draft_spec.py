@@ -41,9 +41,9 @@ class Draft(NamedTuple):
 
     text: str
     notes: tuple[str, ...]
-    """What to know before it is used."""
+    """Notes for the user of the draft."""
     findings: tuple[Finding, ...]
-    """What the compiler says of it."""
+    """Findings of the compiler."""
 
 
 def learner() -> Learner:

@@ -31,7 +31,7 @@ class ImportResult:
     repairs: tuple[Repair, ...] = ()
     refusals: tuple[Defect, ...] = ()
     notes: tuple[str, ...] = ()
-    """What the user should know of a spec that is written all the same."""
+    """Notes on a spec that is written in spite of its faults."""
 
 
 def import_core(files: Sequence[Path], out: Path, *, mend: bool) -> Iterator[ImportResult]:

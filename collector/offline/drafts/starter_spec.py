@@ -17,7 +17,7 @@ from monitor.spec.document.write import name as plain
 __all__ = ["Agent", "NothingSeen", "agents", "agents_of_runs", "choose", "fetch", "starter"]
 
 SEQUENCES_MAX = 5
-"""Different runs written down as golden; more are the author's to choose from."""
+"""Different runs written down as golden; the author chooses from more."""
 
 LENGTH_MAX = 40
 

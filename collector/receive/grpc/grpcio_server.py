@@ -132,7 +132,8 @@ class GrpcioReceiver:
         self.admission = admission or Admission()
         self.beside = ThreadPoolExecutor(1, "inflate")
         self.inflating = asyncio.Lock()
-        """One message at a time, so that of many that have no room together the first are whole."""
+        """Held while one message is decompressed. If many have no room together, the first are
+        completed."""
         self.tasks: set[asyncio.Task[bytes]] = set()
         """Requests that are judged to their end, whether or not their senders wait."""
         self.is_stopping = False

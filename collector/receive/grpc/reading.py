@@ -43,7 +43,8 @@ class ReadingConnection(StreamConnection):
     def __init__(self, connections: Connections, keepalive: Keepalive, turns: Turns) -> None:
         super().__init__(connections, keepalive)
         self.rest = b""
-        """What has come and is not read: the beginning of a frame, or more until the next turn."""
+        """Received bytes that are not read yet: the beginning of a frame, or more until the next
+        turn."""
         self.client_reads = True
         """The client reads what we write."""
         self.thrown_away = -1

@@ -147,7 +147,8 @@ class GrpcReceiver(Listener):
         self.admission = admission or Admission()
         self.beside = ThreadPoolExecutor(1, "inflate")
         self.inflating = asyncio.Lock()
-        """One message at a time, so that of many that have no room together the first are whole."""
+        """Held while one message is decompressed. If many have no room together, the first are
+        completed."""
         self.health = NOT_SERVING
         self.watchers: dict[_Call, None] = {}
         self.reflect: Callable[[bytes], bytes] | None = None
@@ -204,7 +205,7 @@ class _Call(GrpcStream):
     _path = b""
     _coding = b""
     _prefix = b""
-    """What stands before the message, as far as it has come."""
+    """Received part of the message's prefix."""
     _size = 0
     """Bytes of the message that have come, with what stands before it."""
     _length = -1

@@ -84,13 +84,13 @@ class GrpcStream(ABC):
     deadline = NEVER
     """When its body has taken too long, on the loop's clock."""
     is_whole = False
-    """All of the request has come."""
+    """True once all of the request has arrived."""
     is_begun = False
-    """Some of the answer has been sent."""
+    """True once some of the answer has been sent."""
     is_ended = False
-    """All of the answer is known; some may wait for room."""
+    """True once all of the answer is known; some may wait for room."""
     has_body = False
-    """Some of the body has come."""
+    """True once some of the body has arrived."""
     left = -1
     """Bytes of the body that are still to come, where the request has a content-length; -1: it has none."""
 
@@ -192,7 +192,7 @@ class StreamConnection(ConnectionBase):
     def __init__(self, connections: Connections, keepalive: Keepalive) -> None:
         self.connections = connections
         self.is_discarding = False
-        """Nothing that comes is looked at any more, and nothing is written."""
+        """True if nothing that arrives is looked at any more, and nothing is written."""
         self.now = asyncio.get_running_loop().time
         self.deadline = NEVER
         self.life = Lifetime(keepalive, self.now(), connections.bounds.head)

@@ -60,7 +60,7 @@ class _Exchange(Exchange):
         self._scope: dict[str, Any] = {}
         self._body = bytearray()
         self._news = asyncio.Event()
-        """Some of the body, its end, or that nobody is there any more."""
+        """Set by a part of the body, its end, or the client's leaving."""
         self._is_gone = False
         self._is_chunked = False
 

@@ -77,9 +77,9 @@ class Exchange(ABC):
     version = "1.1"
     keep_alive = True
     is_whole = False
-    """All of the request has come."""
+    """True once all of the request has arrived."""
     is_begun = False
-    """Some of the answer has been sent."""
+    """True once some of the answer has been sent."""
     is_answered = False
 
     def __init__(self, connection: HttpConnection) -> None:
@@ -173,7 +173,7 @@ class HttpConnection(ConnectionBase):
         self._front: Exchange | None = None
         """The request whose turn it is; answered, it stays here until the next one's."""
         self._later: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
-        """What was parsed of requests that are not in front."""
+        """Parsed parts of requests that are not in front."""
         self._head_bytes = 0
         """Bytes without a body that ended no request: headers, trailers, the framing of chunks."""
         self._fields = 0
@@ -187,19 +187,19 @@ class HttpConnection(ConnectionBase):
         self._born = self._now()
         self._leaving = False
         self._held = False
-        """Nothing is read, since it is we who are waited for."""
+        """True while nothing is read, since the client waits for us."""
         self._unread = b""
-        """What has come and waits to be parsed."""
+        """Received bytes that wait to be parsed."""
         self._spent = 0.0
         """Seconds of work since the others last had their turn."""
         self._turn_end = 0.0
         """When the work that is going on has lasted long enough."""
         self._is_yielding = False
-        """Nothing is read: the others have their turn."""
+        """True while nothing is read, since the other connections have their turn."""
         self._is_turn_due = False
-        """What was parsed goes on in the next round of the loop."""
+        """True if parsed parts go on in the next round of the loop."""
         self._is_body_paused = False
-        """Nothing is read: the application has enough."""
+        """True while nothing is read, since the application has enough."""
 
     @property
     def is_busy(self) -> bool:

@@ -105,7 +105,8 @@ class HttpApp(Service):
         self.export = export
         self.beside = ThreadPoolExecutor(1, "inflate")
         self.inflating = asyncio.Lock()
-        """One body at a time, so that of many that have no room together the first are whole."""
+        """Held while one body is decompressed. If many have no room together, the first are
+        completed."""
 
     def start(self, connection: HttpConnection) -> Exchange:
         return _Exchange(connection, self)

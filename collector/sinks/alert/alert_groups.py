@@ -67,7 +67,7 @@ REPEATED_AT_ONCE = 64
 """Groups repeated in one tick."""
 
 WORSE_TIMES = 10
-"""So many times the calls are worth another telling."""
+"""Multiple of the calls that is news again."""
 
 TRAITS_MAX = 256
 """Reasons and tools that a group remembers; further ones are no news, and counted."""
@@ -110,7 +110,7 @@ class AlertGroup:
     reasons: Counter[str] = field(default_factory=Counter)
     """Calls by reason."""
     sessions: int = 0
-    """All that ever had a page in it; one that comes again counts again."""
+    """Sessions that ever had a page in it; a session that comes again counts again."""
     pages_of: Counter[SessionKey] = field(default_factory=Counter)
     """Pages that fire, by session."""
     ended_ns: int = 0
@@ -128,7 +128,7 @@ class AlertGroup:
     worse: int = 0
     """How often it was news again."""
     news: str = ""
-    """What was new then."""
+    """What was new in its last news."""
     unnamed: int = 0
     """Reasons and tools beyond `TRAITS_MAX`, each as often as it came."""
 

@@ -114,7 +114,7 @@ class Pager:
         self.firing: dict[PageKey, PageAlert] = {}
         """Firing pages, in the order of their last delivery."""
         self.waiting: dict[PageKey, PageAlert] = {}
-        """What waits for room: pages that were not delivered yet, and firing ones that are worse than was delivered."""
+        """Pages that wait for room: undelivered ones, and firing ones that have become worse since."""
         self.withheld: Counter[str] = Counter(known=0, rate_limit=0, revised=0, full=0)
         self._rules = rules
         self._deliver = deliver

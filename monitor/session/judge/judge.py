@@ -51,7 +51,7 @@ CODES: Final[tuple[tuple[Kind, Reason | None], ...]] = (
     (Kind.CONTROL, None),
     *((Kind.HARMFUL, reason) for reason in Reason),
 )
-"""What a call was, as one small integer: the index into this table."""
+"""Verdicts on calls, each as a small integer: its index in this table."""
 
 PROGRESS: Final = 0
 SELF_LOOP: Final = 1

@@ -17,7 +17,7 @@ from mypy_extensions import mypyc_attr
 __all__ = ["ENTRY_BYTES", "StepAnswers", "united"]
 
 ENTRY_BYTES = 160
-"""What a step takes here, about."""
+"""Approximate bytes of a step here."""
 
 Group = tuple[int, int]
 """(first place, the place behind the last one)."""

@@ -81,7 +81,7 @@ class CallChoices:
         self._most, self._made = list(self._all), list(self._committed)
         self._dropped: set[int] = set()
         self._least = -1
-        """What `least` gives; -1 while it is not known."""
+        """Result of `least`; -1 while it is not known."""
         if self._certain is not None:
             self._certain.reset()
 

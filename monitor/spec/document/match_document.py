@@ -35,4 +35,4 @@ MatchDocument = Annotated[
     | Annotated[RegexDocument, Tag(MAPPING)],
     by_form(PLAIN, LIST, MAPPING),
 ]
-"""What an attribute must be: a value, one of several values, or an expression."""
+"""Condition on an attribute: a value, one of several values, or an expression."""

@@ -16,7 +16,7 @@ __all__ = ["flow", "name"]
 
 _BARE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_'-]*")
 _WORDS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
-"""Not names to some reader of YAML, old or new."""
+"""Words that some YAML reader, old or new, does not read as names."""
 
 KEY_MAX: Final = 1000
 """Readers look for a key's colon in 1,024 characters, its quotes among them."""
