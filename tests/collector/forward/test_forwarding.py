@@ -402,10 +402,11 @@ def test_without_next_hops_nothing_is_loaded() -> None:
     program = (
         "import sys, asyncio\n"
         "from collector.app.service import App\n"
-        "from collector.config.settings import Settings, ReceiverSettings\n"
+        "from collector.config.settings.receiver import ReceiverSettings\n"
+        "from collector.config.settings.settings import Settings\n"
         "free = '127.0.0.1:0'\n"
         "async def main():\n"
-        "    app = App(Settings(receiver=Receiver(grpc=free, http=free), metrics=free, admin='off'), [])\n"
+        "    app = App(Settings(receiver=ReceiverSettings(grpc=free, http=free), metrics=free, admin='off'), [])\n"
         "    await app.start()\n"
         "    await app.stop()\n"
         "asyncio.run(main())\n"

@@ -534,7 +534,7 @@ def test_a_service_without_traffic_writes_next_to_nothing(tmp_path: Path) -> Non
 def test_without_a_folder_nothing_is_loaded() -> None:
     """A service without `state.dir` does not import the journal."""
     code = (
-        "import sys; from collector.app.service import App; from collector.config.settings import Settings;"
+        "import sys; from collector.app.service import App; from collector.config.settings.settings import Settings;"
         "App(Settings(metrics='off', admin='off'), []);"
         "print([m for m in sys.modules if m.startswith('collector.state') or m == 'collector.restart.recovery'])"
     )
