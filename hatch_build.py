@@ -66,7 +66,7 @@ COMPILED = {
     "monitor/session/log": "answers call_ids log rows",
     "monitor/session/overlap": "all_orders budget call_choices chain_merges chains order",
     "monitor/session/report": "obstacles",
-    "monitor/spec": "constraints spec",
+    "monitor/spec": "constraints spec timing",
     "monitor/visibility": "cause gap ledger sight",
 }
 """Folder -> modules."""

@@ -102,6 +102,14 @@ class Obstacle(StrEnum):
     """No call was made for longer than its state allows."""
 
 
+OBSTACLES: Final[Mapping[Obstacle, Kind]] = {
+    Obstacle.TRAP: Kind.CANNOT_FINISH,
+    Obstacle.DEADLINE: Kind.CANNOT_FINISH,
+    Obstacle.IDLE: Kind.STALLED,
+}
+"""Each with the verdict on the session that it gives."""
+
+
 class Evidence(StrEnum):
     """How a call is known: it ended, it began, a model asked for it, or its agent asked whether to make it.
 

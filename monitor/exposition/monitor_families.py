@@ -34,7 +34,7 @@ from monitor.exposition.families import (
     spread_family,
 )
 from monitor.exposition.line_templates import at_zero, counters, filled, spread_lines
-from monitor.records import CALL_KINDS, PROFILES, Conventions, Kind, Obstacle, Reason
+from monitor.records import CALL_KINDS, OBSTACLES, PROFILES, Conventions, Kind, Reason
 from monitor.scores.score_records import SCORES, SPREADS
 from monitor.session.spec_binding import SpecBinder
 from monitor.spec.spec import Spec
@@ -45,11 +45,7 @@ __all__ = ["RANKS", "MonitorTotals", "families_of", "monitor_families"]
 PAIRS_AT_ONCE = 256
 """Pairs whose lines are made in one go, where each has one line of a family."""
 
-OBSTACLES = (
-    (Kind.CANNOT_FINISH, Obstacle.TRAP),
-    (Kind.CANNOT_FINISH, Obstacle.DEADLINE),
-    (Kind.STALLED, Obstacle.IDLE),
-)
+SESSION_VERDICTS = tuple((kind, obstacle) for obstacle, kind in OBSTACLES.items())
 
 RANKS = 10
 """Worst live sessions that are shown, by place: as many series, always."""
@@ -449,7 +445,7 @@ def _harms(severities: tuple[str, ...]) -> _Harms:
 
 
 _OBSTACLES = tuple(
-    f'verdict="{kind.value}",reason="{obstacle.value}"' for kind, obstacle in OBSTACLES
+    f'verdict="{kind.value}",reason="{obstacle.value}"' for kind, obstacle in SESSION_VERDICTS
 )
 
 
@@ -459,7 +455,7 @@ def _session_verdicts(pairs: _Pairs) -> Iterator[Family]:
     yield _grouped(
         name,
         (
-            _several(name, _OBSTACLES, t, _each(p.session_verdicts, OBSTACLES))
+            _several(name, _OBSTACLES, t, _each(p.session_verdicts, SESSION_VERDICTS))
             for t, p in pairs
             if p.bounded
         ),

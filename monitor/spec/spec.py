@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final, Literal, NamedTuple
 
@@ -15,13 +15,13 @@ from monitor.findings import Finding
 from monitor.records import Conventions, Obstacle, Reason
 from monitor.spec.constraints import SideBySide
 from monitor.spec.learnt_reference import LearntReference
+from monitor.spec.timing import NO_TIMING, SpecTiming
 from monitor.spec.traps import Trap
 
 __all__ = [
     "GOLDEN_LISTED_MAX",
     "GOLDEN_MAX",
     "Acceptance",
-    "Deadline",
     "MatchRules",
     "SeverityRules",
     "Spec",
@@ -86,18 +86,6 @@ class MatchRules:
         )
 
 
-class Deadline(NamedTuple):
-    """After a call of one kind, a call of another must begin in time."""
-
-    first: frozenset[int]
-    """Symbols; any of them."""
-    then: frozenset[int]
-    within_ns: int
-    """Time between the places of the two calls in the order: both starts, as a rule."""
-    text: str
-    """Text for verdicts."""
-
-
 class Acceptance(NamedTuple):
     """A harmful call that somebody has accepted until the end of a day."""
 
@@ -144,11 +132,8 @@ class Spec:
     """Warnings."""
     learnt: LearntReference | None = None
     """Reference learnt from runs, to which sessions are compared."""
-    deadlines: tuple[Deadline, ...] = ()
-    idle_ns: int = 0
-    """How long a session may make no call in a state that is not accepting; 0: any time."""
-    idle_by_state: Mapping[int, int] = field(default_factory=dict)
-    """The same by state, where the document says so."""
+    timing: SpecTiming = NO_TIMING
+    """Limits on time."""
     enforce: Literal["off", "advise", "block"] = "advise"
     """Answer to a question about a harmful call (`monitor.decision`)."""
     accepted: tuple[Acceptance, ...] = ()

@@ -1,4 +1,4 @@
-"""Why a call is harmful, or why a session cannot finish, in one sentence.
+"""Why a call is harmful, in one sentence.
 
 Idea: a reason is a word for machines. The sentence names the symbol, and the rule or the state. It depends on spec, position and token alone, so a judge caches it. Only the
 sentence on arguments (`monitor.alphabet.explanation`) depends on the call.
@@ -13,18 +13,14 @@ Example: `refund` before `check`: "`refund` is not allowed yet in state `start`"
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from monitor.alphabet.explanation import any_of, asked, is_conditional, quoted, shortened
-from monitor.limits import SECOND
-from monitor.records import Obstacle, Reason
+from monitor.records import Reason
 from monitor.spec.constraints import Constraint, SideBySide
 from monitor.spec.rule_sentences import rule_sentence
 from monitor.spec.spec import Spec
 
-__all__ = ["explain_call", "explain_missed"]
-
-_DAY_SECONDS: Final = 24 * 60 * 60
+__all__ = ["explain_call"]
 
 
 def explain_call(
@@ -90,47 +86,3 @@ def _rule(spec: Spec, text: str | None, symbols: Sequence[int]) -> Constraint | 
         if each.text == text or (text is None and symbols and each.forbids(symbols[0])):
             return each
     return None
-
-
-# --- verdicts on sessions -------------------------------------------------------------------------
-
-
-def explain_missed(
-    spec: Spec,
-    obstacle: Obstacle,
-    rule: str,
-    *,
-    due_ns: int,
-    limit_ns: int,
-    state: str | None,
-) -> str:
-    """Why a session cannot finish, or stands still.
-
-    Args:
-        spec: under which it was judged.
-        obstacle: what it is.
-        rule: text of the deadline in the spec.
-        due_ns: end of the limit, Unix nanoseconds.
-        limit_ns: its length, nanoseconds.
-        state: of the session; None while several are possible.
-    """
-    where = f" in state {quoted(state)}" if state is not None else ""
-    if obstacle is Obstacle.TRAP:
-        return shortened(f"no accepting state can be reached any more{where}")
-    limit = f"{limit_ns / SECOND:g} s"
-    due = f"was due at {_clock(due_ns)}"
-    if obstacle is Obstacle.IDLE:
-        return shortened(f"no call came within {limit}{where}; one {due}")
-    for deadline in spec.deadlines:
-        if deadline.text == rule:
-            names = spec.machine.symbols
-            then = any_of([names[symbol] for symbol in sorted(deadline.then)])
-            first = any_of([names[symbol] for symbol in sorted(deadline.first)])
-            return shortened(f"{then} did not follow {first} within {limit}; it {due}")
-    return ""
-
-
-def _clock(at_ns: int) -> str:
-    """The time of the day, in UTC."""
-    seconds = at_ns // SECOND % _DAY_SECONDS
-    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"

@@ -10,13 +10,13 @@ both are traps, it cannot.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import product
 from math import prod
 from typing import Final
 
 from monitor.automaton.position import Position, Stepper
-from monitor.spec.spec import Deadline, Spec
+from monitor.spec.spec import Spec
+from monitor.spec.timing import NO_TIMING, SpecTiming
 from monitor.spec.traps import Trap
 
 __all__ = ["SpecLimits", "bounds_of"]
@@ -44,21 +44,18 @@ class SpecLimits:
     def __init__(
         self,
         stepper: Stepper,
-        deadlines: tuple[Deadline, ...],
-        idle_ns: int,
-        idle_by_state: Mapping[int, int],
+        timing: SpecTiming,
         traps: tuple[Trap, ...],
     ) -> None:
-        self.deadlines = deadlines
+        self.deadlines = timing.deadlines
         self.traps = traps
         """States from which no accepting state can be reached."""
         self._stepper = stepper
-        self._idle_ns = idle_ns
-        self._idle_by_state = idle_by_state
+        self._idle_ns = timing.idle_ns
+        self._idle_by_state = timing.idle_by_state
         self._hopeless: dict[Position, bool] = {}
         self._idle: dict[Position, int] = {}
-        times = [each.within_ns for each in deadlines] + [idle_ns, *idle_by_state.values()]
-        self.shortest_ns = min((time for time in times if time), default=0)
+        self.shortest_ns = min(timing.times(), default=0)
         """The shortest of all times; 0 if there are none."""
 
     def hopeless(self, position: Position) -> bool:
@@ -103,6 +100,6 @@ def bounds_of(spec: Spec, stepper: Stepper) -> SpecLimits | None:
     if spec.kind == "reference":
         return None
     traps = spec.traps
-    if not (spec.deadlines or spec.idle_ns or spec.idle_by_state or traps):
+    if spec.timing == NO_TIMING and not traps:
         return None
-    return SpecLimits(stepper, spec.deadlines, spec.idle_ns, spec.idle_by_state, traps)
+    return SpecLimits(stepper, spec.timing, traps)

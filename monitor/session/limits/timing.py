@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from monitor.alphabet.explanation import any_of, quoted, shortened
 from monitor.automaton.position import Position
+from monitor.limits import SECOND
 from monitor.records import Kind, Obstacle
-from monitor.session.judge.explanation import explain_missed
 from monitor.session.judge.judge import CONTROL_TOKEN, PROGRESS, SELF_LOOP, Judge
 from monitor.session.log.rows import Row
 from monitor.spec.spec import Spec
@@ -30,6 +31,8 @@ MISSED_MAX: Final = 64
 """Missed limits of folded calls that are kept, the latest."""
 
 IDLE_TEXT: Final = "idle"
+
+_DAY_SECONDS: Final = 24 * 60 * 60
 
 
 class ClockStart(NamedTuple):
@@ -64,14 +67,7 @@ class MissedLimit(NamedTuple):
 
     def explanation(self, spec: Spec, state: str | None) -> str:
         """Why the session cannot finish or stands still; `state` is its present one, if known."""
-        return explain_missed(
-            spec,
-            self.obstacle,
-            self.rule,
-            due_ns=self.due_ns,
-            limit_ns=self.limit_ns,
-            state=state,
-        )
+        return _explained(self, spec, state)
 
     def fires_ns(self, window_ns: int) -> int:
         """When it may be declared: once a call that answers it has had time to arrive.
@@ -265,6 +261,30 @@ def certain(found: Iterable[MissedLimit], windows: Sequence[Window]) -> Sequence
     if not windows:
         return list(found)
     return [each for each in found if not between(windows, each.mark.at_ns, each.due_ns)]
+
+
+def _explained(missed: MissedLimit, spec: Spec, state: str | None) -> str:
+    """A sentence for each obstacle."""
+    where = f" in state {quoted(state)}" if state is not None else ""
+    if missed.obstacle is Obstacle.TRAP:
+        return shortened(f"no accepting state can be reached any more{where}")
+    limit = f"{missed.limit_ns / SECOND:g} s"
+    due = f"was due at {_clock(missed.due_ns)}"
+    if missed.obstacle is Obstacle.IDLE:
+        return shortened(f"no call came within {limit}{where}; one {due}")
+    for deadline in spec.timing.deadlines:
+        if deadline.text == missed.rule:
+            names = spec.machine.symbols
+            then = any_of([names[symbol] for symbol in sorted(deadline.then)])
+            first = any_of([names[symbol] for symbol in sorted(deadline.first)])
+            return shortened(f"{then} did not follow {first} within {limit}; it {due}")
+    return ""
+
+
+def _clock(at_ns: int) -> str:
+    """The time of the day, in UTC."""
+    seconds = at_ns // SECOND % _DAY_SECONDS
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"
 
 
 def renumbered(missed: MissedLimit, tools: Mapping[int, int]) -> MissedLimit:

@@ -34,7 +34,7 @@ from monitor.spec.compiler.symbols import (
     read_pattern,
     read_symbols,
 )
-from monitor.spec.compiler.timing import NO_TIMING, SpecTiming, read_timing
+from monitor.spec.compiler.timing import read_timing
 from monitor.spec.document import yaml_text
 from monitor.spec.document.faults import Notes
 from monitor.spec.document.match_document import RegexDocument
@@ -58,6 +58,7 @@ from monitor.spec.spec import (
     Spec,
 )
 from monitor.spec.suggestions import closest
+from monitor.spec.timing import NO_TIMING, SpecTiming
 from monitor.spec.traps import Trap
 
 __all__ = ["compile_text"]
@@ -291,9 +292,7 @@ def _spec(
         alphabet=parts.alphabet,
         machine=accepting(parts.machine, parts.accepted),
         traps=parts.traps,
-        deadlines=parts.timing.deadlines,
-        idle_ns=parts.timing.idle_ns,
-        idle_by_state=dict(parts.timing.idle_by_state),
+        timing=parts.timing,
         accepted=parts.accepted,
         bare=parts.machine if parts.accepted else None,
         golden=parts.golden,

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from monitor.automaton.dfa import UNDEFINED, Automaton, Machine
 from monitor.automaton.paths import reachable
 from monitor.spec.compiler.machine import is_declared, no_state
 from monitor.spec.document.faults import Notes
 from monitor.spec.document.schema import DeadlineDocument, SpecDocument
-from monitor.spec.spec import Deadline
+from monitor.spec.timing import Deadline, SpecTiming
 
-__all__ = ["NO_TIMING", "SpecTiming", "read_timing"]
+__all__ = ["read_timing"]
 
 _SECOND: Final = 1_000_000_000
 
 
-class SpecTiming(NamedTuple):
-    """The times of a spec, in nanoseconds."""
-
-    deadlines: tuple[Deadline, ...] = ()
-    idle_ns: int = 0
-    idle_by_state: tuple[tuple[int, int], ...] = ()
-
-
 WORK_MAX: Final = 100_000
 """States times symbols times deadlines: more are not searched."""
-
-NO_TIMING: Final = SpecTiming()
 
 
 def read_timing(model: SpecDocument, machine: Machine, notes: Notes) -> SpecTiming:
@@ -97,19 +87,17 @@ def _is_hopeless(deadline: Deadline, machine: Machine) -> bool:
     )
 
 
-def _by_state(
-    idle: dict[str, float], machine: Machine, notes: Notes
-) -> tuple[tuple[int, int], ...]:
+def _by_state(idle: dict[str, float], machine: Machine, notes: Notes) -> dict[int, int]:
     if not isinstance(machine, Automaton):
         message = "constraints have no states to name: write one time for all"
         notes.add("invalid_document", message, "idle")
-        return ()
+        return {}
     number = {name: index for index, name in enumerate(machine.states)}
     for state in idle:
         if state not in number:
             notes.add("undeclared_state", no_state(state), "idle", state)
-    return tuple(
-        (number[state], round(seconds * _SECOND))
+    return {
+        number[state]: round(seconds * _SECOND)
         for state, seconds in idle.items()
         if state in number
-    )
+    }

@@ -397,7 +397,7 @@ def test_times_are_written_as_people_say_them() -> None:
     for written, seconds in (("90", 90.0), ("1.5m", 90.0), ("500ms", 0.5), ("2h", 7200.0)):
         spec, _ = compile_text(SHOP.replace("1m", written), "s.yaml")
         assert spec is not None
-        assert spec.idle_ns == seconds * SECOND
+        assert spec.timing.idle_ns == seconds * SECOND
 
 
 def test_verdicts_on_sessions_are_worded_like_others() -> None:
