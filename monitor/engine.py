@@ -164,7 +164,7 @@ class Monitor:
         self._stale: list[SessionKey] = []
         """Sessions that are to look at the ledger again, since it has changed."""
         self._swept = self._call_judge.ledger.version
-        """Of the ledger, when these were listed."""
+        """Version of the ledger when these were listed."""
 
     def use(self, specs: Iterable[Spec]) -> bool:
         """Judges sessions that begin from now on under these specs; all others go on as they are.

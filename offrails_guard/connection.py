@@ -28,13 +28,13 @@ from offrails_guard.wire import Failure, ServiceAddress, ServiceResponse, header
 __all__ = ["Loop", "ServiceConnection", "Waiter"]
 
 CONNECTIONS_MAX: Final = 16
-"""Kept. One is enough for an agent that makes a call at a time."""
+"""Connections that are kept. One is enough for an agent that makes a call at a time."""
 
 REQUESTS_MAX: Final = 2_048
-"""On their way at a time, those included that nobody waits for any more."""
+"""Requests in flight at a time, including those that nobody waits for any more."""
 
 REQUESTS_BYTES_MAX: Final = 64 << 20
-"""Of their bodies."""
+"""Bytes of their bodies."""
 
 ANSWER_BYTES_MAX: Final = 4 << 20
 
@@ -171,7 +171,7 @@ class Loop:
         self._waiting = self._bytes = 0
         self._lock = threading.Lock()
         self._answers = 0
-        """Those that have come."""
+        """Number of answers that have arrived."""
         self._free = asyncio.Semaphore(CONNECTIONS_MAX)
         """The pool looks at all who wait for a connection whenever one is free, so nobody waits in it."""
         self._loop = asyncio.new_event_loop()

@@ -22,7 +22,7 @@ TURNS_MAX: Final = 100
 
 class _Waiting(NamedTuple):
     ends: float
-    """By how long the service has been silent then, in all."""
+    """Total silence of the service at which the check ends."""
     is_over: Callable[[], bool]
     give_up: Callable[[], None]
 
@@ -36,7 +36,7 @@ class Silence:
 
     def __init__(self, seconds: float) -> None:
         self.part: Final = seconds / PARTS
-        """Between two looks."""
+        """Time between two checks of the silence."""
         self.seconds: Final = seconds
         self._silent = 0.0
         """How long the service has been silent, in all."""

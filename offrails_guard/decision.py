@@ -33,7 +33,7 @@ class Policies(NamedTuple):
     on_unavailable: Policy = "allow"
     """Nobody could be asked in time."""
     on_unknown: Policy = "allow"
-    """It is not known whether the call is harmful."""
+    """Policy if it is not known whether the call is harmful."""
     on_no_spec: Policy = "allow"
     """No spec matches the agent."""
 
@@ -72,7 +72,7 @@ class Decision:
     message: str = ""
     """Why, in words for the model: what is wrong and what is allowed now; "" where nothing is wrong."""
     decision_id: str = ""
-    """For `outcome`; "" where the call is not held by the monitor."""
+    """Id for `outcome`; "" if the monitor does not hold the call."""
     unavailable: str = ""
     """Why nobody could be asked, in one word: a key of `Guard.counts`."""
     raw: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, repr=False)

@@ -43,7 +43,7 @@ BESIDE_MAX: Final = 256
 """Calls of one session that are on their way; at the bound the oldest counts no more."""
 
 CONFIRM_SECONDS: Final = 60.0
-"""As a service's `decide.confirm_seconds`."""
+"""Time in which a call is confirmed, as a service's `decide.confirm_seconds`."""
 
 SECOND: Final = 1_000_000_000
 
@@ -113,9 +113,10 @@ class LocalGuard(BaseGuard):
         self._held: OrderedDict[str, _Held] = OrderedDict()
         """Calls whose outcome is not said, by the ids of their decisions."""
         self._open: deque[_Held] = deque()
-        """Those that count beside their session, and some that are settled by now; the oldest first."""
+        """Calls that count beside their session, and some that are settled by now; the oldest
+        first."""
         self._beside: dict[SessionKey, dict[str, _Held]] = {}
-        """By session, those that count; the oldest first."""
+        """Calls that count, by session; the oldest first."""
         self._number = secrets.randbits(63)
         self._last_ns = 0
         self._ticked_ns = 0

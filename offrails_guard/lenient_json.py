@@ -25,7 +25,7 @@ NESTED_MAX: Final = 100
 """Levels; what nests more deeply is unread. The service's own bound."""
 
 DIGITS_MAX: Final = 1_000
-"""Of a number."""
+"""Digits of a number."""
 
 
 class _Unread:
@@ -113,7 +113,7 @@ class _Open:
         self.items: list[Any] = []
         self.members: dict[str, Any] = {}
         self.key: Any = None
-        """Of the member that is read."""
+        """Key of the member that is read."""
         self.expects = "key" if bracket == "{" else "value"
         """key | colon | value | comma: what comes next, or the end where that is allowed."""
         self.is_unread = False

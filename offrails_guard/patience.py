@@ -8,7 +8,7 @@ import time
 __all__ = ["Patience"]
 
 SLICE_SECONDS = 0.02
-"""Of one wait: what goes beyond it is time in which this process did not run."""
+"""Time of one wait: what goes beyond it is time in which this process did not run."""
 
 
 class Patience:

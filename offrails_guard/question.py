@@ -14,16 +14,17 @@ from offrails_guard.lenient_json import NESTED_MAX
 __all__ = ["Call", "Question", "QuestionContext", "current_span"]
 
 BODY_BYTES_MAX: Final = 256 << 10
-"""Of a request; the service's own default. Values that need more are sent as unknown, the longest first."""
+"""Bytes of a request; the service's own default. Values that need more are sent as unknown, the
+longest first."""
 
 ROUND_BYTES: Final = 64
-"""Of a request, around its calls."""
+"""Bytes of a request around its calls."""
 
 NAME_MAX: Final = 1_024
 """Characters of an agent's name and of a call's id; the service refuses longer ones."""
 
 ID_BYTES: Final = 12
-"""Of a question's own id: no two are equal."""
+"""Bytes of a question's own id: no two are equal."""
 
 ARGUMENTS_MAX: Final = 1_024
 """Names of arguments; likewise."""
@@ -41,7 +42,7 @@ class Call(NamedTuple):
     call_id: str = ""
     """The model's id of the call."""
     span_id: str = ""
-    """Of the call's own span, 16 hexadecimal digits; "" where it has none yet."""
+    """Id of the call's own span, 16 hexadecimal digits; "" if it has none yet."""
     parent_span_id: str = ""
 
 
@@ -66,7 +67,7 @@ class Question(NamedTuple):
     batch: bool
     """A model's parallel calls: they are judged as one group."""
     id: str = ""
-    """By which a service knows that it is asked once more, and not about another call."""
+    """Id by which a service knows that the same question is asked once more."""
 
     def named(self) -> Question:
         """This question with an id of its own. A model has no part in it: equal calls have equal ids otherwise."""

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 URL: Final = "http://127.0.0.1:4320"
-"""Where a service on this machine decides."""
+"""Address of a service on this machine."""
 
 DECIDE: Final = "/api/v1/decide"
 OUTCOME: Final = "/api/v1/outcome"
@@ -50,7 +50,7 @@ class ServiceAddress(NamedTuple):
     """Where a service decides."""
 
     base: str
-    """Its URL."""
+    """URL of the service."""
     socket: str | None
     """The path of its socket if it is one of the file system."""
 

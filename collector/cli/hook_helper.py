@@ -21,7 +21,7 @@ from offrails_guard.resident import serve as answer_hooks
 __all__ = ["serve"]
 
 GUARDS_MAX: Final = 32
-"""With options of their own; beyond it the one that was asked longest ago is closed."""
+"""Guards with options of their own; beyond it the least recently used one is closed."""
 
 
 Parse = Callable[[list[str]], argparse.Namespace]

@@ -23,10 +23,11 @@ from offrails_guard.mcp.messages import traceparent
 __all__ = ["HttpProxy"]
 
 BODY_BYTES_MAX: Final = 16 << 20
-"""Of a request."""
+"""Bytes of a request."""
 
 SEEN_BYTES_MAX: Final = 1 << 20
-"""Of a response's body or of one of its events; a call with a longer result is settled by spans."""
+"""Bytes of a response's body or of one of its events; a call with a longer result is settled by
+spans."""
 
 CONNECT_SECONDS: Final = 10.0
 CONNECTIONS_MAX: Final = 1024
@@ -38,7 +39,8 @@ OF_A_CONNECTION: Final = frozenset(
 """Headers that do not go on."""
 
 OF_THE_BODY: Final = frozenset((b"content-length", b"accept-encoding"))
-"""Of a request, made anew. Responses come uncompressed, so that their results can be read."""
+"""Headers of a request that are made anew. Responses come uncompressed, so that their results can
+be read."""
 
 _SESSION: Final = b"mcp-session-id"
 _CHARSET: Final = re.compile(rb"""charset\s*=\s*["']?([^\s"';]+)""", re.IGNORECASE)

@@ -50,7 +50,7 @@ class McpCall(NamedTuple):
     """One call of a tool."""
 
     id: Any
-    """As it came: a text or a number, where the client keeps to the protocol."""
+    """Id as received: a text or a number, if the client follows the protocol."""
     key: str
     """What names the call among those of its client; "" where nothing will answer it."""
     call: Call

@@ -26,7 +26,7 @@ from offrails_guard.mcp.messages import ClientMessages, key_of
 __all__ = ["MESSAGE_BYTES_MAX", "StdioProxy"]
 
 MESSAGE_BYTES_MAX: Final = 64 << 20
-"""Of one line. The proxy ends where a client sends a longer one."""
+"""Bytes of one line. The proxy ends if a client sends a longer one."""
 
 GRACE_SECONDS: Final = 5.0
 """How long a server may take to end once its input has ended."""
@@ -38,7 +38,7 @@ class _Asked:
     def __init__(self, incoming: ClientMessages) -> None:
         self.incoming = incoming
         self._keys = {key_of(each) for each in incoming.owed}
-        """Of its requests that the client has not given up."""
+        """Keys of its requests that the client has not given up."""
 
     def cancel(self, key: str) -> bool:
         """The client gives up a request. True if nothing of this text is to be made any more."""

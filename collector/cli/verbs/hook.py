@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["add", "reply_of", "run"]
 
 DEADLINE_SECONDS: Final = 5.0
-"""Of the service's time; the agent itself waits for much longer."""
+"""Time of the service; the agent itself waits for much longer."""
 
 EVENT_BYTES_MAX: Final = 64 << 20
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["add", "run"]
 
 DEADLINE_SECONDS: Final = 5.0
-"""Of the service's silence. The client waits for much longer, and proxies of many agents may start at once."""
+"""Silence of the service. The client waits for much longer, and proxies of many agents may start at
+once."""
 
 
 def add(group: Any) -> None:

@@ -103,9 +103,9 @@ class WalkResult(NamedTuple):
     """What stepping a part of the log came to."""
 
     runs: tuple[AutomatonRun, ...]
-    """After the last step, for each reading."""
+    """Runs of the readings after the last step."""
     news: list[list[JudgedStep]]
-    """For each reading, the steps whose verdicts differ from their marks."""
+    """Steps of each reading whose verdicts differ from their marks."""
     is_whole: bool
     """True if the log was stepped from its beginning."""
     apart: bool
@@ -168,7 +168,7 @@ class Judgement:
         self.judge = judge
         self.part = part
         self.sight = sight
-        """Where calls may be missing. `see` sets it."""
+        """Windows in which calls may be missing. `see` sets them."""
         self.log = SessionLog(by_answer=not judge.strict)
         self._held_back = -1
         """The first place to be stepped again once `catch_up` is called; -1 while each call is judged at once."""
@@ -193,7 +193,7 @@ class Judgement:
         """Verdicts on the session as a whole; None until a limit of the spec may be due."""
         self.pair: Pair | None = None
         self.share = NO_SHARE
-        """Its share in the live sums of its pair."""
+        """Share of the judgement in the live sums of its pair."""
         self.behind = 0
         """The number of its calls that the live means count."""
         self._look_beyond()
