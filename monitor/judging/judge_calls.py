@@ -29,7 +29,7 @@ from monitor.aggregate.consistency_sample import CALLS_MAX, hashed
 from monitor.aggregate.histogram import Exemplar
 from monitor.alphabet.explanation import Show, explain_mismatch
 from monitor.judging.accounting import Accounting
-from monitor.judging.mistimed_calls import mistimed
+from monitor.judging.mistimed_calls import latest_ns, mistimed
 from monitor.judging.sender_clocks import SenderClocks, moved_back
 from monitor.limits import Limits
 from monitor.records import Evidence, Proof, ToolCall, Verdict, built
@@ -756,7 +756,7 @@ class CallJudge:
         """
         start, end = call.start_ns, call.end_ns
         if not start or end < start or end > now + self.clocks.ahead_max_ns:
-            return now
+            return latest_ns(call, now)
         order = judge.spec.order
         return end if order and order.get(call.tool) == "end" else start
 

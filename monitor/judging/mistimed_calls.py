@@ -18,7 +18,7 @@ from monitor.records import Evidence, ToolCall
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 
-__all__ = ["COARSE_NS", "is_mistimed", "mistimed", "without_rounding"]
+__all__ = ["COARSE_NS", "is_mistimed", "latest_ns", "mistimed", "without_rounding"]
 
 COARSE_NS: Final = 1_000_000
 """A clock that ends spans may be coarser by so much than the one that begins them: a millisecond."""
@@ -31,6 +31,14 @@ def is_mistimed(call: ToolCall) -> bool:
     return call.end_ns < call.start_ns and call.evidence is Evidence.EXECUTED
 
 
+def latest_ns(call: ToolCall, now: int) -> int:
+    """By when a call had been made whose times cannot be right, Unix nanoseconds.
+
+    That is its receipt; of a call without a start that is told again, it is its end (`ToolCall.end_ns`).
+    """
+    return min(now, call.end_ns) if call.end_ns and not call.start_ns else now
+
+
 def mistimed(call: ToolCall, now: int, window_ns: int) -> Gap | None:
     """The time span in which a call may have been made, if its times leave that open; None for nearly all.
 
@@ -39,7 +47,10 @@ def mistimed(call: ToolCall, now: int, window_ns: int) -> Gap | None:
         now: the time of its receipt, Unix nanoseconds.
         window_ns: so long before its receipt it may have been made.
     """
-    return Gap(Cause.MISTIMED, max(1, now - window_ns), now + 1) if is_mistimed(call) else None
+    if not is_mistimed(call):
+        return None
+    latest = latest_ns(call, now)
+    return Gap(Cause.MISTIMED, max(1, latest - window_ns), latest + 1)
 
 
 def without_rounding(call: ToolCall) -> ToolCall:

@@ -348,8 +348,12 @@ class LogicalCall:
         *,
         gaps: bool,
         orphan: bool = False,
+        now: int = 0,
     ) -> ToolCall:
-        """The call as it is known now; the same object while nothing is new. See `orphans`."""
+        """The call as it is known now; the same object while nothing is new. See `orphans`.
+
+        `now`: a call without a start had ended by the time of its first receipt.
+        """
         made = self._made
         if (
             made is not None
@@ -401,7 +405,7 @@ class LogicalCall:
             arguments,
             error,
             outer.start_ns,
-            _end(outer),
+            _end(outer) if outer.start_ns else self._received(now),
             trace_id,
             outer.span_id,
             self.parent,
@@ -417,6 +421,11 @@ class LogicalCall:
         )
         self._made = call
         return call
+
+    def _received(self, now: int) -> int:
+        """When a call without a start was received first, as far as the monitor knows it."""
+        judged = self.judged
+        return now if judged is None or judged.start_ns else judged.end_ns
 
     def _counting(self, pieces: list[Piece]) -> list[Piece]:
         """The failed pieces that count. A failed attempt that was retried does not, nor do the spans below it."""

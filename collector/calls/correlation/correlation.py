@@ -295,7 +295,13 @@ class Correlation:
         if call.echo or (orphan and context.tree.lone):
             call.echoes(echo=orphan and self._is_echo(context, call))
         new = call.tool_call(
-            trace.trace_id, key, source, attributes, gaps=trace.sampled, orphan=orphan
+            trace.trace_id,
+            key,
+            source,
+            attributes,
+            gaps=trace.sampled,
+            orphan=orphan,
+            now=context.now,
         )
         if new is old and not call.shared:
             return
@@ -306,7 +312,13 @@ class Correlation:
             call.shared = True
         if call.shared and self._review(call, new, key):
             new = call.tool_call(
-                trace.trace_id, key, source, attributes, gaps=trace.sampled, orphan=orphan
+                trace.trace_id,
+                key,
+                source,
+                attributes,
+                gaps=trace.sampled,
+                orphan=orphan,
+                now=context.now,
             )
         if new is not old:
             try:

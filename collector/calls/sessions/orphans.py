@@ -87,7 +87,7 @@ class Orphans:
     def __init__(
         self, ids: SessionIds, monitor: Monitor, coverage: Coverage, batch: EventBatch
     ) -> None:
-        self._unplaced = UnplacedCalls(batch, monitor.limits.idle_ns)
+        self._unplaced = UnplacedCalls(batch, monitor.limits.idle_ns, monitor.limits.window_ns)
         self._ids = ids
         self._monitor = monitor
         self._coverage = coverage

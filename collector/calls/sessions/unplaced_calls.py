@@ -7,8 +7,11 @@ session look again. So a span above that is lost leaves a gap of seconds, whatev
 that are proven to begin after it are not concerned.
 
 Invariants: a gap covers the starts of the orphans it stands for, from before they are judged. It is lifted once none is
-left, and from its end on narrowed to those that are left, at most every `REVIEW_NS`. Gaps of one tool do not overlap; where they are too many, the two oldest become one. An
+left, and from its end on narrowed to those that are left, at most every `REVIEW_NS`. Where they are too many, the two oldest become one. An
 orphan whose conversation is never known counts for as long as a session of its time may go on without a call.
+
+A call whose times cannot be right may have been made at any time in the window before its receipt: it is among the
+orphans of its receipt, and the gap reaches back so far.
 
 Example: `look_up` arrives, whose agent's span is missing: calls of `look_up` may be missing in all conversations of the
 service from its start on. So `pay` without `look_up` is possible harm in another one. The agent's span arrives, and
@@ -25,6 +28,7 @@ from mypy_extensions import mypyc_attr
 from collector.calls.batch import EventBatch
 from collector.calls.call.call import LogicalCall
 from collector.calls.records import Requester
+from monitor.judging.mistimed_calls import COARSE_NS
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 
@@ -62,7 +66,7 @@ class _Place:
         self.begin_ns = start_ns - start_ns % SLOT_NS
         self.end_ns = self.begin_ns + SLOT_NS
         self.calls: dict[LogicalCall, int] = {}
-        """Orphans -> their starts."""
+        """Orphans -> their starts, or from when on they may have begun."""
         self.lost: tuple[int, int] | None = None
         """First and last start of those beyond the bound."""
         self.gap: Gap | None = None
@@ -112,11 +116,13 @@ class UnplacedCalls:
     Args:
         batch: leads to the monitor.
         idle_ns: a session that made no call for so long has ended.
+        window_ns: so long before its receipt a call may have been made whose times cannot be right.
     """
 
-    def __init__(self, batch: EventBatch, idle_ns: int) -> None:
+    def __init__(self, batch: EventBatch, idle_ns: int, window_ns: int) -> None:
         self._batch = batch
         self._idle_ns = idle_ns
+        self._window_ns = window_ns
         self._places: dict[_Key, list[_Place]] = {}
         """Places of a tool of a service, in the order of their times."""
         self._count = 0
@@ -129,8 +135,12 @@ class UnplacedCalls:
 
     def add(self, requester: Requester, call: LogicalCall, now: int) -> None:
         """A call is an orphan, and about to be judged as one."""
-        start_ns = call.outer.start_ns
-        known = self._of.get(call)
+        outer, known = call.outer, self._of.get(call)
+        start_ns = outer.start_ns
+        since_ns = start_ns
+        if not start_ns or outer.end_ns < start_ns - COARSE_NS:
+            start_ns = known[0] if known is not None else now
+            since_ns = start_ns - self._window_ns
         if known is not None and known[1].has(start_ns):
             place = known[1]
         else:
@@ -139,8 +149,8 @@ class UnplacedCalls:
                 self._lose()
             place = self._place(requester, call.outer.tool, start_ns)
             self._of[call] = now, place
-        place.calls[call] = start_ns
-        if not place.covers(start_ns):
+        place.calls[call] = since_ns
+        if not place.covers(since_ns):
             self._note(place)
 
     def remove(self, call: LogicalCall) -> None:

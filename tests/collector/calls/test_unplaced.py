@@ -217,3 +217,36 @@ def test_gaps_are_bounded(
         service.send(call)
     found = {(each.namespace, each.service, each.tool) for each in service.gaps()}
     assert found == {("", "a", "t0"), ("", "a", ""), (None, "", "")}
+
+
+def _without_times(span: Span) -> Span:
+    span.start_ns = span.end_ns = 0
+    return span
+
+
+def test_a_call_without_times_may_have_been_made_until_its_receipt(
+    service: Service, wire: Wire
+) -> None:
+    """`check` has no times and no conversation yet: it is missing about its receipt, not at the beginning of time."""
+    service.send(*_turn(wire, "look_up", 55, "s1"))
+    service.send(_without_times(_turn(wire, "check", 57, "s2")[0]))
+    service.send(*_turn(wire, "pay", 58, "s1"))
+    assert service.harms("s1") == [("pay", "possible")]
+
+    [gap] = [each for each in service.gaps() if each.tool == "check"]
+    assert gap.since_ns == NOW - service.monitor.limits.window_ns
+    assert gap.until_ns > NOW
+
+
+def test_a_call_without_times_keeps_its_receipt_when_it_moves(
+    service: Service, wire: Wire
+) -> None:
+    """It is in its conversation where it was received first, whenever the agent's span comes: `pay` may be before it."""
+    service.send(*_turn(wire, "look_up", 55, "s1"))
+    check, its_agent = _turn(wire, "check", 57, "s1")
+    service.send(_without_times(check))
+    service.send(*_turn(wire, "pay", 58, "s1")).wait(20 * SECOND).send(its_agent)
+    (found,) = service.monitor.find("s1")
+
+    assert [each["tool"] for each in found["steps"]] == ["look_up", "pay", "check"]
+    assert found["harmful"] == 0

@@ -68,6 +68,15 @@ def test_a_call_without_times_may_have_been_made_before_its_receipt(
     assert bench.judged[0] == 0
 
 
+def test_a_call_without_a_start_was_made_by_its_end() -> None:
+    """A call that is told again long after is where it was: before `b`, though it is received behind it."""
+    bench = Bench()
+    bench.observe("b", 30, 30.1)
+    bench.observe("a", 2, 60, start_ns=0)
+
+    assert bench.judged == (0, 0)
+
+
 @pytest.mark.parametrize("received", [(20, 21), (20, 90)])
 def test_a_late_call_is_where_its_times_say(received: tuple[float, float]) -> None:
     """A request that was sent again comes after later ones: its harm is as certain as in order."""

@@ -96,9 +96,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "a call without times may have been made in the window before its receipt: a clock that is behind has the others before that": (
         "clock_behind + no_times",
     ),
-    "an orphan without times leaves no gap where it was made, and is placed anew when it moves to its conversation": (
-        "no_times + id_on_parents_soon",
-    ),
     "a call that a model asked for is judged for want of a span: two executions that are told after the window are both taken for it": (
         "later_than_the_window + executed_twice",
     ),
