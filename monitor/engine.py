@@ -232,8 +232,10 @@ class Monitor:
             proof: what the call's trace shows of the session's beginning, as `prove` says.
 
         Returns:
-            The call's verdict under each spec, then revisions of earlier calls' verdicts, which
-            a call that belongs before them can cause. A call no spec judges gives none.
+            First the verdicts on earlier calls that what the call says of its session has changed: that it is
+            new, or not, which specs it has, or that times of its calls are wrong. Then the call's verdict under each
+            spec, and the revisions of earlier calls' verdicts, which a call that belongs before them can cause. Of
+            several verdicts on one call, the last one holds. A call no spec judges gives none.
 
         Raises:
             Exception: an error of ours. The call is not judged then, and may be observed again.

@@ -148,6 +148,9 @@ class AgentName:
         return (self.span_id, self.agent) < (other.span_id, other.agent)
 
 
+NO_TRACE: Final = bytes(16)
+"""In place of the trace of a call that is not known: OpenTelemetry's invalid trace id."""
+
 SAID: Final = bytes(16)
 """Trace of a proof that comes from a client, not from a trace."""
 

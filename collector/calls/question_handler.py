@@ -38,6 +38,7 @@ from monitor.engine import Monitor
 from monitor.records import (
     FROM_DECISION,
     FROM_TRACE,
+    NO_TRACE,
     AgentName,
     Evidence,
     Proof,
@@ -46,9 +47,6 @@ from monitor.records import (
 )
 
 __all__ = ["DecisionResult", "OutcomeResult", "QuestionHandler"]
-
-NO_TRACE: Final = bytes(16)
-"""The trace id of a call whose client gives none: OpenTelemetry's invalid one."""
 
 TOGETHER_NS: Final = 1
 """Parallel calls begin at once, and end so much later: they overlap."""

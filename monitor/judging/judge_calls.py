@@ -32,7 +32,7 @@ from monitor.judging.accounting import Accounting
 from monitor.judging.mistimed_calls import latest_ns, mistimed
 from monitor.judging.sender_clocks import SenderClocks, moved_back
 from monitor.limits import Limits
-from monitor.records import Evidence, Proof, ToolCall, Verdict, built
+from monitor.records import NO_TRACE, Evidence, Proof, ToolCall, Verdict, built
 from monitor.session.judge.judge import CONTROL_TOKEN, HARMFUL, Judge
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.step_marks import VerdictChange
@@ -59,6 +59,9 @@ HELD_ALL_MAX: Final = 50_000
 
 SIGHTS_MAX: Final = 4_096
 """Bound of the cache of sights."""
+
+_NO_TURN: Final = NO_TRACE.hex()
+"""The part of the calls whose trace is not known, under a spec whose scope is the turn."""
 
 ERRORS_MAX: Final = 16
 """Limit of the errors that are kept until they are read."""
@@ -481,7 +484,7 @@ class CallJudge:
             self._reach(session)
         verdicts: list[Verdict] = []
         for judgement in session.judgements:
-            sight = self.sight(session, judgement.judge)
+            sight = self.sight(session, judgement.judge, judgement.part)
             if sight != judgement.sight:
                 verdicts += self.report(session, judgement, judgement.see(sight))
         return verdicts
@@ -500,10 +503,11 @@ class CallJudge:
         )
         session.gaps = tuple(known if found == known else dict.fromkeys((*known, *found)))
 
-    def sight(self, session: Session, judge: Judge) -> Sight:
-        """What a judgement of the session is to allow for."""
+    def sight(self, session: Session, judge: Judge, part: str = "") -> Sight:
+        """What a judgement of a part of the session is to allow for."""
         late = session.late.get(judge, 0) if session.late else 0
-        if not (session.gaps or session.causes or late):
+        nowhere = judge.parted and is_turn_unknown(judge, part)
+        if not (session.gaps or session.causes or late or nowhere):
             return CLEAR
         gaps = session.gaps
         if session.fresh and session.proof is not None and gaps:
@@ -515,6 +519,8 @@ class CallJudge:
         ]
         if late:
             own.append(Gap(Cause.BOUND_LATE, 0, late))
+        if nowhere:
+            own.append(Gap(Cause.TURN_UNKNOWN, 0, EVER))
         return self._sight_of((*gaps, *own))
 
     def _sight_of(self, gaps: tuple[Gap, ...]) -> Sight:
@@ -716,7 +722,8 @@ class CallJudge:
 
     def open(self, session: Session, judge: Judge, part: str) -> Judgement:
         """Begins the judgement of a part of a session."""
-        judgement = Judgement(judge, part, self.sight(session, judge))
+        judgement = Judgement(judge, part, self.sight(session, judge, part))
+        self.ledger.counts[Cause.TURN_UNKNOWN] += judge.parted and is_turn_unknown(judge, part)
         session.add(judgement)
         self._accounting.enter(session, judgement)
         self._accounting.sample(session, judgement, session.touched_ns)
@@ -1017,6 +1024,11 @@ def wanted_of(
     """The specs that match any of these attributes under a name, in the binder's order."""
     wanted = {judge for each in facts for judge in binder.bind(each, agent)}
     return tuple(judge for judge in binder.judges.values() if judge in wanted)
+
+
+def is_turn_unknown(judge: Judge, part: str) -> bool:
+    """True for the part that has the calls of a session whose turn is not known."""
+    return part == _NO_TURN and judge.spec.scope == "turn"
 
 
 def part_of(judge: Judge, call: ToolCall) -> str:

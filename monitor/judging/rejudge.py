@@ -122,7 +122,9 @@ class _Replay:
             session.bind_late((new,), self._now)
         if new.bounds is None:
             verdicts += accounting.withdrawn_limits(session, judgement)
-        moved, changes = judgement.under(new, tokens, self._calls.sight(session, new))
+        moved, changes = judgement.under(
+            new, tokens, self._calls.sight(session, new, judgement.part)
+        )
         accounting.leave(judgement)
         session.remove(judgement)
         session.add(moved)

@@ -72,6 +72,8 @@ class Cause(StrEnum):
     """Calls that are orphans: each may belong to any conversation of its service."""
     MISTIMED = "mistimed"
     """A call has no times that can be right, or they contradict the order in which calls were received."""
+    TURN_UNKNOWN = "turn_unknown"
+    """Calls whose trace is not known, under a spec that judges each turn by itself: each may belong to any turn."""
 
     ORPHAN = "orphan"
     """The spans above the call have not arrived: one of them may name another conversation."""
@@ -115,6 +117,9 @@ FACTS: Final[Mapping[Cause, Fact]] = {
     Cause.REPEATED_WITHIN: Fact(Effect.MISSING, False, True, False, ""),
     Cause.UNPLACED: Fact(Effect.MISSING, False, True, False, "the spans above those calls"),
     Cause.MISTIMED: Fact(Effect.SCATTERED, False, True, False, ""),
+    Cause.TURN_UNKNOWN: Fact(
+        Effect.SCATTERED, False, True, False, "a span of the call, or its trace id"
+    ),
     Cause.ORPHAN: Fact(Effect.ELSEWHERE, False, True, False, "the spans above the call"),
     Cause.TOLD_TWICE: Fact(
         Effect.REPEATED, False, True, False, "a span that tells the two apart"

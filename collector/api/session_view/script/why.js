@@ -33,6 +33,7 @@ const UNLESS = {
   repeated_within: () => 'a call was made more than once',
   unplaced: () => 'it lacks a call whose conversation is not known',
   mistimed: () => 'calls were made in another order than their times say',
+  turn_unknown: () => 'it belongs to another turn than the calls before it',
   doubted_calls: () => 'one of its calls is not what it seems',
 };
 
