@@ -47,7 +47,7 @@ COMPILED = {
     "collector/dialects/values": "arguments results",
     "collector/receive": "admission export request",
     "collector/receive/grpc": "closed_streams frame_budget frames header_blocks header_fields hpack http2 lifetime reading service streams",
-    "collector/receive/http": "admitted asgi_server connection head_cache responses service",
+    "collector/receive/http": "admitted asgi_server connection head_cache responses service turns",
     "collector/receive/listener": "connection_turns connections listener protocol_detection",
     "collector/sinks": "line_limit log",
     "collector/state": "segment writer",

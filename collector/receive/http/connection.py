@@ -4,9 +4,8 @@ Everything is done where it arrives, in the callbacks of the parser: no task, no
 a request. Requests that follow before the one in front is answered wait their turn (RFC 9112 9.3.2),
 and no more of them is read meanwhile.
 
-A connection may work for `TURN_SECONDS`; then the others go first, and the rest of what it sent waits.
 The parser cannot be stopped within what it is given, so that is a small slice each time; requests that
-it finds there after the turn has ended wait, too.
+it finds there after the connection's turn (`turns`) has ended wait, too.
 """
 
 from __future__ import annotations
@@ -21,14 +20,12 @@ from typing import Any, Final
 
 import httptools
 
-from collector.receive.http.head_cache import HEAD_BYTES_MAX as KNOWN_BYTES_MAX
 from collector.receive.http.head_cache import KnownHead, known_head
 from collector.receive.http.responses import error_response
+from collector.receive.http.turns import SLICE_BYTES, TURN_SECONDS, TurnConnection
 from collector.receive.listener.connections import (
-    COPIED_BYTES,
     LINGER_SECONDS,
     NEVER,
-    ConnectionBase,
     Connections,
     Data,
     part,
@@ -43,12 +40,8 @@ HEADER_BYTES_MAX: Final = 256 << 10
 """Header bytes of one request. Generous: one read of the socket may bring that many at once."""
 HEADER_FIELDS_MAX: Final = 1_000
 """Header fields of one request; each costs far more memory than its bytes."""
-SLICE_BYTES: Final = 2 << 10
-"""Bytes given to the parser at once: up to a hundred small requests."""
 BODY_SLICE_BYTES: Final = 32 << 10
-"""The same, in the middle of a body."""
-TURN_SECONDS: Final = 0.002
-"""Time of work on one connection's data before the others have their turn."""
+"""Bytes given to the parser at once in the middle of a body."""
 UNREAD_SECONDS_MAX: Final = 20.0
 """Time for a client to read a buffer of ours, usually 48 KiB; then the connection is closed."""
 HEADS_MAX: Final = 3
@@ -134,7 +127,7 @@ class Exchange(ABC):
             self.connection.transport.write(CONTINUE)
 
 
-class HttpConnection(ConnectionBase):
+class HttpConnection(TurnConnection):
     """One connection, with bounds on size and time of what its client sends.
 
     Args:
@@ -145,18 +138,9 @@ class HttpConnection(ConnectionBase):
     def __init__(
         self, start: Callable[[HttpConnection], Exchange], connections: Connections
     ) -> None:
-        self.connections = connections
-        self.deadline = NEVER
-        """When we have waited too long, on the loop's clock."""
+        super().__init__(connections)
         self.idle = False
         """True between two requests."""
-        self.is_discarding = False
-        """True after a refusal or the last answer: what the client still sends is thrown away."""
-        self.writable = asyncio.Event()
-        """The client reads what we write."""
-        self.writable.set()
-        self._is_writable = True
-        """The same, without a call into asyncio."""
         self._start = start
         self._now = asyncio.get_running_loop().time
         self._parser: Any = _parser(self)
@@ -186,20 +170,8 @@ class HttpConnection(ConnectionBase):
         self._is_http = False
         self._born = self._now()
         self._leaving = False
-        self._held = False
-        """True while nothing is read, since the client waits for us."""
-        self._unread = b""
-        """Received bytes that wait to be parsed."""
-        self._spent = 0.0
-        """Seconds of work since the others last had their turn."""
-        self._turn_end = 0.0
-        """When the work that is going on has lasted long enough."""
-        self._is_yielding = False
-        """True while nothing is read, since the other connections have their turn."""
         self._is_turn_due = False
         """True if parsed parts go on in the next round of the loop."""
-        self._is_body_paused = False
-        """True while nothing is read, since the application has enough."""
 
     @property
     def is_busy(self) -> bool:
@@ -226,42 +198,6 @@ class HttpConnection(ConnectionBase):
         if front is not None and not front.is_answered:
             front.lost()
 
-    def data_received(self, data: bytes) -> None:
-        if not self.is_discarding:
-            self._take(data, data)
-
-    def buffer_updated(self, count: int) -> None:
-        if self.is_discarding:
-            return
-        data = self.connections.inbox[:count]
-        if count <= COPIED_BYTES:
-            copied = data.tobytes()
-            self._take(copied, copied)
-        else:
-            self._take(data, data[:KNOWN_BYTES_MAX].tobytes())
-
-    def _take(self, data: Data, head: bytes) -> None:
-        """Takes what has come, as far as this connection's time goes.
-
-        Args:
-            data: all of it.
-            head: its beginning, at least.
-        """
-        if self._unread:  # some loops hand over what they had when they had to pause
-            self._unread += part(data, 0, len(data))
-            return
-        if len(data) <= SLICE_BYTES:  # there is no more of it, and measuring would cost, too
-            self._turn_end = NEVER
-            self._consume(data, head)
-            return
-        began = perf_counter()
-        self._turn_end = began + TURN_SECONDS - self._spent
-        self._consume(data, head)
-        self._spent += perf_counter() - began
-        if self._spent >= TURN_SECONDS:
-            self._spent = 0.0
-            self._yield_turn()
-
     def _consume(self, data: Data, head: bytes) -> None:
         begun = self._reading
         at, size = 0, len(data)
@@ -282,41 +218,6 @@ class HttpConnection(ConnectionBase):
         reading = self._reading
         if reading is not None and not self._held:
             self._time(is_new=reading is not begun)
-
-    def _yield_turn(self) -> None:
-        """Lets the other connections go first."""
-        if not (self._is_yielding or self.is_discarding or self.transport.is_closing()):
-            self._is_yielding = True
-            self.transport.pause_reading()
-            asyncio.get_running_loop().call_soon(self._have_turn)
-
-    def _have_turn(self) -> None:
-        """The others had theirs."""
-        self._is_yielding = False
-        if not self._held:
-            self._read_on()
-
-    def _read_on(self) -> None:
-        """Takes what waited to be parsed, and then reads again."""
-        if self._unread and not self.is_discarding:
-            data, self._unread = self._unread, b""
-            self._take(data, data[:KNOWN_BYTES_MAX])
-        self._resume_reading()
-
-    def take_no_body(self, *, is_paused: bool) -> None:
-        """Whether more of a body is to wait in the kernel, since nobody asks for it yet."""
-        if is_paused:
-            self._is_body_paused = True
-            if not self.transport.is_closing():
-                self.transport.pause_reading()
-        elif self._is_body_paused:
-            self._is_body_paused = False
-            self._resume_reading()
-
-    def _resume_reading(self) -> None:
-        waits = self._held or self._is_yielding or self._is_body_paused
-        if not (waits or self.transport.is_closing()):
-            self.transport.resume_reading()
 
     def _feed(self, data: Data, head: bytes) -> bool:
         """Has the parser take it; False if it was refused."""
@@ -356,15 +257,6 @@ class HttpConnection(ConnectionBase):
             else:
                 self._wait(self.connections.bounds.body)
         self._listen()
-
-    @property
-    def is_stalled(self) -> bool:
-        return not self._is_writable
-
-    def _let_write(self) -> None:
-        """The client reads what we write, or is there no more."""
-        self._is_writable = True
-        self.writable.set()
 
     def _parse(self, data: Data) -> None:
         while True:
@@ -595,14 +487,6 @@ class HttpConnection(ConnectionBase):
         """Whether the next event is not one of a request that has to wait."""
         _, arguments = self._later[0]
         return not self.is_busy or arguments[0] is self._front
-
-    def _hold(self) -> None:
-        """Reads no more for now: either we are waited for, or the client has enough to read."""
-        if not self._held:
-            self._held = True
-            self.transport.pause_reading()
-        if self._is_writable:
-            self.deadline = NEVER
 
     def _listen(self) -> None:
         """Reads again, unless there is still something to do first."""

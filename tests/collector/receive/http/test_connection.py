@@ -14,8 +14,9 @@ from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.decode.span import Span
 from collector.receive.export import Export
 from collector.receive.http.asgi_server import WebApp
-from collector.receive.http.connection import SLICE_BYTES, HttpConnection
+from collector.receive.http.connection import HttpConnection
 from collector.receive.http.service import HttpApp
+from collector.receive.http.turns import SLICE_BYTES
 from collector.receive.listener.connections import ConnectionBounds
 from collector.receive.listener.listener import Listener
 from collector.telemetry.counters import Stats
@@ -232,7 +233,8 @@ def test_a_flood_of_small_requests_waits_its_turn(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of thousands of pipelined requests, each turn takes some; others are served meanwhile."""
-    monkeypatch.setattr("collector.receive.http.connection.TURN_SECONDS", 0.0)
+    for module in ("connection", "turns"):
+        monkeypatch.setattr(f"collector.receive.http.{module}.TURN_SECONDS", 0.0)
     count = 9_000
 
     async def scenario() -> None:
@@ -256,7 +258,8 @@ def test_a_turn_ends_between_two_requests_of_one_read(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Requests that the parser has found already wait, too: each may take long."""
-    monkeypatch.setattr("collector.receive.http.connection.TURN_SECONDS", 0.0)
+    for module in ("connection", "turns"):
+        monkeypatch.setattr(f"collector.receive.http.{module}.TURN_SECONDS", 0.0)
     count = 100
     flood = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * count
     assert len(flood) > SLICE_BYTES

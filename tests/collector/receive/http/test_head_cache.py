@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from collector.decode.span import Span
 from collector.receive.admission import Admission
 from collector.receive.export import Export
-from collector.receive.http.connection import TURN_SECONDS, HttpConnection
+from collector.receive.http.connection import HttpConnection
 from collector.receive.http.head_cache import HEAD_BYTES_MAX, KnownHead, known_head
 from collector.receive.http.service import HttpApp
+from collector.receive.http.turns import TURN_SECONDS
 from collector.receive.listener.connections import INBOX_BYTES, ConnectionBounds, Connections
 from collector.telemetry.counters import Stats
 from tests.conformance.bodies import PROTO_BODY, proto_body
@@ -199,7 +200,8 @@ def test_turns_that_end_anywhere_change_nothing(
         return time.perf_counter() + late
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("collector.receive.http.connection.perf_counter", slow)
+        for module in ("connection", "turns"):
+            patch.setattr(f"collector.receive.http.{module}.perf_counter", slow)
         check_ways(requests, again, cuts)
 
 
@@ -228,7 +230,7 @@ def check_ways(requests: list[tuple[int, ...]], again: int, cuts: list[int]) -> 
 @pytest.mark.plain
 def test_a_known_head_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parser reads only the first of several equal heads."""
-    monkeypatch.setattr("collector.receive.http.connection.TURN_SECONDS", 60.0)
+    monkeypatch.setattr("collector.receive.http.turns.TURN_SECONDS", 60.0)
 
     async def scenario() -> None:
         client = _Client()
