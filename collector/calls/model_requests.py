@@ -155,8 +155,6 @@ class ModelRequests:
     def __init__(self, mode: Mode = "auto", *, by_answer: bool = True) -> None:
         self.mode = mode
         self._agents: OrderedDict[Requester, _Agent] = OrderedDict()
-        self._last: tuple[Requester, _Agent] | None = None
-        """The last requester: mostly the next one is the same."""
         self._asked = DuplicateFilter(period_ns=600 * 1_000_000_000, bound=100_000)
         self._oldest: OpenRequest | None = None
         self._newest: OpenRequest | None = None
@@ -182,9 +180,6 @@ class ModelRequests:
         """True if calls came before an answer that may ask for them; who looks at them again sets it to False."""
 
     def _agent(self, requester: Requester) -> _Agent:
-        last = self._last
-        if last is not None and last[0] is requester:
-            return last[1]
         agent = self._agents.get(requester)
         if agent is None:
             agent = self._agents[requester] = _Agent()
@@ -193,7 +188,6 @@ class ModelRequests:
                 self._clear(other, gone)
         else:
             self._agents.move_to_end(requester)
-        self._last = requester, agent
         return agent
 
     def read(

@@ -69,13 +69,8 @@ class Echoes:
         self._services: OrderedDict[Requester, _Service] = OrderedDict()
         self.awaits = False
         """True once a call stood alone."""
-        self._last: tuple[Requester, _Service] | None = None
-        """The last service: mostly the next one is the same."""
 
     def _service(self, requester: Requester) -> _Service:
-        last = self._last
-        if last is not None and last[0] is requester:
-            return last[1]
         found = self._services.get(requester)
         if found is None:
             found = self._services[requester] = _Service()
@@ -83,7 +78,6 @@ class Echoes:
                 self._services.popitem(last=False)
         else:
             self._services.move_to_end(requester)
-        self._last = requester, found
         return found
 
     def note(self, requester: Requester, trace: Trace, call: LogicalCall) -> None:
