@@ -6,24 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from collector.telemetry.counters import DurationHistogram
+from collector.telemetry.counters import DELIVERY_SECONDS, DurationHistogram
 
-__all__ = ["DROPPED", "FORWARD_SECONDS", "Counts"]
+__all__ = ["DROPPED", "Counts"]
 
-FORWARD_SECONDS: Final = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    5.0,
-    30.0,
-)
 RESULTS: Final = ("ok", "partial", "refused", "dropped")
 DROPPED: Final = (
     "queue_full",
@@ -52,7 +38,7 @@ class Counts:
         self.rejected: Counter[str] = Counter(dict.fromkeys(signals, 0))
         """signal -> items that the next hop left out of requests it took."""
         self.retries = 0
-        self.latency = DurationHistogram(FORWARD_SECONDS)
+        self.latency = DurationHistogram(DELIVERY_SECONDS)
 
     def count(self, signal: str, result: str, reason: str = "", by: int = 1) -> None:
         """Counts what became of some messages."""

@@ -224,7 +224,7 @@ class Destination:
             await self._encode(message)
             reply = await self._sender.send(message)
         except asyncio.CancelledError:
-            self.queue.put_back(message)
+            self.queue.put(message)
             raise
         except TranscodeError:
             self.queue.settle(message)
@@ -294,7 +294,7 @@ class Destination:
             self.drop(message, "gave_up")
             return
         self.counts.retries += 1
-        self.queue.put_back(message)
+        self.queue.put(message)
 
     def _failed(self, reply: ForwardReply, began: float, now: float) -> None:
         """Nothing is sent for a while."""

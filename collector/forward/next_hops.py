@@ -21,7 +21,7 @@ from collector.forward.destination import Destination, NextHopSender
 from collector.forward.http_sender import HttpForwarder
 from collector.forward.message import ForwardMessage, ForwardReply
 from collector.forward.outbox import Outbox, marks_of
-from collector.forward.queue import MemoryQueue
+from collector.forward.queue import ForwardQueue
 from collector.forward.transcode import TranscodeError
 from collector.forward.unsent_request import UnsentRequest, bodies_of, unsent_in
 from collector.receive.export import TAKEN, ExportResult
@@ -435,7 +435,9 @@ def forwarding_of(
         harm_rate: of sessions, for annotations.
     """
     destinations = [
-        Destination(hop, _sender(hop, f"forward[{place}]", clock), MemoryQueue(hop.queue_bytes))
+        Destination(
+            hop, _sender(hop, f"forward[{place}]", clock), ForwardQueue(hop.queue_bytes)
+        )
         for place, hop in enumerate(settings)
     ]
     return NextHops(destinations, stats, harm_rate)

@@ -4,54 +4,21 @@ Invariant: `bytes` is the sum of the sizes of all reservations: of messages that
 of those that are about to be put in.
 
 Example: `reserve(size)` says that there is room; `put` lets the message wait; `take` gives the oldest one, which
-is on its way until `settle` frees its bytes, or `put_back` lets it wait again, behind the others.
+is on its way until `settle` frees its bytes, or `put` lets it wait again, behind the others.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Protocol
 
 from collector.forward.message import ForwardMessage
 
-__all__ = ["ForwardQueue", "MemoryQueue"]
+__all__ = ["ForwardQueue"]
 
 
-class ForwardQueue(Protocol):
-    """What a destination needs of its queue."""
-
-    bytes: int
-    """Bytes of all messages that wait or are in flight."""
-    bytes_max: int
-
-    def __len__(self) -> int:
-        """Messages that wait."""
-
-    def reserve(self, size: int) -> bool:
-        """Holds `size` bytes; False if they are too many. An empty queue has room for any message."""
-
-    def release(self, size: int) -> None:
-        """Frees bytes that `reserve` held."""
-
-    def put(self, message: ForwardMessage) -> None:
-        """Lets a message wait, whose size is reserved."""
-
-    def take(self) -> ForwardMessage:
-        """The message that waits longest; it is on its way now."""
-
-    def put_back(self, message: ForwardMessage) -> None:
-        """A message that was on its way waits again, behind the others."""
-
-    def settle(self, message: ForwardMessage) -> None:
-        """A message that was on its way is delivered or given up."""
-
-    def drain(self) -> Iterator[ForwardMessage]:
-        """Takes out and settles all messages that wait."""
-
-
-class MemoryQueue:
-    """A queue in memory, which ends with the process.
+class ForwardQueue:
+    """The messages of one next hop.
 
     Args:
         bytes_max: bound on `bytes`.
@@ -59,34 +26,39 @@ class MemoryQueue:
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes = 0
+        """Bytes of all messages that wait or are in flight."""
         self.bytes_max = bytes_max
         self._waiting: deque[ForwardMessage] = deque()
 
     def __len__(self) -> int:
+        """Messages that wait."""
         return len(self._waiting)
 
     def reserve(self, size: int) -> bool:
+        """Holds `size` bytes; False if they are too many. An empty queue has room for any message."""
         if self.bytes and self.bytes + size > self.bytes_max:
             return False
         self.bytes += size
         return True
 
     def release(self, size: int) -> None:
+        """Frees bytes that `reserve` held."""
         self.bytes -= size
 
     def put(self, message: ForwardMessage) -> None:
+        """Lets a message wait, whose size is reserved, or that was on its way: behind the others."""
         self._waiting.append(message)
 
     def take(self) -> ForwardMessage:
+        """The message that waits longest; it is on its way now."""
         return self._waiting.popleft()
 
-    def put_back(self, message: ForwardMessage) -> None:
-        self._waiting.append(message)
-
     def settle(self, message: ForwardMessage) -> None:
+        """A message that was on its way is delivered or given up."""
         self.bytes -= message.size
 
     def drain(self) -> Iterator[ForwardMessage]:
+        """Takes out and settles all messages that wait."""
         while self._waiting:
             message = self._waiting.popleft()
             self.bytes -= message.size

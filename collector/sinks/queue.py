@@ -26,13 +26,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from collector.sinks.http_client import DeliveryError
-from collector.telemetry.counters import DurationHistogram
+from collector.telemetry.counters import DELIVERY_SECONDS, DurationHistogram
 from collector.telemetry.logs import log
 from collector.telemetry.tracing import Tracer, traced
 
-__all__ = ["DELIVERY_SECONDS", "Backoff", "Settled", "Sink", "SinkQueue"]
-
-DELIVERY_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
+__all__ = ["Backoff", "Settled", "Sink", "SinkQueue"]
 
 LOG_SECONDS = 60.0
 """The log has a line about a sink that fails so often at most."""

@@ -11,6 +11,7 @@ from math import inf
 from typing import Any, Final, NamedTuple
 
 __all__ = [
+    "DELIVERY_SECONDS",
     "SPAN_LAG_SECONDS",
     "VERDICT_LATENCY_SECONDS",
     "DurationHistogram",
@@ -27,6 +28,9 @@ TRANSPORTS: Final = ("grpc", "http_proto", "http_json")
 # fmt: off
 VERDICT_LATENCY_SECONDS: Final[tuple[float, ...]] = (
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0,
+)
+DELIVERY_SECONDS: Final[tuple[float, ...]] = (
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0,
 )
 SPAN_LAG_SECONDS: Final[tuple[float, ...]] = (
     0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,

@@ -20,7 +20,7 @@ from collector.forward.destination import (
     Destination,
 )
 from collector.forward.message import MESSAGE_BYTES, ForwardMessage, ForwardReply
-from collector.forward.queue import MemoryQueue
+from collector.forward.queue import ForwardQueue
 from collector.receive.export import Encoding
 from collector.receive.status import ExportStatus
 from collector.telemetry.logs import captured
@@ -70,7 +70,7 @@ class FakeHop:
 
 def destination(hop: FakeHop, seed: int = 1, **settings: Any) -> Destination:
     made = NextHopSettings(endpoint="http://hop:4318", **settings)
-    return Destination(made, hop, MemoryQueue(made.queue_bytes), Random(seed))
+    return Destination(made, hop, ForwardQueue(made.queue_bytes), Random(seed))
 
 
 def message(number: int, size: int = 10) -> ForwardMessage:
@@ -312,7 +312,7 @@ def test_a_full_queue_drops_what_is_new() -> None:
 
 def test_a_request_larger_than_the_queue_is_taken_if_the_queue_is_empty() -> None:
     """No request is too large for ever."""
-    queue = MemoryQueue(1024)
+    queue = ForwardQueue(1024)
 
     assert queue.reserve(5_000)
     assert not queue.reserve(1)

@@ -78,8 +78,8 @@ def kill(app: App) -> None:
             if task is not None:
                 task.cancel()
         hop.settled = None
-        hop.queue.bytes -= sum(each.size for each in hop.queue._waiting)  # type: ignore[attr-defined]
-        hop.queue._waiting.clear()  # type: ignore[attr-defined]
+        hop.queue.bytes -= sum(each.size for each in hop.queue._waiting)
+        hop.queue._waiting.clear()
         hop._idle.set()
 
 
