@@ -50,7 +50,7 @@ QUEUE_SECONDS: Final = 10.0
 """How long it waits before that until a connection is free."""
 
 REQUEST_SILENCES: Final = 10
-"""So many deadlines of silence both last longer: this process may wait for the processor meanwhile."""
+"""Deadlines of silence that both last longer: this process may wait for the processor meanwhile."""
 
 LOADED_LATER: Final = ("anyio._backends._asyncio", "anyio.streams.tls", "encodings.idna")
 """What would be loaded with the first request: a process that forks meanwhile would hang where it loads the same."""

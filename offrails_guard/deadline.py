@@ -17,7 +17,7 @@ PARTS: Final = 5
 """Looks at what the service has answered, in the time of a deadline."""
 
 TURNS_MAX: Final = 100
-"""So many times its seconds a check waits at most, whomever the service answers."""
+"""Most that a check waits, as a multiple of its seconds, whomever the service answers."""
 
 
 class _Waiting(NamedTuple):

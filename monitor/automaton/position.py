@@ -333,7 +333,7 @@ class Stepper:
         self.whole = True
         """False if a group of constraints is cut, once areas are needed."""
         self.heeds = tuple(self._heeds(token) for token in range(len(self._readings)))
-        """By token a bit mask of the machine's parts (`Machine.heeds`); all where one is not sure.
+        """Bit mask of the machine's parts (`Machine.heeds`) by token; all of them if one is not sure.
 
         0 for a token that is the same in every position, and leaves it as it is.
         """

@@ -13,6 +13,7 @@ from tests.upgrades.make import FOLDERS
 ROOT = Path(__file__).parents[2]
 IMAGE = re.compile(r"\boffrails(?:-demo)?:(\d+\.\d+\.\d+)")
 SECTION = re.compile(r"^## \[(\d+\.\d+\.\d+)\]", re.MULTILINE)
+LINE_MAX = 140
 
 
 def test_the_chart_and_the_images_have_the_version_of_the_program() -> None:
@@ -31,3 +32,18 @@ def test_the_latest_release_of_the_changelog_is_this_version() -> None:
     """The changelog's first section with a version is that of the program, and its folder is kept."""
     assert SECTION.findall((ROOT / "CHANGELOG.md").read_text())[0] == __version__
     assert (FOLDERS / __version__).is_dir()
+
+
+def test_a_release_has_one_line_a_change() -> None:
+    """Each entry of the newest release is one line, and no heading comes twice in it.
+
+    The text of the first release, in paragraphs, was published as it is.
+    """
+    text = (ROOT / "CHANGELOG.md").read_text()
+    newest = text.partition(f"## [{__version__}]")[2].partition("\n## [")[0]
+    lines = newest.partition("\n### ")[2].splitlines()[1:]
+    assert len(lines) > 1
+    assert not [line for line in lines if line.startswith("  ")]
+    assert not [line for line in lines if len(line) > LINE_MAX]
+    headings = [line for line in lines if line.startswith("### ")]
+    assert len(headings) == len(set(headings))

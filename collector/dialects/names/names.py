@@ -69,7 +69,7 @@ SESSION_KEYS: Final = (
     "session_id",
     "thread_id",
 )
-"""Where a conversation's id may be, best first; the first present one wins.
+"""Attributes that may hold a conversation's id, best first; the first present one wins.
 
 Not here: `langsmith.trace.session_name` is a project, `mcp.session.id` differs per request.
 """

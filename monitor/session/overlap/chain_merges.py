@@ -63,7 +63,7 @@ class MergeNode:
         self.path = path
         """The calls taken, as places, by the best merge that is nearest to the start order."""
         self.behind: list[tuple[int, MergeNode]] = []
-        """During the search: the last call of each best merge, and the node before it."""
+        """Last call of each best merge and the node before it, during the search."""
         self.ahead: list[tuple[int, MergeNode]] = []
         """Next call of each best merge and the node after it, in the result of `ways_to`."""
 

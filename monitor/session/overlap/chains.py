@@ -52,7 +52,7 @@ class Chain(NamedTuple):
     """A token with the effect of all its calls."""
     places: list[int]
     needs: list[tuple[tuple[int, int], ...]]
-    """For each call: (number of a chain, how many of its calls must come before this call)."""
+    """Pairs of each call: (number of a chain, how many of its calls must come before this call)."""
 
 
 def spans_of(times: Sequence[tuple[int, int]]) -> Spans:
