@@ -3,7 +3,8 @@
     Guard       --question-->  the service              --answer-->  Decision  ->  the tool runs, or not
     LocalGuard  --question-->  a monitor in this process --answer-->  Decision  ->  the tool runs, or not
 
-It imports nothing of the service. `LocalGuard` alone imports the library, by its public names.
+It imports nothing of the service, and the library nowhere but for `LocalGuard`, by its public names (extra `local`).
+`MonitorSpanProcessor` is offrails' own (extra `sdk`): it judges the spans of this process.
 """
 
 from __future__ import annotations
@@ -17,8 +18,20 @@ if TYPE_CHECKING:
     from offrails_guard.decision import Decision, DeniedError
     from offrails_guard.in_process import LocalGuard
     from offrails_guard.question import Call
+    from offrails_guard.span_processor import MonitorSpanProcessor
 
-__all__ = ["BaseGuard", "Call", "Decision", "DeniedError", "Guard", "LocalGuard"]
+__all__ = [
+    "BaseGuard",
+    "Call",
+    "Decision",
+    "DeniedError",
+    "Guard",
+    "LocalGuard",
+    "MonitorSpanProcessor",
+]
+
+__version__ = "0.2.0"
+"""Of the distributions offrails-guard and offrails, which have the same files."""
 
 _HOME = {
     "BaseGuard": "offrails_guard.base",
@@ -27,6 +40,7 @@ _HOME = {
     "DeniedError": "offrails_guard.decision",
     "Guard": "offrails_guard.client",
     "LocalGuard": "offrails_guard.in_process",
+    "MonitorSpanProcessor": "offrails_guard.span_processor",
 }
 
 _FORMER = {"Denied": "DeniedError"}

@@ -8,12 +8,15 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
 from offrails_guard.decision import NO_SPEC, Decision, Outcome, Policies, Policy
 from offrails_guard.forks import renew_after_fork
 from offrails_guard.question import Call, Question, QuestionContext, current_span
 from offrails_guard.wrapped_function import OnDenied, wrapped
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["BATCH_MAX", "BaseGuard", "Session"]
 

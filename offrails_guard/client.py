@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Mapping
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -127,7 +128,7 @@ class Guard(BaseGuard):
         asked = self._ask(question)
         try:
             found = asked.found.result(self._patience)
-        except TimeoutError:
+        except FutureTimeoutError:  # another one than the built-in before Python 3.11
             self._give_up(asked)
             found = asked.found.result()
         except BaseException:

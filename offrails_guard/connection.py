@@ -13,6 +13,7 @@ import ssl
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from importlib import import_module
@@ -23,6 +24,7 @@ import httpcore
 from offrails_guard.deadline import Silence
 from offrails_guard.forks import hold_at_fork, renew_after_fork
 from offrails_guard.pause import Pause
+from offrails_guard.time_limit import time_limit
 from offrails_guard.wire import Failure, ServiceAddress, ServiceResponse, headers_of
 
 __all__ = ["Loop", "ServiceConnection", "Waiter"]
@@ -182,7 +184,7 @@ class Loop:
     def warm_up(self, seconds: float) -> None:
         """Connects, and waits for that so long at most."""
         warm: Future[None] = asyncio.run_coroutine_threadsafe(self._connect(), self._loop)
-        with suppress(TimeoutError):
+        with suppress(FutureTimeoutError):  # another one than the built-in before Python 3.11
             warm.result(seconds)
 
     async def _connect(self) -> None:
@@ -233,9 +235,9 @@ class Loop:
     ) -> ServiceResponse:
         try:
             async with (
-                asyncio.timeout(QUEUE_SECONDS + self._more_seconds),
+                time_limit(QUEUE_SECONDS + self._more_seconds),
                 self._free,
-                asyncio.timeout(REQUEST_SECONDS + self._more_seconds),
+                time_limit(REQUEST_SECONDS + self._more_seconds),
                 self._pool.stream(
                     method, self._base + path, headers=self._headers, content=body
                 ) as answer,

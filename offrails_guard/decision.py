@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Any, Final, Literal, NamedTuple
 
 __all__ = [
     "Decision",
@@ -79,7 +79,7 @@ class Decision:
     """The whole answer."""
 
     @classmethod
-    def read(cls, answer: Any, policies: Policies) -> Self:
+    def read(cls, answer: Any, policies: Policies) -> Decision:
         """A decision from one object of the answer.
 
         Raises:
@@ -104,7 +104,7 @@ class Decision:
         )
 
     @classmethod
-    def without_answer(cls, why: str, policies: Policies) -> Self:
+    def without_answer(cls, why: str, policies: Policies) -> Decision:
         """The guard's own decision where nobody could be asked."""
         allowed = policies.on_unavailable == "allow"
         message = "" if allowed else NOT_ASKED

@@ -16,17 +16,22 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, Final
 
-from monitor import (
-    CallDecision,
-    Evidence,
-    Monitor,
-    Proof,
-    SessionKey,
-    SpecDecision,
-    ToolCall,
-    Verdict,
-    tool_call,
-)
+from offrails_guard.extras import missing
+
+try:
+    from monitor import (
+        CallDecision,
+        Evidence,
+        Monitor,
+        Proof,
+        SessionKey,
+        SpecDecision,
+        ToolCall,
+        Verdict,
+        tool_call,
+    )
+except ImportError as problem:
+    raise missing("LocalGuard", "local", problem) from problem
 from offrails_guard.base import BaseGuard, Session
 from offrails_guard.decision import NO_REASON, NO_SPEC, Decision, Outcome, Policy
 from offrails_guard.forks import hold_at_fork

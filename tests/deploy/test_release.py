@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+import offrails_guard
 from collector import __version__
 from tests.upgrades.make import FOLDERS
 
@@ -26,6 +27,13 @@ def test_the_chart_and_the_images_have_the_version_of_the_program() -> None:
         for page in (ROOT / "deploy").rglob(kind)
     ]
     assert {version for text in texts for version in IMAGE.findall(text)} == {__version__}
+
+
+def test_the_guard_has_the_version_of_the_program() -> None:
+    """Its package, and what its extras install of offrails."""
+    project = (ROOT / "offrails_guard" / "pyproject.toml").read_text()
+    assert offrails_guard.__version__ == __version__
+    assert set(re.findall(r"offrails(?:\[sdk\])?==([\d.]+)", project)) == {__version__}
 
 
 def test_the_latest_release_of_the_changelog_is_this_version() -> None:

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from collector.cli.guarding import guard_of
-from collector.cli.inputs import FAILED, OK
 from offrails_guard.base import BaseGuard
+from offrails_guard.cli.options import FAILED, OK, guard_of
 from offrails_guard.client import Guard
 from offrails_guard.resident import Answer, HookRequest, listen, socket_path
 from offrails_guard.resident import serve as answer_hooks

@@ -1,17 +1,29 @@
-"""What the verbs that ask before a tool runs have in common: their options, and the guard."""
+"""What the verbs that ask before a tool runs have in common: their options, their guard, and how they end.
+
+Exit codes: 0 fine, 1 it did not work, 2 usage or configuration.
+"""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
 
-from collector.cli.arguments import add_token_file, to_path
-from collector.cli.inputs import quit_with
+__all__ = ["FAILED", "OK", "USAGE", "VerbParser", "add_guard", "guard_of", "quit_with"]
 
-__all__ = ["add_guard", "guard_of"]
+OK, FAILED, USAGE = 0, 1, 2
 
 Made = TypeVar("Made")
+
+
+class VerbParser(argparse.ArgumentParser):
+    """The parser of a program with these verbs. No option may be cut short: another one may begin so some day."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
 
 
 def add_guard(verb: Any, *, deadline_seconds: float) -> None:
@@ -52,11 +64,16 @@ def add_guard(verb: Any, *, deadline_seconds: float) -> None:
     verb.add_argument("--service", default="", help="the agent's service.name")
     verb.add_argument(
         "--ca-file",
-        type=to_path,
+        type=_path,
         metavar="FILE",
         help="trusted authorities of the service, PEM",
     )
-    add_token_file(verb)
+    verb.add_argument(
+        "--token-file",
+        type=_path,
+        metavar="FILE",
+        help="file with the token that the service requires (admin_auth)",
+    )
 
 
 def guard_of(options: argparse.Namespace, kind: Callable[..., Made], session: str = "") -> Made:
@@ -79,6 +96,21 @@ def guard_of(options: argparse.Namespace, kind: Callable[..., Made], session: st
         )
     except (OSError, ValueError) as problem:
         quit_with(str(problem))
+
+
+def quit_with(message: str) -> NoReturn:
+    """Prints a message, if anybody reads it, and ends the program."""
+    with suppress(OSError, ValueError):
+        print(f"offrails: {message}", file=sys.stderr, flush=True)
+    raise SystemExit(USAGE)
+
+
+def _path(text: str) -> Path:
+    if (
+        not text.strip()
+    ):  # as of an unset shell variable; `Path("")` would be the working directory
+        raise argparse.ArgumentTypeError("expected a path, found an empty text")
+    return Path(text)
 
 
 def _seconds(text: str) -> float:

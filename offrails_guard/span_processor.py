@@ -1,0 +1,12 @@
+"""The span processor of offrails, for whoever installs the guard with the extra `sdk`."""
+
+from __future__ import annotations
+
+from offrails_guard.extras import missing
+
+try:
+    from collector.sdk import MonitorSpanProcessor
+except ImportError as problem:
+    raise missing("MonitorSpanProcessor", "sdk", problem) from problem
+
+__all__ = ["MonitorSpanProcessor"]
