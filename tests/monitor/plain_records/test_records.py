@@ -16,7 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.plain_records.blocks import Block, BlockKind
-from monitor.plain_records.kinds import KindChange, Kinds, UnkeptError, kept, named
+from monitor.plain_records.kinds import (
+    KindChange,
+    Kinds,
+    UnkeptError,
+    kept,
+    kept_growing,
+    named,
+)
 from monitor.plain_records.read import finished, read
 from monitor.plain_records.write import write
 
@@ -388,6 +395,38 @@ def test_tuples_with_names_are_records_as_well() -> None:
     assert found == Longer(right=2, left=1, more=0)
     with pytest.raises(UnkeptError, match='"pair" had other fields: more'):
         _read_again(blocks, Kinds([longer._replace(changes=())]))
+
+
+class Grown(NamedTuple):
+    """A pair that has grown twice, each time at its end."""
+
+    left: Any
+    right: Any
+    third: float | None = None
+    fourth: float | None = None
+
+
+class GrownOnce(NamedTuple):
+    """The same between the two times."""
+
+    left: Any
+    right: Any
+    third: float | None = None
+
+
+def test_a_tuple_that_grows_at_its_end_is_read_from_each_earlier_version() -> None:
+    """Fields that came later are None in records written before, and what a later version has written is refused."""
+    versions = [
+        (Pair(1, 2), Kinds([kept_growing("pair", Pair, first=2)])),
+        (GrownOnce(1, 2, 0.5), Kinds([kept_growing("pair", GrownOnce, first=2)])),
+        (Grown(1, 2, 0.5, 0.25), Kinds([kept_growing("pair", Grown, first=2)])),
+    ]
+    today = versions[-1][1]
+    found = [_read_again(list(write({}, kinds, [each])), today) for each, kinds in versions]
+    assert found == [[Grown(1, 2)], [Grown(1, 2, 0.5)], [Grown(1, 2, 0.5, 0.25)]]
+    blocks = list(write({}, today, [Grown(1, 2)]))
+    with pytest.raises(UnkeptError, match='"pair" is of version 3, which is newer'):
+        _read_again(blocks, versions[0][1])
 
 
 def test_a_name_is_one_kind_and_a_class_is_one_kind() -> None:
