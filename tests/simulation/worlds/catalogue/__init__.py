@@ -34,9 +34,6 @@ FAULTS = CATALOGUE
 
 # Entries that hold by themselves, and are known not to hold together, by the reason.
 _REASONS: dict[str, tuple[str, ...]] = {
-    "a verdict on a span that turns out to be a part of another one's call is not taken back": (
-        "one_request_a_turn + told_twice",
-    ),
     "MCP's own spans have no ids of calls: a request that is told once more in another turn is one that was sent again": (
         "replayed + mcp_round_trips",
     ),
@@ -111,7 +108,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "where both readings have a harm at one call, it is told of that call, as if nothing were doubtful": (
         "lost_without_a_sign + failures_in_odd_results",
         "arguments_under_two_conventions + provisional_then_final",
-        "failures_in_results + no_id_but_history",
         "ids_by_turn + started_in_mid_session",
         "arguments_twice_in_one_text + started_in_mid_session",
         "no_id_but_history + started_just_before",
