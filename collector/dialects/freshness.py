@@ -10,6 +10,7 @@ model's server keeps (`previous_response_id`) proves nothing.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any, Final
 
 from collector.decode.span import Span
@@ -60,23 +61,14 @@ _DETAILS: Final = "gen_ai.client.inference.operation.details"
 _INPUT: Final = "gen_ai.input.messages"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class FreshnessAt:
     """Where the proof is in spans of one shape. Numbers are places."""
 
-    __slots__ = ("elsewhere", "events", "messages", "roles")
-
-    def __init__(
-        self,
-        messages: tuple[int, ...],
-        roles: tuple[int, ...],
-        elsewhere: tuple[int, ...],
-        *,
-        events: bool = False,
-    ) -> None:
-        self.messages = messages
-        self.events = events
-        self.roles = roles
-        self.elsewhere = elsewhere
+    messages: tuple[int, ...]
+    roles: tuple[int, ...]
+    elsewhere: tuple[int, ...]
+    events: bool
 
     def is_fresh(self, span: Span) -> bool:
         """True for the first request of a conversation; False if it is none, or may be none."""

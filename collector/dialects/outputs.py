@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import msgspec
@@ -48,56 +49,30 @@ OVERSIZED: Final = RequestedCall("", None, "")
 """A request whose tool's name is longer than NAME_MAX, or a request beyond `_MANY`."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Outputs:
     """Where spans of one shape have requests, and answers to earlier ones. Numbers are attribute indexes."""
 
-    __slots__ = (
-        "answered",
-        "done",
-        "flat",
-        "freshness",
-        "history",
-        "inputs",
-        "listed",
-        "plain",
-        "roles",
-        "said",
-    )
-
-    def __init__(
-        self,
-        flat: tuple[tuple[int | None, int, int | None], ...],
-        listed: int | None,
-        plain: int | None,
-        said: int | None,
-        history: int | None,
-        inputs: tuple[int, ...],
-        roles: tuple[int, ...],
-        freshness: FreshnessAt | None = None,
-        *,
-        answered: bool,
-        done: bool,
-    ) -> None:
-        self.flat = flat
-        """(id, name, arguments) of each request that has attributes of its own."""
-        self.listed = listed
-        """Messages with `tool_call` parts, as JSON."""
-        self.plain = plain
-        """A plain list of calls, as JSON."""
-        self.said = said
-        """Answer of the model's API, as JSON."""
-        self.history = history
-        """The same of Google's client, with what it has executed itself."""
-        self.inputs = inputs
-        """Attributes that may hold ids of answered requests."""
-        self.roles = roles
-        """Role of each message of the inputs."""
-        self.freshness = freshness
-        """Evidence that a conversation begins; None if the spans have none."""
-        self.answered = answered
-        """True if the inputs have such an id as an attribute of its own."""
-        self.done = done
-        """True if the keys say that the requests were executed within the span."""
+    flat: tuple[tuple[int | None, int, int | None], ...]
+    """(id, name, arguments) of each request that has attributes of its own."""
+    listed: int | None
+    """Messages with `tool_call` parts, as JSON."""
+    plain: int | None
+    """A plain list of calls, as JSON."""
+    said: int | None
+    """Answer of the model's API, as JSON."""
+    history: int | None
+    """The same of Google's client, with what it has executed itself."""
+    inputs: tuple[int, ...]
+    """Attributes that may hold ids of answered requests."""
+    roles: tuple[int, ...]
+    """Role of each message of the inputs."""
+    freshness: FreshnessAt | None
+    """Evidence that a conversation begins; None if the spans have none."""
+    answered: bool
+    """True if the inputs have such an id as an attribute of its own."""
+    done: bool
+    """True if the keys say that the requests were executed within the span."""
 
 
 _FLAT: Final = re.compile(

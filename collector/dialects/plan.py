@@ -6,6 +6,7 @@ shape per turn. So they are plain classes: compiled, they take a twentieth of th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from collector.dialects.base import Dialect
@@ -27,27 +28,23 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class AttributeCondition:
     """The value of attribute `at` must be one of `values` (or, `forbidden`, none of them)."""
 
-    __slots__ = ("at", "forbidden", "values")
-
-    def __init__(self, at: int, values: frozenset[str], *, forbidden: bool = False) -> None:
-        self.at = at
-        self.values = values
-        self.forbidden = forbidden
+    at: int
+    values: frozenset[str]
+    forbidden: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class ArgumentsAt:
     """A place of arguments: an attribute by index, or an event's attribute by name and key."""
 
-    __slots__ = ("at", "event", "key", "unwrap")
-
-    def __init__(self, at: int, unwrap: Unwrap, event: str = "", key: str = "") -> None:
-        self.at = at
-        self.unwrap = unwrap
-        self.event = event
-        self.key = key
+    at: int
+    unwrap: Unwrap
+    event: str = ""
+    key: str = ""
 
 
 class ResultAt(NamedTuple):
@@ -144,42 +141,30 @@ class AgentAt:
         """The agent of that value."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class WrapperAt:
     """How a span around a tool span is read."""
 
-    __slots__ = ("listed", "name", "source")
-
-    def __init__(self, name: SpanName | None, source: int | None, listed: Listed) -> None:
-        self.name = name
-        """The pattern of the span's name; None if any name will do."""
-        self.source = source
-        self.listed = listed
-        """Reads the calls that the source lists."""
+    name: SpanName | None
+    """The pattern of the span's name; None if any name will do."""
+    source: int | None
+    listed: Listed
+    """Reads the calls that the source lists."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class ToolNameHint:
     """Where a shape may name a tool, for spans that no dialect reads as a call."""
 
-    __slots__ = ("given", "known", "names", "parts", "says")
-
-    def __init__(
-        self,
-        names: tuple[int, ...],
-        says: tuple[tuple[str, AttributeCondition], ...],
-        *,
-        given: bool,
-        known: bool,
-        parts: bool,
-    ) -> None:
-        self.names = names
-        self.says = says
-        """Conditions that mean that a tool ran, with their keys."""
-        self.given = given
-        """True if the shape has a key that only a call's span has."""
-        self.known = known
-        """True for a scope whose spans are known to look like calls without being any."""
-        self.parts = parts
-        """True for a scope that repeats a call's tool on spans below the call."""
+    names: tuple[int, ...]
+    says: tuple[tuple[str, AttributeCondition], ...]
+    """Conditions that mean that a tool ran, with their keys."""
+    given: bool
+    """True if the shape has a key that only a call's span has."""
+    known: bool
+    """True for a scope whose spans are known to look like calls without being any."""
+    parts: bool
+    """True for a scope that repeats a call's tool on spans below the call."""
 
 
 class ReadPlan:
