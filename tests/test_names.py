@@ -94,3 +94,20 @@ def test_classes_of_settings_end_in_settings() -> None:
 def _is_section(base: str) -> bool:
     """Whether a class with this base is a section: all are, but errors and plain records."""
     return not base.endswith(("Exception", "Error", "NamedTuple", "Enum"))
+
+
+METHODS_MAX: Final = 40
+"""Methods of a class: more are two classes."""
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def test_no_class_of_the_process_has_more_methods_than_fit_a_page() -> None:
+    """A class of the process or the guard is one thing: it defines 40 methods at the most."""
+    large = {
+        f"{module}.{name}": count
+        for module, name, node in classes()
+        if not module.startswith("monitor.")
+        and (count := sum(isinstance(each, _FUNCTIONS) for each in node.body)) > METHODS_MAX
+    }
+
+    assert large == {}
