@@ -149,7 +149,7 @@ class AgentName:
 
 
 NO_TRACE: Final = bytes(16)
-"""In place of the trace of a call that is not known: OpenTelemetry's invalid trace id."""
+"""Trace id of a call whose trace is not known: OpenTelemetry's invalid id."""
 
 SAID: Final = bytes(16)
 """Trace of a proof that comes from a client, not from a trace."""

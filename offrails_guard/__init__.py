@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 __version__ = "0.2.0"
-"""Of the distributions offrails-guard and offrails, which have the same files."""
+"""Version of the distributions offrails-guard and offrails, which have the same files."""
 
 _HOME = {
     "BaseGuard": "offrails_guard.base",
