@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,11 +35,12 @@ class FormerNames(MetaPathFinder, Loader):
         path: Sequence[str] | None,  # noqa: ARG002
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self) if fullname.startswith(HERE) else None
+        if not fullname.startswith(HERE) or find_spec(_name(fullname)) is None:
+            return None
+        return ModuleSpec(fullname, self)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        name = f"{offrails_guard.__name__}.{spec.name.removeprefix(HERE)}"
-        module = import_module(name)
+        module = import_module(_name(spec.name))
         spec.loader_state = module.__spec__
         return module
 
@@ -46,6 +48,11 @@ class FormerNames(MetaPathFinder, Loader):
         """It ran when it was imported. The import of the former name has left its mark, which goes."""
         if module.__spec__ is not None:
             module.__spec__ = module.__spec__.loader_state
+
+
+def _name(former: str) -> str:
+    """The name of today."""
+    return f"{offrails_guard.__name__}.{former.removeprefix(HERE)}"
 
 
 def __getattr__(name: str) -> Any:

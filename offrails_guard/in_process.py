@@ -31,7 +31,7 @@ try:
         tool_call,
     )
 except ImportError as problem:
-    raise missing("LocalGuard", "local", problem) from problem
+    raise missing("LocalGuard", "monitor", "local", problem) from problem
 from offrails_guard.base import BaseGuard, Session
 from offrails_guard.decision import NO_REASON, NO_SPEC, Decision, Outcome, Policy
 from offrails_guard.forks import hold_at_fork

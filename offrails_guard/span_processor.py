@@ -7,6 +7,6 @@ from offrails_guard.extras import missing
 try:
     from collector.sdk import MonitorSpanProcessor
 except ImportError as problem:
-    raise missing("MonitorSpanProcessor", "sdk", problem) from problem
+    raise missing("MonitorSpanProcessor", "collector", "sdk", problem) from problem
 
 __all__ = ["MonitorSpanProcessor"]

@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 SAME = """
+import importlib, unittest.mock
 import guard
 import guard.client
 import guard.mcp.gate as gate
@@ -24,11 +25,14 @@ assert gate is offrails_guard.mcp.gate
 assert claude_code is offrails_guard.adapters.claude_code
 assert reply is claude_code.reply
 assert guard.client.__spec__.name == guard.client.__name__ == "offrails_guard.client"
+with unittest.mock.patch("guard.client.Guard") as patched:
+    assert offrails_guard.client.Guard is patched
+assert importlib.reload(guard.client).__name__ == "offrails_guard.client"
 assert set(guard.__all__) == set(offrails_guard.__all__)
 try:
     import guard.nothing_of_the_kind
 except ModuleNotFoundError as problem:
-    assert problem.name == "offrails_guard.nothing_of_the_kind", problem.name
+    assert problem.name == "guard.nothing_of_the_kind", problem.name
 else:
     raise AssertionError
 """

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -207,12 +208,15 @@ def test_it_asks_beside_files_of_a_user(python: Path, folder: Path, service: Dou
     assert [service.outcome()[1], service.outcome()[1]] == ["ran", "skipped"]
 
 
-@pytest.mark.parametrize("mode", ["hang", "503"])
+@pytest.mark.parametrize("mode", ["hang", "silent", "503"])
 def test_a_service_that_fails_is_no_error(
     python: Path, folder: Path, service: Double, mode: str
 ) -> None:
-    """Where nobody answers in time, and where the service has too much to do, the call is decided on as it is set."""
+    """Where nobody answers a question, or even says hello, and where the service has too much to do, the setting decides."""
     service.mode = mode
+    url, listener = service.url, socket.create_server(("127.0.0.1", 0))
+    if mode == "silent":
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     (folder / "agent.py").write_text(
         "import asyncio, sys\n"
         "from offrails_guard import Guard\n"
@@ -220,10 +224,11 @@ def test_a_service_that_fails_is_no_error(
         "print(asked.check('scan', {}).unavailable, asyncio.run(asked.acheck('scan', {})).unavailable)\n"
         "import os; os._exit(0)\n"
     )
-    done = _run(python, "-u", "agent.py", service.url, folder=folder)
+    done = _run(python, "-u", "agent.py", url, folder=folder)
     service.resume.set()
+    listener.close()
 
-    word = "deadline" if mode == "hang" else "overloaded"
+    word = "overloaded" if mode == "503" else "deadline"
     assert done.stdout == f"{word} {word}\n", done.stderr
 
 
@@ -235,6 +240,28 @@ def test_a_missing_extra_is_named(python: Path, tmp_path: Path) -> None:
         assert done.returncode == 1
         assert f"{name} needs" in done.stderr
         assert f"pip install 'offrails-guard[{extra}]'" in done.stderr
+
+
+@pytest.mark.parametrize("program", ["agent.py", "{}.py"])
+@pytest.mark.parametrize("file", ["{}.py", "{}/__init__.py"])
+@pytest.mark.parametrize("name", ["monitor", "collector"])
+def test_a_file_that_hides_a_package_is_named(
+    tmp_path: Path, name: str, file: str, program: str
+) -> None:
+    """A module, a package, or the program itself: who asks for what needs offrails' package reads which file hides it."""
+    wanted = {"monitor": "LocalGuard", "collector": "MonitorSpanProcessor"}[name]
+    hiding, run = tmp_path / file.format(name), tmp_path / program.format(name)
+    hiding.parent.mkdir(exist_ok=True)
+    hiding.touch()
+    run.write_text(f"from offrails_guard import {wanted}\n")
+    done = subprocess.run(
+        [sys.executable, run],
+        env={**_bare(), "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    last = done.stderr.splitlines()[-1]
+
+    assert f"{wanted} needs the package `{name}` of offrails" in last
+    assert f"`{name}` is {hiding} here" in last
 
 
 @pytest.mark.parametrize("program", ["script", "module"])
