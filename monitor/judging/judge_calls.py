@@ -723,7 +723,8 @@ class CallJudge:
     def open(self, session: Session, judge: Judge, part: str) -> Judgement:
         """Begins the judgement of a part of a session."""
         judgement = Judgement(judge, part, self.sight(session, judge, part))
-        self.ledger.counts[Cause.TURN_UNKNOWN] += judge.parted and is_turn_unknown(judge, part)
+        if judge.parted and is_turn_unknown(judge, part):
+            self.ledger.count(Cause.TURN_UNKNOWN)
         session.add(judgement)
         self._accounting.enter(session, judgement)
         self._accounting.sample(session, judgement, session.touched_ns)

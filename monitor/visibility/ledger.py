@@ -52,10 +52,14 @@ class Ledger:
             return False
         self._gaps[gap] = None
         self.version += 1
-        self.counts[gap.cause] += 1
+        self.count(gap.cause)
         if len(self._gaps) > GAPS_MAX:
             self._merge()
         return True
+
+    def count(self, cause: Cause) -> None:
+        """Counts a gap or a doubt. A ledger that an earlier version has written lacks the causes that came later."""
+        self.counts[cause] = self.counts.get(cause, 0) + 1
 
     def lift(self, gap: Gap) -> bool:
         """Takes a gap back: its calls have come, or were never made. Returns False if it was not known."""
