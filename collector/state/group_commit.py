@@ -2,12 +2,14 @@
 
 Idea: all that was written while one `fdatasync` ran shares the next one.
 
-Invariant: `wait` returns once everything is on the disk that was in the newest file when it was called, or raises.
+Invariant: `wait` returns once everything is on the disk that was in the newest file when it was called, or raises. A file
+whose sync failed is never trusted again: the kernel drops what it could not write, and the next sync of the file succeeds.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +41,8 @@ class GroupCommit:
         self._pool = ThreadPoolExecutor(1, "journal")
         self._next: asyncio.Future[None] | None = None
         """Future of a sync that has not begun."""
+        self._files: set[Writer] = set()
+        """The files with the records of those that wait for it."""
         self._syncing: asyncio.Task[None] | None = None
 
     async def wait(self) -> None:
@@ -49,7 +53,9 @@ class GroupCommit:
         """
         if self._next is None:
             self._next = asyncio.get_running_loop().create_future()
-        mine = self._next
+        mine, file = self._next, self._newest()
+        if file is not None:
+            self._files.add(file)
         if self._syncing is None:
             self._syncing = asyncio.create_task(self._sync())
         async with asyncio.timeout(SYNC_SECONDS):
@@ -60,13 +66,14 @@ class GroupCommit:
         loop = asyncio.get_running_loop()
         while self._next is not None:
             waiting, self._next = self._next, None
+            files, self._files = self._files, set()
             file = self._newest()
             try:
                 if file is not None:
-                    await loop.run_in_executor(self._pool, os.fdatasync, file.fd)
+                    await loop.run_in_executor(self._pool, _sync, file)
+                if any(each.is_unsynced for each in files):
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))  # noqa: TRY301
             except OSError as problem:
-                assert file is not None
-                file.is_broken = True
                 self._failed(problem)
                 waiting.set_exception(problem)
                 waiting.exception()  # nobody may wait any more
@@ -74,9 +81,9 @@ class GroupCommit:
                 waiting.set_result(None)
         self._syncing = None
 
-    def leave(self, fd: int) -> None:
+    def leave(self, file: Writer) -> None:
         """Closes a file once it is on the disk."""
-        self._pool.submit(_sync_and_close, fd)
+        self._pool.submit(_sync_and_close, file)
 
     def note_entry(self, folder: Path) -> None:
         """Brings to the disk that a folder has a new file."""
@@ -101,8 +108,16 @@ def _sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def _sync_and_close(fd: int) -> None:
+def _sync(file: Writer) -> None:
     try:
-        os.fdatasync(fd)
+        os.fdatasync(file.fd)
+    except OSError:
+        file.is_broken = file.is_unsynced = True
+        raise
+
+
+def _sync_and_close(file: Writer) -> None:
+    try:
+        _sync(file)
     finally:
-        os.close(fd)
+        os.close(file.fd)

@@ -479,7 +479,7 @@ class Journal:
             if self._commit is None:
                 os.close(before.fd)
             else:  # power may fail behind a sync
-                self._commit.leave(before.fd)
+                self._commit.leave(before)
         if self._commit is not None:
             self._commit.note_entry(self.folder)
         if self.rotated is not None:

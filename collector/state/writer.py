@@ -50,6 +50,8 @@ class Writer:
         """Whether it has all that a replay needs which begins with it."""
         self.is_broken = False
         """True if the file refused a record, or may have lost one: the next goes to another file."""
+        self.is_unsynced = False
+        """True after a sync that failed: the kernel may have dropped records, and a later sync would not say so."""
         self._mark = self.header.mark
         self._seed = self.header.seed
         path = numbered(folder, number)

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -320,6 +321,54 @@ def test_a_disk_that_does_not_sync_is_told(
         return journal
 
     assert asyncio.run(run()).errors == 1
+
+
+@pytest.mark.parametrize("rotates", [False, True])
+def test_a_sync_that_failed_is_not_believed_later(
+    rotates: bool, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel drops what it could not write, and the next sync succeeds: all with a record in that file are refused.
+
+    So are those whose file is not the newest any more. The next record goes to another file.
+    """
+    synced: list[int] = []
+    may_fail = threading.Event()
+
+    def sync(fd: int) -> None:
+        synced.append(fd)
+        if len(synced) == 1:
+            may_fail.wait(10)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    async def answered(journal: Journal) -> bool:
+        try:
+            await journal.synced()
+        except Refusal:
+            return False
+        return True
+
+    async def run() -> list[bool]:
+        journal = journal_of(tmp_path, clock, durability="power")
+        monkeypatch.setattr(os, "fdatasync", sync)
+        keep(journal, b"one")
+        waits = [asyncio.create_task(answered(journal))]
+        await asyncio.sleep(0)
+        if rotates:
+            journal.renew()
+        else:
+            while not synced:  # noqa: ASYNC110 - another thread syncs
+                await asyncio.sleep(0)
+            keep(journal, b"two")
+            waits.append(asyncio.create_task(answered(journal)))
+            await asyncio.sleep(0)
+        may_fail.set()
+        lost = [await each for each in waits]
+        keep(journal, b"three")
+        return [*lost, await answered(journal)]
+
+    *lost, later = asyncio.run(run())
+    assert not any(lost)
+    assert later
 
 
 def test_a_record_of_a_later_kind_is_passed_over(journal: Journal) -> None:
