@@ -1276,6 +1276,11 @@ class Monitor:
         """When the latest call was received, of the sessions that are live."""
         return self._table.touched_ns
 
+    def is_behind(self, call: ToolCall) -> bool:
+        """True for a call that began after all that was received of its session so far: it is judged in one step."""
+        session = self._table.find(call.session)
+        return session is None or session.touched_ns < call.start_ns
+
     def touched_since(self, ns: int) -> Iterator[SessionKey]:
         """Live sessions with a call received after `ns`, the latest first."""
         for session in self._table.latest():

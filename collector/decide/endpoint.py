@@ -1,8 +1,9 @@
 """The listener of decisions: `POST /api/v1/decide`, `POST /api/v1/outcome` and `GET /-/healthy`, in JSON.
 
 A request is answered where its last byte arrives, without a task: a decision takes microseconds. To read a large one may
-take tens of milliseconds, and to decide many parallel calls as long. So these wait for each other: one in a turn of the
-event loop, between which others are answered.
+take tens of milliseconds, and to decide many parallel calls as long. So may an outcome, where later and parallel calls of the
+session are judged once more. So these wait for each other: one in a turn of the event loop, between which others are
+answered.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class DecideApp(Service):
         super().__init__(stats, max_body, admission, (), guard)
         self.decisions = decisions
         self.large = asyncio.Lock()
-        """Held while a large request is answered."""
+        """Held while a large request or a late outcome is answered."""
         self._fault = fault
 
     def start(self, connection: HttpConnection) -> Exchange:
@@ -130,10 +131,15 @@ class _Exchange(AdmittedExchange):
 
     def _take(self) -> None:
         body = self._body()
-        if len(body) > LARGE_BYTES or (len(body) > GROUP_BYTES and GROUP in body):
+        if self._takes_long(body):
             self._answer_later(partial(self._reply_large, body))
         else:
             self._answer(self._reply(body))
+
+    def _takes_long(self, body: bytes) -> bool:
+        if len(body) > LARGE_BYTES or (len(body) > GROUP_BYTES and GROUP in body):
+            return True
+        return self._path == "outcome" and self._app.decisions.may_settle_late(body)
 
     def _reply(self, body: bytes) -> HttpResponse:
         decisions = self._app.decisions

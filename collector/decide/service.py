@@ -133,6 +133,18 @@ class DecideService:
             return 409, as_json({"error": f"the call is {state} already"})
         return 200, as_json({"decision_id": decision_id, "outcome": outcome, "known": True})
 
+    def may_settle_late(self, body: bytes) -> bool:
+        """True for an outcome of a call that does not stand behind all others of its session.
+
+        These are then judged once more, which may take as long as the answer to a large question.
+        """
+        try:
+            decision_id, _ = read_outcome(body)
+        except BadRequest:
+            return False
+        entry = self._pipeline.decided.named(decision_id)
+        return entry is not None and not self._monitor.is_behind(entry.call)
+
     def tick(self, now: int) -> None:
         """Time has passed: what clients have not used for long is forgotten."""
         self._resources.forget(now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-__all__ = ["BAD", "FLOODS", "GOOD", "SPECS", "WRONG", "head"]
+__all__ = ["BAD", "CHAIN", "FLOODS", "GOOD", "SPECS", "WRONG", "head", "whole"]
 
 GOOD, BAD, WRONG = "good-4f9c", "bad-77aa", "nobodys"
 """Tokens; nobody has the last one."""
@@ -37,17 +37,18 @@ constraints: [{", ".join(f"{{precedence: [t{n}, t{n + 1}]}}" for n in range(CHAI
 """By file. Tools of `chain` depend on each other, so that their orders cannot be searched apart."""
 
 
-def head(length: int, token: str = BAD) -> bytes:
+def head(length: int, token: str = BAD, path: str = "/api/v1/decide") -> bytes:
     """Of a question."""
     return (
-        b"POST /api/v1/decide HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        b"Authorization: Bearer %b\r\nContent-Length: %d\r\n\r\n" % (token.encode(), length)
+        b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Authorization: Bearer %b\r\nContent-Length: %d\r\n\r\n"
+        % (path.encode(), token.encode(), length)
     )
 
 
-def whole(body: bytes, token: str = BAD) -> bytes:
+def whole(body: bytes, token: str = BAD, path: str = "/api/v1/decide") -> bytes:
     """A whole request."""
-    return head(len(body), token) + body
+    return head(len(body), token, path) + body
 
 
 def question(arguments: bytes, token: str = BAD) -> bytes:

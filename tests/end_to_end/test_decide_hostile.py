@@ -9,10 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +23,7 @@ import pytest
 
 from tests.conformance.target import JSON, Target
 from tests.end_to_end.certificates import authority, have_openssl, issue
-from tests.end_to_end.decide_floods import BAD, FLOODS, GOOD, SPECS, head
+from tests.end_to_end.decide_floods import BAD, CHAIN, FLOODS, GOOD, SPECS, head, whole
 from tests.end_to_end.service import eventually
 from tests.end_to_end.test_connection_floods import beside, connect, sending
 from tests.end_to_end.traffic import Sent, as_json
@@ -35,6 +38,10 @@ LONGEST_SECONDS: Final = 0.3
 """CPU time of the service between a request and its answer."""
 HOSTILE: Final = 4
 """Clients at a time."""
+SETTLING: Final = 24
+"""Clients that tell outcomes."""
+OUTCOMES: Final = 4 * SETTLING
+"""Told before the good agent begins."""
 SLOW: Final = 60
 """Connections whose bodies do not come, or come slowly."""
 
@@ -142,6 +149,65 @@ def test_a_flood_of_questions_holds_nobody_up(service: Service, name: str) -> No
     agent = Agent(service)
     with beside(sending(service.addresses["decide"], flood), HOSTILE):
         eventually(lambda: service.metric("offrails_decision_requests_total", code=code) > 0)
+        agent.work()
+    check(service, agent)
+
+
+# --- outcomes -------------------------------------------------------------------------------------
+
+
+def settling(address: str, settled: Counter[int]) -> Callable[[threading.Event], None]:
+    """Asks about a group of parallel calls of its own session, then says of each call that it ran, all in one go; and so on."""
+    numbers = count()
+
+    def work(stop: threading.Event) -> None:
+        session, asking = f"x{next(numbers)}", Target(http=address, token=BAD).connection()
+        while not stop.is_set():
+            asking.request("POST", "/api/v1/decide", _group(session), _JSON)
+            found = json.loads(asking.getresponse().read())["decisions"]
+            told = [each["decision_id"] for each in found if each["committed"]]
+            with connect(address) as connection:
+                connection.sendall(b"".join(map(_ran, told)))
+                _read_answers(connection, len(told), settled, stop)
+        asking.close()
+
+    return work
+
+
+_JSON: Final = {"Content-Type": "application/json", "Authorization": f"Bearer {BAD}"}
+
+
+def _group(session: str) -> bytes:
+    """64 parallel calls of tools that depend on each other, in any order."""
+    tools = [f"t{random.randrange(CHAIN)}" for _ in range(64)]
+    calls = [{"tool": tool, "arguments": {"n": place}} for place, tool in enumerate(tools)]
+    return json.dumps({"session": session, "service": "chain", "calls": calls}).encode()
+
+
+def _ran(decision_id: str) -> bytes:
+    body = json.dumps({"decision_id": decision_id, "outcome": "ran"}).encode()
+    return whole(body, path="/api/v1/outcome")
+
+
+def _read_answers(
+    connection: socket.socket, number: int, settled: Counter[int], stop: threading.Event
+) -> None:
+    connection.settimeout(0.2)
+    found, answers = bytearray(), 0
+    while answers < number and not stop.is_set():
+        with contextlib.suppress(TimeoutError):
+            found += connection.recv(1 << 16)
+        before, answers = answers, found.count(b"HTTP/1.1 200")
+        settled[200] += answers - before
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(120)
+def test_a_flood_of_outcomes_holds_nobody_up(service: Service) -> None:
+    """While many clients say of parallel calls that they ran, a good agent is answered as quickly."""
+    agent, settled = Agent(service), Counter[int]()
+    with beside(settling(service.addresses["decide"], settled), SETTLING):
+        eventually(lambda: settled[200] > OUTCOMES)
         agent.work()
     check(service, agent)
 

@@ -8,6 +8,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,10 @@ class Server:
         self.thread = threading.Thread(target=self.loop.run_forever)
         self.thread.start()
         guard = HostGuard("127.0.0.1:0", setting="decide.names", addresses=True)
-        app = DecideApp(self.decisions, self.stats, self._fault, LIMIT, self.admission, guard)
-        self.listener = Listener(app, "127.0.0.1:0", name="decide")
+        self.app = DecideApp(
+            self.decisions, self.stats, self._fault, LIMIT, self.admission, guard
+        )
+        self.listener = Listener(self.app, "127.0.0.1:0", name="decide")
         self.address: str = self.run(self.listener.start())
 
     def _fault(self, error: Exception) -> Refusal:
@@ -145,6 +148,26 @@ def test_an_outcome_is_taken(server: Server) -> None:
     assert tell("ran", decision_id + "0")[0] == 404
     assert tell("ran", "no id")[0] == 404
     assert tell("perhaps")[0] == 400
+
+
+def test_late_outcomes_wait_for_each_other(server: Server) -> None:
+    """An outcome that has other calls judged again waits for its turn; one that comes in order is taken at once."""
+    group = {"session": "late", "calls": [{"tool": "a"}, {"tool": "b"}]}
+    first, second = (each["decision_id"] for each in server.ask(group)[2]["decisions"])
+
+    def tell(of: str) -> int:
+        return server.ask({"decision_id": of, "outcome": "ran"}, "/api/v1/outcome")[0]
+
+    server.run(server.app.large.acquire())
+    with ThreadPoolExecutor(1) as other:
+        assert tell(first) == 200
+        waiting = other.submit(tell, second)
+        for number in range(3):
+            asked = {"session": f"in order {number % 2}", "tool": "pay"}
+            assert tell(server.ask(asked)[2]["decision_id"]) == 200
+        assert not waiting.done()
+        server.call(server.app.large.release)
+        assert waiting.result(20) == 200
 
 
 def test_a_batch_is_answered_in_order(server: Server) -> None:
