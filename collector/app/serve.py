@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 from collector import __version__
 from collector.app import gc_tuning, last_good
@@ -32,7 +34,7 @@ class NotStartedError(Exception):
     """The service cannot start: an address in use, not ours, not allowed, or of no host."""
 
 
-def serve(settings: Settings, loaded: LoadedSpecs) -> int:
+def serve(settings: Settings, loaded: LoadedSpecs) -> NoReturn:
     """Serves until SIGTERM or SIGINT.
 
     Args:
@@ -40,7 +42,7 @@ def serve(settings: Settings, loaded: LoadedSpecs) -> int:
         loaded: the specs that are not refused, and what was found in their files and folders.
 
     Returns:
-        The exit code.
+        Never, once it has started: the process ends.
 
     Raises:
         UnusableFileError: a file or folder that a setting names.
@@ -54,8 +56,24 @@ def serve(settings: Settings, loaded: LoadedSpecs) -> int:
             tell("spec_finding", **finding.as_json())
         for name in unknown(os.environ):
             logs.log.warning("unknown_variable", variable=name)
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(fit, loaded, redaction))
+        runner = asyncio.Runner(loop_factory=_loop_factory())
+        try:
+            runner.run(_serve(fit, loaded, redaction))
+        except BaseException:
+            runner.close()
+            raise
+    _leave()
+
+
+def _leave() -> NoReturn:
+    """Ends the process at once.
+
+    Python would wait for its threads first: for one that writes to a disk that hangs, or looks up a name that no server
+    answers for. By now all is kept and logged that can be.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+    os._exit(0)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -73,7 +91,7 @@ def _memory_guard(limit: int) -> MemoryGuard | None:
     return None if resident is None else MemoryGuard(limit, resident)
 
 
-async def _serve(fit: FittedSettings, loaded: LoadedSpecs, redaction: Redaction) -> int:
+async def _serve(fit: FittedSettings, loaded: LoadedSpecs, redaction: Redaction) -> None:
     settings, specs = fit.settings, loaded.specs
     before = last_good.find(settings, loaded, now_ns()) if loaded.refused else None
     if before is not None:
@@ -121,7 +139,6 @@ async def _serve(fit: FittedSettings, loaded: LoadedSpecs, redaction: Redaction)
     await app.stop()
     logs.log.info("stopped")
     gc_tuning.keep_for_ever(app)
-    return 0
 
 
 def _ready(addresses: dict[str, str], specs: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import http.client
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -454,6 +455,32 @@ def test_receivers_that_never_answer_do_not_hold_up_the_end(
     eventually(lambda: service.metric("offrails_harmful_calls_total") == 1)
 
     assert service.stop() == 0
+
+
+OPENING = ("wait_for_partner", "fifo_open")
+"""Where kernels say that one waits who opens a pipe."""
+
+
+def test_a_write_that_hangs_does_not_hold_up_the_end(serve: Serve, tmp_path: Path) -> None:
+    """A file of harmful calls that turns into a pipe without a reader stops one thread for ever, and not the end."""
+    lines = tmp_path / "harm.jsonl"
+    service = serve(
+        "--specs", "dfa_specs/farm_rover.yaml", OFFRAILS_HISTORY="complete", OFFRAILS_ALERTS_JSONL=str(lines), OFFRAILS_SESSIONS_WINDOW_SECONDS="0.2", OFFRAILS_DRAIN_SECONDS="0.5"
+    )  # fmt: skip
+    lines.unlink(missing_ok=True)
+    os.mkfifo(lines)
+    send(service, Rover("s").calls("unlock_safety", "water").spans)
+    eventually(lambda: service.metric("offrails_harmful_calls_total") == 1)
+    eventually(lambda: _waits_for_a_reader(service.process.pid))
+
+    assert service.stop() == 0
+    assert '"stopped"' in service.err[-1]
+
+
+def _waits_for_a_reader(pid: int) -> bool:
+    """True if a thread stands in the opening of a pipe."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return any((task / "wchan").read_text() in OPENING for task in tasks)
 
 
 # --- stored spans --------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from collector.cli.arguments import add_specs, to_path
 from collector.cli.inputs import (
@@ -114,7 +114,7 @@ def run(options: argparse.Namespace) -> int:
         return OK
     while True:
         try:
-            return _serve(file, given)
+            _serve(file, given)
         except _CannotStart as problem:
             if _stopped_meanwhile(problem, file, given):
                 return OK
@@ -128,7 +128,7 @@ class _CannotStart(Exception):  # noqa: N818 - caught in this module only
         self.code = code
 
 
-def _serve(file: Path | None, given: _Options) -> int:
+def _serve(file: Path | None, given: _Options) -> NoReturn:
     from collector.app.serve import NotStartedError, serve
     from collector.config.sources import SettingsError, load, place
     from collector.net.watched_files import UnusableFileError
@@ -137,7 +137,7 @@ def _serve(file: Path | None, given: _Options) -> int:
         settings = load(file, os.environ, given)
         fails_open = settings.specs_on_error == "start"
         loaded = (read_specs if fails_open else loaded_or_quit)(settings.specs)
-        return serve(settings, loaded)
+        serve(settings, loaded)
     except SettingsError as problem:
         raise _CannotStart(str(problem)) from None
     except UnusableFileError as problem:
