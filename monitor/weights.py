@@ -26,8 +26,9 @@ ITEM_BYTES: Final = 64
 CALL_BYTES: Final = 512
 """Bytes of a call without its arguments."""
 
-WIDE_BYTES: Final = 4
-"""Most bytes of one character of a text that is not ASCII."""
+WIDE_BYTES: Final = 8
+"""Most bytes of one character of a text that is not ASCII: four of the text, and four of its UTF-8, which Python keeps beside
+the text once it was written as JSON."""
 
 
 def text_bytes(text: str) -> int:

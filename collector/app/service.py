@@ -326,8 +326,8 @@ class App:
             ),
         )
         admission = build_admission(settings.receiver, stats, memory)
-        if memory is not None and settings.show_arguments:
-            memory.relieve = self.monitor.relieve
+        if memory is not None:
+            memory.relieve = self._relieve
         self._capacity = capacity_of(settings)
         self._receivers = build_receivers(
             settings.receiver, export, admission, self._capacity.receiver
@@ -716,6 +716,13 @@ class App:
     def _look_at_snapshots(self, _now: int) -> None:
         if self._state is not None:
             self._state.snapshots.tick()
+
+    def _relieve(self) -> None:
+        """Memory is scarce: what is shown alone goes, and what is known only so that it need not be read again."""
+        if self.settings.show_arguments:
+            self.monitor.relieve()
+        self._pipeline.relieve()
+        self._decisions.relieve()
 
     def _return_memory(self, _now: int) -> None:
         if self._memory is not None:

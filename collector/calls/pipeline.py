@@ -354,6 +354,10 @@ class Pipeline:
         except ValueError:
             return []
 
+    def relieve(self) -> None:
+        """Memory is scarce: what resources say is forgotten. It is read again."""
+        self._session_ids.forget()
+
     def memory(self) -> dict[str, int]:
         """Bytes that are held, about, by what holds them."""
         return {

@@ -90,3 +90,8 @@ class ClientResources:
             if known.used_ns + REMEMBER_NS > now:
                 break
             self._known.pop(key)
+
+    def clear(self) -> None:
+        """Forgets all."""
+        while (first := self._known.first()) is not None:
+            self._known.pop(first[0])

@@ -149,6 +149,10 @@ class DecideService:
         """Time has passed: what clients have not used for long is forgotten."""
         self._resources.forget(now)
 
+    def relieve(self) -> None:
+        """Memory is scarce: the attributes of clients are forgotten. The next question of each brings them again."""
+        self._resources.clear()
+
     def memory(self) -> dict[str, int]:
         """Bytes that are held, about, by what holds them."""
         return {"decide_clients": self._resources.held_bytes}

@@ -4,7 +4,7 @@ Idea: the other bounds are estimates, because allocators keep freed memory. So t
 process's resident memory against two marks. Above the first (scarce), requests are read one after the
 other, which reuses memory that is free inside the process. Above the second (full), no request is read.
 Senders are told to retry later. Meanwhile old spans are forgotten, so memory becomes free again. What is kept to be shown
-alone goes first: `relieve` gives it up as soon as memory is scarce. Once a flood is over, what is free is returned to the
+alone, or to save work, goes first: `relieve` gives it up as soon as memory is scarce. Once a flood is over, what is free is returned to the
 system, whether requests come or not (`tick`).
 
 Example: the limit is 400 MiB. The marks are 360 MiB (the limit less 40 MiB) and 376 MiB (less 24 MiB).

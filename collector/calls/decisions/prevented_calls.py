@@ -172,10 +172,12 @@ class PreventedCalls:
         if not kept:
             self._sessions.pop(key)
             return
-        size = sum(
-            CALL_BYTES + text_bytes(each.tool) + text_bytes(each.call_id) for each in kept
-        )
-        self._sessions.put(key, kept, key.namespace, size)
+        self._sessions.put(key, kept, key.namespace, sum(map(_size, kept)))
+
+
+def _size(denied: PreventedCall) -> int:
+    texts = (denied.session.id, denied.agent, denied.tool, denied.call_id)
+    return CALL_BYTES + sum(map(text_bytes, texts))
 
 
 def _respanned(denied: PreventedCall, old: bytes, new: bytes) -> PreventedCall:

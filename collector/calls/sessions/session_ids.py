@@ -68,7 +68,9 @@ UNNAMED_RUNG: Final = DECIDED_RUNG + 1
 
 _RESOURCES_MAX: Final = 4_096
 _RESOURCES_BYTES_MAX: Final = 8 << 20
-"""Approximate bytes of their attributes."""
+"""Approximate bytes of the texts that are made of their attributes."""
+COPIES: Final = 2
+"""Most texts that are made of one attribute: what it says, and what it is known by."""
 
 SERVICE: Final = "service.name"
 
@@ -142,14 +144,20 @@ class SessionIds:
         return self._last
 
     def _new(self, resource: Resource) -> ResourceIdentity:
-        self._owners_bytes += arguments_bytes(resource.attributes)
+        self._owners_bytes += COPIES * arguments_bytes(resource.attributes)
         if len(self._owners) >= _RESOURCES_MAX or self._owners_bytes > _RESOURCES_BYTES_MAX:
-            self._owners.clear()
-            self._owners_bytes = 0
-            self._requesters.clear()
-            self._claims.clear()
+            self.forget()
+            self._owners_bytes = COPIES * arguments_bytes(resource.attributes)
         found = self._owners[id(resource)] = self._owner(resource)
         return found
+
+    def forget(self) -> None:
+        """Forgets what resources say. It is read again from each that comes again."""
+        self._owners.clear()
+        self._owners_bytes = 0
+        self._requesters.clear()
+        self._claims.clear()
+        self._remembered = 0
 
     def _owner(self, resource: Resource) -> ResourceIdentity:
         parts = (resource.attributes.get(key) for key in self._namespace_keys)

@@ -49,3 +49,13 @@ def test_unused_ones_are_forgotten_in_time() -> None:
     known.forget(5 + REMEMBER_NS)
 
     assert (len(known), known.held_bytes) == (0, 0)
+
+
+def test_all_are_forgotten_where_memory_is_scarce() -> None:
+    """Nothing is held, and the next question brings the same attributes again."""
+    known = ClientResources(lambda: WANTED)
+    known.of({"service.name": "a"}, None, 1)
+    known.clear()
+
+    assert (len(known), known.held_bytes) == (0, 0)
+    assert known.of({"service.name": "a"}, None, 2).attributes == {"service.name": "a"}
