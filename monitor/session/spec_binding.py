@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from monitor.records import ALSO_ATTRIBUTE, SPEC_ATTRIBUTE
 from monitor.session.judge.judge import Judge
 from monitor.spec.spec import Acceptance, Spec
-from monitor.weights import arguments_bytes
+from monitor.weights import arguments_bytes, text_bytes
 
 __all__ = ["BoundSpecs", "SpecBinder", "document_of"]
 
@@ -70,10 +70,10 @@ class SpecBinder:
 
         Cached by the identity of `attributes`, which spans of one resource share.
         """
-        key = (id(attributes), agent)
+        key = (id(attributes), agent if self._by_agent else "")
         found = self._cache.get(key)
         if found is None or found.attributes is not attributes:
-            self._cached_bytes += arguments_bytes(attributes)
+            self._cached_bytes += arguments_bytes(attributes) + text_bytes(agent)
             if len(self._cache) >= _CACHE_MAX or self._cached_bytes > _CACHE_BYTES_MAX:
                 self._cache.clear()
                 self._cached_bytes = 0
