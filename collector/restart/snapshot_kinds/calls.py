@@ -101,7 +101,7 @@ CALL_KINDS: Final = (
         "unplaced calls",
         UnplacedCalls,
         "_places _of _emptied _reviewed_ns _count",
-        left="_batch _idle_ns",
+        left="_batch _idle_ns _window_ns",
     ),
     kept(
         "place of unplaced calls",
