@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Any, Final, Literal, NamedTuple
 
 from collector.calls.call.call import LogicalCall
@@ -92,6 +93,9 @@ BEGINNINGS_MAX: Final = 10_000
 
 BEGINNING_BYTES: Final = 512
 """Approximate bytes of one of them."""
+
+SHORT_ID: Final = 32
+"""Characters of a session's id that are remembered as they are."""
 
 ALIKE_MAX: Final = 64
 """Calls of one tool in one session, or in one trace, that a span may meet; the oldest is settled at the bound."""
@@ -241,6 +245,16 @@ class DecidedCall:
         return freed
 
 
+def _short(key: SessionKey) -> SessionKey:
+    """The session, with a digest in place of a long id, so that `BEGINNING_BYTES` bounds what it takes."""
+    if len(key.id) <= SHORT_ID:
+        return key
+    return SessionKey(
+        key.namespace,
+        blake2b(key.id.encode(errors="surrogatepass"), digest_size=16).hexdigest(),
+    )
+
+
 SaysRefusal = Callable[[DecidedCall, LogicalCall], bool]
 
 
@@ -366,10 +380,11 @@ class DecidedCalls:
 
     def begin(self, key: SessionKey, proof: Proof, now: int) -> None:
         """A client says that a session begins with the call that it asks about."""
-        self.beginnings.put(key, NewSession(proof, now + self.confirm_ns + REMEMBER_NS))
+        self.beginnings.put(_short(key), NewSession(proof, now + self.confirm_ns + REMEMBER_NS))
 
     def beginning(self, key: SessionKey, *, take: bool) -> Proof | None:
         """What a client has said of the beginning of a session; with `take`, the session has it from now on."""
+        key = _short(key)
         found = self.beginnings.pop(key) if take else self.beginnings.get(key)
         return found.proof if found is not None else None
 
@@ -481,9 +496,9 @@ class DecidedCalls:
         tools, beside = self._by_session.pop(old, None), self._beside.pop(old, None)
         if beside is not None:
             self._beside[new] = dict(sorted({**self._beside.get(new, {}), **beside}.items()))
-        said = self.beginnings.pop(old)
+        said = self.beginnings.pop(_short(old))
         if said is not None:
-            self.beginnings.put(new, said)
+            self.beginnings.put(_short(new), said)
         for entries in tools.values() if tools is not None else ():
             for entry in entries:
                 entry.call = entry.call._replace(session=new, session_from=session_from)
