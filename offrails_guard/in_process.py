@@ -58,7 +58,7 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 class LocalGuard(BaseGuard):
     """Asks a `Monitor`, and has it judge the calls that go ahead.
 
-        guard = LocalGuard(Monitor(load_specs(["dfa_specs"]).specs, Limits(history_complete=True)), session="s1")
+        guard = LocalGuard(Monitor(load_specs(["dfa_specs"]), Limits(history_complete=True)), session="s1")
 
     The guard also lets the monitor's time pass, at most once a second, where it is asked or gets an outcome.
 

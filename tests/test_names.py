@@ -100,14 +100,35 @@ METHODS_MAX: Final = 40
 """Methods of a class: more are two classes."""
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 
+LARGER: Final = {
+    "monitor.session.judgement.judgement.Judgement": 78,
+    "monitor.session.log.rows.Rows": 46,
+    "monitor.session.session.Session": 49,
+}
+"""Classes of the library that are larger still, with the most that they may have: these numbers only fall.
 
-def test_no_class_of_the_process_has_more_methods_than_fit_a_page() -> None:
-    """A class of the process or the guard is one thing: it defines 40 methods at the most."""
-    large = {
-        f"{module}.{name}": count
-        for module, name, node in classes()
-        if not module.startswith("monitor.")
-        and (count := sum(isinstance(each, _FUNCTIONS) for each in node.body)) > METHODS_MAX
-    }
+Each is one record that every call reads and writes: a part of its own would cost a look-up per call, and memory per session.
+"""
+
+FACE_MAX: Final = 32
+"""Methods of `Monitor`: who embeds it learns few. All else stands on objects beside it."""
+
+
+def sizes() -> Iterator[tuple[str, int]]:
+    """Each class by its full name, with the number of methods that it defines."""
+    for module, name, node in classes():
+        yield f"{module}.{name}", sum(isinstance(each, _FUNCTIONS) for each in node.body)
+
+
+def test_no_class_has_more_methods_than_fit_a_page() -> None:
+    """A class is one thing: it defines 40 methods at the most, but for three that may only get smaller."""
+    large = {name: count for name, count in sizes() if count > LARGER.get(name, METHODS_MAX)}
 
     assert large == {}
+
+
+def test_the_face_of_the_library_is_small() -> None:
+    """Who embeds a monitor learns few methods."""
+    [monitor] = [count for name, count in sizes() if name == "monitor.engine.Monitor"]
+
+    assert monitor <= FACE_MAX

@@ -68,7 +68,9 @@ class EndEndpoint:
         given = query.get("namespace")
         namespace = None if given is None else self._redaction.original(given)
         access = access_of(scope)
-        named = self._monitor.live_named(session, namespace) or self._follow(session, namespace)
+        named = self._monitor.reader.live_named(session, namespace) or self._follow(
+            session, namespace
+        )
         ended = self._end([key for key in named if access.sees(key.namespace)])
         if not ended:
             said = {"error": "no such session is running", "session": shown}

@@ -86,7 +86,9 @@ async def ranked(
     page = sorted(best)[::-1][query.offset :]
     rows: list[dict[str, Any]] = []
     for number, entry in enumerate(page, 1):
-        rows += [summary(entry.session, each, monitor.tool_name) for each in entry.judgements]
+        rows += [
+            summary(entry.session, each, monitor.reader.tool_name) for each in entry.judgements
+        ]
         if number % _DEEP == 0:
             await asyncio.sleep(0)
     all_live = query.access.namespaces is None
@@ -98,7 +100,7 @@ async def ranked(
 
 
 def _by_session(monitor: Monitor) -> Iterator[tuple[Session, list[Judgement]]]:
-    for session, pairs in groupby(monitor.open_judgements(), key=lambda pair: pair[0]):
+    for session, pairs in groupby(monitor.reader.open_judgements(), key=lambda pair: pair[0]):
         yield session, [judgement for _, judgement in pairs]
 
 

@@ -156,7 +156,7 @@ class Matcher:
     ) -> None:
         self._query = query
         self._of_trace = frozenset(follow(query.text, query.namespace) if query.text else ())
-        self._text_of = monitor.tool_name
+        self._text_of = monitor.reader.tool_name
         self._tools = _tools(monitor, query.tool, shown) if query.tool else None
         text = query.text
         self._text_tools = _tools(monitor, text, shown) if text else frozenset()
@@ -214,7 +214,7 @@ class Matcher:
 
 
 def _tools(monitor: Monitor, text: str, shown: Callable[[str], str]) -> frozenset[int]:
-    return monitor.tools_named(lambda name: text in shown(name).casefold())
+    return monitor.reader.tools_named(lambda name: text in shown(name).casefold())
 
 
 def _calls_any(judgement: Judgement, tools: frozenset[int]) -> bool:

@@ -162,11 +162,15 @@ class Admin:
         yield b'{"sessions":['
         part: list[bytes] = []
         size = shown = 0
-        for number, (session, judgement) in enumerate(self._monitor.ordered_judgements(), 1):
+        for number, (session, judgement) in enumerate(
+            self._monitor.reader.ordered_judgements(), 1
+        ):
             if limit is not None and shown >= limit:
                 break
             if matcher.matches(session, judgement):
-                found = self._redaction.shown(self._monitor.as_object(session, judgement))
+                found = self._redaction.shown(
+                    self._monitor.reader.as_object(session, judgement)
+                )
                 part.append((b"," if shown else b"") + as_json(found))
                 size += len(part[-1])
                 shown += 1

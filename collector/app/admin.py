@@ -80,7 +80,7 @@ def build_admin(
             tls=settings.receiver.tls.cert is not None,
             token=settings.receiver.auth.bearer.tokens_file is not None,
             show_arguments=settings.show_arguments,
-            joined_until_ns=monitor.joined_until_ns,
+            joined_until_ns=monitor.gaps.joined_until_ns,
         ),
         redaction=redaction,
         follow=follow,

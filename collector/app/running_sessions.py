@@ -54,12 +54,12 @@ class RunningSessions:
         if rejudge:
             self._note(REJUDGE)
         kept = rejudged = 0
-        for number, key in enumerate(self._monitor.live_sessions(), start=1):
+        for number, key in enumerate(self._monitor.reader.live_sessions(), start=1):
             if number % LUMP == 0:
                 await asyncio.sleep(0)
             if rejudge and self._rejudge(key):
                 rejudged += 1
-            kept += self._monitor.is_under_earlier_specs(key)
+            kept += self._monitor.reader.is_under_earlier_specs(key)
         if rejudged:
             # A snapshot in between may have some as they were.
             self._note(REJUDGE)
@@ -79,11 +79,11 @@ class RunningSessions:
         if action == END:
             self._end(SessionKey(namespace, session), self._clock())
         elif action == REJUDGE:
-            for key in self._monitor.live_sessions():
+            for key in self._monitor.reader.live_sessions():
                 self._rejudge(key)
 
     def _rejudge(self, key: SessionKey) -> bool:
-        if not self._monitor.is_under_earlier_specs(key):
+        if not self._monitor.reader.is_under_earlier_specs(key):
             return False
         verdicts = self._monitor.rejudge(key, self._clock())
         if verdicts:
@@ -91,7 +91,7 @@ class RunningSessions:
         return True
 
     def _end(self, key: SessionKey, now: int) -> bool:
-        events = self._monitor.dismiss(key, now)
+        events = self._monitor.corrections.dismiss(key, now)
         if events is None:
             return False
         news = self._monitor.news()

@@ -322,7 +322,7 @@ class App:
             self._forwarding,
             keep,
             Refusals(
-                self.monitor.note_gap, self.monitor.lift_gap, self.monitor.limits.window_ns
+                self.monitor.gaps.note, self.monitor.gaps.lift, self.monitor.limits.window_ns
             ),
         )
         admission = build_admission(settings.receiver, stats, memory)
@@ -372,7 +372,7 @@ class App:
         """All listeners, by name."""
         self._certificates = CertificateWatch(self._servers)
         more: list[MetricSource] = [
-            MemoryMetrics(self.monitor.memory, pipeline.memory, self._decisions.memory),
+            MemoryMetrics(self.monitor.kept.memory, pipeline.memory, self._decisions.memory),
             admission,
             ConnectionMetrics(self._servers),
             self._certificates,
@@ -398,7 +398,11 @@ class App:
                 self,
                 settings,
                 memory,
-                {"monitor": self.monitor, "pipeline": pipeline, **self._alerts.kept()},
+                {
+                    "monitor": self.monitor.kept.state,
+                    "pipeline": pipeline,
+                    **self._alerts.kept(),
+                },
             )
             more.append(state.snapshots)
         self._last_scrape: LastScrape | None = None
@@ -415,7 +419,7 @@ class App:
     @property
     def young_until(self) -> str:
         """Until when a session may have begun before the start; "" if the history is complete."""
-        found = self.monitor.joined_until_ns()
+        found = self.monitor.gaps.joined_until_ns()
         return until(found) if found > self._clock() else ""
 
     def _build_observers(self, families: Families) -> dict[str, Server]:
@@ -711,7 +715,7 @@ class App:
         self._stepped_ns = steady
         if before and steady - before >= PAUSE_NS:
             self._log.warning("paused", seconds=round((steady - before) / SECOND, 3))
-            self.monitor.missed(now - (steady - before), now)
+            self.monitor.gaps.missed(now - (steady - before), now)
 
     def _look_at_snapshots(self, _now: int) -> None:
         if self._state is not None:
@@ -720,7 +724,7 @@ class App:
     def _relieve(self) -> None:
         """Memory is scarce: what is shown alone goes, and what is known only so that it need not be read again."""
         if self.settings.show_arguments:
-            self.monitor.relieve()
+            self.monitor.kept.relieve()
         self._pipeline.relieve()
         self._decisions.relieve()
 

@@ -129,7 +129,7 @@ class EventBatch:
         attributes: Mapping[str, Any],
         start_ns: int,
     ) -> None:
-        """Tells the monitor what a span that is no call says of its session: see `Monitor.learn`."""
+        """Tells the monitor what a span that is no call says of its session: see `Corrections.learn`."""
         entry = self._next()
         entry.key, entry.named, entry.attributes = key, named, attributes
         entry.start_ns = start_ns
@@ -146,28 +146,28 @@ class EventBatch:
     # --- at once, behind what is buffered -----------------------------------------------------
 
     def amend(self, old: ToolCall, new: ToolCall, named: AgentName | None) -> None:
-        """Replaces a call by what is known of it now: see `Monitor.amend`."""
-        self._verdicts += self.monitor.amend(old, new, self._now, named)
+        """Replaces a call by what is known of it now: see `Corrections.amend`."""
+        self._verdicts += self.monitor.corrections.amend(old, new, self._now, named)
 
     def retract(self, call: ToolCall) -> None:
-        """Takes a call back that was judged twice, or in another session: see `Monitor.retract`."""
-        self._verdicts += self.monitor.retract(call)
+        """Takes a call back that was judged twice, or in another session: see `Corrections.retract`."""
+        self._verdicts += self.monitor.corrections.retract(call)
 
     def doubt(self, key: SessionKey, *, doubted: bool) -> None:
-        """The first calls of a session may be missing, or are not: see `Monitor.doubt`."""
-        self._verdicts += self.monitor.doubt(key, doubted=doubted)
+        """The first calls of a session may be missing, or are not: see `Corrections.doubt`."""
+        self._verdicts += self.monitor.corrections.doubt(key, doubted=doubted)
 
     def prove(self, key: SessionKey, proof: Proof) -> None:
-        """A trace of a session proves that it is new, or does no longer: see `Monitor.prove`."""
-        self._verdicts += self.monitor.prove(key, proof)
+        """A trace of a session proves that it is new, or does no longer: see `Corrections.prove`."""
+        self._verdicts += self.monitor.corrections.prove(key, proof)
 
     def note_gap(self, gap: Gap) -> None:
-        """Calls may be missing: see `Monitor.note_gap`."""
-        self.monitor.note_gap(gap)
+        """Calls may be missing: see `Gaps.note`."""
+        self.monitor.gaps.note(gap)
 
     def lift_gap(self, gap: Gap) -> None:
-        """They are not: see `Monitor.lift_gap`."""
-        self.monitor.lift_gap(gap)
+        """They are not: see `Gaps.lift`."""
+        self.monitor.gaps.lift(gap)
 
     def flush(self) -> None:
         """Applies all buffered events in order. An event that fails does not stop the others."""
@@ -196,7 +196,7 @@ class EventBatch:
                         proof=proof,
                     )
                 elif key is not None and attributes is not None:
-                    news = self._monitor.learn(
+                    news = self._monitor.corrections.learn(
                         key,
                         self._now,
                         named=named,
@@ -226,10 +226,12 @@ class EventBatch:
     def _flush_answers(self) -> None:
         for place, key in enumerate(self._answered):
             try:
-                if self._monitor.is_compared(key):
+                if self._monitor.reader.is_compared(key):
                     answer = answer_of(self._answers[place])
                     if answer is not None:
-                        self._monitor.answered(key, (*answer[:3], digest_of(answer.text)))
+                        self._monitor.corrections.answered(
+                            key, (*answer[:3], digest_of(answer.text))
+                        )
             except Exception as error:  # noqa: BLE001
                 self.failed.append(MonitorFailure(error, None, None))
         self._answers.clear()

@@ -93,10 +93,10 @@ class Coverage:
                 call.judged
             )  # None by now where the monitor could not take it
             if judged is not None:
-                monitor.miss(judged.session, reason)
+                monitor.corrections.miss(judged.session, reason)
 
     def count_traces(self, reason: str, found: Iterable[tuple[Trace, int]]) -> None:
         """Counts a reason so many times in all, and in the session of each trace."""
         for trace, count in found:
             self._stats.add(("coverage", reason), count)
-            self._batch.monitor.miss(trace.key, reason, count)
+            self._batch.monitor.corrections.miss(trace.key, reason, count)

@@ -639,11 +639,11 @@ class Pipeline:
         for trace in touched:
             trace.touched = False
         for trace in touched:
-            if self.monitor.saw(trace.key, trace.spans, trace.foreign):
+            if self.monitor.corrections.saw(trace.key, trace.spans, trace.foreign):
                 trace.spans = trace.foreign = 0
                 if trace.missed is not None:
                     for reason, count in trace.missed.items():
-                        self.monitor.miss(trace.key, reason, count)
+                        self.monitor.corrections.miss(trace.key, reason, count)
                     trace.missed = None
         given_up = self._traces.given_up()
         if given_up:

@@ -143,7 +143,7 @@ class DecideService:
         except BadRequest:
             return False
         entry = self._pipeline.decided.named(decision_id)
-        return entry is not None and not self._monitor.is_behind(entry.call)
+        return entry is not None and not self._monitor.reader.is_behind(entry.call)
 
     def tick(self, now: int) -> None:
         """Time has passed: what clients have not used for long is forgotten."""

@@ -239,9 +239,9 @@ class Recovery:
         assert head is not None
         self._clock.at_ns = self._last_ns = head.started_ns
         self._heads.since_ns = head.started_ns
-        self._monitor.drop_marks(head.marks)
+        self._monitor.kept.drop_marks(head.marks)
         if head.missed_ns >= 0:
-            self._monitor.missed(head.missed_ns, head.started_ns)
+            self._monitor.gaps.missed(head.missed_ns, head.started_ns)
         if head.specs is not None:
             self._use(head.specs)
         if head.counters is not None:
@@ -282,12 +282,12 @@ class Recovery:
 
         Args:
             where: a label of `Journal.gaps`.
-            since_ns: as `Monitor.missed` has it.
+            since_ns: as `Gaps.missed` has it.
             until_ns: likewise.
         """
         self._journal.gaps[where] += 1
         cause = Cause.OUTAGE if where == "down" else Cause.LOST
-        self._monitor.missed(since_ns, until_ns, cause)
+        self._monitor.gaps.missed(since_ns, until_ns, cause)
 
     async def _breathe(self) -> None:
         """Lets others have their turn, now and then."""
@@ -352,7 +352,7 @@ class Recovery:
 
     def _count(self, found: dict[str, Any], forgot_ns: int | None = None) -> None:
         self._heads.since_ns = found.get("since_ns", self._heads.since_ns)
-        self._monitor.set_counters(found.get("monitor", {}), forgot_ns=forgot_ns)
+        self._monitor.kept.set_counters(found.get("monitor", {}), forgot_ns=forgot_ns)
         self._stats.set_kept(found.get("stats", {}))
         self._counters.set(found.get("more", {}))
         self._journal.set_kept(found.get("journal", {}))

@@ -37,7 +37,7 @@ class MonitorSpanProcessor(SpanProcessor):
     A call is pending from its start, and judged with all that its span says at its end. Add it to a
     tracer provider beside the exporter:
 
-        monitor = Monitor(load_specs(["dfa_specs"]).specs, Limits(history_complete=True))
+        monitor = Monitor(load_specs(["dfa_specs"]), Limits(history_complete=True))
         provider.add_span_processor(MonitorSpanProcessor(monitor, deliver))
 
     Args:

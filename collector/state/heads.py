@@ -138,7 +138,7 @@ class Heads:
             self._is_due = False
             self._write_counters(self._clock(), anyway=True)
             monitor = self._monitor
-            self._todo = self._rest(list(monitor.totals.pairs), monitor.known_keys())
+            self._todo = self._rest(list(monitor.totals.pairs), monitor.kept.known_keys())
         elif self._todo is not None and next(self._todo, self) is self:
             self._todo = None
 
@@ -167,7 +167,7 @@ class Heads:
 
     def _marks(self, keys: list[SessionKey]) -> Iterator[bytes]:
         """Marks of the sessions that were known when the file began, a few thousand at a time."""
-        marks = self._monitor.known_marks(keys)
+        marks = self._monitor.kept.known_marks(keys)
         while found := array("Q", islice(marks, KEYS_AT_ONCE)):
             yield found.tobytes()
 
@@ -178,7 +178,7 @@ class Heads:
     def _counters(self) -> dict[str, Any]:
         return {
             "since_ns": self.since_ns,
-            "monitor": self._monitor.counters(),
+            "monitor": self._monitor.kept.counters(),
             "stats": self._stats.kept(),
             "more": self._more(),
         }

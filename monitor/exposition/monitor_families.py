@@ -34,11 +34,12 @@ from monitor.exposition.families import (
     spread_family,
 )
 from monitor.exposition.line_templates import at_zero, counters, filled, spread_lines
+from monitor.live.gaps import Gaps
+from monitor.live.monitor_counters import MonitorCounters
 from monitor.records import CALL_KINDS, OBSTACLES, PROFILES, Conventions, Kind, Reason
 from monitor.scores.score_records import SCORES, SPREADS
 from monitor.session.spec_binding import SpecBinder
 from monitor.spec.spec import Spec
-from monitor.visibility.cause import Cause
 
 __all__ = ["RANKS", "MonitorTotals", "families_of", "monitor_families"]
 
@@ -123,47 +124,28 @@ class MonitorTotals(Protocol):
     @property
     def binder(self) -> SpecBinder: ...
     @property
-    def ended(self) -> Mapping[str, int]: ...
+    def counters(self) -> MonitorCounters: ...
     @property
-    def tools_overflowed(self) -> int: ...
-    @property
-    def without_calls(self) -> int: ...
-    @property
-    def out_of_order(self) -> int: ...
-    @property
-    def skewed(self) -> int: ...
-    @property
-    def resumed(self) -> int: ...
-    @property
-    def arguments_given_up(self) -> int: ...
-    @property
-    def sessions_lost(self) -> int: ...
-    @property
-    def orders_left_out(self) -> int: ...
-    @property
-    def doubts(self) -> Mapping[Cause, int]: ...
-    @property
-    def gaps_merged(self) -> int: ...
-    @property
-    def folded_young(self) -> int: ...
+    def gaps(self) -> Gaps: ...
 
 
 def families_of(monitor: MonitorTotals) -> Iterator[Family]:
     """All families of a monitor."""
+    counted = monitor.counters
     yield from monitor_families(
-        monitor.totals, monitor.binder, monitor.ended, monitor.tools_overflowed
+        monitor.totals, monitor.binder, counted.ended, counted.tools_overflowed
     )
-    yield _labelled("sessions_without_calls", [((), monitor.without_calls)])
-    yield _labelled("calls_out_of_order", [((), monitor.out_of_order)])
-    yield _labelled("spans_skewed", [((), monitor.skewed)])
-    yield _labelled("shown_arguments_given_up", [((), monitor.arguments_given_up)])
-    yield _labelled("sessions_resumed", [((), monitor.resumed)])
-    yield _labelled("sessions_unremembered", [((), monitor.sessions_lost)])
-    yield _labelled("orders_left_out", [((), monitor.orders_left_out)])
-    yield _labelled("doubts", [((cause.value,), n) for cause, n in monitor.doubts.items()])
-    yield _labelled("gaps_merged", [((), monitor.gaps_merged)])
+    yield _labelled("sessions_without_calls", [((), counted.without_calls)])
+    yield _labelled("calls_out_of_order", [((), counted.out_of_order)])
+    yield _labelled("spans_skewed", [((), counted.skewed)])
+    yield _labelled("shown_arguments_given_up", [((), counted.arguments_given_up)])
+    yield _labelled("sessions_resumed", [((), counted.resumed)])
+    yield _labelled("sessions_unremembered", [((), counted.sessions_lost)])
+    yield _labelled("orders_left_out", [((), counted.orders_left_out)])
+    yield _labelled("doubts", [((cause.value,), n) for cause, n in monitor.gaps.doubts.items()])
+    yield _labelled("gaps_merged", [((), monitor.gaps.merged)])
     yield _labelled("sessions_read_in_parts", [((), monitor.totals.read_in_parts)])
-    yield _labelled("steps_folded_young", [((), monitor.folded_young)])
+    yield _labelled("steps_folded_young", [((), counted.folded_young)])
 
 
 def monitor_families(

@@ -21,7 +21,8 @@ from monitor.aggregate.totals import Totals
 from monitor.decision import Answer, CallDecision, SpecDecision
 from monitor.judging.accounting import Accounting
 from monitor.judging.going_ahead import SpecCall, go_ahead
-from monitor.judging.judge_calls import CallJudge, part_of
+from monitor.judging.judge_calls import part_of
+from monitor.judging.judging_parts import JudgingParts
 from monitor.records import AgentName, Proof, ToolCall, built
 from monitor.session.judge.concurrent_calls import CallPossibilities, ConcurrentCalls
 from monitor.session.judge.judge import CODES, CONTROL_TOKEN, HARMFUL, Judge, code_of
@@ -50,12 +51,13 @@ class CallDecider:
     """Decides calls that come in order.
 
     Args:
-        call_judge: judges the calls of the sessions.
+        judging: judges the calls of the sessions.
         names: tool names by number.
     """
 
-    def __init__(self, call_judge: CallJudge, names: Names) -> None:
-        self._call_judge = call_judge
+    def __init__(self, judging: JudgingParts, names: Names) -> None:
+        self._state = judging.state
+        self._calls = judging.calls
         self._names = names
 
     def at_once(
@@ -82,7 +84,7 @@ class CallDecider:
         for judge in session.judges:
             if judge.comparison is not None:
                 continue
-            token = self._call_judge.token(judge, call)
+            token = self._calls.token(judge, call)
             if token is None:
                 continue
             decided = self._under(session, judge, call, token, beside, now)
@@ -103,7 +105,7 @@ class CallDecider:
         """What one spec says, if the call and those beside it began behind all others."""
         part = part_of(judge, call) if judge.parted else ""
         judgement = session.judgement(judge, part)
-        at = self._call_judge.at(judge, call, now)
+        at = self._calls.at(judge, call, now)
         if judgement is None or _is_late(judgement, at):
             return None
         flying = self._flying(judge, part, beside, judgement, now) if beside else []
@@ -146,11 +148,11 @@ class CallDecider:
         found: list[int] = []
         behind = judgement.log.tail_end
         for each in beside:
-            at = self._call_judge.at(judge, each, now)
+            at = self._calls.at(judge, each, now)
             if at < behind or (at == behind and not found):
                 return None
             behind = at
-            token = self._call_judge.token(judge, each)
+            token = self._calls.token(judge, each)
             if token is not None and (not judge.parted or part_of(judge, each) == part):
                 found.append(token)
         return found
@@ -166,11 +168,11 @@ class CallDecider:
     ) -> bool:
         """True if observing the call may change how its session is read, beside adding the call."""
         start_ns, causes = call.start_ns, session.causes
-        if session.ledger_version != self._call_judge.ledger.version or call.doubts:
+        if session.ledger_version != self._state.ledger.version or call.doubts:
             return True
         if call.gaps and Cause.SAMPLED not in causes:
             return True
-        if start_ns < self._call_judge.started_ns and Cause.SEEN_BEFORE not in causes:
+        if start_ns < self._state.started_ns and Cause.SEEN_BEFORE not in causes:
             return True
         if doubted and Cause.EARLIER_TURN not in causes:
             return True
@@ -214,26 +216,26 @@ class Rehearsal:
 
     Args:
         session: the copy.
-        call_judge: judges the calls of the sessions.
+        judging: judges the calls of the sessions.
         names: tool names by number.
     """
 
-    def __init__(self, session: Session, call_judge: CallJudge, names: Names) -> None:
+    def __init__(self, session: Session, judging: JudgingParts, names: Names) -> None:
         self._session = session
         self._names = BorrowedNames(names)
         self._accounting = RehearsalAccounting(self._names)
-        self._call_judge = call_judge.twin(self._accounting, self._names)
-        self._doubts = dict(call_judge.ledger.counts)
+        self._judging = judging.twin(self._accounting, self._names)
+        self._doubts = dict(judging.state.ledger.counts)
         self._walked: dict[Judgement, dict[int, JudgedStep]] = {}
         self._possibly: dict[Judgement, dict[int, JudgedStep]] = {}
         self._budget = Budget()
         self._before = [
-            (judge, judge.skewed, judge.left_out) for judge in call_judge.judges(session)
+            (judge, judge.skewed, judge.left_out) for judge in judging.state.judges(session)
         ]
 
     def restore(self) -> None:
         """Sets the counters of judges and of doubts back, which the rehearsal has changed."""
-        self._call_judge.ledger.counts.update(self._doubts)
+        self._judging.state.ledger.counts.update(self._doubts)
         for judge, skewed, left_out in self._before:
             judge.skewed, judge.left_out = skewed, left_out
 
@@ -244,13 +246,13 @@ class Rehearsal:
         attributes: Iterable[Mapping[str, Any]],
         now: int,
     ) -> None:
-        """Takes what spans that are no call say of the session, as `Monitor.learn` does."""
-        if start_ns < self._call_judge.started_ns:
-            self._call_judge.doubt(self._session, Cause.SEEN_BEFORE)
+        """Takes what spans that are no call say of the session, as `Corrections.learn` does."""
+        if start_ns < self._judging.state.started_ns:
+            self._judging.sights.doubt(self._session, Cause.SEEN_BEFORE)
         if named is not None:
             self._session.name(named)
         for each in attributes:
-            self._call_judge.bind(self._session, each, now)
+            self._judging.binder.bind(self._session, each, now)
 
     def learn(
         self,
@@ -262,39 +264,39 @@ class Rehearsal:
         doubted: bool,
     ) -> None:
         """Takes what a call says of its session, as `Monitor.observe` does, in the same steps."""
-        session, call_judge = self._session, self._call_judge
-        call_judge.follow(session)
-        call_judge.doubt_times(session, call, now)
+        session, sights = self._session, self._judging.sights
+        sights.follow(session)
+        sights.doubt_times(session, call, now)
         session.see(call, now)
         if call.gaps:
-            call_judge.doubt(session, Cause.SAMPLED)
-        if call.start_ns < call_judge.started_ns:
-            call_judge.doubt(session, Cause.SEEN_BEFORE)
+            sights.doubt(session, Cause.SAMPLED)
+        if call.start_ns < self._judging.state.started_ns:
+            sights.doubt(session, Cause.SEEN_BEFORE)
         if proof is not None or session.fresh:
-            call_judge.prove(session, proof)
+            sights.prove(session, proof)
         if doubted:
-            call_judge.doubt(session, Cause.EARLIER_TURN)
+            sights.doubt(session, Cause.EARLIER_TURN)
         if named is None and call.agent:
             named = AgentName(call.start_ns, call.span_id, call.agent)
         if named is not None:
             session.name(named)
-        call_judge.bind(session, call.attributes, now)
+        self._judging.binder.bind(session, call.attributes, now)
 
     def open(self, call: ToolCall) -> Session:
         """The session, with the judgements that the call would be added to."""
-        session, call_judge = self._session, self._call_judge
+        session, calls = self._session, self._judging.calls
         for judge in session.judges:
             part = part_of(judge, call) if judge.parted else ""
-            is_judged = judge.comparison is None and call_judge.token(judge, call) is not None
+            is_judged = judge.comparison is None and calls.token(judge, call) is not None
             if is_judged and session.judgement(judge, part) is None:
-                call_judge.open(session, judge, part)
+                calls.open(session, judge, part)
         for judgement in session.judgements:
             judgement.budget = self._budget
         return session
 
     def take(self, call: ToolCall, now: int) -> None:
         """Judges a call that was learnt, as `Monitor.observe` does."""
-        self._call_judge.take(self._session, call, now)
+        self._judging.calls.take(self._session, call, now)
 
     def observe_all(self, calls: Sequence[ToolCall], now: int, proof: Proof | None) -> None:
         """Judges many calls at the cost of one: under each spec, once all of them are in their places."""
@@ -305,7 +307,7 @@ class Rehearsal:
         for judgement in held:
             judgement.hold_back()
         for call in calls:
-            self._call_judge.take(self._session, call, now)
+            self._judging.calls.take(self._session, call, now)
         for judgement in held:
             judgement.catch_up()
 
@@ -342,7 +344,7 @@ class Rehearsal:
             judgement = self._session.judgement(judge, part)
             place = judgement.log.find_last(call.span_id) if judgement is not None else None
             if judgement is not None and place is not None:
-                late = _is_late(judgement, self._call_judge.at(judge, call, now))
+                late = _is_late(judgement, self._judging.calls.at(judge, call, now))
                 found.append(_Case(judgement, place, is_late=late))
         return found
 

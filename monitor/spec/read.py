@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -22,7 +22,10 @@ SUFFIXES = frozenset({".yaml", ".yml"})
 
 @dataclass(frozen=True, slots=True)
 class LoadedSpecs:
-    """Specs of some files, and everything that was found in them, refused files included."""
+    """Specs of some files, and everything that was found in them, refused files included.
+
+    It is what a `Monitor` takes: to go through it gives its specs.
+    """
 
     specs: tuple[Spec, ...]
     findings: tuple[Finding, ...]
@@ -31,6 +34,16 @@ class LoadedSpecs:
     def refused(self) -> bool:
         """True when a file was refused."""
         return has_errors(self.findings)
+
+    def __iter__(self) -> Iterator[Spec]:
+        """The specs.
+
+        Raises:
+            SpecError: a file was refused. `specs` has those of the others.
+        """
+        if self.refused:
+            raise SpecError([each for each in self.findings if each.severity == "error"])
+        return iter(self.specs)
 
 
 def load_specs(paths: Iterable[Path | str], day: date | None = None) -> LoadedSpecs:

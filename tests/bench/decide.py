@@ -94,7 +94,7 @@ def _round(*, flying: bool) -> dict[str, float]:
             monitor.observe(call, call.end_ns)
             if flying and place:  # the call before has ended by now
                 before = session_call(number, place - 1, flying=True)
-                monitor.amend(
+                monitor.corrections.amend(
                     before, session_call(number, place - 1, flying=False), call.end_ns
                 )
     return {way: took / count[way] * 1e6 for way, took in spent.items()}

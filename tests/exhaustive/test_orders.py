@@ -234,9 +234,9 @@ def told(spec: Spec, events: Sequence[tuple[int, str, Any]], *, fold: bool = Tru
         if what == "tick":
             monitor.tick(now)
         elif what == "retract":
-            monitor.retract(made)
+            monitor.corrections.retract(made)
         elif what == "amend":
-            monitor.amend(made[0], made[1], now)
+            monitor.corrections.amend(made[0], made[1], now)
         else:
             monitor.observe(made, now)
     monitor.close(START + 600 * SECOND)

@@ -177,11 +177,11 @@ def judged(
 ) -> dict[str, Any]:
     monitor = Monitor([spec], Limits(history_complete=True, fold=fold), started_ns=0)
     for hole in holes if holes_first else ():
-        monitor.note_gap(hole.noted())
+        monitor.gaps.note(hole.noted())
     for call in calls:
         monitor.observe(call.observed(), NOW)
     for hole in () if holes_first else holes:
-        monitor.note_gap(hole.noted())
+        monitor.gaps.note(hole.noted())
     monitor.tick(NOW)
     [found] = monitor.find("s")
     del found["coverage"]  # it describes the arrival itself
@@ -242,12 +242,12 @@ def doubted_late(
         other = dice.choice((None, Cause.REPLAYED, Cause.ORPHAN, Cause.CONTRADICTED))
         monitor.observe(call._replace(doubt=other).observed(), NOW)
         for hole in holes:
-            monitor.note_gap(hole.noted())
-        monitor.amend(call._replace(doubt=other).observed(), call.observed(), NOW)
+            monitor.gaps.note(hole.noted())
+        monitor.corrections.amend(call._replace(doubt=other).observed(), call.observed(), NOW)
     for hole in holes:
-        monitor.note_gap(hole.noted())
-        monitor.lift_gap(hole.noted())
-        monitor.note_gap(hole.noted())
+        monitor.gaps.note(hole.noted())
+        monitor.gaps.lift(hole.noted())
+        monitor.gaps.note(hole.noted())
     monitor.tick(NOW)
     [found] = monitor.find("s")
     del found["coverage"]

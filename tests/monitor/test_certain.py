@@ -52,7 +52,9 @@ class Session:
         self.calls = 0
         if joined:
             key = SessionKey("", "s")
-            self.monitor.learn(key, START, attributes=ATTRIBUTES, start_ns=START - 2 * SECOND)
+            self.monitor.corrections.learn(
+                key, START, attributes=ATTRIBUTES, start_ns=START - 2 * SECOND
+            )
 
     def call(self, tool: str, arguments: Any = None, *, failed: bool = False) -> list[Verdict]:
         self.calls += 1

@@ -189,7 +189,7 @@ def test_a_fuller_span_brings_its_own_sentence() -> None:
     monitor = complete(SHOP, keep_arguments=True)
     old, new = pay(1, 250), pay(1, 300)
     harm(monitor, old)
-    monitor.amend(old, new, NOW)
+    monitor.corrections.amend(old, new, NOW)
     [detail] = step_details(monitor)
     assert detail is not None
     assert "(300)" in detail
@@ -217,7 +217,7 @@ def test_notes_are_dropped_with_their_steps() -> None:
             pay(number, 250)._replace(start_ns=now - SECOND, end_ns=now - SECOND), now
         )
         monitor.tick(now + 30 * SECOND)
-        sizes.append(sum(monitor.memory().values()))
+        sizes.append(sum(monitor.kept.memory().values()))
     assert max(sizes[200:]) < 1.2 * max(sizes[:100])
 
 

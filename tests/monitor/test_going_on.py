@@ -56,7 +56,9 @@ def test_a_session_that_rested_is_condensed_twice() -> None:
     judge.tick(NOW + 11 * SECOND)
     judge.tick(NOW + 100 * SECOND)
     judge.tick(NOW + 200 * SECOND)
-    judge.amend(call(1, "unlock"), call(1, "unlock", error=True), NOW + 210 * SECOND)
+    judge.corrections.amend(
+        call(1, "unlock"), call(1, "unlock", error=True), NOW + 210 * SECOND
+    )
     assert judge.sessions == 1
     judge.tick(NOW + 300 * SECOND)
     judge.tick(NOW + 400 * SECOND)
@@ -90,7 +92,7 @@ def test_a_session_is_not_evicted_for_the_one_it_moves_into() -> None:
 
     found = [(each["session"], each["calls"], each["harmful"]) for each in judge.judgements()]
     assert found == [("s", 2, 1)]
-    assert judge.ended["evicted"] == 0
+    assert judge.counters.ended["evicted"] == 0
 
 
 def test_a_forgotten_session_whose_id_comes_late_is_joined() -> None:
@@ -107,7 +109,7 @@ def test_a_forgotten_session_whose_id_comes_late_is_joined() -> None:
 
     revised = [(verdict.kind, verdict.revised_from) for verdict in judge.news()]
     assert revised == [(Kind.PROGRESS, Kind.HARMFUL)]
-    assert judge.resumed == 1
+    assert judge.counters.resumed == 1
     assert [(each["harmful"], each["joined"]) for each in judge.find("s")] == [(0, True)]
 
 
@@ -130,13 +132,13 @@ def test_a_session_with_a_new_id_is_the_latest() -> None:
     judge.observe(of(2, "b", "unlock"), NOW + 5 * SECOND)
     judge.rekey(key("trace"), key("s"), "session.id", NOW + 6 * SECOND)
     since = NOW + 4 * SECOND
-    assert [each.id for each in judge.touched_since(since)] == ["s", "b"]
-    assert judge.touched_ns == NOW + 6 * SECOND
+    assert [each.id for each in judge.reader.touched_since(since)] == ["s", "b"]
+    assert judge.reader.touched_ns == NOW + 6 * SECOND
     judge.observe(of(3, "b", "open"), NOW + 7 * SECOND)
     judge.observe(of(4, "more", "unlock"), NOW + 8 * SECOND)
     judge.rekey(key("more"), key("s"), "session.id", NOW + 9 * SECOND)
 
-    assert [each.id for each in judge.touched_since(since)] == ["s", "b"]
+    assert [each.id for each in judge.reader.touched_since(since)] == ["s", "b"]
 
 
 def test_what_an_amended_call_takes_is_bounded() -> None:
@@ -145,13 +147,13 @@ def test_what_an_amended_call_takes_is_bounded() -> None:
     for number in range(20):
         old = unbound(number, "x", f"s{number}")
         judge.observe(old, NOW)
-        judge.amend(old, old._replace(arguments={"x": "y" * 60_000}), NOW)
+        judge.corrections.amend(old, old._replace(arguments={"x": "y" * 60_000}), NOW)
 
     live = [judge._table.live(SessionKey("x", f"s{number}")) for number in range(20)]
     held = [each for session in live if session is not None for each in session.held or ()]
     total = sum(call_bytes(each) for each in held)
     assert 0 < total <= 100_000
-    assert judge._call_judge._held_bytes.total == total
+    assert judge._judging.held_bytes.total == total
 
 
 def test_a_retracted_call_is_held_no_longer() -> None:
@@ -160,10 +162,10 @@ def test_a_retracted_call_is_held_no_longer() -> None:
     made = unbound(1, "x")
     judge.observe(made, NOW)
     judge.retract(made)
-    assert judge._call_judge._held_bytes.total == 0
+    assert judge._judging.held_bytes.total == 0
     judge.end(made.session, NOW)
 
-    assert not judge._call_judge._holders
+    assert not judge._judging.holders
 
 
 def test_nothing_is_held_when_all_of_many_tenants_have_ended() -> None:
@@ -177,27 +179,27 @@ def test_nothing_is_held_when_all_of_many_tenants_have_ended() -> None:
     judge.observe(unbound(2, "late"), NOW + 1)
     judge.close(NOW + 2)
 
-    assert judge._call_judge._held_bytes.total == 0
-    assert not judge._call_judge._holders
+    assert judge._judging.held_bytes.total == 0
+    assert not judge._judging.holders
 
 
 def test_causes_of_a_later_version_are_passed_over() -> None:
     """Its counters are taken as far as they are known here."""
     judge = monitor(ROVER)
-    counters = judge.counters()
+    counters = judge.kept.counters()
     counters["doubts"] |= {"outage": 3, "of_tomorrow": 2}
     counters["gaps"] += [["of_tomorrow", 0, NOW], ["outage", NOW - SECOND, NOW]]
-    judge.set_counters(counters)
+    judge.kept.set_counters(counters)
 
-    assert judge.doubts[Cause.OUTAGE] == 3
-    assert [gap[0] for gap in judge.counters()["gaps"]] == ["outage"]
+    assert judge.gaps.doubts[Cause.OUTAGE] == 3
+    assert [gap[0] for gap in judge.kept.counters()["gaps"]] == ["outage"]
 
 
 def test_gaps_that_become_one_are_counted() -> None:
     """More gaps than the bound reach more than they did: the number of times goes on in the next process."""
     judge, after = monitor(ROVER), monitor(ROVER)
     for number in range(GAPS_MAX + 3):
-        judge.note_gap(Gap(Cause.OUTAGE, NOW + number, NOW + number + 1))
-    after.set_counters(judge.counters())
+        judge.gaps.note(Gap(Cause.OUTAGE, NOW + number, NOW + number + 1))
+    after.kept.set_counters(judge.kept.counters())
 
-    assert judge.gaps_merged == after.gaps_merged == 3
+    assert judge.gaps.merged == after.gaps.merged == 3

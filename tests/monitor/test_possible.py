@@ -87,7 +87,7 @@ def test_a_harm_that_a_later_call_makes_certain_is_told_of_that_call(folded: boo
     """`b` without `a` may be right, and so may `a` behind it, but not both: which of them is harmful stays open."""
     reading = TASK.replace("d: {tool: d}", "d: {tool: d}, look: {tool: look}") + "reads: [look]"
     monitor = Monitor(specs(reading), Limits(history_complete=True))
-    monitor.note_gap(Gap(Cause.OUTAGE, START, START + SECOND))
+    monitor.gaps.note(Gap(Cause.OUTAGE, START, START + SECOND))
     verdicts = told(monitor, "ba")
     for number in range(3, 6 + 100 * folded):
         look = made(number, "look")
@@ -135,7 +135,7 @@ def test_a_proof_makes_it_certain() -> None:
     """The verdict is revised: harmful, with scores."""
     monitor = young(TASK)
     (before,) = told(monitor, "b")
-    (verdict,) = monitor.prove(before.session, Proof(START, b"t" * 16, holds=True))
+    (verdict,) = monitor.corrections.prove(before.session, Proof(START, b"t" * 16, holds=True))
     (found,) = monitor.judgements()
 
     assert (verdict.kind, verdict.possible, verdict.revised_from) == (
@@ -151,8 +151,8 @@ def test_a_proof_that_is_taken_back_makes_it_possible_again() -> None:
     """The certain verdict is revised."""
     monitor = young(TASK)
     (before,) = told(monitor, "b")
-    monitor.prove(before.session, Proof(START, b"t" * 16, holds=True))
-    (verdict,) = monitor.prove(before.session, Proof(START, b"t" * 16, holds=False))
+    monitor.corrections.prove(before.session, Proof(START, b"t" * 16, holds=True))
+    (verdict,) = monitor.corrections.prove(before.session, Proof(START, b"t" * 16, holds=False))
 
     assert (verdict.possible, verdict.revised_from) == (True, Kind.HARMFUL)
 
@@ -163,7 +163,7 @@ def test_the_earliest_proof_dates_the_session_whatever_came_first(
 ) -> None:
     """A gap that lies before the later trace reaches the session that the earlier one shows to be older."""
     monitor = Monitor(specs(TASK), Limits(history_complete=True))
-    monitor.note_gap(Gap(Cause.OUTAGE, START, START + SECOND))
+    monitor.gaps.note(Gap(Cause.OUTAGE, START, START + SECOND))
     for number, (trace, tool) in enumerate(zip(order, "bc", strict=True), 3):
         proof = Proof(START + trace * SECOND, bytes([trace]) * 16, holds=True)
         asked = monitor.decide(made(number, tool), made(number, tool).end_ns, proof=proof)
@@ -183,15 +183,15 @@ def test_a_proof_holds_of_the_calls_as_they_are_known(way: str) -> None:
     monitor.observe(early, early.end_ns)
     if way == "retract":
         monitor.observe(late, late.end_ns)
-    monitor.prove(early.session, Proof(early.start_ns + 1, b"t" * 16, holds=True))
+    monitor.corrections.prove(early.session, Proof(early.start_ns + 1, b"t" * 16, holds=True))
     (before,) = monitor.judgements()
     if way == "amend":
         fuller = early._replace(start_ns=late.start_ns, end_ns=late.end_ns)
-        monitor.amend(early, fuller, late.end_ns)
+        monitor.corrections.amend(early, fuller, late.end_ns)
         (proven,) = monitor.judgements()
-        monitor.amend(fuller, early, late.end_ns)
+        monitor.corrections.amend(fuller, early, late.end_ns)
     else:
-        monitor.retract(early)
+        monitor.corrections.retract(early)
         (proven,) = monitor.judgements()
         monitor.observe(early, late.end_ns)
     (after,) = monitor.judgements()
@@ -218,7 +218,7 @@ def test_a_sign_that_the_session_began_before_withdraws_it() -> None:
     """A span of the session that started before the monitor withdraws the possible harm."""
     monitor = young(TASK)
     told(monitor, "b")
-    verdicts = monitor.learn(
+    verdicts = monitor.corrections.learn(
         call(1, "b").session,
         START + 3 * SECOND,
         attributes={"service.name": "rover"},
@@ -233,9 +233,9 @@ def test_a_call_that_was_none_is_withdrawn() -> None:
     monitor = young(TASK)
     told(monitor, "b")
 
-    assert [(each.tool, each.was_possible) for each in monitor.retract(call(1, "b"))] == [
-        ("b", True)
-    ]
+    assert [
+        (each.tool, each.was_possible) for each in monitor.corrections.retract(call(1, "b"))
+    ] == [("b", True)]
 
 
 def test_a_session_that_goes_on_for_certain_reports_nothing() -> None:
@@ -250,9 +250,9 @@ def test_a_later_turn_withdraws_it() -> None:
     """A model's span of a later turn withdraws the harm. If that span is withdrawn, the harm is reported again."""
     monitor = young(TASK)
     (before,) = told(monitor, "b")
-    withdrawn = monitor.doubt(before.session, doubted=True)
+    withdrawn = monitor.corrections.doubt(before.session, doubted=True)
     (found,) = monitor.judgements()
-    again = monitor.doubt(before.session, doubted=False)
+    again = monitor.corrections.doubt(before.session, doubted=False)
 
     assert [(each.tool, each.was_possible) for each in withdrawn] == [("b", True)]
     assert "possible" not in found["steps"][0]
@@ -315,8 +315,8 @@ def test_it_is_counted_once_and_in_no_score() -> None:
     (pair,) = monitor.totals.pairs.values()
 
     assert (pair.possible, pair.harms, sum(pair.provisional.values())) == (1, 0, 0)
-    monitor.prove(call(1, "b").session, Proof(START, b"t" * 16, holds=True))
-    monitor.prove(call(1, "b").session, Proof(START, b"t" * 16, holds=False))
+    monitor.corrections.prove(call(1, "b").session, Proof(START, b"t" * 16, holds=True))
+    monitor.corrections.prove(call(1, "b").session, Proof(START, b"t" * 16, holds=False))
     assert pair.possible == 1
 
 
@@ -339,13 +339,13 @@ def test_a_gap_reaches_a_session_also_after_the_clock_was_set(by: int, is_over: 
     """The session was there when something was missed, by the clock of then as by the new one."""
     monitor = Monitor(specs(TASK), Limits(history_complete=True), started_ns=START)
     told(monitor, "a")
-    monitor.missed(START + 2 * SECOND, START + 4 * SECOND)
+    monitor.gaps.missed(START + 2 * SECOND, START + 4 * SECOND)
     monitor.tick(START + 5 * SECOND)
     if is_over:
-        monitor._call_judge.ledger.forget(START + 7_200 * SECOND)
+        monitor._judging.ledger.forget(START + 7_200 * SECOND)
     now = START + 7_200 * SECOND + by
     monitor.clock_moved(by, now)
-    monitor.missed(now, now + SECOND)
+    monitor.gaps.missed(now, now + SECOND)
     monitor.observe(call(7_200, "b"), now)
 
     session = monitor._table.live(SessionKey("", "s"))
@@ -362,7 +362,7 @@ def test_a_verdict_that_was_provisional_when_a_gap_began_waits_for_what_was_on_i
         (before,) = monitor.observe(call(1, "pay"), START + 2 * SECOND)
         assert before.kind is Kind.HARMFUL
         monitor.tick(START + since * SECOND)
-        monitor.missed(START + since * SECOND, START + (since + 5) * SECOND)
+        monitor.gaps.missed(START + since * SECOND, START + (since + 5) * SECOND)
         monitor.tick(START + (since + 5) * SECOND)
         (found,) = monitor.judgements()
 

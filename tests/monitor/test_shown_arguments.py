@@ -55,12 +55,12 @@ def test_the_bound_holds_with_each_call(specs: int) -> None:
     judge = monitor(700_000, specs)
     for number in range(200):
         call(judge, number, f"s{number}")
-        assert judge.sessions_bytes <= 700_000
+        assert judge.reader.sessions_bytes <= 700_000
     assert judge.sessions == 200
-    assert judge.ended["evicted"] == 0
+    assert judge.counters.ended["evicted"] == 0
     kept = sum(judge_shown for n in range(200) for judge_shown in _first(judge, f"s{n}"))
     assert 0 < kept < 60
-    assert judge.arguments_given_up == 200 - kept
+    assert judge.counters.arguments_given_up == 200 - kept
 
 
 def _first(judge: Monitor, session: str) -> list[bool]:
@@ -91,7 +91,7 @@ def test_what_does_not_fit_by_itself_is_judged_and_not_shown() -> None:
     assert shown(judge, "large") == [False]
     call(judge, 2, "small")
     assert shown(judge, "small") == [True]
-    assert (judge.sessions, judge.arguments_given_up) == (2, 1)
+    assert (judge.sessions, judge.counters.arguments_given_up) == (2, 1)
 
 
 def test_a_small_tenant_does_not_pay_for_a_large_one() -> None:
@@ -114,7 +114,7 @@ def test_sessions_that_leave_and_come_back_are_still_counted() -> None:
     for number in range(3_000, 3_040):
         call(judge, number, f"s{number}")
     assert shown(judge, "other") == [False] * 5
-    assert judge.sessions_bytes <= 120_000
+    assert judge.reader.sessions_bytes <= 120_000
 
 
 def test_half_goes_where_memory_is_scarce() -> None:
@@ -122,12 +122,12 @@ def test_half_goes_where_memory_is_scarce() -> None:
     judge = monitor(10_000_000)
     for number in range(64):
         call(judge, number, f"s{number}")
-    before = judge.sessions_bytes
-    assert judge.relieve() >= 32
-    assert judge.sessions_bytes <= before // 2
-    while judge.relieve():
+    before = judge.reader.sessions_bytes
+    assert judge.kept.relieve() >= 32
+    assert judge.reader.sessions_bytes <= before // 2
+    while judge.kept.relieve():
         pass
-    assert judge.arguments_given_up == 64
+    assert judge.counters.arguments_given_up == 64
     assert judge.sessions == 64
 
 
@@ -145,7 +145,7 @@ def test_verdicts_do_not_depend_on_what_is_shown(calls: Any, bytes_max: int) -> 
     for number, (session, size, namespace) in enumerate(calls):
         for each in (judge, blind):
             call(each, number, f"s{session}", namespace, "x" * size)
-        assert judge.sessions_bytes <= bytes_max
+        assert judge.reader.sessions_bytes <= bytes_max
     for session, _, namespace in calls:
         [one], [other] = (each.find(f"s{session}", namespace) for each in (judge, blind))
         for found in (one, other):

@@ -214,7 +214,7 @@ def test_an_amended_call_is_as_if_it_had_come_so(
     now = START + 60 * SECOND
     for index, call in enumerate(arrived):
         monitor.observe(bare if index == place else call, now)
-    monitor.amend(bare, whole, now)
+    monitor.corrections.amend(bare, whole, now)
     monitor.tick(now + 11 * SECOND)
     objects = sorted(
         monitor.judgements(), key=lambda o: (o["session"], o["spec"] or "", o["agent"])
@@ -239,7 +239,7 @@ def test_a_retracted_call_is_as_if_it_had_never_come(
     monitor = Monitor(SPECS, Limits(history_complete=True))
     for call in arrived:
         monitor.observe(call, START + 60 * SECOND)
-    monitor.retract(gone)
+    monitor.corrections.retract(gone)
 
     def steps(objects: list[dict[str, Any]]) -> list[list[tuple[Any, ...]]]:
         told = [

@@ -195,13 +195,30 @@ def state(monitor: Monitor) -> dict[str, Any]:
             for family in families_of(monitor)
         ],
         "counts": (
-            *(monitor.skewed, monitor.orders_left_out, monitor.out_of_order),
-            *(monitor.folded_young, monitor.sessions, monitor.sessions_bytes, monitor.resumed),
-            *(monitor.without_spec, monitor.without_calls, monitor.tools_overflowed),
-            *(monitor.timed_verdicts, monitor.touched_ns, monitor.sessions_lost),
+            *(
+                monitor.counters.skewed,
+                monitor.counters.orders_left_out,
+                monitor.counters.out_of_order,
+            ),
+            *(
+                monitor.counters.folded_young,
+                monitor.sessions,
+                monitor.reader.sessions_bytes,
+                monitor.counters.resumed,
+            ),
+            *(
+                monitor.counters.without_spec,
+                monitor.counters.without_calls,
+                monitor.counters.tools_overflowed,
+            ),
+            *(
+                monitor.counters.timed_verdicts,
+                monitor.reader.touched_ns,
+                monitor.counters.sessions_lost,
+            ),
         ),
-        "memory": monitor.memory(),
-        "ended": monitor.ended,
+        "memory": monitor.kept.memory(),
+        "ended": monitor.counters.ended,
         "news": monitor.news(),
     }
 
@@ -238,7 +255,7 @@ def history(seed: int, most: int = 12) -> int:
         decided += len(decision.specs)
         if chance.random() < 0.1:
             for monitor in (asked, other):
-                monitor.retract(call)
+                monitor.corrections.retract(call)
     assert state(asked) == state(other)
     group = [
         maker.call(SessionKey("", chance.choice(("s0", "new"))), start) for start in (99, 99)

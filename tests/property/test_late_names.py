@@ -114,10 +114,10 @@ def moved(made: list[Made], order: list[int], when: list[int], known: set[int]) 
         for each in range(3):
             if each not in told and when[each] == count:
                 told.add(each)
-                monitor.rekey(SessionKey("", f"trace {each}"), SESSION, "id", NOW)
+                monitor.corrections.rekey(SessionKey("", f"trace {each}"), SESSION, "id", NOW)
     for each in range(3):
         if each not in told:
-            monitor.rekey(SessionKey("", f"trace {each}"), SESSION, "id", NOW)
+            monitor.corrections.rekey(SessionKey("", f"trace {each}"), SESSION, "id", NOW)
     return monitor
 
 
@@ -154,7 +154,7 @@ def test_what_a_part_was_harmful_for_is_taken_back() -> None:
     key = SessionKey("", "trace")
     first = monitor.observe(call(1, ("a", "part", 0, 1), key), NOW)
     assert [each.kind.value for each in first] == ["harmful"]
-    monitor.rekey(key, SESSION, "id", NOW)
+    monitor.corrections.rekey(key, SESSION, "id", NOW)
     (news,) = monitor.news()
     assert (news.revised_from, news.spec, news.session) == (first[0].kind, "part", key)
     assert [each["spec"] for each in monitor.judgements()] == [None]
@@ -169,5 +169,5 @@ def test_what_is_final_stays() -> None:
     key = SessionKey("", "trace")
     monitor.observe(call(1, ("a", "part", 0, 1), key), NOW)
     monitor.tick(NOW + 60 * SECOND)
-    monitor.rekey(key, SESSION, "id", NOW + 60 * SECOND)
+    monitor.corrections.rekey(key, SESSION, "id", NOW + 60 * SECOND)
     assert [each["harmful"] for each in monitor.judgements()] == [1]

@@ -141,15 +141,15 @@ def _elsewhere() -> Monitor:
 
 
 def _there_and_back(monitor: Monitor, away: Monitor, chance: Random, now: int) -> int:
-    keys = [key for key in monitor.known_keys() if chance.random() < 0.5]
+    keys = [key for key in monitor.kept.known_keys() if chance.random() < 0.5]
     shown = _shown(monitor, keys)
-    data = monitor.handover("1").hand_over(keys)
-    if not set(monitor.known_keys()).isdisjoint(keys):
+    data = monitor.kept.handover("1").hand_over(keys)
+    if not set(monitor.kept.known_keys()).isdisjoint(keys):
         raise Broken("a session that was handed over is still there")
-    found = away.handover("1").take_over(data, now)
+    found = away.kept.handover("1").take_over(data, now)
     if _shown(away, keys) != shown:
         raise Broken("a session is shown otherwise where it went")
-    monitor.handover("1").take_over(away.handover("1").hand_over(found), now)
+    monitor.kept.handover("1").take_over(away.kept.handover("1").hand_over(found), now)
     if any(pair.active for pair in away.totals.pairs.values() if pair.agent != "unknown"):
         raise Broken("a session that came back is still counted as active there")
     return len(found)

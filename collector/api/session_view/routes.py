@@ -185,7 +185,7 @@ class SessionView:
                 "trail": trail(judgement),
                 "severities": {
                     str(harm.step): harm.severity
-                    for harm in harms(judgement, self._monitor.tool_name)
+                    for harm in harms(judgement, self._monitor.reader.tool_name)
                 },
                 **_learnt_tree(judgement),
             }
@@ -200,10 +200,10 @@ class SessionView:
 
     def _named(self, name: str, namespace: str | None) -> list[tuple[Session, Judgement]]:
         """Sessions with this id, each with its judgements; else those of the trace with this id."""
-        found = list(self._monitor.named(name, namespace))
+        found = list(self._monitor.reader.named(name, namespace))
         if not found:
             for key in self._follow(name, namespace):
-                found += self._monitor.named(key.id, key.namespace)
+                found += self._monitor.reader.named(key.id, key.namespace)
         return found
 
 

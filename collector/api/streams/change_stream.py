@@ -76,10 +76,10 @@ class Events:
 
     async def _parts(self, gone: asyncio.Future[None], access: Access) -> AsyncIterator[bytes]:
         yield b"retry: 2000\nevent: hello\ndata: {}\n\n"
-        seen, ended, quiet, looks = self._monitor.touched_ns, self._ended(), 0, 0
+        seen, ended, quiet, looks = self._monitor.reader.touched_ns, self._ended(), 0, 0
         while self._health.ready and not gone.done():
             await asyncio.wait({gone}, timeout=EVERY_SECONDS)
-            touched = self._monitor.touched_since(seen)
+            touched = self._monitor.reader.touched_since(seen)
             visible = (key for key in touched if access.sees(key.namespace))
             changed = list(islice(visible, NAMED_MAX + 1))
             # Whether something ended is not known by namespace: who sees some is told now and then, whatever happens.
@@ -89,7 +89,7 @@ class Events:
                 if access.namespaces is None
                 else looks % UNNAMED_LOOKS == 0
             )
-            seen, ended = self._monitor.touched_ns, self._ended()
+            seen, ended = self._monitor.reader.touched_ns, self._ended()
             if changed or finished:
                 quiet = 0
                 named = [[key.namespace, key.id] for key in changed[:NAMED_MAX]]
@@ -102,7 +102,9 @@ class Events:
 
     def _ended(self) -> int:
         """Grows when time, and no call, has brought something."""
-        return sum(self._monitor.ended.values()) + self._monitor.timed_verdicts
+        return (
+            sum(self._monitor.counters.ended.values()) + self._monitor.counters.timed_verdicts
+        )
 
 
 async def _disconnected(receive: Receive) -> None:

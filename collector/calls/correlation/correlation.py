@@ -539,12 +539,12 @@ class Correlation:
             near = self._near_misses.reason(new)
             if near:
                 self._coverage.count(near)
-                self._batch.monitor.miss(new.session, near)
+                self._batch.monitor.corrections.miss(new.session, near)
         self._batch.amend(old, new, None if trace.split else trace.named)
         for cause in new.doubts:
             if cause not in old.doubts:
                 self._coverage.count(cause)
-                self._batch.monitor.miss(new.session, cause)
+                self._batch.monitor.corrections.miss(new.session, cause)
         if old.attributes is not new.attributes:
             self._batch.learn(new.session, None, new.attributes, new.start_ns)
 

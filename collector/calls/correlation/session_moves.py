@@ -120,7 +120,7 @@ class SessionMoves:
             before = self._ids.learn(trace, tree, node, claim, start_ns)
             if known is not None and known.rung == DECIDED_RUNG and known.key == claim.key:
                 trace.session_from = claim.name
-                self._batch.monitor.note_source(claim.key, claim.name)
+                self._batch.monitor.corrections.note_source(claim.key, claim.name)
             elif known is not None and known is not trace.first:
                 self.note_source(trace)
                 trace.noted = False
@@ -159,7 +159,9 @@ class SessionMoves:
         decided = self._confirmation.table
         if decided.size:
             self._confirmation.moving(nodes, trace, before)
-        if not self._batch.monitor.rekey(before, trace.key, trace.session_from, now):
+        if not self._batch.monitor.corrections.rekey(
+            before, trace.key, trace.session_from, now
+        ):
             self._stats.count("sessions_split")
             return
         self.moved.append((trace, nodes))
@@ -179,7 +181,7 @@ class SessionMoves:
         if first is not None and not trace.split:
             trace.noted = True
             if first.rung < RESOURCE_RUNG:
-                self._batch.monitor.note_source(first.key, first.name)
+                self._batch.monitor.corrections.note_source(first.key, first.name)
 
     def doubt(self, trace: Trace) -> None:
         """Tells the monitor if the first calls of a trace's session may be missing now, or no longer are."""

@@ -51,7 +51,7 @@ class Beginnings:
 
     def note_request(self, trace: Trace, span: Span, outputs: Outputs, now: int) -> None:
         """A model's span has come: its request may be the first of its conversation."""
-        if not self._monitor.is_young(now):
+        if not self._monitor.gaps.is_young(now):
             return
         found = trace.beginning
         start_ns = span.start_ns
@@ -81,7 +81,7 @@ class Beginnings:
             return True
         if trace.first is None:
             return False
-        if not self._batch.monitor.goes_on(trace.key, trace.trace_id, span.start_ns):
+        if not self._batch.monitor.reader.goes_on(trace.key, trace.trace_id, span.start_ns):
             return False
         self._forgetful.add(service)
         return True
@@ -94,7 +94,7 @@ class Beginnings:
 
     def note_root(self, trace: Trace, span: Span, now: int) -> None:
         """The root of a trace has come, and is no call: without a session's id, the session began with it."""
-        if not self._monitor.is_young(now):
+        if not self._monitor.gaps.is_young(now):
             return
         found = trace.beginning
         if found is None:

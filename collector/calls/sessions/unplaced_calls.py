@@ -244,7 +244,7 @@ class UnplacedCalls:
             self._emptied[first] = None
         self._note(first)
         if second.gap is not None:
-            self._batch.monitor.lift_gap(second.gap)
+            self._batch.monitor.gaps.lift(second.gap)
 
 
 def _begin(place: _Place) -> int:

@@ -10,14 +10,15 @@ from monitor.aggregate.histogram import Exemplar, ScoreHistogram
 from monitor.aggregate.top_k import TopK
 from monitor.aggregate.totals import Pair, SessionFinished, Share, Totals, _Held
 from monitor.decision import Answer, CallDecision, SpecDecision
-from monitor.engine import Monitor, _Mention
 from monitor.judging.accounting import Accounting
-from monitor.judging.deadline_timer import DeadlineTimer
 from monitor.judging.decide_calls import CallDecider
-from monitor.judging.due_queue import DueQueue
-from monitor.judging.judge_calls import CallJudge
+from monitor.judging.judging_state import JudgingState
 from monitor.judging.reference_alarms import Alarms, _Call
 from monitor.judging.sender_clocks import SenderClocks
+from monitor.live.deadline_timer import DeadlineTimer
+from monitor.live.due_queue import DueQueue
+from monitor.live.mention import Mention
+from monitor.live.monitor_state import MonitorState
 from monitor.plain_records.kinds import KindChange, kept, kept_growing
 from monitor.records import ReferenceAlarm
 from monitor.scores.consistency import Consistency, RollingConsistency, TraceCall, _Pair
@@ -36,14 +37,24 @@ __all__ = ["MONITOR_KINDS"]
 MONITOR_KINDS: Final = (
     kept(
         "monitor",
-        Monitor,
-        "started_ns binder without_spec ended _sweep_ns timed_verdicts resumed "
-        "without_calls arguments_given_up _news _evicted _swept",
-        left="_expires_ns _stale expired limits",
-        parts="totals _names _table _accounting _deadline_timer _call_judge _decider _due "
-        "_quiet",
+        MonitorState,
+        "without_spec ended sweep_ns timed_verdicts resumed without_calls "
+        "arguments_given_up news evicted swept",
+        left="stale limits judging",
+        parts="totals names table accounting deadline_timer judging_state decider due quiet",
+        changes=(
+            KindChange(
+                dropped=("started_ns", "binder"),
+                renamed={
+                    "_sweep_ns": "sweep_ns",
+                    "_news": "news",
+                    "_evicted": "evicted",
+                    "_swept": "swept",
+                },
+            ),
+        ),
     ),
-    kept("mention", _Mention, "attributes named now start_ns"),
+    kept("mention", Mention, "attributes named now start_ns"),
     kept(
         "table of sessions",
         Table,
@@ -72,13 +83,25 @@ MONITOR_KINDS: Final = (
     kept("judge", Judge, "skewed left_out numbers", parts="goldens", only_parts=True),
     kept(
         "call judge",
-        CallJudge,
-        "binder folded_young out_of_order _skewed_before _left_out_before _started_ns "
-        "_held _holders _held_under shown_bytes held_given_up errors",
-        left="_accounting _limits _names _show _sights",
-        parts="ledger clocks unbound _held_bytes",
+        JudgingState,
+        "binder folded_young out_of_order skewed_before left_out_before started_ns "
+        "held holders held_under shown_bytes held_given_up errors",
+        left="accounting limits names show sights",
+        parts="ledger clocks unbound held_bytes",
+        changes=(
+            KindChange(
+                renamed={
+                    "_skewed_before": "skewed_before",
+                    "_left_out_before": "left_out_before",
+                    "_started_ns": "started_ns",
+                    "_held": "held",
+                    "_holders": "holders",
+                    "_held_under": "held_under",
+                },
+            ),
+        ),
     ),
-    kept("call decider", CallDecider, left="_call_judge _names"),
+    kept("call decider", CallDecider, left="_state _calls _names"),
     kept(
         "accounting",
         Accounting,

@@ -165,7 +165,7 @@ def test_no_record_refers_to_itself(restored: None, wire: Any, requested: Mode) 
         "HarmTally",
     } <= made
     assert circular == {"OpenRequest", "Trace", "Session", "Judgement"}
-    assert monitor.ended["evicted"]
+    assert monitor.counters.ended["evicted"]
     assert gc.collect() == 0
 
     pipeline.finish()

@@ -186,7 +186,7 @@ def test_what_comes_beside_the_last_snapshot_is_taken(tmp_path: Path) -> None:
         return status
 
     async def again(app: App, _hook: Hook) -> set[str]:
-        known = {key.id for key in app.monitor.known_keys()}
+        known = {key.id for key in app.monitor.kept.known_keys()}
         await app.stop()
         return known
 

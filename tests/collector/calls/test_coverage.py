@@ -23,7 +23,7 @@ def coverage(bench: Any) -> dict[str, Any]:
 @pytest.fixture
 def rover() -> Sequence[Any]:
     """The bundled task of a farm rover."""
-    return [spec for spec in load_specs(["dfa_specs"]).specs if spec.id == "farm_rover"]
+    return [spec for spec in load_specs(["dfa_specs"]) if spec.id == "farm_rover"]
 
 
 def test_every_span_of_a_session_is_counted(wire: Any, bench: Any) -> None:
@@ -107,11 +107,11 @@ def test_calls_without_a_spec_are_a_reason(wire: Any, bench: Any, rover: Any) ->
     made = bench(rover).send(wire.tool("move", start=1), wire.tool("scan", start=2))
     found = coverage(made)
     assert (found["judged"], found["not_judged"]["no_spec"]) == (0, 2)
-    assert made.monitor.without_spec == 0
+    assert made.monitor.counters.without_spec == 0
     made.monitor.close(0)
-    assert made.monitor.without_spec == 2
+    assert made.monitor.counters.without_spec == 2
     made.monitor.close(0)
-    assert made.monitor.without_spec == 2
+    assert made.monitor.counters.without_spec == 2
 
 
 def test_judged_calls_are_not_without_a_spec(wire: Any, bench: Any, rover: Any) -> None:
@@ -122,7 +122,7 @@ def test_judged_calls_are_not_without_a_spec(wire: Any, bench: Any, rover: Any) 
     assert found["judged"] == 1
     assert "no_spec" not in found["not_judged"]
     made.monitor.close(0)
-    assert made.monitor.without_spec == 0
+    assert made.monitor.counters.without_spec == 0
 
 
 def test_a_call_of_two_spans_is_judged_once(wire: Any, bench: Any, rover: Any) -> None:

@@ -590,7 +590,11 @@ def test_a_question_that_nothing_confirms_leaves_nothing() -> None:
     client.tick(200)
 
     monitor = client.bench.monitor
-    assert (list(monitor.judgements()), monitor.sessions, monitor.without_calls) == ([], 0, 0)
+    assert (
+        list(monitor.judgements()),
+        monitor.sessions,
+        monitor.counters.without_calls,
+    ) == ([], 0, 0)
     assert (dict(monitor.totals.pairs), client.bench.verdicts) == ({}, [])
     assert client.count("decisions_unconfirmed") == 6
 

@@ -38,14 +38,20 @@ STAGES = (
     *("_correlation._call_merge._join_by_id", "_correlation._call_merge._merge"),
     *("_requests.read", "_requests.executed", "inventory.record"),
     *("_correlation._update", "_take", "_requested_calls._judge"),
-    *("monitor.observe", "monitor.amend", "monitor.rekey", "monitor.learn", "monitor.doubt"),
     *(
-        "monitor._call_judge.take",
-        "monitor._call_judge._judge",
-        "monitor._call_judge.bind",
-        "monitor._queue",
+        "monitor.observe",
+        "monitor.corrections.amend",
+        "monitor.corrections.rekey",
+        "monitor.corrections.learn",
+        "monitor.corrections.doubt",
     ),
-    *("monitor._accounting.count", "monitor.saw", "read"),
+    *(
+        "monitor._calls.take",
+        "monitor._calls.under",
+        "monitor._binder.bind",
+        "monitor._lifecycle.queue",
+    ),
+    *("monitor._accounting.count", "monitor.corrections.saw", "read"),
 )
 """Where a span goes through: each of them may fail, before it has done its work."""
 
@@ -130,7 +136,7 @@ def requests_of(seed: int, late: float, size: int) -> list[list[Span]]:
     stage=st.sampled_from(STAGES),
     number=st.integers(1, 160),
 )
-@example(seed=4, late=0.0, size=7, stage="monitor.amend", number=8)
+@example(seed=4, late=0.0, size=7, stage="monitor.corrections.amend", number=8)
 def test_what_is_sent_again_ends_as_if_nothing_had_failed(
     seed: int, late: float, size: int, stage: str, number: int
 ) -> None:
@@ -154,7 +160,7 @@ def test_the_other_calls_of_the_request_are_judged_and_delivered() -> None:
     spans = [wire.tool("water", start=at, end=at + 1, resource=rover) for at in (0, 2, 4)]
     service = Service()
     with (
-        failing(service, "monitor._call_judge._judge", 2),
+        failing(service, "monitor._calls.under", 2),
         pytest.raises(UnjudgedSpansError) as failed,
     ):
         service.pipeline.consume(spans, BASE + 10 * SECOND, "test")
@@ -183,7 +189,7 @@ def test_an_error_that_stays_stops_no_other_update() -> None:
     ]
     service = Service()
     service.send(calls)
-    amend, failures = service.monitor.amend, iter(range(3))
+    amend, failures = service.monitor.corrections.amend, iter(range(3))
 
     def failing(*given: Any) -> Any:
         if next(failures, None) is not None:
@@ -191,7 +197,7 @@ def test_an_error_that_stays_stops_no_other_update() -> None:
         return amend(*given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(service.monitor, "amend", failing)
+        patch.setattr(service.monitor.corrections, "amend", failing)
         with pytest.raises(UnjudgedSpansError):
             service.pipeline.consume(agents, NOW, "test")
     trees = [trace.tree for trace in service.pipeline._traces if trace.tree is not None]
@@ -242,7 +248,7 @@ def test_an_error_after_the_last_span_refuses_nothing() -> None:
     (body,) = generate(20, 1, seed=1, cut=True).requests
     service = Service()
     export = Export(service.pipeline.consume, service.stats, lambda: NOW)
-    with failing(service, "monitor.saw", 1):
+    with failing(service, "monitor.corrections.saw", 1):
         export.ingest_now("traces", body, "proto", "grpc")
 
     assert +Counter(service.stats.dropped) == {}
@@ -312,7 +318,7 @@ def odd_spans(wire: Wire) -> list[Span]:
         "_correlation.rise",
         "_correlation._update",
         "monitor.observe",
-        "monitor._call_judge.take",
+        "monitor._calls.take",
     ],
 )
 def test_a_reason_is_counted_once_though_its_span_is_sent_again(

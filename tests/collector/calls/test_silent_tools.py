@@ -88,7 +88,7 @@ def _run(wire: Any, named: dict[str, str] = IN) -> list[Any]:
 
 
 def _gaps(found: Any) -> list[tuple[Cause, str]]:
-    return [(gap.cause, gap.tool) for gap in found.monitor._call_judge.ledger]
+    return [(gap.cause, gap.tool) for gap in found.monitor._judging.ledger]
 
 
 def test_a_call_without_a_span_was_made_if_a_model_was_given_its_result(

@@ -64,7 +64,7 @@ class Service:
         ]
 
     def gaps(self) -> list[Gap]:
-        return list(self.monitor._call_judge.ledger)
+        return list(self.monitor._judging.ledger)
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def scrape(
     alerts = Alerts(AlertSettings(), Links(), 0, now_ns)
     monitor = Monitor(started_ns=started_ns)
     pipeline = Pipeline(monitor, Stats(), lambda _: None)
-    held, tracer = MemoryMetrics(monitor.memory), Tracer(lambda _: None, 1, 1, now_ns)
+    held, tracer = MemoryMetrics(monitor.kept.memory), Tracer(lambda _: None, 1, 1, now_ns)
     more: list[MetricSource] = [
         held,
         Admission(memory=MemoryGuard(1 << 30, lambda: 0)),

@@ -95,12 +95,12 @@ def test_a_sample_is_bounded() -> None:
     for session in range(LIVE_MAX + 5):
         play(monitor, session, [("a", {"x": 1})], end=False)
     assert pair(monitor).repeats.live == monitor.totals.sampled == LIVE_MAX
-    judgements = [each for _, each in monitor.open_judgements()]
+    judgements = [each for _, each in monitor.reader.open_judgements()]
     assert sum(each.log.row(0).texts is not None for each in judgements) == LIVE_MAX
 
     monitor.close(10**15)
     assert pair(monitor).repeats.live == monitor.totals.sampled == 0
-    judgements = [each for _, each in monitor.open_judgements()]
+    judgements = [each for _, each in monitor.reader.open_judgements()]
     assert all(each.log.row(0).texts is None for each in judgements)
 
 
@@ -111,11 +111,13 @@ def test_a_late_name_does_not_widen_the_sample() -> None:
         unnamed = call(session, 0, ("a", {"x": 1}))._replace(agent="")
         monitor.observe(unnamed, SECOND)
         named = AgentName(unnamed.start_ns - 1, b"agent---", "told")
-        monitor.learn(unnamed.session, SECOND, attributes=ATTRIBUTES, start_ns=1, named=named)
+        monitor.corrections.learn(
+            unnamed.session, SECOND, attributes=ATTRIBUTES, start_ns=1, named=named
+        )
 
     found = monitor.totals.pairs["told", "t"]
     assert found.repeats.live == monitor.totals.sampled == LIVE_MAX
-    judgements = [each for _, each in monitor.open_judgements()]
+    judgements = [each for _, each in monitor.reader.open_judgements()]
     assert sum(each.sampled for each in judgements) == LIVE_MAX
 
 
@@ -194,8 +196,8 @@ def test_a_session_put_together(both: bool) -> None:
         pair_of.repeats.live = LIVE_MAX - 1
     for session in range(2):
         monitor.observe(call(session, session, ("a", {"x": 1})), SECOND, quiet=True)
-    monitor.rekey(SessionKey("", "s1"), SessionKey("", "s0"), "x", SECOND)
-    ((_, judgement),) = monitor.open_judgements()
+    monitor.corrections.rekey(SessionKey("", "s1"), SessionKey("", "s0"), "x", SECOND)
+    ((_, judgement),) = monitor.reader.open_judgements()
 
     assert judgement.sampled is both
     assert [judgement.log.row(place).texts is not None for place in (0, 1)] == [both] * 2
@@ -220,15 +222,16 @@ def test_the_last_answer_of_a_session_counts() -> None:
     for session, answers in enumerate([[(1, 7), (2, 8)], [(2, 8), (1, 9)], [(5, 7)]]):
         play(monitor, session, [("a", {})], end=False)
         key = SessionKey("", f"s{session}")
-        assert monitor.is_compared(key)
+        assert monitor.reader.is_compared(key)
         for end_ns, text in answers:
-            monitor.answered(key, (True, end_ns, 0, text))
+            monitor.corrections.answered(key, (True, end_ns, 0, text))
         monitor.end(key, SECOND * 1_000 * (session + 1))
-        assert not monitor.is_compared(key)
+        assert not monitor.reader.is_compared(key)
     assert pair(monitor).repeats.output_agreement == pytest.approx(1 / 3)
     assert 'offrails_consistency_output_agreement{agent="agent",spec="t"}' in "".join(
         lines(
-            monitor_families(monitor.totals, monitor.binder, monitor.ended), open_metrics=False
+            monitor_families(monitor.totals, monitor.binder, monitor.counters.ended),
+            open_metrics=False,
         )
     )
 

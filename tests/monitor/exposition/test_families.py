@@ -46,7 +46,7 @@ def _monitor(*tools: str) -> Monitor:
 
 
 def _text(monitor: Monitor) -> str:
-    made = monitor_families(monitor.totals, monitor.binder, monitor.ended)
+    made = monitor_families(monitor.totals, monitor.binder, monitor.counters.ended)
     return "".join(lines(made, open_metrics=True))
 
 
@@ -103,11 +103,11 @@ def test_a_harm_that_was_no_call_is_withdrawn() -> None:
     """A withdrawn harmful call gives a revision, or its page would stay for ever."""
     monitor = _monitor("unlock_safety", "water")
 
-    (told,) = monitor.retract(_call(2, "water"))
+    (told,) = monitor.corrections.retract(_call(2, "water"))
 
     assert (told.kind, told.revised_from) == (Kind.SELF_LOOP, Kind.HARMFUL)
     assert (told.tool, told.span_id) == ("water", (2).to_bytes(8, "big"))
-    assert monitor.retract(_call(1, "unlock_safety")) == []
+    assert monitor.corrections.retract(_call(1, "unlock_safety")) == []
     revised = 'offrails_verdict_revisions_total{agent="rover",spec="farm_rover",'
     assert f'{revised}from="harmful",to="self_loop"}} 1' in _text(monitor)
 

@@ -52,7 +52,7 @@ def state(judge: Monitor) -> list[tuple[Any, ...]]:
     )
 
 
-@pytest.mark.parametrize("stage", ["_judge", "token", "open", "at"])
+@pytest.mark.parametrize("stage", ["under", "token", "open", "at"])
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_held_call_that_fails_is_judged_when_its_session_is_seen_again(
     stage: str, number: int, monkeypatch: pytest.MonkeyPatch
@@ -60,13 +60,13 @@ def test_a_held_call_that_fails_is_judged_when_its_session_is_seen_again(
     """The other held calls are judged and delivered at once."""
     good, bad = held(BY_AGENT), held(BY_AGENT)
     name(good)
-    fail_on(bad, monkeypatch, bad._call_judge, stage, number)
+    fail_on(bad, monkeypatch, bad._calls, stage, number)
     verdicts = name(bad)
     if stage != "open":
         assert len({verdict.span_id for verdict in verdicts}) == 2
     assert len(bad.errors()) == (stage != "open" or number == 1)
     assert bad.errors() == []
-    bad.saw(KEY, 3, 0)
+    bad.corrections.saw(KEY, 3, 0)
 
     assert state(bad) == state(good) == [("named", 3, 2, False)]
     assert not bad.errors()
@@ -78,23 +78,19 @@ def test_an_error_of_accounting_leaves_no_call_twice(monkeypatch: pytest.MonkeyP
     name(good)
     fail_on(bad, monkeypatch, bad._accounting, "verdict", 2)
     name(bad)
-    bad.saw(KEY, 3, 0)
+    bad.corrections.saw(KEY, 3, 0)
 
     assert state(bad) == state(good)
 
 
-@pytest.mark.parametrize("holder", ["binder", "_call_judge"])
+@pytest.mark.parametrize("holder", ["binder", "catch_up"])
 def test_an_error_before_the_held_calls_binds_again(
     holder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failed binding is not recorded, so the next span binds the session."""
     good, bad = held(BY_AGENT), held(BY_AGENT)
     name(good)
-    where, stage = (
-        (bad._call_judge.binder, "bound")
-        if holder == "binder"
-        else (bad._call_judge, "_catch_up")
-    )
+    where, stage = (bad.binder, "bound") if holder == "binder" else (bad._binder, "catch_up")
     fail_on(bad, monkeypatch, where, stage, 1)
     with pytest.raises(ZeroDivisionError):
         name(bad)
@@ -107,16 +103,16 @@ def test_an_error_before_the_held_calls_binds_again(
 def test_a_call_that_always_fails_is_lost_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """After the window the call is dropped and counted, and its session is joined under the spec."""
     judge = held(BY_AGENT)
-    inner = judge._call_judge._judge
+    inner = judge._calls.under
 
     def failing(session: Any, under: Any, given: Any, *more: Any, **named: Any) -> Any:
         if given.span_id == call(2, "dig").span_id:
             raise ZeroDivisionError
         return inner(session, under, given, *more, **named)
 
-    monkeypatch.setattr(judge._call_judge, "_judge", failing)
+    monkeypatch.setattr(judge._calls, "under", failing)
     name(judge)
-    judge.saw(KEY, 3, 0)
+    judge.corrections.saw(KEY, 3, 0)
     judge.tick(NOW + 11 * SECOND)
     (found,) = judge.find("s")
 
@@ -127,9 +123,9 @@ def test_a_call_that_always_fails_is_lost_and_counted(monkeypatch: pytest.Monkey
 def test_an_owed_call_that_is_taken_back_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that is withdrawn before it was judged is never judged."""
     judge = held(BY_AGENT)
-    fail_on(judge, monkeypatch, judge._call_judge, "_judge", 2)
+    fail_on(judge, monkeypatch, judge._calls, "under", 2)
     name(judge)
     judge.retract(call(2, "dig"))
-    judge.saw(KEY, 3, 0)
+    judge.corrections.saw(KEY, 3, 0)
 
     assert state(judge) == [("named", 2, 1, False)]

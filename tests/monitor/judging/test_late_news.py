@@ -94,7 +94,7 @@ def test_a_folded_call_is_not_judged_again() -> None:
     counted = dict(pair.calls)
     old = call(3, "look")
 
-    news = judge.amend(old, old._replace(tool="pay"), START + 201 * SECOND)
+    news = judge.corrections.amend(old, old._replace(tool="pay"), START + 201 * SECOND)
     (found,) = judge.find("s")
 
     assert before["steps_folded"] > 4
@@ -108,7 +108,7 @@ def test_a_policy_may_name_a_folded_call_only_now() -> None:
     judge = folded(TASK, POLICY)
     bare = call(3, "look")
 
-    news = judge.amend(
+    news = judge.corrections.amend(
         bare, bare._replace(tool="pay", arguments={"amount": 50}), START + 201 * SECOND
     )
 
@@ -124,8 +124,8 @@ def test_a_place_that_is_folded_is_late_once() -> None:
     early = old._replace(start_ns=START + SECOND + 1)
     earlier = old._replace(start_ns=START + SECOND)
 
-    judge.amend(old, early, START + 201 * SECOND)
-    judge.amend(early, earlier, START + 201 * SECOND)
+    judge.corrections.amend(old, early, START + 201 * SECOND)
+    judge.corrections.amend(early, earlier, START + 201 * SECOND)
     (found,) = judge.find("s")
 
     assert (found["calls"], found["late_calls"]) == (200, 1)
@@ -149,7 +149,9 @@ def test_an_amended_call_becomes_final() -> None:
     bare = call(1, "look")
     judge.observe(bare, NOW)
     judge.tick(NOW + 11 * SECOND)
-    judge.amend(bare, bare._replace(tool="pay", arguments={"amount": 50}), NOW + 12 * SECOND)
+    judge.corrections.amend(
+        bare, bare._replace(tool="pay", arguments={"amount": 50}), NOW + 12 * SECOND
+    )
     judge.tick(NOW + 23 * SECOND)
 
     assert [verdict.tool for verdict in told] == ["pay"]
@@ -162,7 +164,7 @@ def test_a_fuller_span_wakes_an_ended_session() -> None:
     judge.observe(bare, NOW)
     judge.tick(NOW + 61 * SECOND)
     pay = bare._replace(tool="pay", arguments={"amount": 50})
-    judge.amend(bare, pay, NOW + 62 * SECOND)
+    judge.corrections.amend(bare, pay, NOW + 62 * SECOND)
     assert {each["ended"] for each in judge.find("s")} == {None}
     judge.tick(NOW + 123 * SECOND)
 
@@ -181,7 +183,7 @@ def test_who_read_a_call_does_not_depend_on_the_order(outer_first: bool) -> None
         judge.observe(outer, NOW)
     else:
         judge.observe(inner, NOW)
-        judge.amend(inner, outer, NOW)
+        judge.corrections.amend(inner, outer, NOW)
     (found,) = judge.find("s")
 
     assert found["source"] == "inner, outer"
@@ -206,7 +208,7 @@ def test_a_call_with_gaps_is_known_late() -> None:
     pay = call(1, "pay")
     judge.observe(call(0, "look"), NOW)
     judge.observe(pay, NOW)
-    judge.amend(pay, pay._replace(gaps=True), NOW)
+    judge.corrections.amend(pay, pay._replace(gaps=True), NOW)
     judge.observe(call(2, "dance"), NOW)
     (found,) = judge.find("s")
 
@@ -386,7 +388,7 @@ def test_returning_sessions_keep_within_the_bound() -> None:
     assert judge.sessions == 2
     assert judge.find("a")[0]["ended"] == "evicted"
     assert judge.find("s")[0]["ended"] is None
-    assert judge.ended == {"idle": 1, "evicted": 1}
+    assert judge.counters.ended == {"idle": 1, "evicted": 1}
 
 
 # --- what is left of calls that were taken back -----------------------------------------------------
@@ -425,7 +427,7 @@ def test_the_times_of_a_call_follow_its_fuller_span() -> None:
     for each in (old, other):
         judge.observe(each, NOW)
     new = call(6, "greet", span_id=old.span_id)
-    judge.amend(old, new, NOW)
+    judge.corrections.amend(old, new, NOW)
     (found,) = judge.find("s")
 
     assert (found["started"], found["last"]) == (other.start_ns, new.end_ns)
@@ -475,7 +477,7 @@ def test_what_was_told_under_the_id_of_a_part_is_taken_back() -> None:
     part = call(2, "pay")
     whole = part._replace(span_id=b"outerspn")
     [first] = judge.observe(part, NOW)
-    gone, anew = judge.amend(part, whole, NOW)
+    gone, anew = judge.corrections.amend(part, whole, NOW)
     revised = judge.observe(call(1, "pick"), NOW)
 
     assert first.kind is Kind.HARMFUL
@@ -514,7 +516,7 @@ def test_a_harm_that_leaves_its_part_is_taken_back(text: str, changes: dict[str,
     judge = monitor(text)
     old = call(1, "pay", arguments={"amount": 50})
     [told] = judge.observe(old, NOW)
-    gone, *_ = judge.amend(old, old._replace(span_id=b"outerspn", **changes), NOW)
+    gone, *_ = judge.corrections.amend(old, old._replace(span_id=b"outerspn", **changes), NOW)
 
     assert told.kind is Kind.HARMFUL
     assert (gone.span_id, gone.kind, gone.revised_from) == (

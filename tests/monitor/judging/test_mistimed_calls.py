@@ -53,7 +53,7 @@ def test_spans_that_are_all_late_are_where_their_times_say() -> None:
     bench.observe("c", 59, 60.1)
 
     assert bench.judged == (2, 0)
-    assert bench.monitor.doubts[Cause.MISTIMED] == 0
+    assert bench.monitor.gaps.doubts[Cause.MISTIMED] == 0
 
 
 @pytest.mark.parametrize("times", [(0, 0), (START + SECOND, START)])
@@ -85,7 +85,7 @@ def test_a_late_call_is_where_its_times_say(received: tuple[float, float]) -> No
     bench.observe("c", 12, received[1])
 
     assert bench.judged == (1, 0)
-    assert bench.monitor.doubts[Cause.MISTIMED] == 0
+    assert bench.monitor.gaps.doubts[Cause.MISTIMED] == 0
 
 
 def test_a_request_is_not_late_while_its_tool_runs() -> None:
@@ -94,7 +94,7 @@ def test_a_request_is_not_late_while_its_tool_runs() -> None:
     bench.observe("a", 2, 2.1)
     bench.observe("b", 1, 30, evidence=Evidence.REQUESTED)
 
-    assert bench.monitor.doubts[Cause.MISTIMED] == 0
+    assert bench.monitor.gaps.doubts[Cause.MISTIMED] == 0
 
 
 def test_an_end_that_was_rounded_to_before_the_start_puts_no_call_out_of_place() -> None:
@@ -104,7 +104,7 @@ def test_an_end_that_was_rounded_to_before_the_start_puts_no_call_out_of_place()
     bench.observe("a", 2, 3)
 
     assert bench.judged == (1, 0)
-    assert bench.monitor.doubts[Cause.MISTIMED] == 0
+    assert bench.monitor.gaps.doubts[Cause.MISTIMED] == 0
 
 
 def test_a_decision_allows_for_times_that_are_wrong_as_the_verdict_does() -> None:

@@ -200,7 +200,7 @@ def test_evicted_sessions_miss_nothing() -> None:
     told = Told(limits=replace(LIMITS, sessions_max=1)).take([A])
     told.monitor.observe(call(50, A, SessionKey("", "other")), 2 * SECOND)
 
-    assert told.monitor.ended["evicted"] == 1
+    assert told.monitor.counters.ended["evicted"] == 1
     assert told.events == []
     assert told.drift.missing_writes == 0
 
@@ -209,10 +209,10 @@ def test_arguments_that_come_late_take_a_page_back() -> None:
     """A fuller span has its write judged anew and withdraws the page on it."""
     told = Told().take([A, B, WRITE])
     told.events.clear()
-    told.monitor.amend(call(2, WRITE), call(2, C), 2 * SECOND)
+    told.monitor.corrections.amend(call(2, WRITE), call(2, C), 2 * SECOND)
 
     assert ("unexpected_write", True) in told.names
-    told.monitor.retract(call(2, C))
+    told.monitor.corrections.retract(call(2, C))
     told.monitor.tick(30 * SECOND)
     assert told.drift.unexpected_writes == 0
     assert told.holding() == Counter()
@@ -221,7 +221,7 @@ def test_arguments_that_come_late_take_a_page_back() -> None:
 def test_a_joined_session_tells_only_writes() -> None:
     """A joined session raises no alarm on its path or risk, only on writes."""
     told = Told(limits=replace(LIMITS, history_complete=False))
-    told.monitor.started_ns = 100 * SECOND
+    told.monitor._judging.started_ns = 100 * SECOND
     told.take([B, WRITE])
     told.monitor.end(KEY, 3 * SECOND)
 
@@ -237,7 +237,7 @@ def test_a_trace_that_joins_its_session() -> None:
     told.monitor.observe(call(0, A), 2 * SECOND)
     told.monitor.observe(call(1, B, trace), 2 * SECOND)
     assert told.names == [("divergence", False), ("first_two", False)]
-    told.monitor.rekey(trace, KEY, "x", 2 * SECOND)
+    told.monitor.corrections.rekey(trace, KEY, "x", 2 * SECOND)
 
     assert told.names[2:] == [("divergence", True), ("first_two", True)]
     assert {each.session for each in told.events} == {trace}

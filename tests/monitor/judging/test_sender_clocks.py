@@ -28,8 +28,8 @@ def test_a_burst_costs_no_more(ahead: int) -> None:
     for number in range(1, 201):
         now = NOW + number * 2 * MILLISECOND
         monitor.observe(timed(number, "water", now + ahead), now)
-    assert monitor.out_of_order == 0
-    assert monitor.skewed == (200 if ahead else 0)
+    assert monitor.counters.out_of_order == 0
+    assert monitor.counters.skewed == (200 if ahead else 0)
 
 
 def test_order_is_that_of_the_senders_clock() -> None:
@@ -41,7 +41,7 @@ def test_order_is_that_of_the_senders_clock() -> None:
     [judgement] = monitor.find("s")
     assert judgement["harmful"] == 0
     assert judgement["state"] is not None
-    assert monitor.skewed == 3
+    assert monitor.counters.skewed == 3
 
 
 def test_hosts_of_one_session() -> None:
@@ -52,8 +52,8 @@ def test_hosts_of_one_session() -> None:
     monitor.observe(timed(3, "water", NOW + AHEAD + 2 * SECOND), NOW + 2 * SECOND)
     [judgement] = monitor.find("s")
     assert judgement["harmful"] == 0
-    assert monitor.out_of_order == 0
-    assert monitor.skewed == 2
+    assert monitor.counters.out_of_order == 0
+    assert monitor.counters.skewed == 2
 
 
 def test_a_fuller_span_stays_in_its_place() -> None:
@@ -62,7 +62,7 @@ def test_a_fuller_span_stays_in_its_place() -> None:
     old = timed(1, "unlock", NOW + AHEAD)
     monitor.observe(old, NOW)
     monitor.observe(timed(2, "open", NOW + AHEAD + SECOND), NOW + SECOND)
-    assert monitor.amend(old, old._replace(call_id="x"), NOW + 5 * SECOND) == []
+    assert monitor.corrections.amend(old, old._replace(call_id="x"), NOW + 5 * SECOND) == []
     [judgement] = monitor.find("s")
     assert judgement["harmful"] == 0
 
@@ -79,10 +79,10 @@ def test_a_fuller_span_stays_in_its_place_in_another_session(known: bool) -> Non
     old = timed(1, tools[0], NOW + AHEAD)
     monitor.observe(old, NOW)
     monitor.observe(timed(2, tools[1], NOW + AHEAD + SECOND), NOW + SECOND)
-    assert monitor.rekey(old.session, key, "session.id", NOW + 2 * SECOND)
+    assert monitor.corrections.rekey(old.session, key, "session.id", NOW + 2 * SECOND)
     monitor.news()
     old = old._replace(session=key)
-    assert monitor.amend(old, old._replace(call_id="x"), NOW + 5 * SECOND) == []
+    assert monitor.corrections.amend(old, old._replace(call_id="x"), NOW + 5 * SECOND) == []
     [judgement] = monitor.find(key.id)
     assert judgement["harmful"] == 0
 
@@ -157,7 +157,7 @@ def test_a_fuller_span_shows_the_lead_of_the_calls_before_it() -> None:
     begun = timed(2, "open", NOW + SECOND + lead)
     monitor.observe(begun, NOW + 16 * SECOND)
     whole = begun._replace(end_ns=NOW + 20 * SECOND + lead)
-    monitor.amend(begun, whole, NOW + 20 * SECOND)
+    monitor.corrections.amend(begun, whole, NOW + 20 * SECOND)
     monitor.observe(timed(3, "water", NOW + 21 * SECOND), NOW + 21 * SECOND)
     [judgement] = monitor.find("s")
 
@@ -177,7 +177,7 @@ def test_held_calls_are_moved_as_those_of_the_log_are() -> None:
     ]
     for number, tool, end, received in made:
         monitor.observe(timed(number, tool, end)._replace(attributes={}), received)
-    monitor.learn(
+    monitor.corrections.learn(
         SessionKey("", "s"),
         NOW + 101 * SECOND,
         attributes={"service.name": "rover"},

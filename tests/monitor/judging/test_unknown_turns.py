@@ -56,7 +56,7 @@ def test_a_call_that_some_turn_allows_is_not_denied(text: str, together: bool) -
 
     assert decided(monitor, "pay", together=together) is Answer.UNKNOWN
     assert decided(monitor, "wipe", together=together) is Answer.DENY
-    assert monitor.doubts[Cause.TURN_UNKNOWN] == 0
+    assert monitor.gaps.doubts[Cause.TURN_UNKNOWN] == 0
 
 
 @pytest.mark.parametrize("text", [POLICY, TASK])
@@ -70,7 +70,7 @@ def test_a_call_that_was_made_in_an_unknown_turn_is_possible_harm(text: str) -> 
     assert [(each.tool, each.possible) for each in found if each.possible] == [("pay", True)]
     assert [each.tool for each in found if each.kind is Kind.HARMFUL] == ["wipe"]
     assert "another turn" in unless_words(found[0].unless, "now")
-    assert monitor.doubts[Cause.TURN_UNKNOWN] == 1
+    assert monitor.gaps.doubts[Cause.TURN_UNKNOWN] == 1
 
 
 def test_turns_that_are_known_are_judged_as_before() -> None:

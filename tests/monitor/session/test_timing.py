@@ -328,7 +328,7 @@ def test_limits_live_through_folding() -> None:
     for second in range(1, 201):
         run.take(call("look", second))
         run.tick(second)
-    [judgement] = [each for _, each in run.monitor.open_judgements()]
+    [judgement] = [each for _, each in run.monitor.reader.open_judgements()]
     assert judgement.folded > 100
     assert run.tick(299) == []
     assert run.tick(300) == [MISSED]
@@ -345,11 +345,15 @@ def test_a_session_that_gets_its_id_late_keeps_its_clocks() -> None:
     run = Run()
     run.take(call("order", 0, session=SessionKey("", "trace")))
     run.tick(20)
-    run.monitor.rekey(SessionKey("", "trace"), SessionKey("", "s"), "id", START + 21 * SECOND)
+    run.monitor.corrections.rekey(
+        SessionKey("", "trace"), SessionKey("", "s"), "id", START + 21 * SECOND
+    )
     assert run.object()["can_finish"] is False
     assert run.take(call("confirm", 10), at=22) == [("back", "cannot_finish", 1)]
     run.take(call("look", 70, session=SessionKey("", "other")))
-    run.monitor.rekey(SessionKey("", "other"), SessionKey("", "s"), "id", START + 71 * SECOND)
+    run.monitor.corrections.rekey(
+        SessionKey("", "other"), SessionKey("", "s"), "id", START + 71 * SECOND
+    )
     assert [each["reason"] for each in run.object()["missed"]] == []
 
 
@@ -367,7 +371,9 @@ def test_without_limits_nobody_is_looked_at() -> None:
     run = Run(SHOP[: SHOP.index("deadlines")])
     run.take(call("order", 0), call("confirm", 1))
     assert run.tick(10_000) == []
-    assert all(each.session_verdicts is None for _, each in run.monitor.open_judgements())
+    assert all(
+        each.session_verdicts is None for _, each in run.monitor.reader.open_judgements()
+    )
 
 
 @pytest.mark.parametrize(
@@ -455,9 +461,9 @@ def test_what_may_be_missing_later_takes_no_verdict_back(tool: str) -> None:
     assert [each[:2] for each in run.tick(62)] == [("stalled", "idle")]
     for at in range(63, 93):
         gap = Gap(Cause.UNPLACED, START + at * SECOND, START + (at + 5) * SECOND, tool)
-        run.monitor.note_gap(gap)
+        run.monitor.gaps.note(gap)
         assert run.tick(at + 0.25) == []
-        run.monitor.lift_gap(gap)
+        run.monitor.gaps.lift(gap)
         assert run.tick(at + 0.5) == []
 
 
@@ -467,9 +473,9 @@ def test_a_gap_in_the_time_of_a_limit_takes_its_verdict_back() -> None:
     run.take(call("order", 0, 1), call("confirm", 1, 2))
     assert [each[:2] for each in run.tick(62)] == [("stalled", "idle")]
     gap = Gap(Cause.UNPLACED, START + 61 * SECOND, START + 70 * SECOND)
-    run.monitor.note_gap(gap)
+    run.monitor.gaps.note(gap)
     assert [each[:2] for each in run.tick(63)] == [("back", "stalled")]
-    run.monitor.lift_gap(gap)
+    run.monitor.gaps.lift(gap)
     assert [each[:2] for each in run.tick(64)] == [("stalled", "idle")]
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.engine import Monitor
 from monitor.errors import SpecError
 from monitor.findings import CODES, Finding
 from monitor.spec.compiler.compile import compile_text
@@ -489,3 +490,14 @@ def test_a_file_that_cannot_be_read_is_an_error_in_a_folder_too(
     monkeypatch.setattr(Path, "open", refused)
     [found] = load_specs([tmp_path]).findings
     assert (found.code, found.message) == ("unreadable_file", "Permission denied")
+
+
+def test_a_monitor_takes_what_was_loaded(tmp_path: Path) -> None:
+    """`Monitor(load_specs(...))` judges under all specs, and no refused file is left out in silence."""
+    (tmp_path / "good.yaml").write_text((BUNDLED / "farm_rover.yaml").read_text())
+    assert list(Monitor(load_specs([tmp_path])).binder.judges) == ["farm_rover"]
+
+    (tmp_path / "bad.yaml").write_text("id: [")
+    with pytest.raises(SpecError, match=r"bad\.yaml"):
+        Monitor(load_specs([tmp_path]))
+    assert [each.id for each in load_specs([tmp_path]).specs] == ["farm_rover"]

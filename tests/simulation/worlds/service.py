@@ -87,7 +87,7 @@ class _Process:
         """A process with a journal goes on where its predecessor was, and knows when nobody received."""
         self.tick(since)
         self._now = unix_ns(until)
-        self._monitor.missed(unix_ns(since), self._now)
+        self._monitor.gaps.missed(unix_ns(since), self._now)
 
     def end(self, *, killed: bool) -> None:
         """Writes down what is told at the end."""

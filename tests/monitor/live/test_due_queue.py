@@ -7,7 +7,7 @@ import heapq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.judging.due_queue import DueQueue
+from monitor.live.due_queue import DueQueue
 from monitor.records import SessionKey
 
 

@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from monitor.judging.accounting import Accounting
-from monitor.judging.judge_calls import CallJudge, wanted_of
+from monitor.judging.judging_parts import JudgingParts
+from monitor.judging.session_binder import wanted_of
 from monitor.records import SessionKey, ToolCall, Verdict
 from monitor.session.judge.judge import CONTROL_TOKEN, Judge
 from monitor.session.judgement.judgement import Judgement
@@ -29,15 +30,15 @@ from monitor.session.session import Session
 __all__ = ["is_under_earlier", "rejudge"]
 
 
-def is_under_earlier(session: Session, calls: CallJudge) -> bool:
+def is_under_earlier(session: Session, judging: JudgingParts) -> bool:
     """True if a session is judged by a version of a spec that is no longer in use."""
-    known = calls.binder.judges
+    known = judging.state.binder.judges
     return any(known.get(judge.spec.id) is not judge for judge in session.judges)
 
 
 def rejudge(
     session: Session,
-    calls: CallJudge,
+    judging: JudgingParts,
     accounting: Accounting,
     text_of: Callable[[int], str],
     now: int,
@@ -46,7 +47,7 @@ def rejudge(
 
     Args:
         session: the session.
-        calls: judges under the specs in use.
+        judging: judges under the specs in use.
         accounting: takes the changes.
         text_of: the name of a tool by its number.
         now: Unix nanoseconds.
@@ -56,7 +57,7 @@ def rejudge(
     """
     if session.binder is None:
         return []
-    found = wanted_of(session.attributes, session.known_agent, calls.binder)
+    found = wanted_of(session.attributes, session.known_agent, judging.state.binder)
     wanted = {judge.spec.id: judge for judge in found}
     verdicts: list[Verdict] = []
     kept: list[Judge] = []
@@ -68,18 +69,18 @@ def rejudge(
             kept.append(new)
             if session.late and old in session.late:
                 session.late[new] = session.late.pop(old)
-            replay = _Replay(session, calls, accounting, text_of, now)
+            replay = _Replay(session, judging, accounting, text_of, now)
             for judgement in session.under(old):
                 verdicts += replay.move(judgement, new)
         else:
             if new is not None:
                 wanted[new.spec.id] = new
             for judgement in session.under(old):
-                verdicts += calls.let_go(session, judgement)
-    session.binder, session.judges = calls.binder, tuple(kept)
+                verdicts += judging.reports.let_go(session, judgement)
+    session.binder, session.judges = judging.state.binder, tuple(kept)
     if not kept:
         session.judged = 0
-    return verdicts + calls.bind_more(session, tuple(wanted.values()), now)
+    return verdicts + judging.binder.bind_more(session, tuple(wanted.values()), now)
 
 
 def _is_like(old: Judge, new: Judge) -> bool:
@@ -94,13 +95,13 @@ class _Replay:
     def __init__(
         self,
         session: Session,
-        calls: CallJudge,
+        judging: JudgingParts,
         accounting: Accounting,
         text_of: Callable[[int], str],
         now: int,
     ) -> None:
         self._session = session
-        self._calls = calls
+        self._judging = judging
         self._accounting = accounting
         self._text_of = text_of
         self._now = now
@@ -123,14 +124,14 @@ class _Replay:
         if new.bounds is None:
             verdicts += accounting.withdrawn_limits(session, judgement)
         moved, changes = judgement.under(
-            new, tokens, self._calls.sight(session, new, judgement.part)
+            new, tokens, self._judging.sights.sight(session, new, judgement.part)
         )
         accounting.leave(judgement)
         session.remove(judgement)
         session.add(moved)
         accounting.enter(session, moved)
         accounting.share(moved)
-        return verdicts + self._calls.report(session, moved, changes)
+        return verdicts + self._judging.reports.report(session, moved, changes)
 
     def _token(self, judgement: Judgement, place: int, new: Judge) -> int | None:
         """The token of a step under `new`; None if that does not name the call."""
@@ -138,11 +139,11 @@ class _Replay:
         row, token, old = log.row(place), log.token(place), judgement.judge
         held = self._held.get(row.span_id)
         if held is not None:
-            return self._calls.token(new, held)
+            return self._judging.calls.token(new, held)
         tool, plain = self._text_of(row.tool), old.plain_of(token)
         found = _carried(old, new, tool, plain, failed=row.error)
         if found is None:
-            found = self._calls.token(new, _call(row, tool, plain, self._session.key))
+            found = self._judging.calls.token(new, _call(row, tool, plain, self._session.key))
         if found is None or found == CONTROL_TOKEN:
             return found
         # What is doubtful of the call is so under any version.

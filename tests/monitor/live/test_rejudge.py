@@ -101,9 +101,9 @@ def test_a_rejudged_session_is_as_if_the_new_version_had_judged_it(
     observe(always, calls)
     observe(corrected, calls)
     corrected.use([spec(new, "2")])
-    assert corrected.is_under_earlier_specs(KEY) is bool(calls)
+    assert corrected.reader.is_under_earlier_specs(KEY) is bool(calls)
     corrected.rejudge(KEY, NOW + 3 * SECOND)
-    assert not corrected.is_under_earlier_specs(KEY)
+    assert not corrected.reader.is_under_earlier_specs(KEY)
     assert judged(corrected) == judged(always)
     observe(always, later, len(calls))
     observe(corrected, later, len(calls))
@@ -221,7 +221,7 @@ def test_calls_of_specs_that_are_gone_leave_their_times_and_count_as_not_judged(
     observe(monitor, [("pay", {}, False)], 30)
     later = made(40, "check", {})
     monitor.observe(later, later.start_ns)
-    monitor.retract(later)
+    monitor.corrections.retract(later)
     [found] = monitor.find("s")
 
     assert before["started"] == found["started"]
@@ -233,12 +233,12 @@ def test_a_dismissed_session_is_another_one_when_it_goes_on() -> None:
     """What comes under its id is judged by the specs in use, as a session whose first calls are missing."""
     monitor = one(TASK % ("[check, little]", "look"), calls=[("pay", {}, False)])
     monitor.use([spec(TASK % ("[check, much]", "look"), "2")])
-    assert monitor.live_named("s") == [KEY]
-    [event] = monitor.dismiss(KEY, NOW + SECOND) or []
+    assert monitor.reader.live_named("s") == [KEY]
+    [event] = monitor.corrections.dismiss(KEY, NOW + SECOND) or []
     assert event.ended == "operator"
     assert monitor.find("s")[0]["ended"] == "operator"
-    assert monitor.live_named("s") == []
-    assert monitor.dismiss(KEY, NOW + SECOND) is None
+    assert monitor.reader.live_named("s") == []
+    assert monitor.corrections.dismiss(KEY, NOW + SECOND) is None
 
     observe(monitor, [("pay", {"amount": 50}, False)], 20)
     [found] = monitor.find("s")
@@ -254,7 +254,7 @@ def test_a_decision_on_a_dismissed_session_is_of_the_one_that_goes_on() -> None:
     """It is what observing the call says next: by the specs in use, and as if its first calls were missing."""
     monitor = one(TASK % ("[check, little]", "look"), calls=[("pay", {}, False)])
     monitor.use([spec(TASK % ("[check, much]", "look"), "2")])
-    monitor.dismiss(KEY, NOW + SECOND)
+    monitor.corrections.dismiss(KEY, NOW + SECOND)
     next_ = made(20, "pay", {"amount": 50})
 
     [decided] = monitor.decide(next_, next_.start_ns).specs

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from monitor.judging.accounting import Accounting
-from monitor.judging.deadline_timer import DeadlineTimer
-from monitor.judging.due_queue import DueQueue
-from monitor.judging.judge_calls import CallJudge
+from monitor.judging.judging_parts import JudgingParts
+from monitor.live.deadline_timer import DeadlineTimer
+from monitor.live.due_queue import DueQueue
 from monitor.plain_records.kinds import UnkeptError
 from monitor.records import SessionKey
 from monitor.session.session import Session
@@ -39,7 +39,7 @@ class Handover:
     Args:
         codec: makes bytes of sessions.
         table: of the sessions.
-        call_judge: judges their calls.
+        judging: judges their calls.
         accounting: keeps the sums.
         deadline_timer: reviews sessions.
         due: when sessions are looked at.
@@ -50,7 +50,7 @@ class Handover:
         self,
         codec: SessionCodec,
         table: Table,
-        call_judge: CallJudge,
+        judging: JudgingParts,
         accounting: Accounting,
         deadline_timer: DeadlineTimer,
         due: DueQueue,
@@ -58,7 +58,8 @@ class Handover:
     ) -> None:
         self._codec = codec
         self._table = table
-        self._call_judge = call_judge
+        self._held = judging.held
+        self._clocks = judging.state.clocks
         self._accounting = accounting
         self._deadline_timer = deadline_timer
         self._due = due
@@ -80,7 +81,7 @@ class Handover:
                 SessionTransfer(
                     session,
                     due.get(session.key),
-                    self._call_judge.clocks.lead_of(session.key),
+                    self._clocks.lead_of(session.key),
                 )
                 for session in sessions
             ]
@@ -91,8 +92,8 @@ class Handover:
 
     def _let_go(self, session: Session) -> None:
         key = session.key
-        self._call_judge.release(session)
-        self._call_judge.clocks.forget(key)
+        self._held.release(session)
+        self._clocks.forget(key)
         self._deadline_timer.forget(key)
         for judgement in session.judgements:
             self._accounting.leave(judgement)
@@ -116,7 +117,7 @@ class Handover:
                 raise UnkeptError(f"session {session.key.id} is known here")
         for session, due_ns, lead in found:
             if lead is not None:
-                self._call_judge.clocks.set_lead(session.key, lead)
+                self._clocks.set_lead(session.key, lead)
             for judgement in session.judgements:
                 judgement.log.release()  # it may have been in the sample of the other process
             if session.ended is None:
@@ -127,7 +128,7 @@ class Handover:
 
     def _go_on(self, session: Session, due_ns: int, now: int) -> None:
         self._table.add(session)
-        self._call_judge.take_over(session)
+        self._held.take_over(session)
         for judgement in session.judgements:
             self._accounting.enter(session, judgement)
             self._accounting.share(judgement)

@@ -58,7 +58,7 @@ def shard(number: int = 0, *texts: str) -> Monitor:
 
 
 def move(session: SessionKey, source: Monitor, target: Monitor, now: int = NOW) -> None:
-    target.handover("1").take_over(source.handover("1").hand_over([session]), now)
+    target.kept.handover("1").take_over(source.kept.handover("1").hand_over([session]), now)
 
 
 def key(number: int) -> SessionKey:
@@ -198,11 +198,11 @@ def test_held_calls_wait_where_the_session_went() -> None:
     first, second = shard(1), shard(2)
     made = [call(number, "water", session=key(1), attributes={}) for number in (1, 2)]
     first.observe(made[0], NOW)
-    both = sum(each.memory()["waiting_calls"] for each in (first, second))
-    assert second.memory()["waiting_calls"] < both
+    both = sum(each.kept.memory()["waiting_calls"] for each in (first, second))
+    assert second.kept.memory()["waiting_calls"] < both
     move(key(1), first, second)
-    assert sum(each.memory()["waiting_calls"] for each in (first, second)) == both
-    assert first.memory()["waiting_calls"] == shard(1).memory()["waiting_calls"]
+    assert sum(each.kept.memory()["waiting_calls"] for each in (first, second)) == both
+    assert first.kept.memory()["waiting_calls"] == shard(1).kept.memory()["waiting_calls"]
     told = second.observe(made[1]._replace(attributes={"service.name": "rover"}), NOW + SECOND)
     assert {each.span_id for each in told if each.spec == "rover"} == {
         each.span_id for each in made
@@ -240,10 +240,10 @@ def test_a_clock_that_is_ahead_is_known_where_the_session_went() -> None:
     first.observe(
         call(61, "unlock", session=key(1), start_ns=NOW + ahead, end_ns=NOW + ahead), NOW
     )
-    lead = first._call_judge.clocks.lead_of(key(1))
+    lead = first._clocks.lead_of(key(1))
     move(key(1), first, second)
-    assert second._call_judge.clocks.lead_of(key(1)) == lead != None  # noqa: E711
-    assert first._call_judge.clocks.lead_of(key(1)) is None
+    assert second._clocks.lead_of(key(1)) == lead != None  # noqa: E711
+    assert first._clocks.lead_of(key(1)) is None
 
 
 def test_a_session_that_is_named_twice_moves_once() -> None:
@@ -251,8 +251,8 @@ def test_a_session_that_is_named_twice_moves_once() -> None:
     first, second = shard(1), shard(2)
     first.observe(call(1, "unlock", session=key(1)), NOW)
     before = second.sessions
-    data = first.handover("1").hand_over([key(1), key(1)])
-    assert second.handover("1").take_over(data, NOW) == [key(1)]
+    data = first.kept.handover("1").hand_over([key(1), key(1)])
+    assert second.kept.handover("1").take_over(data, NOW) == [key(1)]
     assert second.sessions == before + 1
 
 
@@ -269,7 +269,7 @@ def test_what_cannot_be_taken_over_says_why(monkeypatch: pytest.MonkeyPatch) -> 
     """Other records, other specs, a session that is known, anything else: refused, and nothing changes."""
     first, second, other = shard(1), shard(2), shard(0, ROVER)
     first.observe(call(1, "unlock", session=key(1)), NOW)
-    data = first.handover("1").hand_over([key(1), SessionKey("", "nobody")])
+    data = first.kept.handover("1").hand_over([key(1), SessionKey("", "nobody")])
     with monkeypatch.context() as patch:
         session = session_codec._KINDS.by_name["session"]
         refused = KindChange(refused="it was another thing")
@@ -278,16 +278,16 @@ def test_what_cannot_be_taken_over_says_why(monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(
             UnkeptError, match=r"version 1 of the program.*it was another thing"
         ):
-            second.handover("2").take_over(data, NOW)
+            second.kept.handover("2").take_over(data, NOW)
     with pytest.raises(UnkeptError, match="under other specs"):
-        other.handover("1").take_over(data, NOW)
+        other.kept.handover("1").take_over(data, NOW)
     for bad in (b"", b"\x95\x01", data[:-1]):
         with pytest.raises(UnkeptError):
-            second.handover("1").take_over(bad, NOW)
+            second.kept.handover("1").take_over(bad, NOW)
     assert second.sessions == shard(2).sessions
-    assert second.handover("1").take_over(data, NOW) == [key(1)]
+    assert second.kept.handover("1").take_over(data, NOW) == [key(1)]
     with pytest.raises(UnkeptError, match="s1 is known here"):
-        second.handover("1").take_over(data, NOW)
+        second.kept.handover("1").take_over(data, NOW)
 
 
 def test_another_version_takes_over_what_fits() -> None:
@@ -295,8 +295,8 @@ def test_another_version_takes_over_what_fits() -> None:
     first, second = shard(1), shard(2)
     first.observe(call(1, "unlock", session=key(1)), NOW)
     true = shown(first, key(1))
-    data = first.handover("1").hand_over([key(1)])
-    assert second.handover("2").take_over(data, NOW) == [key(1)]
+    data = first.kept.handover("1").hand_over([key(1)])
+    assert second.kept.handover("2").take_over(data, NOW) == [key(1)]
     assert shown(second, key(1)) == true
 
 
@@ -306,7 +306,7 @@ def test_a_session_under_earlier_specs_stays() -> None:
     first.observe(call(1, "unlock", session=key(1)), NOW)
     first.use(specs(ROVER.replace("version: 1", "version: 2"), POLICY))
     with pytest.raises(UnkeptError, match="s1 is under earlier specs"):
-        first.handover("1").hand_over([key(1)])
+        first.kept.handover("1").hand_over([key(1)])
     assert shown(first, key(1))
 
 
@@ -315,7 +315,7 @@ def test_damaged_bytes_raise_nothing_else(data: st.DataObject) -> None:
     """Whatever bit is another one, they are refused."""
     first, second = shard(1), shard(2)
     first.observe(call(1, "unlock", session=key(1)), NOW)
-    raw = bytearray(first.handover("1").hand_over([key(1)]))
+    raw = bytearray(first.kept.handover("1").hand_over([key(1)]))
     raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     with pytest.raises(UnkeptError):
-        second.handover("1")._codec.from_bytes(bytes(raw))
+        second.kept.handover("1")._codec.from_bytes(bytes(raw))

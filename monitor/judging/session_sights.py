@@ -1,0 +1,186 @@
+"""What may be missing in a session: which gaps reach it, and how its judgements allow for them.
+
+Idea: gaps stand in one ledger, which has a version. A session takes up what is new when it is looked at, and its judgements
+are told only if what they are to allow for has changed. Causes that hold for one session alone stand in the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from monitor.judging.change_reports import ChangeReports
+from monitor.judging.judging_state import JudgingState
+from monitor.judging.mistimed_calls import mistimed
+from monitor.judging.sender_clocks import moved_back
+from monitor.records import NO_TRACE, Proof, ToolCall, Verdict
+from monitor.session.judge.judge import Judge
+from monitor.session.log.log import is_led
+from monitor.session.session import Session
+from monitor.visibility.cause import FACTS, OF_ONE_SESSION, Cause
+from monitor.visibility.gap import EVER, Gap
+from monitor.visibility.sight import CLEAR, Sight, sight_of
+
+__all__ = ["SessionSights", "is_turn_unknown"]
+
+SIGHTS_MAX: Final = 4_096
+"""Bound of the cache of sights."""
+
+_NO_TURN: Final = NO_TRACE.hex()
+"""The part of the calls whose trace is not known, under a spec whose scope is the turn."""
+
+
+class SessionSights:
+    """Sets what the judgements of sessions allow for, and revises their verdicts."""
+
+    def __init__(self, state: JudgingState, reports: ChangeReports) -> None:
+        self._state = state
+        self._reports = reports
+        self._ledger = state.ledger
+        self._clocks = state.clocks
+        self._limits = state.limits
+
+    def doubt(self, session: Session, cause: Cause, *, holds: bool = True) -> list[Verdict]:
+        """Sets whether a cause of gaps holds for one session, and revises its verdicts."""
+        if holds is (cause in session.causes):
+            return []
+        if holds:
+            session.note_cause(cause)
+            self._ledger.counts[cause] += 1
+        else:
+            session.drop_cause(cause)
+        return self.look_again(session)
+
+    def doubt_times(self, session: Session, call: ToolCall, now: int) -> list[Verdict]:
+        """Before a call is seen: its times may be wrong. Then its place is not certain, and verdicts are revised."""
+        gap = mistimed(call, now, self._limits.window_ns)
+        if gap is None:
+            return []
+        self._clocks.corrections += 1
+        if gap in session.gaps:
+            return []
+        self._ledger.counts[gap.cause] += 1
+        session.note_gap(gap)
+        return self.look_again(session)
+
+    def prove(self, session: Session, proof: Proof | None) -> list[Verdict]:
+        """Takes what a trace shows of the beginning of a session, and revises its verdicts.
+
+        Without a proof, the known one is checked again: the session's first call may be another one by now.
+        """
+        if proof is None and session.proof is None:
+            return []
+        known, dated = session.fresh, bool(session.gaps) and session.is_dated_by(proof)
+        session.fresh = session.take_proof(proof)
+        return self.look_again(session) if dated or session.fresh is not known else []
+
+    def move_back(self, session: Session) -> list[Verdict]:
+        """The clock of a sender has turned out to be ahead: its earlier calls are moved, as the others are."""
+        lead = self._clocks.lead_of(session.key)
+        verdicts: list[Verdict] = []
+        if lead is None or not session.judgements:
+            return verdicts
+        for judgement in session.judgements:
+            verdicts += self._reports.report(session, judgement, judgement.move_back(lead))
+        for place, held in enumerate(session.held or ()):
+            excess = held.end_ns - _receipt(session, held)
+            if session.held is not None and is_led(excess, lead):
+                session.held[place] = moved_back(held, lead)
+        session.set_times_anew()
+        return verdicts
+
+    def follow(self, session: Session) -> list[Verdict]:
+        """Takes up what the ledger has learnt since the session looked last; revises its verdicts."""
+        if session.ledger_version == self._ledger.version:
+            return []
+        known = session.gaps if session.ledger_version >= 0 else None
+        self.reach(session)
+        # Its own causes reach as far as our start, which moves with the clock.
+        return self.look_again(session) if session.gaps != known or session.causes else []
+
+    def look_again(self, session: Session) -> list[Verdict]:
+        """Has the session's judgements allow for what is known to be missing by now; revises its verdicts."""
+        if session.ledger_version != self._ledger.version:
+            self.reach(session)
+        verdicts: list[Verdict] = []
+        for judgement in session.judgements:
+            sight = self.sight(session, judgement.judge, judgement.part)
+            if sight != judgement.sight:
+                verdicts += self._reports.report(session, judgement, judgement.see(sight))
+        return verdicts
+
+    def reach(self, session: Session) -> None:
+        """Sets which gaps of the ledger reach a session. Those that are over go on reaching it."""
+        ledger = self._ledger
+        session.ledger_version = ledger.version
+        if not (len(ledger) or session.gaps):
+            return
+        known = [
+            each for each in session.gaps if each.cause in OF_ONE_SESSION or ledger.stands(each)
+        ]
+        found = ledger.reaching(
+            session.key.namespace, session.is_of, session.agent, session.opened_ns
+        )
+        session.gaps = tuple(known if found == known else dict.fromkeys((*known, *found)))
+
+    def sight(self, session: Session, judge: Judge, part: str = "") -> Sight:
+        """What a judgement of a part of the session is to allow for."""
+        late = session.late.get(judge, 0) if session.late else 0
+        nowhere = judge.parted and is_turn_unknown(judge, part)
+        if not (session.gaps or session.causes or late or nowhere):
+            return CLEAR
+        gaps = session.gaps
+        if session.fresh and session.proof is not None and gaps:
+            gaps = tuple(_since(gaps, session.proof.start_ns))
+        own = [
+            self._own_gap(cause)
+            for cause in session.causes
+            if not (self._limits.history_complete and FACTS[cause].promised)
+        ]
+        if late:
+            own.append(Gap(Cause.BOUND_LATE, 0, late))
+        if nowhere:
+            own.append(Gap(Cause.TURN_UNKNOWN, 0, EVER))
+        return self._sight_of((*gaps, *own))
+
+    def _sight_of(self, gaps: tuple[Gap, ...]) -> Sight:
+        """`sight_of`, cached: most sessions share their gaps."""
+        found = self._state.sights.get(gaps)
+        if found is None:
+            if len(self._state.sights) >= SIGHTS_MAX:
+                self._state.sights.clear()
+            found = self._state.sights[gaps] = sight_of(gaps)
+        return found
+
+    def _own_gap(self, cause: Cause) -> Gap:
+        """The gap of a cause that holds for this session alone."""
+        if cause is Cause.SAMPLED:
+            return Gap(cause, 0, EVER)
+        # The others allow for calls before the first one that was seen, whichever that is.
+        return Gap(cause, 0, self._state.started_ns if cause is Cause.SEEN_BEFORE else 0)
+
+    def note(self, gap: Gap) -> bool:
+        """Takes a gap into the ledger; returns False if it was known, or is promised not to be."""
+        promised = self._limits.history_complete and FACTS[gap.cause].promised
+        return not promised and self._ledger.note(gap)
+
+
+def is_turn_unknown(judge: Judge, part: str) -> bool:
+    """True for the part that has the calls of a session whose turn is not known."""
+    return part == _NO_TURN and judge.spec.scope == "turn"
+
+
+def _receipt(session: Session, call: ToolCall) -> int:
+    """When a call of the session was received; if no log has it, when the session's last one was."""
+    for judgement in session.judgements:
+        place = judgement.log.find(call.span_id)
+        if place is not None:
+            return judgement.log.receipt(place)
+    return session.touched_ns
+
+
+def _since(gaps: Iterable[Gap], begin_ns: int) -> Iterator[Gap]:
+    """What is left of some gaps for a session that began at a moment."""
+    for each in gaps:
+        if each.until_ns > begin_ns:
+            yield each if each.since_ns >= begin_ns else each._replace(since_ns=begin_ns)

@@ -1,0 +1,1 @@
+"""All sessions of a monitor: one state, and what is done with it."""

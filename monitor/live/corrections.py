@@ -1,0 +1,252 @@
+"""What becomes known late: that a call was otherwise, or none; whose session it was; what a session's spans say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from monitor.aggregate.totals import SessionFinished
+from monitor.judging.mistimed_calls import without_rounding
+from monitor.live.lifecycle import Lifecycle
+from monitor.live.mention import Mention
+from monitor.live.monitor_state import MonitorState
+from monitor.live.session_facts import SessionFacts
+from monitor.records import AgentName, Proof, SessionKey, ToolCall, Verdict
+from monitor.visibility.cause import Cause
+
+__all__ = ["Corrections"]
+
+
+class Corrections:
+    """Corrects what a monitor knows. What follows of it comes back as verdicts, at once or with its next `news`."""
+
+    def __init__(self, state: MonitorState, facts: SessionFacts, lifecycle: Lifecycle) -> None:
+        self._state = state
+        self._facts = facts
+        self._lifecycle = lifecycle
+        self._table = state.table
+        self._quiet = state.quiet
+        self._deadline_timer = state.deadline_timer
+        self._judging = state.judging_state
+        self._clocks = state.judging_state.clocks
+        self._sights = state.judging.sights
+        self._binder = state.judging.binder
+        self._reviser = state.judging.reviser
+
+    def amend(
+        self, old: ToolCall, call: ToolCall, now: int, named: AgentName | None = None
+    ) -> list[Verdict]:
+        """Reads the step of a judged call again, from a fuller span, in its new place.
+
+        A step that is folded by now stays as it was judged, and is counted as late.
+
+        Args:
+            old: the call as it was observed, or last amended.
+            call: the call as it is known now, in the same session.
+            now: time of receipt.
+            named: the earliest span of the call's trace that names an agent.
+
+        Returns:
+            The verdicts that changed.
+        """
+        session = self._table.live(old.session) or self._lifecycle.wake(old.session, now)
+        if session is None:
+            return []
+        clocks = self._clocks
+        if call.end_ns < call.start_ns:
+            call = without_rounding(call)
+        if clocks.is_ahead(call, now):
+            call = self._lifecycle.corrected(call, now)
+        if clocks.is_ahead(old, now):
+            old = clocks.corrected(old, now)
+        if old.evidence is not call.evidence:
+            self._state.news += self._sights.doubt_times(session, call, now)
+        session.see_again(old, call)
+        self._facts.name(session, call, named)
+        if call.gaps or call.doubts or call.start_ns < self._judging.started_ns:
+            self._facts.join(session, call, old.doubts)
+        verdicts = self._reviser.amend(session, old, call, now)
+        verdicts += self._sights.prove(session, None)
+        verdicts += self._binder.rebind(session, now)
+        if self._state.news:
+            verdicts = self._state.with_news(verdicts)
+        if not session.queued:
+            self._lifecycle.queue(session, now)
+        self._facts.reconsider(session, now)
+        if self._judging.shown_bytes:
+            self._lifecycle.hold_arguments(session)
+        return verdicts
+
+    def retract(self, call: ToolCall) -> list[Verdict]:
+        """Removes a judged call that turned out to be none; the steps behind it are judged again."""
+        session = self._table.find(call.session)
+        if session is None:
+            return []
+        verdicts = []
+        if session.ended is None:  # what the call stood for may be missing from now on
+            verdicts += self._sights.follow(session)
+        verdicts += self._reviser.retract(session, call, session.touched_ns)
+        if session.ended is None:
+            verdicts += self._sights.prove(session, None)
+        if self._state.news:
+            verdicts = self._state.with_news(verdicts)
+        self._facts.reconsider(session, session.touched_ns)
+        return verdicts
+
+    def rekey(self, old: SessionKey, new: SessionKey, session_from: str, now: int) -> bool:
+        """Calls filed under `old` (a trace id) turn out to belong to session `new`.
+
+        Returns:
+            False if they stay apart, because a part of them is folded already.
+        """
+        mention = self._quiet.pop(old)
+        moved = self._table.live(old)
+        if moved is None:
+            if mention is not None:
+                self._facts.move_mention(new, mention, now)
+            return True
+        # The session that is moved may be the first that would have to go.
+        target = self._table.live(new) or self._lifecycle.revive(new, now)
+        if target is None:
+            moved.touched_ns = max(moved.touched_ns, now)
+            self._table.rename(old, new)
+            self._lifecycle.shows_arguments(moved)
+            self._clocks.rename(old, new)
+            moved.note_source(session_from)
+            if self._table.was_known(new):
+                self._state.resumed += 1
+                self._state.news += self._sights.doubt(moved, Cause.FORGOTTEN)
+            self._lifecycle.queue(moved, now)
+            mention = self._quiet.pop(new)
+            if mention is not None:
+                self._state.news += self._facts.apply_mention(moved, mention, now)
+            self._facts.reconsider(moved, now)
+            return True
+        if any(judgement.base is not None for judgement in moved.judgements):
+            self._lifecycle.evict(target, now)
+            return False
+        before = moved.judgements
+        self._state.news += self._reviser.merge(moved, target)
+        for judgement in before:
+            into = target.judgement(judgement.judge, judgement.part)
+            if into is not None:
+                self._deadline_timer.absorb(judgement, into)
+        self._facts.reconsider(target, now)
+        target.note_source(session_from)
+        self._table.drop(old)
+        self._clocks.rename(old, new)
+        target.touched_ns = max(target.touched_ns, now)
+        self._table.touch(new)
+        self._lifecycle.shows_arguments(target)
+        self._lifecycle.evict(target, now)
+        self._lifecycle.queue(target, now)
+        return True
+
+    def learn(
+        self,
+        key: SessionKey,
+        now: int,
+        *,
+        attributes: Mapping[str, Any],
+        start_ns: int,
+        named: AgentName | None = None,
+        session_from: str = "",
+    ) -> list[Verdict]:
+        """Takes what a span that is no call says of a session: its agent, or attributes that specs match on.
+
+        Returns:
+            Verdicts of calls that had to wait for a spec.
+        """
+        session = self._table.live(key)
+        if session is None:
+            self._facts.keep_mention(key, Mention(now, start_ns, named, (attributes,)))
+            return self._state.with_news([]) if self._state.news else []
+        if session_from:
+            session.note_source(session_from)
+        self._facts.learn(session, start_ns, named)
+        verdicts = self._binder.bind(session, attributes, now)
+        if not session.queued:
+            self._lifecycle.queue(session, now)
+        return self._state.with_news(verdicts) if self._state.news else verdicts
+
+    def note_source(self, key: SessionKey, session_from: str) -> None:
+        """An attribute names a session that only a client of decisions has named so far."""
+        session = self._table.find(key)
+        if session is not None:
+            session.note_source(session_from)
+
+    def doubt(self, key: SessionKey, *, doubted: bool) -> list[Verdict]:
+        """Calls before a session's first one may be missing, or turn out not to be.
+
+        While they may it is read both ways, and taken as joined where that needs fewer harms.
+
+        Returns:
+            The verdicts that changed.
+        """
+        session = self._table.live(key)
+        if session is None:
+            return []
+        verdicts = self._sights.doubt(session, Cause.EARLIER_TURN, holds=doubted)
+        if self._state.news:
+            verdicts = self._state.with_news(verdicts)
+        self._facts.reconsider(session, session.touched_ns)
+        return verdicts
+
+    def prove(self, key: SessionKey, proof: Proof) -> list[Verdict]:
+        """A trace shows that its session is new, or does no longer.
+
+        A session that is proven to be new is judged from its first call, also shortly after our start.
+
+        Returns:
+            The verdicts that changed.
+        """
+        session = self._table.live(key)
+        if session is None:
+            return []
+        verdicts = self._sights.prove(session, proof)
+        if self._state.news:
+            verdicts = self._state.with_news(verdicts)
+        self._facts.reconsider(session, session.touched_ns)
+        return verdicts
+
+    def miss(self, key: SessionKey, reason: str, count: int = 1) -> None:
+        """Counts calls of a session that could not be judged, or not in full."""
+        session = self._table.find(key)
+        if session is not None:
+            session.miss(reason, count)
+
+    def answered(self, key: SessionKey, answer: tuple[bool, int, int, int]) -> None:
+        """The last output of a session's agent: whether it is a model's, its end and start, a hash.
+
+        Of several the greatest counts, whatever the order they come in.
+        """
+        session = self._table.live(key)
+        if session is not None and (session.answer is None or answer > session.answer):
+            session.answer = answer
+
+    def saw(self, key: SessionKey, spans: int, foreign: int) -> bool:
+        """Counts what was seen of a session: spans in all, and those that speak no dialect.
+
+        Returns:
+            False if the session is not known, or not yet.
+        """
+        session = self._table.find(key)
+        if session is None:
+            return False
+        session.spans += spans
+        session.foreign += foreign
+        if session.owed is not None:
+            self._state.news += self._binder.pay(session, session.touched_ns)
+            self._facts.reconsider(session, session.touched_ns)
+        return True
+
+    def dismiss(self, key: SessionKey, now: int) -> list[SessionFinished] | None:
+        """An operator ends a live session: what goes on under its id is another one, under the specs in use.
+
+        The first calls of that one are missing, so it is read as joined.
+
+        Returns:
+            None if no such session is live.
+        """
+        session = self._table.live(key)
+        return self._lifecycle.finish(session, "operator", now) if session else None

@@ -1,0 +1,89 @@
+"""Where calls may be missing: what a monitor is told of it, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from monitor.live.monitor_state import MonitorState
+from monitor.live.session_facts import SessionFacts
+from monitor.visibility.cause import Cause
+from monitor.visibility.gap import Gap
+
+__all__ = ["Gaps"]
+
+STALE_AT_ONCE: Final = 2_000
+"""Sessions that look at the ledger again in one tick."""
+
+
+class Gaps:
+    """The gaps in what a monitor sees."""
+
+    def __init__(self, state: MonitorState, facts: SessionFacts) -> None:
+        self._state = state
+        self._facts = facts
+        self._limits = state.limits
+        self._table = state.table
+        self._judging = state.judging_state
+        self._ledger = state.judging_state.ledger
+        self._sights = state.judging.sights
+
+    @property
+    def doubts(self) -> Mapping[Cause, int]:
+        """By cause: gaps in what was seen, and calls that may not be what they seem."""
+        return self._ledger.counts
+
+    @property
+    def merged(self) -> int:
+        """Times that two gaps in what was seen became one, because there were too many."""
+        return self._ledger.merged
+
+    def note(self, gap: Gap) -> None:
+        """Calls may be missing in a time span. Sessions that it reaches allow for them from now on.
+
+        The verdicts that change come with the sessions' next calls and ticks (`news`).
+        """
+        self._sights.note(gap)
+
+    def lift(self, gap: Gap) -> None:
+        """Takes `note` back: the calls have come after all, or were never made."""
+        self._ledger.lift(gap)
+
+    def missed(self, since: int, until: int, cause: Cause = Cause.OUTAGE) -> None:
+        """Nothing was received between two times, in Unix nanoseconds: calls of that time may be missing.
+
+        What was on its way at `since` is missing, too: calls that began up to a window before. A verdict that was
+        provisional then waited for these, so it may change; one that was final does not.
+        """
+        began = max(0, since - self._limits.window_ns)
+        self.note(Gap(cause, began, max(since, until), received_ns=began))
+
+    def is_young(self, now: int) -> bool:
+        """True while calls of a session that is seen for the first time may be missing: it may have begun in a gap."""
+        return self._ledger.covers(now)
+
+    def joined_until_ns(self) -> int:
+        """Until when a session may have begun before the start, in Unix nanoseconds; 0 if none can."""
+        return (
+            0
+            if self._limits.history_complete
+            else self._judging.started_ns + self._limits.idle_ns
+        )
+
+    def look_again(self) -> None:
+        """Has some of the sessions look at the ledger, after it has changed."""
+        version = self._ledger.version
+        if not self._state.stale and self._state.swept != version:
+            self._state.stale, self._state.swept = (
+                [each.key for each in self._table.latest()],
+                version,
+            )
+        now, self._state.stale = (
+            self._state.stale[:STALE_AT_ONCE],
+            self._state.stale[STALE_AT_ONCE:],
+        )
+        for key in now:
+            session = self._table.live(key)
+            if session is not None and session.ledger_version != version:
+                self._state.news += self._sights.follow(session)
+                self._facts.reconsider(session, session.touched_ns)
