@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 from collector.config.field_types import OFF
-from collector.config.settings.access import TlsSettings, TokenLimitSettings
 from collector.config.settings.receiver import ReceiverSettings
 from collector.config.settings.settings import Settings
+from collector.config.settings.tls_and_auth import TlsSettings, TokenLimitSettings
 from collector.net.asgi import Application
 from collector.net.host_guard import HostGuard
 from collector.net.watched_files import UnusableFileError
@@ -31,8 +31,8 @@ from collector.telemetry.counters import MetricReading, Stats
 from collector.telemetry.logs import log
 
 if TYPE_CHECKING:
+    from collector.receive.grpc.builtin_server import GrpcReceiver
     from collector.receive.grpc.grpcio_server import GrpcioReceiver
-    from collector.receive.grpc.service import GrpcReceiver
 
 __all__ = [
     "Capacity",
@@ -198,7 +198,7 @@ def _grpc_server(name: str) -> type[GrpcReceiver | GrpcioReceiver]:
         UnusableFileError: it needs packages that are not installed.
     """
     if name == "builtin":
-        from collector.receive.grpc.service import GrpcReceiver
+        from collector.receive.grpc.builtin_server import GrpcReceiver
 
         return GrpcReceiver
     try:

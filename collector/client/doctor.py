@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from collector.dialects.names.names import DOCTOR_SCOPE
+from collector.dialects.names.session_and_agent_keys import DOCTOR_SCOPE
 from collector.net.http_client import options, proxy_of, reason
 from collector.receive.listener.address import Address, parse_address
 from collector.receive.listener.protocol_detection import PREFACE

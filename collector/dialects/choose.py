@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from collector.decode.span import Span
 from collector.dialects.base import Dialect
-from collector.dialects.names.names import (
+from collector.dialects.names.session_and_agent_keys import (
     AGENT_KEYS,
     AGENT_SPANS,
     CONVENTIONS,

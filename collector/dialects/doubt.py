@@ -11,7 +11,7 @@ from typing import Any, Final
 from collector.decode.span import Span
 from collector.dialects.choose import unclear_fields
 from collector.dialects.event_calls import tells_of_call
-from collector.dialects.names.names import is_served
+from collector.dialects.names.session_and_agent_keys import is_served
 from collector.dialects.names.span_name import LENGTH_MAX, span_name
 from collector.dialects.plan import ReadPlan
 from collector.dialects.read import TOO_LONG, SpanReading, read, read_as

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from collector.decode.span import Span
-from collector.dialects.names.names import is_served
+from collector.dialects.names.session_and_agent_keys import is_served
 from collector.dialects.names.span_name import span_name
 from collector.dialects.read import TOO_LONG, SpanReading
 from collector.dialects.unclear import GIVEN, NAMES, SAYS, SPOKEN

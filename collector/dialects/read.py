@@ -11,7 +11,7 @@ from mypy_extensions import mypyc_attr
 from collector.decode.span import Span
 from collector.dialects.base import NAME_MAX, Dialect
 from collector.dialects.choose import MARK_MAX, fits
-from collector.dialects.names.names import NO_AGENT
+from collector.dialects.names.session_and_agent_keys import NO_AGENT
 from collector.dialects.plan import AgentAt, ArgumentsAt, Fields, ReadPlan, ResultAt
 from collector.dialects.values import partial_json
 from collector.dialects.values.arguments import UNREADABLE, BareValue, CarriedArguments, parsed

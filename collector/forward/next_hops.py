@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from collector.config.settings.forward import NextHopSettings
 from collector.forward.annotation import Marks, SpanAnnotation, is_worse
-from collector.forward.destination import Destination, NextHopSender
 from collector.forward.http_sender import HttpForwarder
 from collector.forward.message import ForwardMessage, ForwardReply
+from collector.forward.next_hop import Destination, NextHopSender
 from collector.forward.outbox import Outbox, marks_of
 from collector.forward.queue import ForwardQueue
 from collector.forward.transcode import TranscodeError

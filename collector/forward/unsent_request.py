@@ -20,7 +20,7 @@ from collector.state.records import (
     request_of,
 )
 from collector.state.segment import Record, place_of
-from collector.state.segment_files import found_in, read_file, read_record
+from collector.state.segment_reading import found_in, read_file, read_record
 from collector.telemetry.logs import log
 
 __all__ = ["UnsentRequest", "bodies_of", "unsent_in"]

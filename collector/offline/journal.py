@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from collector.sinks.recorder import line
 from collector.state.records import RecordKind, request_of
 from collector.state.segment import Damage, Record
-from collector.state.segment_files import SegmentFile, found_in, read_file
+from collector.state.segment_reading import SegmentFile, found_in, read_file
 from collector.state.snapshot import (
     OtherFormatError,
     Snapshot,

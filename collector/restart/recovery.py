@@ -45,7 +45,7 @@ from collector.state.records import (
     request_of,
 )
 from collector.state.segment import Damage, Record, place_of
-from collector.state.segment_files import SegmentFile
+from collector.state.segment_reading import SegmentFile
 from collector.state.snapshot import SnapshotManifest
 from collector.state.spec_texts import compiled
 from collector.telemetry.clock import JUMP_NS, ReplayClock

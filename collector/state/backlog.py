@@ -26,7 +26,7 @@ from collector.state.segment import (
     offset_of,
     place_of,
 )
-from collector.state.segment_files import read_on
+from collector.state.segment_reading import read_on
 
 __all__ = ["Backlog"]
 

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from collector.state.journal import File
 from collector.state.records import KnownSessionsRecord, RecordKind, SpecsRecord, decoded
 from collector.state.segment import FIRST, PATTERN, Damage, Record, number_of, numbered
-from collector.state.segment_files import SegmentFile, found_in, read_file
+from collector.state.segment_reading import SegmentFile, found_in, read_file
 
 __all__ = ["ATTEMPTS_MAX", "Flaw", "Head", "JournalReader", "damage_of", "flaw_of"]
 

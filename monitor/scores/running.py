@@ -8,7 +8,7 @@ integers. All golden paths are packed into one integer, a block of bits each, so
 of them. Python's integers have no word size, so number and lengths of the golden paths cost time
 only.
 
-Invariant: on every prefix each accumulator equals its batch twin in `monitor.scores.whole_path`, to
+Invariant: on every prefix each accumulator equals its batch twin in `monitor.scores.paper_formulas`, to
 1e-12. What depends on the spec alone (`Goldens`) is computed once and shared by all its sessions.
 
 Example: golden paths `a b` and `c` have the blocks 0b00011 and 0b01000, with the separators 0b00100

@@ -10,9 +10,9 @@ from typing import Final
 
 from monitor.limits import SESSION_BYTES_MAX as BYTES_MAX
 from monitor.records import SessionKey
+from monitor.session.arguments_eviction import ShownArguments
 from monitor.session.dropped_sessions import DroppedSessions, mark_of
 from monitor.session.session import Session, TenantSessions
-from monitor.session.shown_arguments import ShownArguments
 from monitor.tenants import Holdings
 from monitor.visibility.cause import OF_ONE_SESSION
 

@@ -16,7 +16,7 @@ from collector.config.environment import ENVIRONMENT
 from collector.config.memory_limit import fitted
 from collector.config.settings.settings import Settings
 from collector.config.sources import load
-from collector.dialects.names.names import NO_SESSION
+from collector.dialects.names.session_and_agent_keys import NO_SESSION
 from collector.dialects.values.arguments import HIDDEN
 from collector.sinks.alerts import links_of
 from deploy.otelcol.route_by_session import ROUTE, configuration

@@ -96,7 +96,7 @@ assert found.tools() == ["dig"], found.tools()
     ),
     "Add a score": Change(
         {
-            "monitor/scores/whole_path.py": (
+            "monitor/scores/paper_formulas.py": (
                 (
                     "def efficiency(",
                     "def waste(path: Path, condensed: Path) -> float:\n"

@@ -16,14 +16,14 @@ import pytest
 
 from monitor.automaton.dfa import UNDEFINED, Automaton
 from monitor.records import Kind
-from monitor.scores import refine, whole_path
+from monitor.scores import paper_formulas, refine
 from monitor.scores.running import Goldens, HarmTally, PathRows, efficiency
 
 LENGTH = 6
 SYMBOLS = 2
 CLOSE = 1e-12
 Tokens = tuple[int, ...]
-Steps = tuple[whole_path.PathStep, ...]
+Steps = tuple[paper_formulas.PathStep, ...]
 
 
 def numbered(states: int, table: Tokens) -> Tokens:
@@ -63,14 +63,16 @@ class Walk:
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
-        self.golden = whole_path.golden_paths(automaton)
+        self.golden = paper_formulas.golden_paths(automaton)
         self.goldens = Goldens(self.golden)
         self.suffixes = [
-            frozenset(whole_path.golden_suffixes(automaton, self.golden, state))
+            frozenset(paper_formulas.golden_suffixes(automaton, self.golden, state))
             for state in range(len(automaton.states))
         ]
         self.reads = [automaton.reads(state) for state in range(len(automaton.states))]
-        self.efficiencies = [whole_path.efficiency(n, self.golden) for n in range(LENGTH + 1)]
+        self.efficiencies = [
+            paper_formulas.efficiency(n, self.golden) for n in range(LENGTH + 1)
+        ]
         self.words = 0
 
     def all_words(self) -> int:
@@ -87,7 +89,7 @@ class Walk:
         assert tally.calls == len(word)
         assert efficiency(len(word), self.goldens.lengths, None) == self.efficiencies[len(word)]
         if len(word) == LENGTH:
-            assert kept == whole_path.condense(whole_path.label(self.automaton, word))
+            assert kept == paper_formulas.condense(paper_formulas.label(self.automaton, word))
             return
         for token in range(SYMBOLS):
             target = self.automaton.step(state, token)
@@ -100,12 +102,12 @@ class Walk:
                 getattr(counts, kind.value)()
                 grown = rows.copy()
                 grown.add(token)
-                steps = (*kept, whole_path.PathStep(token, kind, state, after))
+                steps = (*kept, paper_formulas.PathStep(token, kind, state, after))
                 self.compare(steps, after, counts, grown)
             self.node((*word, token), steps, after, counts, grown)
 
     def compare(self, kept: Steps, state: int, tally: HarmTally, rows: PathRows) -> None:
-        x, harm = whole_path.tokens(kept), whole_path.harm_mask(kept)
+        x, harm = paper_formulas.tokens(kept), paper_formulas.harm_mask(kept)
         rate, crit, pc, ktc = self.expected(x, harm)
         assert abs(tally.harm_rate - rate) <= CLOSE
         assert abs(tally.prefix_crit - crit) <= CLOSE
@@ -118,22 +120,22 @@ class Walk:
         key = (x, harm, self.golden)
         if key not in self.batch:
             self.batch[key] = (
-                whole_path.harm_rate(harm),
-                whole_path.prefix_crit(harm),
-                whole_path.path_correctness(x, self.golden),
-                whole_path.path_correctness_ktc(x, self.golden),
+                paper_formulas.harm_rate(harm),
+                paper_formulas.prefix_crit(harm),
+                paper_formulas.path_correctness(x, self.golden),
+                paper_formulas.path_correctness_ktc(x, self.golden),
             )
         return self.batch[key]
 
     def refinement(self, x: Tokens, kept: Steps, state: int) -> float:
         """PC+HLR by the program, compared with the list once per case."""
-        harm = whole_path.harm_mask(kept)
+        harm = paper_formulas.harm_mask(kept)
         before = [step.before for step in kept]
         reads = tuple(self.reads[s] for s, bad in zip(before, harm, strict=True) if bad)
         key = (x, harm, reads, self.suffixes[state], self.golden)
         if key not in self.refined:
             found = refine.pc_hlr(self.automaton, self.golden, x, before, harm, state)
-            listed = whole_path.path_correctness_hlr(self.automaton, kept, self.golden)
+            listed = paper_formulas.path_correctness_hlr(self.automaton, kept, self.golden)
             assert abs(found - listed) <= CLOSE
             self.refined[key] = found
         return self.refined[key]

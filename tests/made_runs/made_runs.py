@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from monitor.records import Evidence, Kind, Reason, SessionKey, ToolCall
-from monitor.scores import whole_path
+from monitor.scores import paper_formulas
 
 __all__ = ["MOVES", "STAYS", "Expectation", "MadeCall", "Mode", "RunCase"]
 
@@ -93,7 +93,7 @@ class RunCase:
     calls: tuple[MadeCall, ...]
     expected: tuple[Expectation, ...]
     """By call."""
-    scores: whole_path.Scores | None
+    scores: paper_formulas.Scores | None
     """By the paper's formulas; None for a policy, which has none."""
     against: RunCase | None
     """The run it is held against; None for an accepted one."""

@@ -5,7 +5,7 @@ early harm, redundant reads, exploration bloat), section 5 (skipped check, repea
 section 1 (compensating pairs). Seeded: one spec, mode and seed give one run, ever.
 
 What a run must show is found without the engine, on the automaton and by the paper's formulas on
-the whole path (`monitor.scores.whole_path`); a run whose scores do not tell its failure from a right
+the whole path (`monitor.scores.paper_formulas`); a run whose scores do not tell its failure from a right
 run, as table 4 says they must, is not offered.
 """
 
@@ -19,8 +19,8 @@ from monitor.automaton.dfa import UNDEFINED, Automaton, Machine
 from monitor.automaton.paths import golden_paths, reachable_symbols
 from monitor.errors import OffrailsError
 from monitor.records import Kind, Reason
-from monitor.scores import whole_path
-from monitor.scores.whole_path import OTHER
+from monitor.scores import paper_formulas
+from monitor.scores.paper_formulas import OTHER
 from monitor.spec.spec import GOLDEN_MAX, Spec
 from tests.made_runs.made_runs import Expectation, MadeCall, Mode, RunCase
 from tests.made_runs.sample_arguments import NoSampleError, arguments_for, wrong_arguments
@@ -136,7 +136,7 @@ class _Maker:
             seed=self._seed,
             calls=tuple(map(self._call, word)),
             expected=self._expected(machine, word),
-            scores=whole_path.evaluate(
+            scores=paper_formulas.evaluate(
                 machine, tokens, None, self._spec.conventions, self._spec.golden
             ),
             against=against,
@@ -169,7 +169,7 @@ class _Maker:
         return MadeCall(self._spec.alphabet.tools[symbol], self._samples[symbol])
 
     def _expected(self, machine: Automaton, word: _Word) -> tuple[Expectation, ...]:
-        steps = whole_path.label(machine, [letter.symbol for letter in word])
+        steps = paper_formulas.label(machine, [letter.symbol for letter in word])
         progressed: set[int] = set()
         found = []
         for letter, step in zip(word, steps, strict=True):
@@ -222,7 +222,7 @@ class _Maker:
 
     def _states(self, machine: Automaton, word: _Word) -> list[int]:
         """The state before each call, and the one after the last."""
-        steps = whole_path.label(machine, [letter.symbol for letter in word])
+        steps = paper_formulas.label(machine, [letter.symbol for letter in word])
         return [machine.initial, *(step.after for step in steps)]
 
     def _wrong_operation(self, machine: Automaton, base: _Word) -> _Variants:
@@ -405,14 +405,14 @@ def _ways(machine: Machine, source: int, limit: int = 1_000) -> dict[int, tuple[
     return ways
 
 
-def _worse(name: str, one: whole_path.Scores, other: whole_path.Scores) -> bool:
+def _worse(name: str, one: paper_formulas.Scores, other: paper_formulas.Scores) -> bool:
     mine, theirs = getattr(one, name), getattr(other, name)
     if mine is None or theirs is None:
         return mine is None and theirs is not None
     return bool(mine > theirs if name == "harm_rate" else mine < theirs)
 
 
-def _equal(name: str, one: whole_path.Scores, other: whole_path.Scores) -> bool:
+def _equal(name: str, one: paper_formulas.Scores, other: paper_formulas.Scores) -> bool:
     mine, theirs = getattr(one, name), getattr(other, name)
     if mine is None or theirs is None:
         return mine is theirs

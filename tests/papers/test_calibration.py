@@ -13,7 +13,7 @@ from collector.offline.progress_bar import Progress
 from collector.offline.replay import replay
 from monitor.automaton.dfa import Automaton
 from monitor.records import SessionKey
-from monitor.scores import whole_path
+from monitor.scores import paper_formulas
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.core_import.dataset import document
 from monitor.spec.core_import.forms import read_task
@@ -97,13 +97,13 @@ def test_every_stored_run_equals_the_formulas() -> None:
         machine = one.machine
         assert isinstance(machine, Automaton)
         path = [
-            whole_path.OTHER
+            paper_formulas.OTHER
             if step["symbol"] is None
             else machine.symbols.index(step["symbol"])
             for step in found["steps"]
         ]
         failed = [step["error"] for step in found["steps"]]
-        scores = whole_path.evaluate(machine, path, failed, one.conventions)
+        scores = paper_formulas.evaluate(machine, path, failed, one.conventions)
         for name, value in asdict(scores).items():
             if name not in ("n", "state"):
                 assert same(found[name], value), (task, name)

@@ -11,7 +11,7 @@ import pytest
 
 from monitor.automaton.dfa import Automaton, build
 from monitor.records import Conventions
-from monitor.scores import refine, running, whole_path
+from monitor.scores import paper_formulas, refine, running
 
 CORE = Path(__file__).parents[2] / ".." / "shared" / "core"
 EXAMPLES = ["A", "B", "C", "HLR"]
@@ -66,8 +66,10 @@ def values(case: dict[str, Any], conventions: Conventions) -> dict[str, float | 
     """The example's scores under the names its record uses."""
     automaton = automaton_of(case)
     path = path_of(automaton, case["symbols"])
-    scores = whole_path.evaluate(automaton, path, None, conventions)
-    harm = whole_path.harm_mask(whole_path.condense(whole_path.label(automaton, path)))
+    scores = paper_formulas.evaluate(automaton, path, None, conventions)
+    harm = paper_formulas.harm_mask(
+        paper_formulas.condense(paper_formulas.label(automaton, path))
+    )
     return {
         "H": scores.harmful,
         "eff": scores.efficiency,
@@ -76,7 +78,7 @@ def values(case: dict[str, Any], conventions: Conventions) -> dict[str, float | 
         "pc_hlr": scores.pc_hlr,
         "harm_rate": scores.harm_rate,
         "prefix_crit_05": scores.prefix_crit,
-        "prefix_crit_025": whole_path.prefix_crit(harm, 0.25),
+        "prefix_crit_025": paper_formulas.prefix_crit(harm, 0.25),
     }
 
 
@@ -90,8 +92,8 @@ def test_pairwise_examples(place: int) -> None:
     for token in x:
         rows.add(token)
 
-    assert whole_path.similarity(x, y) == pytest.approx(pair["pc"], abs=1e-12)
-    assert whole_path.nld(x, y) == pytest.approx(pair.get("nld", 1 - pair["pc"]), abs=1e-12)
+    assert paper_formulas.similarity(x, y) == pytest.approx(pair["pc"], abs=1e-12)
+    assert paper_formulas.nld(x, y) == pytest.approx(pair.get("nld", 1 - pair["pc"]), abs=1e-12)
     assert rows.pc() == pytest.approx(pair["pc"], abs=1e-12)
 
 
@@ -122,14 +124,14 @@ def test_hlr_example_lists_the_printed_candidates() -> None:
     """Section 4's example condenses as printed and has exactly the three candidates."""
     case = example("HLR")
     automaton = automaton_of(case)
-    condensed = whole_path.condense(
-        whole_path.label(automaton, path_of(automaton, case["symbols"]))
+    condensed = paper_formulas.condense(
+        paper_formulas.label(automaton, path_of(automaton, case["symbols"]))
     )
-    candidates = whole_path.hlr_candidates(
-        automaton, condensed, whole_path.golden_paths(automaton)
+    candidates = paper_formulas.hlr_candidates(
+        automaton, condensed, paper_formulas.golden_paths(automaton)
     )
 
-    assert whole_path.tokens(condensed) == tuple(path_of(automaton, case["condensed"]))
+    assert paper_formulas.tokens(condensed) == tuple(path_of(automaton, case["condensed"]))
     assert candidates == {tuple(path_of(automaton, c)) for c in case["formula"]["candidates"]}
 
 
@@ -165,7 +167,7 @@ def raw_path(automaton: Automaton, record: dict[str, Any]) -> list[int]:
             path.append(automaton.reads(state)[0])
             continue
         token, harmful = next(kept)
-        path.append(whole_path.OTHER if token[0] == "!" else automaton.symbols.index(token))
+        path.append(paper_formulas.OTHER if token[0] == "!" else automaton.symbols.index(token))
         state = state if harmful else automaton.step(state, path[-1])
     return path
 
@@ -175,16 +177,16 @@ def test_published_run_ends_with_its_values(prompt_id: str) -> None:
     """A published run has the published end values, batch, to 1e-12."""
     record, automaton = run(prompt_id), task(prompt_id)
     path = raw_path(automaton, record)
-    found = whole_path.evaluate(automaton, path, None, Conventions(profile="core"))
-    condensed = whole_path.condense(whole_path.label(automaton, path))
-    golden = whole_path.golden_paths(automaton)
-    candidates = whole_path.hlr_candidates(automaton, condensed, golden)
+    found = paper_formulas.evaluate(automaton, path, None, Conventions(profile="core"))
+    condensed = paper_formulas.condense(paper_formulas.label(automaton, path))
+    golden = paper_formulas.golden_paths(automaton)
+    candidates = paper_formulas.hlr_candidates(automaton, condensed, golden)
     program = refine.pc_hlr(
         automaton,
         golden,
-        whole_path.tokens(condensed),
+        paper_formulas.tokens(condensed),
         [step.before for step in condensed],
-        whole_path.harm_mask(condensed),
+        paper_formulas.harm_mask(condensed),
         found.state,
     )
 
@@ -199,7 +201,9 @@ def test_published_run_ends_with_its_values(prompt_id: str) -> None:
         "raw_n": found.n,
         "n": found.substantive,
         "pc_hlr": program,
-        "pc_hlr_only": whole_path.path_correctness(whole_path.tokens(condensed), candidates),
+        "pc_hlr_only": paper_formulas.path_correctness(
+            paper_formulas.tokens(condensed), candidates
+        ),
         "end": automaton.name(found.state),
     } == pytest.approx({k: record[k] for k in FIELDS}, abs=1e-12)
 
@@ -216,7 +220,7 @@ def test_published_run_has_its_values_after_each_call(prompt_id: str) -> None:
     record, automaton = run(prompt_id), task(prompt_id)
     tally = running.HarmTally(0.5)
     found = []
-    for step in whole_path.label(automaton, raw_path(automaton, record)):
+    for step in paper_formulas.label(automaton, raw_path(automaton, record)):
         getattr(tally, step.kind.value)()
         found.append((tally.harmful_steps, tally.harm_rate, tally.prefix_crit))
 

@@ -11,7 +11,7 @@ import pytest
 
 from monitor.automaton.dfa import UNDEFINED, Automaton, build
 from monitor.records import SessionKey
-from monitor.scores import whole_path
+from monitor.scores import paper_formulas
 from monitor.spec.core_import.dataset import defects
 from monitor.spec.spec import Spec
 from tests.made_runs.doubles import judge
@@ -349,7 +349,7 @@ def test_random_paths_have_the_scores_of_the_formulas() -> None:
         )
         made = RunCase(one.id, Mode.ACCEPTED, 0, calls, (), None, None)
         [found] = judge(one, made.tool_calls(SessionKey("", "s"), start_ns=10**18))
-        scores = whole_path.evaluate(plain, path, None, one.conventions)
+        scores = paper_formulas.evaluate(plain, path, None, one.conventions)
         for name in ("pc", "pc_ktc", "pc_hlr", "harm_rate", "prefix_crit", "harmful"):
             assert abs(found[name] - getattr(scores, name)) <= 1e-12, (one.id, path, name)
         assert found["efficiency"] == scores.efficiency

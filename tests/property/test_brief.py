@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from collector.calls.tree.session_claim import Claim, SpanClaim
 from collector.dialects.base import Dialect
 from collector.dialects.names import span_name
-from collector.dialects.names.names import AGENT_SPANS
+from collector.dialects.names.session_and_agent_keys import AGENT_SPANS
 from collector.dialects.names.span_name import SpanName
 from collector.dialects.registry import DIALECTS
 from collector.dialects.values.arguments import BareValue, CarriedArguments, callback_form

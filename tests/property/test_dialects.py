@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 from collector.calls.pipeline import Pipeline
 from collector.decode.span import Resource, Span
 from collector.dialects.choose import SESSION_KEYS, Plans
-from collector.dialects.names.names import AGENT_KEYS, AGENT_SPANS, METADATA_SCOPES
+from collector.dialects.names.session_and_agent_keys import (
+    AGENT_KEYS,
+    AGENT_SPANS,
+    METADATA_SCOPES,
+)
 from collector.dialects.read import TOO_LONG, SpanReading, agent_of, read, unpended, wrapped_by
 from collector.dialects.registry import DIALECTS
 from collector.telemetry.counters import Stats

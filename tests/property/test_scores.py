@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from monitor.automaton.dfa import UNDEFINED, Automaton
 from monitor.records import Conventions, Kind
-from monitor.scores import refine, whole_path
+from monitor.scores import paper_formulas, refine
 from monitor.scores.many import path_scores
 from monitor.scores.running import Goldens, HarmTally, PathRows, efficiency
 
@@ -56,16 +56,23 @@ def runs(draw: st.DrawFn) -> tuple[Automaton, list[int], list[bool], Conventions
 
 def condensed(run: tuple[Automaton, list[int], list[bool], Conventions]) -> Any:
     automaton, path, failed, conventions = run
-    return whole_path.condense(whole_path.label(automaton, path, failed, conventions))
+    return paper_formulas.condense(paper_formulas.label(automaton, path, failed, conventions))
 
 
 def program(
-    automaton: Automaton, golden: Sequence[whole_path.Path], kept: Sequence[whole_path.PathStep]
+    automaton: Automaton,
+    golden: Sequence[paper_formulas.Path],
+    kept: Sequence[paper_formulas.PathStep],
 ) -> float:
     end = kept[-1].after if kept else automaton.initial
     before = [step.before for step in kept]
     return refine.pc_hlr(
-        automaton, golden, whole_path.tokens(kept), before, whole_path.harm_mask(kept), end
+        automaton,
+        golden,
+        paper_formulas.tokens(kept),
+        before,
+        paper_formulas.harm_mask(kept),
+        end,
     )
 
 
@@ -75,16 +82,16 @@ def test_running_is_batch_on_every_prefix(
 ) -> None:
     """After each call the accumulators hold the paper's values, under every convention."""
     automaton, path, failed, conventions = run
-    golden = whole_path.golden_paths(automaton)
+    golden = paper_formulas.golden_paths(automaton)
     goldens = Goldens(golden)
     tally, rows = HarmTally(conventions.beta), PathRows(goldens)
-    steps = whole_path.label(automaton, path, failed, conventions)
+    steps = paper_formulas.label(automaton, path, failed, conventions)
     for n in range(len(path) + 1):
         if n:
             getattr(tally, steps[n - 1].kind.value)()
             if steps[n - 1].kind is not Kind.SELF_LOOP:
                 rows.add(steps[n - 1].token)
-        batch = whole_path.evaluate(automaton, path[:n], failed[:n], conventions, golden)
+        batch = paper_formulas.evaluate(automaton, path[:n], failed[:n], conventions, golden)
 
         assert (tally.calls, tally.substantive, tally.harmful_steps) == (
             batch.n,
@@ -117,8 +124,8 @@ def test_rows_follow_any_set_of_references(
             rows = rows.copy()
         rows.add(token)
 
-        assert abs(rows.pc() - whole_path.path_correctness(path[:n], golden)) <= CLOSE
-        ktc = whole_path.path_correctness_ktc(path[:n], golden, 0.3, 0.0)
+        assert abs(rows.pc() - paper_formulas.path_correctness(path[:n], golden)) <= CLOSE
+        ktc = paper_formulas.path_correctness_ktc(path[:n], golden, 0.3, 0.0)
         assert abs(rows.pc_ktc(0.3, 0.0) - ktc) <= CLOSE
         assert older.length == (n - 1 if n == cut else n)
 
@@ -135,8 +142,8 @@ def test_scores_against_many_references(
     golden = [tuple(reference) for reference in references]
     pc, ktc = path_scores(path, golden, lambda_, 0.5)
 
-    assert abs(pc - whole_path.path_correctness(path, golden)) <= CLOSE
-    assert abs(ktc - whole_path.path_correctness_ktc(path, golden, lambda_, 0.5)) <= CLOSE
+    assert abs(pc - paper_formulas.path_correctness(path, golden)) <= CLOSE
+    assert abs(ktc - paper_formulas.path_correctness_ktc(path, golden, lambda_, 0.5)) <= CLOSE
 
 
 @given(runs())
@@ -145,11 +152,11 @@ def test_refinement_program_is_the_list(
 ) -> None:
     """The program's PC+HLR is the best over all listed candidates, and never below PC."""
     automaton, kept = run[0], condensed(run)
-    golden = whole_path.golden_paths(automaton)
+    golden = paper_formulas.golden_paths(automaton)
     found = program(automaton, golden, kept)
 
-    assert abs(found - whole_path.path_correctness_hlr(automaton, kept, golden)) <= CLOSE
-    assert found >= whole_path.path_correctness(whole_path.tokens(kept), golden) - CLOSE
+    assert abs(found - paper_formulas.path_correctness_hlr(automaton, kept, golden)) <= CLOSE
+    assert found >= paper_formulas.path_correctness(paper_formulas.tokens(kept), golden) - CLOSE
 
 
 @given(runs())
@@ -157,7 +164,7 @@ def test_values_are_in_range(
     run: tuple[Automaton, list[int], list[bool], Conventions],
 ) -> None:
     """Every score of every path is between 0 and 1."""
-    scores = whole_path.evaluate(*run)
+    scores = paper_formulas.evaluate(*run)
     values = [scores.harm_rate, scores.prefix_crit, scores.pc, scores.pc_ktc, scores.pc_hlr]
 
     assert all(-CLOSE <= value <= 1 + CLOSE for value in values)
@@ -170,10 +177,10 @@ def test_pc_is_one_exactly_on_golden_paths(
     run: tuple[Automaton, list[int], list[bool], Conventions],
 ) -> None:
     """PC = 1 iff the condensed path is golden; so then is PC+HLR."""
-    golden = whole_path.golden_paths(run[0])
-    scores = whole_path.evaluate(*run)
+    golden = paper_formulas.golden_paths(run[0])
+    scores = paper_formulas.evaluate(*run)
 
-    assert (scores.pc == 1.0) == (whole_path.tokens(condensed(run)) in golden)
+    assert (scores.pc == 1.0) == (paper_formulas.tokens(condensed(run)) in golden)
     assert scores.pc < 1.0 or scores.pc_hlr == 1.0
 
 
@@ -183,22 +190,22 @@ def test_condensation_is_idempotent(
 ) -> None:
     """The condensed path condenses to itself, step by step."""
     kept = condensed(run)
-    again = whole_path.label(run[0], whole_path.tokens(kept))
+    again = paper_formulas.label(run[0], paper_formulas.tokens(kept))
 
     assert again == kept
-    assert whole_path.condense(again) == kept
+    assert paper_formulas.condense(again) == kept
 
 
 @given(runs())
 def test_harm_never_moves(run: tuple[Automaton, list[int], list[bool], Conventions]) -> None:
     """A harmful call and a self-loop leave the state, progress changes it, and states chain."""
-    steps = whole_path.label(*run)
+    steps = paper_formulas.label(*run)
     for step in steps:
         assert (step.before == step.after) == (step.kind is not Kind.PROGRESS)
     states = [run[0].initial, *(step.after for step in steps)]
 
     assert [step.before for step in steps] == states[:-1]
-    assert whole_path.is_valid(steps) == (not any(whole_path.harm_mask(steps)))
+    assert paper_formulas.is_valid(steps) == (not any(paper_formulas.harm_mask(steps)))
 
 
 @given(automata())
@@ -208,11 +215,11 @@ def test_golden_paths_are_the_loop_free_accepted_words(automaton: Automaton) -> 
     words = [w for n in range(len(automaton.states)) for w in product(letters, repeat=n)]
     expected = [word for word in words if is_golden(automaton, word)]
 
-    assert sorted(whole_path.golden_paths(automaton)) == sorted(expected)
+    assert sorted(paper_formulas.golden_paths(automaton)) == sorted(expected)
 
 
 def is_golden(automaton: Automaton, word: tuple[int, ...]) -> bool:
-    steps = whole_path.label(automaton, word)
+    steps = paper_formulas.label(automaton, word)
     states = [automaton.initial, *(step.after for step in steps)]
     progress = all(step.kind is Kind.PROGRESS for step in steps)
     return progress and len({*states}) == len(states) and automaton.accepts(states[-1])

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from collector.calls.call.piece import SERVER, Piece
-from collector.dialects.names.names import BETWEEN, PREFIX, is_served
+from collector.dialects.names.session_and_agent_keys import BETWEEN, PREFIX, is_served
 from collector.dialects.values.rivals import is_alike, is_equal
 from monitor.partial import PartialArguments
 from monitor.records import Evidence

@@ -35,7 +35,7 @@ from collector.calls.tree.context import Context
 from collector.calls.tree.span_tree import AlikeSpans, SpanNode, SpanTree
 from collector.calls.tree.trace import NEVER, Trace
 from collector.calls.tree.trace_store import Traces
-from collector.dialects.names.names import PREFIX
+from collector.dialects.names.session_and_agent_keys import PREFIX
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
 from monitor.partial import PartialArguments

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from collector.calls.call.call import LogicalCall
 from collector.calls.call.piece import Piece
 from collector.calls.records import Requester
-from collector.dialects.names.names import is_served
+from collector.dialects.names.session_and_agent_keys import is_served
 
 __all__ = ["AGENTS_MAX", "CALLS_MAX", "McpEcho"]
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from collector.calls.decisions.decided_calls import BYTES_MAX as DECIDED_BYTES_MAX
 from collector.config.field_types import Address, Names, Number, Whole
 from collector.config.section import SettingsSection
-from collector.config.settings.access import AuthSettings, TlsSettings
+from collector.config.settings.tls_and_auth import AuthSettings, TlsSettings
 
 __all__ = ["DecideSettings"]
 

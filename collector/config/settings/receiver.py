@@ -8,7 +8,7 @@ from pydantic import Field
 
 from collector.config.field_types import Address, Names, Number, Positive, Switch, Whole
 from collector.config.section import SettingsSection
-from collector.config.settings.access import AuthSettings, TlsSettings
+from collector.config.settings.tls_and_auth import AuthSettings, TlsSettings
 from collector.decode.sizes import VALUE_BYTES_MAX, VALUE_BYTES_MIN
 
 __all__ = ["CorsSettings", "KeepaliveSettings", "ReceiverSettings"]

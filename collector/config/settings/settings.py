@@ -20,7 +20,6 @@ from collector.config.field_types import (
     Whole,
 )
 from collector.config.section import SettingsSection
-from collector.config.settings.access import AdminAuthSettings, TlsSettings
 from collector.config.settings.alerts import AlertSettings
 from collector.config.settings.decide import DecideSettings
 from collector.config.settings.forward import NextHopSettings
@@ -35,6 +34,7 @@ from collector.config.settings.telemetry import (
     RedactSettings,
     TelemetrySettings,
 )
+from collector.config.settings.tls_and_auth import AdminAuthSettings, TlsSettings
 
 __all__ = ["Settings"]
 

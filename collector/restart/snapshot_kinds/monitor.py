@@ -23,9 +23,9 @@ from monitor.plain_records.kinds import KindChange, kept, kept_growing
 from monitor.records import ReferenceAlarm
 from monitor.scores.consistency import Consistency, RollingConsistency, TraceCall, _Pair
 from monitor.scores.score_records import FinalScores, SessionScores
+from monitor.session.arguments_eviction import ShownArguments
 from monitor.session.dropped_sessions import DroppedSessions
 from monitor.session.judge.judge import Judge
-from monitor.session.shown_arguments import ShownArguments
 from monitor.session.spec_binding import BoundSpecs, SpecBinder
 from monitor.session.table import Table, _Chains, _Ended
 from monitor.session.tool_names import Names

@@ -16,9 +16,9 @@ from monitor.automaton.paths import reachable_symbols, shortest_way
 from monitor.automaton.position import LISTED_MAX, Position, Stepper
 from monitor.records import Kind, Reason
 from monitor.reference.comparison import Comparison
+from monitor.scores.paper_formulas import OTHER
 from monitor.scores.running import Goldens, HarmTally
 from monitor.scores.score_records import Compared
-from monitor.scores.whole_path import OTHER
 from monitor.session.judge.episodes import EpisodesTally, looped
 from monitor.session.judge.explanation import explain_call
 from monitor.session.judge.spec_limits import bounds_of

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from monitor.automaton.position import Position, Stepper
-from monitor.session.overlap.all_orders import AllOrders
+from monitor.session.overlap.asked_orders import AllOrders
 from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chains import Spans, chained
 

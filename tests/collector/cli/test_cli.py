@@ -233,7 +233,7 @@ def test_serving_loads_what_serves() -> None:
         *(
             "collector.api.session_view.routes",
             "collector.api.session_view.files",
-            "collector.receive.grpc.service",
+            "collector.receive.grpc.builtin_server",
         ),
         *(
             "collector.sinks.recorder",

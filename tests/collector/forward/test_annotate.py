@@ -15,7 +15,7 @@ from collector.restart.recovery import compiled
 from collector.state.records import RecordKind
 from collector.state.records import request_of as request_of_record
 from collector.state.segment import Record
-from collector.state.segment_files import read_file
+from collector.state.segment_reading import read_file
 from collector.telemetry.logs import captured
 from tests.collector.app.test_service import body
 from tests.collector.event_loop import run, until

@@ -20,7 +20,7 @@ from collector.restart.recovery import Recovery
 from collector.state.journal import FILE_BYTES_MIN, Journal, JournalRules
 from collector.state.records import ConfirmationRecord, ForwardRecord, RecordKind, encoded
 from collector.state.segment import number_of, segments
-from collector.state.segment_files import read_record
+from collector.state.segment_reading import read_record
 from collector.telemetry.logs import captured
 from tests.collector.app.test_service import http
 from tests.collector.event_loop import run, until

@@ -17,8 +17,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from collector.app.service import App
 from collector.config.settings.forward import NextHopSettings
-from collector.forward.destination import SYNC_MAX
 from collector.forward.message import ForwardReply
+from collector.forward.next_hop import SYNC_MAX
 from collector.receive.status import ExportStatus, Refusal, retry_seconds, status_bytes
 from collector.telemetry.logs import captured
 from tests.collector.app.test_service import body, http
@@ -26,7 +26,7 @@ from tests.collector.event_loop import run, until
 from tests.collector.forward.hops import OK, GotHttp, GrpcHop, HttpHop, Status, answer
 from tests.collector.forward.running import LISTENERS, metrics, post, service
 from tests.collector.forward.telemetry import SIGNALS, Protocol, export
-from tests.collector.forward.test_destination import FakeHop, destination, message
+from tests.collector.forward.test_next_hop import FakeHop, destination, message
 from tests.collector.forward.virtual_time import run_virtual
 
 METHODS = {

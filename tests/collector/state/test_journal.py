@@ -20,7 +20,7 @@ from collector.state.journal_reader import ATTEMPTS_MAX, JournalReader
 from collector.state.lock import Lock, LockedError
 from collector.state.records import RecordKind, UnwrittenRecord, decoded, request_of
 from collector.state.segment import Record
-from collector.state.segment_files import found_in, read_file
+from collector.state.segment_reading import found_in, read_file
 from collector.telemetry.logs import captured
 from tests.collector.state.life import START, Clock
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from collector.config.settings.access import AuthSettings, BearerSettings
 from collector.config.settings.alerts import AlertSettings
 from collector.config.settings.receiver import ReceiverSettings
+from collector.config.settings.tls_and_auth import AuthSettings, BearerSettings
 from collector.decode.protobuf.message_classes import varint
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.decode.span import Resource, Span

@@ -8,7 +8,7 @@ import pytest
 
 from monitor.automaton.dfa import UNDEFINED, Automaton, build
 from monitor.records import Kind
-from monitor.scores import whole_path
+from monitor.scores import paper_formulas
 from monitor.scores.refine import pc_hlr
 
 
@@ -28,7 +28,7 @@ def worker(seed: int) -> tuple[Automaton, list[int]]:
     return automaton, [rng.randrange(-1, symbols) for _ in range(rng.randint(10, 60))]
 
 
-def grown(row: list[int], path: whole_path.Path, choices: set[int]) -> list[int]:
+def grown(row: list[int], path: paper_formulas.Path, choices: set[int]) -> list[int]:
     """Levenshtein's next row for a token that may be any of `choices`."""
     out = [row[0] + 1]
     for i, token in enumerate(path):
@@ -37,10 +37,12 @@ def grown(row: list[int], path: whole_path.Path, choices: set[int]) -> list[int]
 
 
 def cubic(
-    automaton: Automaton, golden: list[whole_path.Path], kept: tuple[whole_path.PathStep, ...]
+    automaton: Automaton,
+    golden: list[paper_formulas.Path],
+    kept: tuple[paper_formulas.PathStep, ...],
 ) -> float:
     """PC+HLR with the candidate's length as a third axis: one least row for each length."""
-    path = whole_path.tokens(kept)
+    path = paper_formulas.tokens(kept)
     by_length = {0: list(range(len(path) + 1))}
     for step in kept:
         harmful = step.kind is Kind.HARMFUL
@@ -53,8 +55,8 @@ def cubic(
             if (rows := [side[n] for side in (longer, shorter) if n in side])
         }
     end = kept[-1].after if kept else automaton.initial
-    best = whole_path.path_correctness(path, golden)
-    for suffix in whole_path.golden_suffixes(automaton, golden, end) or {()}:
+    best = paper_formulas.path_correctness(path, golden)
+    for suffix in paper_formulas.golden_suffixes(automaton, golden, end) or {()}:
         for n, row in by_length.items():
             for token in suffix:
                 row = grown(row, path, {token})  # noqa: PLW2901
@@ -63,12 +65,17 @@ def cubic(
     return best
 
 
-def refined(automaton: Automaton, golden: list[whole_path.Path], path: list[int]) -> float:
-    kept = whole_path.condense(whole_path.label(automaton, path))
+def refined(automaton: Automaton, golden: list[paper_formulas.Path], path: list[int]) -> float:
+    kept = paper_formulas.condense(paper_formulas.label(automaton, path))
     before = [step.before for step in kept]
     end = kept[-1].after if kept else automaton.initial
     return pc_hlr(
-        automaton, golden, whole_path.tokens(kept), before, whole_path.harm_mask(kept), end
+        automaton,
+        golden,
+        paper_formulas.tokens(kept),
+        before,
+        paper_formulas.harm_mask(kept),
+        end,
     )
 
 
@@ -76,8 +83,8 @@ def refined(automaton: Automaton, golden: list[whole_path.Path], path: list[int]
 def test_long_paths_against_the_cubic_program(seed: int) -> None:
     """On paths with dozens of harms the result equals that of the plain cubic program."""
     automaton, path = worker(seed)
-    golden = list(whole_path.golden_paths(automaton))[:20]
-    kept = whole_path.condense(whole_path.label(automaton, path))
+    golden = list(paper_formulas.golden_paths(automaton))[:20]
+    kept = paper_formulas.condense(paper_formulas.label(automaton, path))
 
     assert refined(automaton, golden, path) == pytest.approx(
         cubic(automaton, golden, kept), abs=1e-12
@@ -93,7 +100,7 @@ def rover(reads: bool) -> Automaton:
 
 def test_a_read_takes_the_place_of_a_harm() -> None:
     """The paper's example (section 4): 0.75 against the golden path, 7/9 with a read for the harm."""
-    path = [0, 1, whole_path.OTHER, 2]
+    path = [0, 1, paper_formulas.OTHER, 2]
 
     assert refined(rover(reads=False), [(0, 1, 2)], path) == 0.75
     assert refined(rover(reads=True), [(0, 1, 2)], path) == pytest.approx(7 / 9, abs=1e-12)
@@ -112,7 +119,9 @@ def test_the_better_of_two_suffixes_of_one_length() -> None:
     edges = {("q0", "a"): "q1", ("q0", "b"): "q1", ("q1", "a"): "q0", ("q1", "b"): "q1"}
     automaton = build(["q0", "q1"], "ab", "q0", ["q1"], edges)
 
-    assert refined(automaton, [(0,), (1,)], [1, whole_path.OTHER, 0]) == pytest.approx(5 / 7)
+    assert refined(automaton, [(0,), (1,)], [1, paper_formulas.OTHER, 0]) == pytest.approx(
+        5 / 7
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,7 +130,7 @@ def test_the_better_of_two_suffixes_of_one_length() -> None:
         (
             (1, UNDEFINED, 2, 1, UNDEFINED, UNDEFINED),
             {0, 1, 2},
-            [1, 0, whole_path.OTHER],
+            [1, 0, paper_formulas.OTHER],
             1 / 2,
         ),
         ((1, 3, 1, 2, 0, 3, 1, UNDEFINED), {3}, [1, 1, 0], 5 / 9),
@@ -134,7 +143,7 @@ def test_a_progress_token_may_match_nothing(
     """The best alignment may leave a token unmatched that path and candidate both hold."""
     names = tuple(f"q{n}" for n in range(len(table) // 2))
     automaton = Automaton(names, ("a", "b"), 0, frozenset(accepting), table)
-    golden = list(whole_path.golden_paths(automaton))
+    golden = list(paper_formulas.golden_paths(automaton))
 
     assert refined(automaton, golden, path) == pytest.approx(expected)
 
@@ -164,4 +173,6 @@ def test_batch_takes_the_program_where_the_list_is_too_long() -> None:
     automaton = rover(reads=True)
     path = [0, 1, *[0] * 40, 2]
 
-    assert whole_path.evaluate(automaton, path).pc_hlr == refined(automaton, [(0, 1, 2)], path)
+    assert paper_formulas.evaluate(automaton, path).pc_hlr == refined(
+        automaton, [(0, 1, 2)], path
+    )

@@ -11,7 +11,7 @@ import pytest
 
 from monitor.automaton.dfa import Automaton, build
 from monitor.records import Conventions
-from monitor.scores import whole_path
+from monitor.scores import paper_formulas
 from monitor.scores.running import Goldens, HarmTally, PathRows, efficiency
 
 
@@ -42,9 +42,9 @@ class TestEmpty:
     def test_empty_path(self) -> None:
         """Before the first call there is no harm and no progress, and efficiency is undefined."""
         automaton = task({("q0", "a"): "q1"}, ["q1"])
-        scores = whole_path.evaluate(automaton, [])
+        scores = paper_formulas.evaluate(automaton, [])
 
-        assert scores == whole_path.Scores(
+        assert scores == paper_formulas.Scores(
             n=0,
             substantive=0,
             harmful=0,
@@ -72,8 +72,8 @@ class TestEmpty:
         rows.add(0)
 
         assert (rows.pc(), rows.pc_ktc(0.5, 0.5)) == (0.0, 0.0)
-        assert whole_path.evaluate(automaton, [0]).pc == 0.0
-        assert whole_path.evaluate(automaton, [0]).efficiency is None
+        assert paper_formulas.evaluate(automaton, [0]).pc == 0.0
+        assert paper_formulas.evaluate(automaton, [0]).efficiency is None
 
 
 class TestAcceptingInitialState:
@@ -81,9 +81,9 @@ class TestAcceptingInitialState:
 
     def test_empty_path_is_golden(self) -> None:
         """If the initial state accepts, an empty path has PC 1 and efficiency null."""
-        scores = whole_path.evaluate(self.automaton, [])
+        scores = paper_formulas.evaluate(self.automaton, [])
 
-        assert whole_path.golden_paths(self.automaton) == ((),)
+        assert paper_formulas.golden_paths(self.automaton) == ((),)
         assert (scores.pc, scores.pc_hlr, scores.accepting) == (1.0, 1.0, True)
         assert scores.efficiency is None
 
@@ -92,7 +92,7 @@ class TestAcceptingInitialState:
         lengths = Goldens([()]).lengths
 
         assert lengths == ()
-        assert whole_path.evaluate(self.automaton, [0, 0]).efficiency is None
+        assert paper_formulas.evaluate(self.automaton, [0, 0]).efficiency is None
         assert efficiency(2, lengths, None) is None
         assert efficiency(2, lengths, 0.0) == 0.0
         assert [efficiency(n, (0, 3), None) for n in (0, 2, 3)] == [None, None, 1.0]
@@ -113,11 +113,11 @@ class TestProgressCycle:
 
     def test_golden_paths_leave_the_cycle_out(self) -> None:
         """A progress cycle gives no further golden path."""
-        assert whole_path.golden_paths(self.automaton) == ((0, 2),)
+        assert paper_formulas.golden_paths(self.automaton) == ((0, 2),)
 
     def test_going_round_is_progress_but_not_golden(self) -> None:
         """Going round the cycle harms nothing and costs PC, tau+ staying whole."""
-        scores = whole_path.evaluate(self.automaton, [0, 1, 0, 2])
+        scores = paper_formulas.evaluate(self.automaton, [0, 1, 0, 2])
 
         assert (scores.harmful, scores.accepting) == (0, True)
         assert scores.pc == pytest.approx(1 - 4 / (4 + 2 + 2))
@@ -141,7 +141,9 @@ class TestHarmTally:
         harm = [rng.random() < 0.4 for _ in range(60)]
 
         assert abs(fed(beta, harm).prefix_crit - exact_prefix_crit(harm, beta)) <= 1e-12
-        assert abs(whole_path.prefix_crit(harm, beta) - exact_prefix_crit(harm, beta)) <= 1e-12
+        assert (
+            abs(paper_formulas.prefix_crit(harm, beta) - exact_prefix_crit(harm, beta)) <= 1e-12
+        )
 
     @pytest.mark.parametrize("beta", [0.5, 0.999, 1 - 1e-6])
     def test_very_long_sessions(self, beta: float) -> None:
@@ -149,11 +151,13 @@ class TestHarmTally:
         rng = random.Random(4)
         harm = [rng.random() < 0.3 for _ in range(100_000)]
 
-        assert abs(fed(beta, harm).prefix_crit - whole_path.prefix_crit(harm, beta)) <= 1e-12
+        assert (
+            abs(fed(beta, harm).prefix_crit - paper_formulas.prefix_crit(harm, beta)) <= 1e-12
+        )
 
     def test_harm_free_is_the_rest(self) -> None:
         """HarmFree is 1 - HarmRate, 1 for an empty path (eq. 7)."""
-        assert [whole_path.harm_free(harm) for harm in ([], [True, False], [True])] == [
+        assert [paper_formulas.harm_free(harm) for harm in ([], [True, False], [True])] == [
             1.0,
             0.5,
             0.0,
@@ -182,7 +186,7 @@ class TestPathRows:
         twin.add(1)
         twin.add(2)
 
-        assert rows.pc() == whole_path.path_correctness([0], [(0, 1, 2)])
+        assert rows.pc() == paper_formulas.path_correctness([0], [(0, 1, 2)])
         assert twin.pc() == 1.0
 
     def test_inversions_fill_their_field(self) -> None:
@@ -203,8 +207,10 @@ class TestPathRows:
         for token in path:
             rows.add(token)
 
-        assert rows.pc() == pytest.approx(whole_path.path_correctness(path, golden), abs=1e-12)
-        expected = whole_path.path_correctness_ktc(path, golden, 0.5, 0.5)
+        assert rows.pc() == pytest.approx(
+            paper_formulas.path_correctness(path, golden), abs=1e-12
+        )
+        expected = paper_formulas.path_correctness_ktc(path, golden, 0.5, 0.5)
         assert rows.pc_ktc(0.5, 0.5) == pytest.approx(expected, abs=1e-12)
 
     @pytest.mark.plain
@@ -261,7 +267,7 @@ class TestFailedCalls:
         """The convention decides what a failed call is, whether or not the state allows it."""
         conventions = Conventions(failed_calls=rule)  # type: ignore[arg-type]
         found = [
-            whole_path.label(self.automaton, [token], [True], conventions)[0]
+            paper_formulas.label(self.automaton, [token], [True], conventions)[0]
             for token in (0, 1)
         ]
 
@@ -273,7 +279,7 @@ class TestFailedCalls:
     def test_lengths_must_agree(self) -> None:
         """A failure flag too many or too few is an error."""
         with pytest.raises(ValueError, match="zip"):
-            whole_path.label(self.automaton, [0, 1], [True])
+            paper_formulas.label(self.automaton, [0, 1], [True])
 
 
 class TestGoldenLimit:
@@ -282,6 +288,6 @@ class TestGoldenLimit:
         edges = {(f"q{n}", symbol): f"q{n + 1}" for n in range(5) for symbol in "ab"}
         automaton = task(edges, ["q5"])
 
-        assert len(whole_path.golden_paths(automaton, limit=32)) == 32
+        assert len(paper_formulas.golden_paths(automaton, limit=32)) == 32
         with pytest.raises(ValueError, match="more than 31"):
-            whole_path.golden_paths(automaton, limit=31)
+            paper_formulas.golden_paths(automaton, limit=31)

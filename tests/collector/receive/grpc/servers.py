@@ -14,8 +14,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from collector.decode.span import Span
 from collector.receive.export import Export
+from collector.receive.grpc.builtin_server import GrpcReceiver
 from collector.receive.grpc.grpcio_server import GrpcioReceiver
-from collector.receive.grpc.service import GrpcReceiver
 from collector.telemetry.counters import Stats
 
 __all__ = ["HEALTH", "KINDS", "LIMIT", "PREFIX", "TRACES", "Kind", "Server", "body", "connect"]

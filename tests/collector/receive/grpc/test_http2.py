@@ -13,9 +13,9 @@ import pytest
 from collector.decode.span import Span
 from collector.receive.admission import Admission
 from collector.receive.export import Export
+from collector.receive.grpc.builtin_server import GrpcReceiver
 from collector.receive.grpc.hpack import Decoder, literal
 from collector.receive.grpc.lifetime import Keepalive
-from collector.receive.grpc.service import GrpcReceiver
 from collector.receive.listener.connections import ConnectionBounds
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import captured

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from collector.receive.export import Export
-from collector.receive.grpc.service import GrpcReceiver
+from collector.receive.grpc.builtin_server import GrpcReceiver
 from collector.receive.listener.connection_turns import Turns
 from collector.receive.listener.connections import ConnectionBounds, Connections
 from collector.telemetry.counters import Stats

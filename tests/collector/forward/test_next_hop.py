@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.config.settings.forward import NextHopSettings
-from collector.forward.destination import (
+from collector.forward.message import MESSAGE_BYTES, ForwardMessage, ForwardReply
+from collector.forward.next_hop import (
     IN_FLIGHT_MAX,
     PAUSE_SECONDS_MAX,
     WAIT_SECONDS_MAX,
     Destination,
 )
-from collector.forward.message import MESSAGE_BYTES, ForwardMessage, ForwardReply
 from collector.forward.queue import ForwardQueue
 from collector.receive.export import Encoding
 from collector.receive.status import ExportStatus
