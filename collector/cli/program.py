@@ -23,6 +23,7 @@ from collector.cli.verbs import (
     import_core,
     init,
     journal,
+    judge,
     learn,
     mcp_proxy,
     replay,
@@ -36,6 +37,7 @@ __all__ = ["main"]
 VERBS = (
     serve,
     replay,
+    judge,
     import_core,
     learn,
     init,

@@ -31,6 +31,8 @@ __all__ = ["AgentRun", "BadRun", "RunCall", "is_plain", "judge_run", "read_runs"
 
 _FINE = frozenset({"ok", "success"})
 _SOURCE = "plain"
+_RESULTS = ("result", "output", "observation")
+"""Keys of a call under which runs keep what its tool returned."""
 
 
 class BadRun(Exception):  # noqa: N818 - it names the input
@@ -49,6 +51,8 @@ class RunCall:
     """When it was made, Unix nanoseconds; 0 if it is not recorded."""
     unread: str = ""
     """Why arguments that are written are unknown, or some of them; "" if they are known."""
+    result: str | None = None
+    """What the tool returned; None if the run does not have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +172,14 @@ def _call(raw: Any, where: str) -> RunCall:
         failed=not _is_fine(raw.get("status")) or bool(raw.get("error")),
         at_ns=_time(raw.get("time_unix")),
         unread=unread,
+        result=_result(raw),
     )
+
+
+def _result(raw: Mapping[str, Any]) -> str | None:
+    """What a tool returned, as a text: of another value, its JSON."""
+    found = next((raw[key] for key in _RESULTS if raw.get(key) is not None), None)
+    return found if found is None or isinstance(found, str) else json.dumps(found)
 
 
 def _time(seconds: Any) -> int:

@@ -29,7 +29,7 @@ SPAN = re.compile(r"`+[^`]*`+")
 LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", re.MULTILINE)
 HEADING = re.compile(r"^#{1,6} +(.*?) *#*$", re.MULTILINE)
 NAMED = re.compile(
-    r"`((?:collector|guard|monitor|offrails_guard|tests|docs|deploy|examples|grafana|dfa_specs)/[\w./-]*)`"
+    r"`((?:collector|guard|judges|monitor|offrails_guard|tests|docs|deploy|examples|grafana|dfa_specs)/[\w./-]*)`"
 )
 MODULE = re.compile(r"python -m ([a-z_.]+)")
 VERB = re.compile(r"offrails ([a-z][a-z-]*)\b([^\n`]*)")
@@ -365,6 +365,7 @@ def source() -> str:
     """What runs and what is deployed: code, configurations, templates."""
     folders = (
         "collector",
+        "judges",
         "monitor",
         "offrails_guard",
         "deploy",

@@ -1,0 +1,288 @@
+"""`offrails judge`: has models judge what automata cannot see."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from collector.cli.arguments import add_specs, add_token_file, to_path
+from collector.cli.inputs import (
+    FAILED,
+    OK,
+    default_settings,
+    load_specs_or_quit,
+    only_task,
+    quit_with,
+    recordings,
+)
+
+if TYPE_CHECKING:
+    from collector.offline.judge.judge_sessions import JudgeRun
+    from judges.models.openai_endpoint import OpenAIEndpoint
+
+__all__ = ["add", "run"]
+
+KEY: Final = "OPENAI_API_KEY"
+"""Environment variable with the key of the endpoint."""
+
+_TIMEOUT: Final = 120.0
+
+
+def add(group: Any) -> None:
+    """Adds the verb and its options."""
+    judge = group.add_parser(
+        "judge",
+        help="have models judge recorded sessions, by rubrics (extra: offrails[judges])",
+    )
+    judge.add_argument("files", nargs="*", type=to_path, metavar="FILE|DIR")
+    judge.add_argument(
+        "--from", dest="url", metavar="URL", help="judge the sessions of a running service"
+    )
+    add_token_file(judge)
+    add_specs(judge)
+    _add_judges(judge)
+    _add_model(judge)
+    judge.add_argument(
+        "--dry-run", action="store_true", help="print the prompts, and ask nobody"
+    )
+    form = judge.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print a judgement a line as JSON")
+    form.add_argument("--table", action="store_true", help="print a table (default)")
+    judge.set_defaults(run=run)
+
+
+def _add_judges(judge: Any) -> None:
+    judge.add_argument(
+        "--judges", metavar="LC,EE,...", help="judges to ask (default: all of them)"
+    )
+    judge.add_argument(
+        "--rubrics", type=to_path, metavar="DIR", help="rubrics that override and add judges"
+    )
+    judge.add_argument(
+        "--repeat", type=_whole, default=1, metavar="N", help="judge each session N times"
+    )
+    judge.add_argument(
+        "--instructions",
+        type=to_path,
+        metavar="FILE",
+        help="Markdown on your agents, given to the judges",
+    )
+    judge.add_argument(
+        "--evidence",
+        choices=("on", "off"),
+        default="on",
+        help="give the judges what the specs find (default: on)",
+    )
+    judge.add_argument(
+        "--transcript-tokens",
+        type=_whole,
+        metavar="N",
+        help="longest transcript; the middle of longer ones is cut (default: 64000)",
+    )
+
+
+def _add_model(judge: Any) -> None:
+    judge.add_argument("--model", metavar="NAME", help="model that judges")
+    judge.add_argument(
+        "--endpoint",
+        metavar="URL/v1",
+        help=f"OpenAI-compatible endpoint; its key is read from {KEY}",
+    )
+    judge.add_argument("--temperature", type=_amount, metavar="T", help="sampling temperature")
+    judge.add_argument(
+        "--seed", type=int, metavar="N", help="seed of the first repetition; the next has N + 1"
+    )
+    judge.add_argument(
+        "--answer-tokens",
+        type=_whole,
+        default=4_096,
+        metavar="N",
+        help="longest answer (default: 4096)",
+    )
+    judge.add_argument(
+        "--budget-tokens", type=_whole, metavar="N", help="tokens that may be used in all"
+    )
+    judge.add_argument(
+        "--budget-money",
+        type=_amount,
+        metavar="X",
+        help="money that may be spent; needs --prices",
+    )
+    judge.add_argument(
+        "--prices", type=to_path, metavar="FILE", help="prices of models, by a million tokens"
+    )
+    judge.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=_TIMEOUT,
+        metavar="S",
+        help="seconds for one whole answer (default: 120)",
+    )
+    judge.add_argument(
+        "--at-once",
+        type=_whole,
+        default=4,
+        metavar="N",
+        help="judgements together (default: 4)",
+    )
+    judge.add_argument(
+        "--cache",
+        type=to_path,
+        metavar="DIR",
+        help="folder of answers (default: the user's cache)",
+    )
+    judge.add_argument("--no-cache", action="store_true", help="ask again, and keep nothing")
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**53:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, found {text!r}")
+    return int(text)
+
+
+def _amount(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number from 0, found {text!r}")
+    return found
+
+
+def _seconds(text: str) -> float:
+    found = _amount(text)
+    if not found:
+        raise argparse.ArgumentTypeError("expected seconds above 0")
+    return found
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs `offrails judge`, and returns the exit code."""
+    if bool(options.files) == bool(options.url):
+        quit_with("judge: name recordings, or a service with --from URL")
+    if not options.dry_run:
+        _check_asked(options)
+    judging = _run_of(options)
+    from collector.client.api_client import NoAnswerError
+    from collector.offline.judge.judge_sessions import cases, dry_lines
+    from collector.offline.replay import BadInput
+
+    try:
+        found = cases(judging, default_settings())
+    except (BadInput, NoAnswerError) as problem:
+        print(f"offrails: {problem}", file=sys.stderr)
+        return FAILED
+    if options.dry_run:
+        for line in dry_lines(found, judging):
+            print(line)
+        return OK
+    return _judged(options, judging, found)
+
+
+def _check_asked(options: argparse.Namespace) -> None:
+    """Quits where nobody can be asked."""
+    for name in ("model", "endpoint"):
+        if not getattr(options, name):
+            quit_with(f"judge: --{name} is needed; --dry-run prints the prompts without one")
+    if not options.endpoint.startswith(("http://", "https://")):
+        quit_with(f"--endpoint: expected http:// or https://, found {options.endpoint!r}")
+    if options.budget_money is not None and options.prices is None:
+        quit_with("--budget-money needs --prices FILE")
+    try:
+        import json_repair
+        import openai
+
+        _ = json_repair, openai
+    except ImportError:
+        quit_with("judge: install offrails[judges], which has the client of models")
+
+
+def _run_of(options: argparse.Namespace) -> JudgeRun:
+    from collector.offline.judge.judge_sessions import JudgeRun
+    from judges.instructions import NO_INSTRUCTIONS, BadInstructionsError, read_instructions
+    from judges.judging import TRANSCRIPT_TOKENS, JudgeOptions
+    from judges.rubric import BadRubricError, load_rubrics
+
+    try:
+        known = load_rubrics(options.rubrics)
+        instructions = (
+            read_instructions(options.instructions) if options.instructions else NO_INSTRUCTIONS
+        )
+    except (BadRubricError, BadInstructionsError) as problem:
+        quit_with(str(problem))
+    asked = list(known) if options.judges is None else options.judges.split(",")
+    names = list(dict.fromkeys(name.strip().upper() for name in asked))
+    for name in names:
+        if name not in known:
+            quit_with(f"--judges: there is no judge {name!r}; there are {', '.join(known)}")
+    specs = load_specs_or_quit(options.specs or ())
+    return JudgeRun(
+        files=recordings(options.files),
+        url=options.url or "",
+        token_file=options.token_file,
+        specs=specs,
+        unnamed=only_task(specs),
+        rubrics=[known[name] for name in names],
+        repeats=options.repeat,
+        options=JudgeOptions(
+            transcript_tokens=options.transcript_tokens or TRANSCRIPT_TOKENS,
+            evidence=options.evidence == "on",
+            instructions=instructions,
+        ),
+        at_once=options.at_once,
+    )
+
+
+def _judged(options: argparse.Namespace, judging: JudgeRun, found: Any) -> int:
+    """Asks, prints, and returns the exit code."""
+    import asyncio
+
+    from collector.offline.judge.judge_sessions import json_line, records, table_lines
+    from judges.judgement_record import FINE, JudgementRecord
+    from judges.models.cache import AnswerCache
+    from judges.summary import summary
+
+    kept: list[JudgementRecord] = []
+    cache = AnswerCache(None if options.no_cache else options.cache or _cache_folder())
+
+    async def work() -> None:
+        async for record in records(found, judging, _model(options), cache):
+            kept.append(record)
+            if options.json:
+                print(json_line(record.as_json()), flush=True)
+
+    asyncio.run(work())
+    if options.json:
+        print(json_line({"summary": summary(record.as_json() for record in kept)}))
+    else:
+        for line in table_lines(kept):
+            print(line)
+    return OK if all(record.outcome in FINE for record in kept) else FAILED
+
+
+def _model(options: argparse.Namespace) -> OpenAIEndpoint:
+    from judges.models.budget import NO_PRICE, TokenBudget
+    from judges.models.openai_endpoint import OpenAIEndpoint, SamplingOptions
+    from judges.models.prices import BadPricesError, price_of
+
+    try:
+        price = price_of(options.prices, options.model) if options.prices else NO_PRICE
+    except BadPricesError as problem:
+        quit_with(str(problem))
+    return OpenAIEndpoint(
+        options.endpoint,
+        options.model,
+        key=os.environ.get(KEY),
+        timeout=options.timeout,
+        sampling=SamplingOptions(options.temperature, options.seed, options.answer_tokens),
+        budget=TokenBudget(options.budget_tokens, options.budget_money, price),
+    )
+
+
+def _cache_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "offrails" / "judge"

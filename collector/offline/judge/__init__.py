@@ -1,0 +1,1 @@
+"""Judging recorded sessions by models: what judges are given of each, and the run."""

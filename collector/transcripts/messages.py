@@ -1,0 +1,294 @@
+"""What a span says of a model's conversation: its messages, and the tools that the model was offered.
+
+Read are OpenTelemetry's GenAI attributes and events (as JSON texts or as values), OpenInference's and OpenLLMetry's
+numbered attributes, and Pydantic AI's lists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from collector.decode.span import SpanEvent
+
+__all__ = ["AskedCall", "Conversation", "SpanMessage", "conversation", "json_text", "value_of"]
+
+SYSTEM, ASSISTANT, TOOL = "system", "assistant", "tool"
+
+_INPUTS: Final = ("gen_ai.input.messages", "gen_ai.prompt", "ai.prompt.messages")
+_OUTPUTS: Final = ("gen_ai.output.messages", "gen_ai.completion")
+_ALL: Final = ("pydantic_ai.all_messages", "all_messages_events", "events")
+_SYSTEM: Final = ("gen_ai.system_instructions",)
+_TOOLS: Final = ("gen_ai.tool.definitions", "gen_ai.request.tools")
+_FINAL: Final = ("final_result", "ai.response.text")
+
+_NUMBERED: Final = re.compile(
+    r"(?P<list>llm\.input_messages|llm\.output_messages|gen_ai\.prompt|gen_ai\.completion)"
+    r"\.(?P<at>\d+)\.(?:message\.)?(?P<rest>.+)"
+)
+_NUMBERED_TOOL: Final = re.compile(
+    r"llm\.tools\.(\d+)\.tool\.json_schema|llm\.request\.functions\.(\d+)\.name"
+)
+_NUMBERED_CALL: Final = re.compile(
+    r"tool_calls\.(?P<at>\d+)\.(?:tool_call\.)?(?:function\.)?(?P<field>id|name|arguments)"
+)
+_NUMBERED_PART: Final = re.compile(r"contents\.(?P<at>\d+)\.message_content\.(?P<field>.+)")
+_INPUT_LISTS: Final = frozenset({"llm.input_messages", "gen_ai.prompt"})
+
+_EVENTS: Final = {
+    "gen_ai.system.message": SYSTEM,
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": ASSISTANT,
+    "gen_ai.tool.message": TOOL,
+    "gen_ai.choice": ASSISTANT,
+}
+_JSON: Final = frozenset('{["')
+"""First characters of JSON that is more than a bare word."""
+
+_DETAILS: Final = "gen_ai.client.inference.operation.details"
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCall:
+    """A tool call that a model asked for."""
+
+    tool: str
+    arguments: str
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpanMessage:
+    """One message of a conversation."""
+
+    role: str
+    text: str
+    call_id: str = ""
+    """Id of the call that a tool's message answers; "" if there is none."""
+    asked: tuple[AskedCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What a model was given, and what it answered."""
+
+    inputs: tuple[SpanMessage, ...] = ()
+    outputs: tuple[SpanMessage, ...] = ()
+    tools: tuple[str, ...] = ()
+    """Definitions of tools, as JSON."""
+
+    def __bool__(self) -> bool:
+        return bool(self.inputs or self.outputs or self.tools)
+
+
+def conversation(
+    attributes: Mapping[str, Any], events: Sequence[SpanEvent] = ()
+) -> Conversation:
+    """The conversation of a span; empty if the span says nothing of one. Never raises."""
+    inputs = [SpanMessage(SYSTEM, _content(value_of(attributes.get(key)))) for key in _SYSTEM]
+    inputs = [each for each in inputs if each.text]
+    outputs: list[SpanMessage] = []
+    tools: list[str] = []
+    numbered: dict[str, dict[int, dict[str, Any]]] = {}
+    for key, value in attributes.items():
+        if key in _INPUTS:
+            inputs += _messages(value, "user")
+        elif key in _OUTPUTS:
+            outputs += _messages(value, ASSISTANT)
+        elif key in _ALL:
+            _sort_in(_messages(value, "user"), inputs, outputs)
+        elif key in _FINAL:
+            outputs += _messages(value, ASSISTANT) if isinstance(value, str) else ()
+        elif key in _TOOLS:
+            tools += _definitions(value)
+        elif key.startswith(("llm.", "gen_ai.")):
+            _take_numbered(key, value, numbered, tools)
+    for name, found in numbered.items():
+        into = inputs if name in _INPUT_LISTS else outputs
+        into += [each for at in sorted(found) for each in _message(found[at], "user")]
+    for name, fields, _ in events:
+        _take_event(name, fields, inputs, outputs)
+    return Conversation(tuple(inputs), tuple(outputs), tuple(tools))
+
+
+def _sort_in(
+    found: Sequence[SpanMessage], inputs: list[SpanMessage], outputs: list[SpanMessage]
+) -> None:
+    """Puts a whole conversation in: what the model said last is its answer."""
+    last = max((at for at, each in enumerate(found) if each.role != ASSISTANT), default=-1)
+    inputs += found[: last + 1]
+    outputs += found[last + 1 :]
+
+
+def _take_event(
+    name: str,
+    fields: Mapping[str, Any],
+    inputs: list[SpanMessage],
+    outputs: list[SpanMessage],
+) -> None:
+    if name == _DETAILS:
+        found = conversation(fields)
+        inputs += found.inputs
+        outputs += found.outputs
+        return
+    role = _EVENTS.get(name)
+    if role is None:
+        return
+    raw = value_of(fields.get("message", fields.get("gen_ai.event.content")))
+    body = {**fields, **raw} if isinstance(raw, dict) else dict(fields)
+    (outputs if name == "gen_ai.choice" else inputs).extend(_message(body, role))
+
+
+@lru_cache(maxsize=4_096)
+def _place(key: str) -> tuple[str, int, str] | None:
+    """List, place and rest of a numbered key."""
+    found = _NUMBERED.fullmatch(key)
+    return (found["list"], int(found["at"]), found["rest"]) if found else None
+
+
+def _take_numbered(
+    key: str, value: Any, into: dict[str, dict[int, dict[str, Any]]], tools: list[str]
+) -> None:
+    place = _place(key)
+    if place is None:
+        if _NUMBERED_TOOL.fullmatch(key):
+            tools.append(json_text(value))
+        return
+    name, at, rest = place
+    message = into.setdefault(name, {}).setdefault(at, {})
+    if call := _NUMBERED_CALL.fullmatch(rest):
+        calls = message.setdefault("numbered_calls", {})
+        calls.setdefault(int(call["at"]), {})[call["field"]] = value
+    elif part := _NUMBERED_PART.fullmatch(rest):
+        parts = message.setdefault("numbered_parts", {})
+        parts.setdefault(int(part["at"]), {})[part["field"].rpartition(".")[2]] = value
+    else:
+        message[rest] = value
+
+
+def _messages(value: Any, role: str) -> list[SpanMessage]:
+    """The messages of a list, of one object, or of a plain text."""
+    found = value_of(value)
+    if isinstance(found, dict):
+        inner = found.get("messages")
+        found = inner if isinstance(inner, list) else [found]
+    if isinstance(found, list):
+        return [each for raw in found for each in _message(raw, role)]
+    return [SpanMessage(role, found)] if isinstance(found, str) and found else []
+
+
+def _message(raw: Any, role: str) -> Iterator[SpanMessage]:
+    if isinstance(raw, list):  # a batch of prompts
+        for each in raw:
+            yield from _message(each, role)
+        return
+    if not isinstance(raw, dict):
+        if raw:
+            yield SpanMessage(role, _content(raw))
+        return
+    said = raw.get("role")
+    if not isinstance(said, str) or not said:
+        said = _EVENTS.get(str(raw.get("event.name")), role)
+    answers = list(_answers(raw))
+    yield from answers
+    text = "\n".join(dict.fromkeys(filter(None, _texts(raw))))
+    asked = tuple(_asked(raw))
+    if text or asked:
+        call_id = raw.get("tool_call_id", raw.get("id") if said == TOOL else "")
+        yield SpanMessage(said, text, call_id if isinstance(call_id, str) else "", asked)
+
+
+def _texts(raw: Mapping[str, Any]) -> Iterator[str]:
+    yield _content(raw.get("content"))
+    for part in _parts(raw):
+        if part.get("type") not in {"tool_call", "tool_call_response"}:
+            yield _part(part)
+
+
+def _parts(raw: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    found = value_of(raw.get("parts"))
+    for part in found if isinstance(found, list) else ():
+        if isinstance(part, dict):
+            yield part
+    numbered = raw.get("numbered_parts", {})
+    yield from (numbered[at] for at in sorted(numbered))
+
+
+def _answers(raw: Mapping[str, Any]) -> Iterator[SpanMessage]:
+    """Results of tools that stand as parts in a message."""
+    for part in _parts(raw):
+        if part.get("type") == "tool_call_response":
+            value = next(
+                (part[key] for key in ("response", "result", "content") if key in part), ""
+            )
+            yield SpanMessage(TOOL, _content(value), str(part.get("id") or ""))
+
+
+def _asked(raw: Mapping[str, Any]) -> Iterator[AskedCall]:
+    calls = value_of(raw.get("tool_calls"))
+    found: list[Mapping[str, Any]] = []
+    if isinstance(calls, list):
+        found += [each for each in calls if isinstance(each, dict)]
+    numbered = raw.get("numbered_calls", {})
+    found += [numbered[at] for at in sorted(numbered)]
+    found += [part for part in _parts(raw) if part.get("type") == "tool_call"]
+    for call in found:
+        function = call.get("function")
+        fields = function if isinstance(function, dict) else call
+        name = fields.get("name")
+        if isinstance(name, str) and name:
+            arguments = fields.get("arguments", fields.get("args"))
+            yield AskedCall(name, json_text(arguments), str(call.get("id") or ""))
+
+
+def _content(value: Any) -> str:
+    """The text of a message's content, whatever its form."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "\n".join(filter(None, (_part(each) for each in value)))
+    return _part(value)
+
+
+def _part(value: Any) -> str:
+    if isinstance(value, dict):
+        for key in ("text", "content", "thinking", "reasoning"):
+            if isinstance(value.get(key), str):
+                return str(value[key])
+    return value if isinstance(value, str) else json_text(value)
+
+
+def _definitions(value: Any) -> Iterator[str]:
+    found = value_of(value)
+    for each in found if isinstance(found, list) else [found]:
+        if each:
+            yield json_text(each)
+
+
+def value_of(value: Any) -> Any:
+    """The value; of a text that is JSON, what it says."""
+    if isinstance(value, str) and value[:1] in _JSON:
+        try:
+            return msgspec.json.decode(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def json_text(value: Any) -> str:
+    """The value as a text: texts as they are, all else as JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.encode(value, enc_hook=str).decode(errors="replace")
+    except (ValueError, TypeError, RecursionError):
+        return str(value)

@@ -1,0 +1,404 @@
+"""`offrails judge` against an endpoint on loopback: outcomes, budget, cache, exit codes, and what it prints."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.cli.main import main
+from judges.judgement_record import OUTCOMES
+from tests.judges.fake_endpoint import (
+    TOKENS_IN,
+    TOKENS_OUT,
+    Behaviour,
+    FakeAnswer,
+    FakeEndpoint,
+    completion,
+    judged,
+    obey,
+    refused,
+    serving,
+)
+
+ROOT = Path(__file__).parents[2]
+ROVER = str(ROOT / "dfa_specs" / "farm_rover.yaml")
+KEYS = [
+    "session",
+    "judge",
+    "judge_version",
+    "model",
+    "repeat",
+    "outcome",
+    "score",
+    "normalised",
+    "criteria",
+    "evidence",
+    "findings",
+    "not_in_trace",
+    "seen",
+    "tokens_in",
+    "tokens_out",
+    "cached",
+    "contradiction",
+    "validated",
+]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+@pytest.fixture
+def run_file(tmp_path: Path) -> Path:
+    """Two plain runs of the rover: s1 is what the user said, s2 to s4 are calls, s5 is the answer."""
+    calls = [
+        {"tool": "unlock_safety", "arguments": {}, "result": "unlocked"},
+        {"tool": "move", "arguments": {"x": 3}, "result": "at 3"},
+        {"tool": "water", "arguments": {"field": 3}, "status": "error", "result": "dry"},
+    ]
+    file = tmp_path / "runs.jsonl"
+    runs = [
+        {
+            "run": name,
+            "agent": "farm_rover",
+            "prompt": f"water {name}",
+            "output": "done",
+            "calls": calls,
+        }
+        for name in ("one", "two")
+    ]
+    file.write_text("".join(json.dumps(run) + "\n" for run in runs))
+    return file
+
+
+class Printed:
+    """What a run printed."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.err = code, err
+        lines = [json.loads(line) for line in out.splitlines()]
+        self.records: list[dict[str, Any]] = lines[:-1]
+        self.summary: dict[str, Any] = lines[-1]["summary"]
+
+    @property
+    def outcomes(self) -> list[str]:
+        return [record["outcome"] for record in self.records]
+
+
+def judge(
+    capsys: pytest.CaptureFixture[str], file: Path, endpoint: FakeEndpoint, *options: str
+) -> Printed:
+    """Runs the verb with `--json`."""
+    code = main(
+        ["judge", str(file), "--endpoint", endpoint.url, "--model", "fake", "--json", *options]
+    )
+    return Printed(code, *capsys.readouterr())
+
+
+def always(answer: FakeAnswer) -> Behaviour:
+    return lambda request, number: answer
+
+
+def once(first: FakeAnswer, then: FakeAnswer) -> Behaviour:
+    return lambda request, number: first if number == 1 else then
+
+
+GOOD = completion(judged(2, "s4"))
+MISBEHAVIOURS: Mapping[str, tuple[Behaviour, str, int, int]] = {
+    # name: behaviour, outcome, requests of one judgement, exit code
+    "slow": (always(completion(judged(), wait=0.3)), "scored", 1, 0),
+    "429 once": (once(refused(429, retry_after="0"), GOOD), "scored", 2, 0),
+    "429 for long": (always(refused(429, retry_after="61")), "failed", 1, 1),
+    "timeout": (always(FakeAnswer(hang=True)), "failed", 3, 1),
+    "prose": (always(completion("I think it went rather well.")), "unparsable", 2, 1),
+    "broken JSON": (always(completion(judged(2, "s4")[:-1] + ",")), "scored", 1, 0),
+    "half an answer": (always(completion(judged(2, "s4")[:40])), "unparsable", 2, 1),
+    "foreign ids": (always(completion(judged(2, "s4", "s99", "S4"))), "scored", 1, 0),
+    "wrong scale": (always(completion(judged(7, "s4"))), "unparsable", 2, 1),
+    "contradiction": (always(completion(judged(0))), "scored", 2, 0),
+    "refusal": (always(completion(None, refusal="I will not")), "refused", 1, 1),
+    "content filter": (always(completion("", "content_filter")), "refused", 1, 1),
+    "cut off": (always(completion(judged()[:30], "length")), "truncated", 1, 1),
+    "endless": (always(FakeAnswer(endless=True)), "failed", 1, 1),
+    "closed": (always(FakeAnswer(close=True)), "failed", 3, 1),
+    "closed within": (always(FakeAnswer(b'{"choices"', close=True)), "failed", 3, 1),
+    "server error": (always(refused(500, retry_after="0")), "failed", 3, 1),
+    "no key": (always(refused(401)), "failed", 1, 1),
+    "no completion": (always(FakeAnswer(b"[]")), "failed", 3, 1),
+}
+
+
+@pytest.mark.parametrize("name", MISBEHAVIOURS)
+def test_each_misbehaviour_has_its_outcome(
+    name: str,
+    capsys: pytest.CaptureFixture[str],
+    run_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However an endpoint misbehaves, the judgement ends with the outcome that the page documents, and is counted once."""
+    monkeypatch.setattr("judges.models.openai_endpoint._PAUSE_SECONDS", 0.01)
+    behaviour, outcome, requests, code = MISBEHAVIOURS[name]
+    run_file.write_text(run_file.read_text().splitlines()[0])
+    with serving(behaviour) as endpoint:
+        found = judge(capsys, run_file, endpoint, "--judges", "TC", "--timeout", "1")
+    assert found.outcomes == [outcome]
+    assert len(endpoint.requests) == requests
+    assert found.code == code
+    figures = found.summary["TC"]
+    assert figures["asked"] == sum(figures["outcomes"].values()) == 1
+    assert list(figures["outcomes"]) == list(OUTCOMES)
+    assert bool(found.err) == (code != 0)
+
+
+def test_a_record_has_the_documented_keys_and_leads_to_spans(
+    capsys: pytest.CaptureFixture[str], run_file: Path
+) -> None:
+    """A finding names the span of its step; one at a step that was not shown stands apart, without a span."""
+    with serving(always(completion(judged(1, "s4", "s99")))) as endpoint:
+        found = judge(capsys, run_file, endpoint, "--judges", "TC", "--specs", ROVER)
+    first = found.records[0]
+    assert list(first) == KEYS
+    assert (first["session"], first["judge"], first["repeat"]) == ("one", "TC", 1)
+    assert (first["score"], first["normalised"]) == (1, 1 / 3)
+    assert first["seen"] == {"calls": 3, "of": 3}
+    assert [each["span_id"] for each in first["findings"]] == ["0000000000000003"]
+    assert [each["step"] for each in first["not_in_trace"]] == ["s99"]
+    assert first["not_in_trace"][0]["span_id"] is None
+    assert (first["tokens_in"], first["tokens_out"]) == (TOKENS_IN, TOKENS_OUT)
+    assert found.summary["TC"]["mean"] == 1
+
+
+def test_an_endpoint_that_keeps_schemas_cites_no_foreign_step(
+    capsys: pytest.CaptureFixture[str], run_file: Path
+) -> None:
+    """The schema lists the steps that are shown: where it is kept, nothing is outside the trace."""
+    with serving(obey) as endpoint:
+        found = judge(capsys, run_file, endpoint, "--repeat", "2")
+    asked = [record for record in found.records if record["outcome"] == "scored"]
+    assert len(asked) == 2 * 2 * 6  # all but PA and PQ: no step states a plan
+    assert all(record["findings"] and not record["not_in_trace"] for record in asked)
+    assert found.summary["PA"]["outcomes"]["not_applicable"] == 4
+    assert found.code == 0
+    steps = endpoint.requests[0]["response_format"]["json_schema"]["schema"]["properties"]
+    assert steps["findings"]["items"]["properties"]["step"]["enum"] == [
+        f"s{n}" for n in range(1, 6)
+    ]
+
+
+def test_a_rung_is_left_only_where_the_endpoint_refuses_it(
+    capsys: pytest.CaptureFixture[str], run_file: Path
+) -> None:
+    """Refused forms are given up for the run, one by one; other errors give up none."""
+
+    def only_text(request: Mapping[str, Any], number: int) -> FakeAnswer:
+        return refused() if "response_format" in request else completion(judged())
+
+    with serving(only_text) as endpoint:
+        found = judge(capsys, run_file, endpoint, "--judges", "TC", "--at-once", "1")
+    forms = [
+        request.get("response_format", {}).get("type", "text") for request in endpoint.requests
+    ]
+    assert forms == ["json_schema", "json_object", "text", "text"]
+    assert found.outcomes == ["scored", "scored"]
+    with serving(once(refused(403), GOOD)) as endpoint:
+        found = judge(
+            capsys, run_file, endpoint, "--judges", "TC", "--at-once", "1", "--no-cache"
+        )
+    assert found.outcomes == ["failed", "scored"]
+    assert {request["response_format"]["type"] for request in endpoint.requests} == {
+        "json_schema"
+    }
+
+
+def test_newer_models_get_the_newer_name_of_the_limit(
+    capsys: pytest.CaptureFixture[str], run_file: Path
+) -> None:
+    """An endpoint that refuses `max_tokens` and names `max_completion_tokens` keeps its schema."""
+
+    def newer(request: Mapping[str, Any], number: int) -> FakeAnswer:
+        text = "Unsupported parameter: use 'max_completion_tokens' instead."
+        return refused(400, text) if "max_tokens" in request else GOOD
+
+    with serving(newer) as endpoint:
+        found = judge(capsys, run_file, endpoint, "--judges", "TC", "--at-once", "1")
+    assert found.outcomes == ["scored", "scored"]
+    assert len(endpoint.requests) == 3
+    assert endpoint.requests[-1]["response_format"]["type"] == "json_schema"
+
+
+def test_a_contradiction_is_asked_about_once(
+    capsys: pytest.CaptureFixture[str], run_file: Path
+) -> None:
+    """The second request says what contradicts; an answer that comes right is an ordinary score."""
+    run_file.write_text(run_file.read_text().splitlines()[0])
+    wrong = completion(judged(3, "s4", impact="high"))
+    with serving(once(wrong, completion(judged(1, "s4", impact="high")))) as endpoint:
+        found = judge(capsys, run_file, endpoint, "--judges", "TC")
+    assert "the score is 3" in endpoint.requests[1]["messages"][-1]["content"]
+    assert (found.records[0]["score"], found.records[0]["contradiction"]) == (1, False)
+    assert found.records[0]["tokens_in"] == 2 * TOKENS_IN
+    with serving(always(wrong)) as endpoint:
+        found = judge(capsys, run_file, endpoint, "--judges", "TC")
+    assert found.records[0]["contradiction"]
+    assert found.summary["TC"]["mean"] is None
+    assert found.summary["TC"]["n"] == 1
+
+
+def test_the_budget_is_exceeded_by_one_answer_at_most(
+    capsys: pytest.CaptureFixture[str], run_file: Path
+) -> None:
+    """What would not fit is not sent: the tokens of all records are those that the endpoint counted, and within the budget."""
+    with serving(obey) as endpoint:
+        found = judge(
+            capsys, run_file, endpoint, "--judges", "TC", "--repeat", "20",
+            "--budget-tokens", "2500", "--answer-tokens", "200",
+        )  # fmt: skip
+    spent = sum(record["tokens_in"] + record["tokens_out"] for record in found.records)
+    assert spent == len(endpoint.requests) * (TOKENS_IN + TOKENS_OUT)
+    assert 0 < spent <= 2500
+    assert found.outcomes.count("over_budget") == 40 - len(endpoint.requests) > 0
+    assert found.code == 1
+
+
+def test_money_is_a_budget_too(
+    capsys: pytest.CaptureFixture[str], run_file: Path, tmp_path: Path
+) -> None:
+    """With a file of prices, a sum of money bounds the requests."""
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("fake: {input: 1000, output: 1000}\n")
+    with serving(obey) as endpoint:
+        found = judge(
+            capsys, run_file, endpoint, "--judges", "TC", "--repeat", "10",
+            "--budget-money", "2", "--prices", str(prices), "--answer-tokens", "200",
+        )  # fmt: skip
+    assert 0 < len(endpoint.requests) * (TOKENS_IN + TOKENS_OUT) / 1000 <= 2
+    assert "over_budget" in found.outcomes
+
+
+def test_answers_that_stand_are_asked_for_once(
+    capsys: pytest.CaptureFixture[str], run_file: Path
+) -> None:
+    """A second run takes what stands from the cache, and asks only for the rest: so a stopped run goes on."""
+
+    def half(request: Mapping[str, Any], number: int) -> FakeAnswer:
+        return completion("prose") if number > 2 else GOOD
+
+    with serving(half) as endpoint:
+        first = judge(
+            capsys, run_file, endpoint, "--judges", "TC", "--at-once", "1", "--repeat", "2"
+        )
+        asked = len(endpoint.requests)
+        again = judge(
+            capsys, run_file, endpoint, "--judges", "TC", "--at-once", "1", "--repeat", "2"
+        )
+        assert len(endpoint.requests) == 2 * asked - 2
+        other = judge(capsys, run_file, endpoint, "--judges", "TC", "--temperature", "1")
+    assert first.outcomes == ["scored", "scored", "unparsable", "unparsable"]
+    assert [record["cached"] for record in again.records] == [True, True, False, False]
+    assert (again.records[0]["score"], again.records[0]["tokens_in"]) == (2, 0)
+    assert again.records[0]["findings"][0]["span_id"] == "0000000000000003"
+    assert not any(record["cached"] for record in other.records)
+
+
+def test_the_key_comes_from_the_environment_alone(
+    capsys: pytest.CaptureFixture[str], run_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a key the endpoint is asked without one; with one it is sent, and printed nowhere."""
+    with serving(always(refused(401, "bad key"))) as endpoint:
+        judge(capsys, run_file, endpoint, "--judges", "TC")
+        assert not any("authorization" in each for each in endpoint.headers)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+        found = judge(capsys, run_file, endpoint, "--judges", "TC")
+    assert endpoint.headers[-1]["authorization"] == "Bearer sk-secret"
+    assert "sk-secret" not in found.err + json.dumps(found.records)
+
+
+def test_few_shown_calls_make_a_score_partial(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Where under 0.8 of the calls fit, the judgement is scored, but stands in no mean."""
+    calls = [{"tool": "read", "arguments": {"n": n}, "result": "x" * 400} for n in range(50)]
+    file = tmp_path / "long.json"
+    file.write_text(json.dumps({"run": "long", "agent": "a", "calls": calls}))
+    with serving(obey) as endpoint:
+        found = judge(capsys, file, endpoint, "--judges", "TC", "--transcript-tokens", "2000")
+    [record] = found.records
+    assert record["outcome"] == "partial"
+    assert record["score"] is not None
+    assert record["seen"]["of"] == 50 > record["seen"]["calls"] > 0
+    assert found.summary["TC"]["mean"] is None
+    assert found.code == 0
+
+
+def test_a_dry_run_prints_the_prompts_and_asks_nobody(
+    capsys: pytest.CaptureFixture[str], run_file: Path
+) -> None:
+    """The prompts are printed whole, the verdicts among them; `--evidence off` leaves these out."""
+    base = ["judge", "--dry-run", str(run_file), "--judges", "TC,TQ,PA", "--specs", ROVER]
+    assert main(base) == 0
+    text = capsys.readouterr().out
+    assert '"reason": "out_of_order"' in text or '"kind": "harmful"' in text
+    assert "not applicable" in text
+    assert re.search(r"<<statuses [0-9a-f]{16}>>\n  \{\"step\": \"s4\"", text)
+    assert main([*base, "--evidence", "off"]) == 0
+    assert "Facts from the specification" not in capsys.readouterr().out
+    assert main(base[:-2]) == 0
+    assert "No specification judged this session." in capsys.readouterr().out
+
+
+def test_the_table_shows_findings_and_figures(
+    capsys: pytest.CaptureFixture[str], run_file: Path
+) -> None:
+    """For people, a line a judgement, what was found at which step, and the figures of the judge."""
+    with serving(always(GOOD)) as endpoint:
+        code = main(
+            [
+                "judge",
+                str(run_file),
+                "--endpoint",
+                endpoint.url,
+                "--model",
+                "m",
+                "--judges",
+                "TC",
+            ]
+        )
+    text = capsys.readouterr().out
+    assert code == 0
+    assert "one s4 (0000000000000003) TC low Tool-related: odd" in text
+    assert re.search(r"^TC +2 +2 +2\.000", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--from", "127.0.0.1:1", "FILE"),
+        ("FILE",),
+        ("FILE", "--model", "m"),
+        ("FILE", "--model", "m", "--endpoint", "127.0.0.1"),
+        ("FILE", "--dry-run", "--judges", "XX"),
+        ("FILE", "--dry-run", "--repeat", "0"),
+        ("FILE", "--dry-run", "--timeout", "0"),
+        ("FILE", "--dry-run", "--evidence", "some"),
+        ("FILE", "--dry-run", "--instructions", "/nowhere"),
+        ("FILE", "--dry-run", "--rubrics", "/nowhere"),
+        ("FILE", "--model", "m", "--endpoint", "http://x", "--budget-money", "1"),
+        ("FILE", "--model", "m", "--endpoint", "http://x", "--prices", "/nowhere"),
+    ],
+)
+def test_wrong_usage_ends_with_two(
+    options: tuple[str, ...], run_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What cannot be meant is refused before anybody is asked."""
+    with pytest.raises(SystemExit) as caught:
+        main(["judge", *(str(run_file) if each == "FILE" else each for each in options)])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err
