@@ -90,7 +90,7 @@ wheel: $(VENV)/.run
 	OFFRAILS_NATIVE=1 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	@ls -t dist/offrails-*.whl | head -1
 
-.native/.built: $(VENV)/.run hatch_build.py tests/bench/training.py $(shell find collector guard monitor offrails_guard -name '*.py' -o -name '*.c')
+.native/.built: $(VENV)/.run hatch_build.py tests/bench/training.py $(shell find collector guard judges monitor offrails_guard -name '*.py' -o -name '*.c')
 	rm -rf .native
 	OFFRAILS_NATIVE=1 $(BIN)/python -m pip install --quiet --no-deps --target .native .
 	@touch $@

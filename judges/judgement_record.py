@@ -8,7 +8,15 @@ from typing import Any, Final, Literal
 
 from judges.answer import CitedFinding
 
-__all__ = ["FINE", "OUTCOMES", "CallsSeen", "JudgementRecord", "Outcome", "PlacedFinding"]
+__all__ = [
+    "FINE",
+    "OUTCOMES",
+    "SCORE_MAX",
+    "CallsSeen",
+    "JudgementRecord",
+    "Outcome",
+    "PlacedFinding",
+]
 
 Outcome = Literal[
     "over_budget",
@@ -36,6 +44,7 @@ FINE: Final = frozenset({"scored", "partial", "not_applicable"})
 """Outcomes of judgements that stand."""
 
 SCORE_MAX: Final = 3
+"""The best score; scores are whole, from 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "how-to-change-it.md"
-COPIED: Final = ("collector", "monitor", "docs", "grafana")
+COPIED: Final = ("collector", "judges", "monitor", "docs", "grafana")
 FILES_MAX: Final = 5
 """Files of the product that one change touches."""
 

@@ -242,9 +242,9 @@ def _judged(options: argparse.Namespace, judging: JudgeRun, found: Any) -> int:
     import asyncio
 
     from collector.offline.judge.judge_sessions import json_line, records, table_lines
+    from judges.agreement import summary
     from judges.judgement_record import FINE, JudgementRecord
     from judges.models.cache import AnswerCache
-    from judges.summary import summary
 
     kept: list[JudgementRecord] = []
     cache = AnswerCache(None if options.no_cache else options.cache or _cache_folder())

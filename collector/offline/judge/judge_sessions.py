@@ -20,13 +20,13 @@ from collector.offline.judge.session_material import (
 from collector.offline.progress_bar import Progress
 from collector.offline.tables import aligned
 from collector.transcripts.fence import nonce_outside
+from judges.agreement import summary
 from judges.judgement_record import FINE, JudgementRecord
 from judges.judging import JudgeOptions, SessionCase, prompt_of
 from judges.models.cache import AnswerCache
 from judges.models.openai_endpoint import OpenAIEndpoint
 from judges.rubric import Rubric
 from judges.run import judge_all
-from judges.summary import summary
 from monitor.findings import printable
 from monitor.spec.spec import Spec
 
