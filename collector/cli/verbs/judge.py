@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +22,8 @@ from collector.cli.inputs import (
 
 if TYPE_CHECKING:
     from collector.offline.judge.judge_sessions import JudgeRun
+    from judges.agreement import Labels
+    from judges.judgement_record import JudgementRecord
     from judges.models.openai_endpoint import OpenAIEndpoint
 
 __all__ = ["add", "run"]
@@ -45,6 +48,12 @@ def add(group: Any) -> None:
     add_specs(judge)
     _add_judges(judge)
     _add_model(judge)
+    judge.add_argument(
+        "--labels",
+        type=to_path,
+        metavar="FILE",
+        help="scores and errors that people found: how far the judges can be trusted",
+    )
     judge.add_argument(
         "--dry-run", action="store_true", help="print the prompts, and ask nobody"
     )
@@ -166,6 +175,7 @@ def run(options: argparse.Namespace) -> int:
         quit_with("judge: name recordings, or a service with --from URL")
     if not options.dry_run:
         _check_asked(options)
+    labels = _labels(options.labels)
     judging = _run_of(options)
     from collector.client.api_client import NoAnswerError
     from collector.offline.judge.judge_sessions import cases, dry_lines
@@ -180,7 +190,19 @@ def run(options: argparse.Namespace) -> int:
         for line in dry_lines(found, judging):
             print(line)
         return OK
-    return _judged(options, judging, found)
+    return _judged(options, judging, found, labels)
+
+
+def _labels(file: Path | None) -> Labels | None:
+    """The labels of a file, read before anybody is asked."""
+    if file is None:
+        return None
+    from judges.agreement import BadLabelError, read_labels
+
+    try:
+        return read_labels(file)
+    except BadLabelError as problem:
+        quit_with(str(problem))
 
 
 def _check_asked(options: argparse.Namespace) -> None:
@@ -237,13 +259,14 @@ def _run_of(options: argparse.Namespace) -> JudgeRun:
     )
 
 
-def _judged(options: argparse.Namespace, judging: JudgeRun, found: Any) -> int:
+def _judged(
+    options: argparse.Namespace, judging: JudgeRun, found: Any, labels: Labels | None
+) -> int:
     """Asks, prints, and returns the exit code."""
     import asyncio
 
-    from collector.offline.judge.judge_sessions import json_line, records, table_lines
-    from judges.agreement import summary
-    from judges.judgement_record import FINE, JudgementRecord
+    from collector.offline.judge.judge_sessions import json_line, records
+    from judges.judgement_record import FINE
     from judges.models.cache import AnswerCache
 
     kept: list[JudgementRecord] = []
@@ -256,12 +279,29 @@ def _judged(options: argparse.Namespace, judging: JudgeRun, found: Any) -> int:
                 print(json_line(record.as_json()), flush=True)
 
     asyncio.run(work())
-    if options.json:
-        print(json_line({"summary": summary(record.as_json() for record in kept)}))
-    else:
-        for line in table_lines(kept):
-            print(line)
+    for line in _figures(kept, labels, options.json):
+        print(line)
     return OK if all(record.outcome in FINE for record in kept) else FAILED
+
+
+def _figures(
+    kept: Sequence[JudgementRecord], labels: Labels | None, as_json: bool
+) -> Iterator[str]:
+    """What is printed after the judgements: their figures, and those against labels."""
+    from collector.offline.judge.judge_sessions import json_line, table_lines
+    from collector.offline.judge.label_table import label_table_lines
+    from judges.agreement import label_lines, summary
+
+    lines = [record.as_json() for record in kept]
+    labelled = None if labels is None else label_lines(lines, labels)
+    if as_json:
+        if labelled is not None:
+            yield json_line(labelled)
+        yield json_line({"summary": summary(lines)})
+        return
+    yield from table_lines(kept)
+    if labelled is not None:
+        yield from label_table_lines(labelled["labels"])
 
 
 def _model(options: argparse.Namespace) -> OpenAIEndpoint:
