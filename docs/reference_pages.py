@@ -72,7 +72,7 @@ def _shown(default: Any) -> str:
         return "`true`" if default else "`false`"
     if isinstance(default, tuple):
         return ", ".join(f"`{part}`" for part in default)
-    return f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
+    return f"`{default:.15g}`" if isinstance(default, float) else f"`{default}`"
 
 
 def metrics() -> str:

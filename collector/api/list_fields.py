@@ -11,18 +11,21 @@ session with the lowest PrefixCrit leads the list.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from monitor.session.judge.episodes import EpisodesTally
 from monitor.session.judge.judge import count_code
 from monitor.session.judgement.judgement import Judgement
-from monitor.session.report.harms import Harm, last_harm
+from monitor.session.report.harms import Harm, harms, last_harm
 from monitor.session.report.obstacles import cannot_finish
 from monitor.session.session import Session
 
-__all__ = ["SORTS", "agent_of", "summary", "trail"]
+__all__ = ["SEVERITIES", "SORTS", "Key", "agent_of", "sort_key", "summary", "trail"]
 
 Key = tuple[float, float, int]
+
+SEVERITIES: Final = ("info", "warning", "critical")
 
 
 def agent_of(session: Session, judgement: Judgement) -> str:
@@ -78,18 +81,53 @@ def _by_time(session: Session, _judgement: Judgement) -> Key:
     return 0.0, 0.0, session.touched_ns
 
 
-SORTS: Final[Mapping[str, Callable[[Session, Judgement], Key]]] = {
+def _by_severity(text_of: Callable[[int], str], session: Session, judgement: Judgement) -> Key:
+    worst = min(harms(judgement, text_of), key=_worst_first, default=None)
+    tally = judgement.head.tally
+    if worst is None:
+        return 0.0, 0.0, session.touched_ns
+    return (
+        float(SEVERITIES.index(worst.severity) + 1),
+        float(tally.harmful_steps),
+        session.touched_ns,
+    )
+
+
+def sort_key(name: str, text_of: Callable[[int], str]) -> Callable[[Session, Judgement], Key]:
+    """What a list is sorted by, the greatest first. `text_of` maps the number of a tool to its name."""
+    return partial(_by_severity, text_of) if name == "severity" else _KEYS[name]
+
+
+_KEYS: Final[Mapping[str, Callable[[Session, Judgement], Key]]] = {
     "harm": _by_harm,
     "harm_rate": _by_rate,
     "prefix_crit": _by_crit,
     "risk": _by_risk,
     "recent": _by_time,
 }
-"""Sort keys of a list; the greatest key comes first."""
+"""Sort keys of a list by the names of what it is sorted by, but for severity."""
+
+SORTS: Final = (*_KEYS, "severity")
+"""What a list may be sorted by."""
 
 
 def _last_harm(judgement: Judgement, text_of: Callable[[int], str]) -> dict[str, Any] | None:
-    found = last_harm(judgement, text_of)
+    return _as_json(judgement, last_harm(judgement, text_of), text_of)
+
+
+def _worst_harm(judgement: Judgement, text_of: Callable[[int], str]) -> dict[str, Any] | None:
+    """The first of the harmful calls with the worst severity, which heads the session."""
+    found = min(harms(judgement, text_of), key=_worst_first, default=None)
+    return _as_json(judgement, found, text_of)
+
+
+def _worst_first(harm: Harm) -> tuple[int, int]:
+    return -SEVERITIES.index(harm.severity), harm.step
+
+
+def _as_json(
+    judgement: Judgement, found: Harm | None, text_of: Callable[[int], str]
+) -> dict[str, Any] | None:
     if found is None:
         return None
     return {
@@ -134,6 +172,7 @@ def summary(
         "substantive": tally.substantive if judged else None,
         "harmful": tally.harmful_steps if judged else None,
         "last_harm": _last_harm(judgement, text_of),
+        "worst_harm": _worst_harm(judgement, text_of),
         "harm_rate": tally.harm_rate if scored else None,
         "prefix_crit": tally.prefix_crit if scored else None,
         "accepting": judge.accepts(run.position) if judged else None,

@@ -4,24 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import json
 import time
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from collector.api.list_fields import SORTS, summary
+from collector.api.archive.past_sessions import PastSessions
+from collector.api.list_fields import Key, sort_key, summary
 from collector.api.session_query import (
     LISTED_MAX,
     Follow,
     Matcher,
+    Place,
     SessionQuery,
     follow_nothing,
 )
+from collector.archive.reader import PastSession
+from collector.archive.record import SessionName
 from monitor.engine import Monitor
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.session import Session
 
-__all__ = ["LISTED_MAX", "SessionLists", "SessionQuery", "ranked"]
+__all__ = [
+    "LISTED_MAX",
+    "ListedSession",
+    "SessionLists",
+    "SessionPage",
+    "SessionQuery",
+    "paged",
+    "ranked",
+]
 
 _LUMP = 500
 """Judgements looked at before other tasks get their turn: half a millisecond."""
@@ -32,39 +45,79 @@ REST: Final = 4
 """Pause after a list, as a multiple of the list's own time: lists take a fifth of the time at most."""
 
 
-class _Entry(NamedTuple):
-    """One session of a list. Its number breaks ties, the more recent first; sessions are never compared."""
+class ListedSession(NamedTuple):
+    """One session of a list."""
 
-    key: Any
-    number: int
+    key: Key
+    begun: int
+    """Start of its first call. It breaks ties, the later first, and behind it the name: so pages follow each other."""
+    name: SessionName
+    """Name of the session, as it is shown."""
     session: Session
+    """Never compared: no two have one name."""
     judgements: list[Judgement]
+    """Judgements that match."""
 
 
-async def ranked(
+class SessionPage(NamedTuple):
+    """One page of a list, of the monitor's sessions and the archive's."""
+
+    sessions: list[ListedSession | PastSession]
+    matching: int
+    is_capped: bool
+    """True if more match than are counted."""
+    live: int
+    next: str
+    """The cursor of the page behind it; "" if there is none."""
+    problem: str = ""
+    """Why nothing of the archive is in it."""
+
+    def about(self) -> dict[str, Any]:
+        """What is said beside the sessions."""
+        return {
+            "matching": self.matching,
+            **({"matching_at_least": True} if self.is_capped else {}),
+            "live": self.live,
+            "next": self.next or None,
+            **({"archive_error": self.problem} if self.problem else {}),
+        }
+
+
+async def paged(
     monitor: Monitor,
     query: SessionQuery,
     shown: Callable[[str], str] = str,
     follow: Follow = follow_nothing,
-) -> dict[str, Any]:
-    """The summaries of one page of sessions, and how many sessions match in all.
+    past: PastSessions | None = None,
+    *,
+    steps: bool = False,
+) -> SessionPage:
+    """One page of sessions, and how many match in all.
 
     A session is one entry, ranked by the judgement of it that comes first; its judgements that match stand
     together. Memory is bounded by the offset and the limit; other tasks run between lumps.
 
     Args:
-        monitor: has the sessions.
+        monitor: has the sessions of now.
         query: which of them, and in what order.
-        shown: what is shown of a tool's name.
+        shown: what is shown of a name.
         follow: leads from a trace's id to its sessions.
+        past: has those of before; None if none are kept.
+        steps: True if the archive's sessions are to have whole judgement objects.
     """
-    key, most = SORTS[query.sort], query.offset + query.limit
-    matcher = Matcher(monitor, query, shown, follow) if query.filters else None
-    lump = _DEEP if query.text or query.tool or query.reason or query.severity else _LUMP
-    best: list[_Entry] = []
+    key, most = sort_key(query.sort, monitor.reader.tool_name), query.offset + query.limit + 1
+    matcher = None
+    if query.filters:
+        labelled = await _labelled(past, query.label)
+        matcher = Matcher(monitor, query, shown, follow, labelled)
+    lump = _DEEP if query.looks_at_calls else _LUMP
+    by_id = past is not None and bool(query.trace_id or query.span_id)
+    after = None if query.after is None else _place(query.after)
+    best: list[ListedSession] = []
+    found_here: set[SessionName] = set()
     matching = seen = live = 0
     last: Session | None = None
-    for number, (session, found) in enumerate(_by_session(monitor)):
+    for session, found in _by_session(monitor):
         seen += len(found)
         if seen >= lump:
             seen = 0
@@ -78,25 +131,78 @@ async def ranked(
             continue
         matching += 1
         rank = max(key(session, each) for each in judgements)
-        entry = _Entry(rank, -number, session, judgements)
+        # Ended ones may be gone from the monitor by the time that the archive has answered.
+        noted = past is not None and (by_id or session.ended is not None)
+        if len(best) == most and rank < best[0].key and not noted:
+            continue
+        name = SessionName(
+            shown(session.key.namespace), shown(session.key.id), session.started_ns
+        )
+        if noted:
+            found_here.add(name)
+        if after is not None and (rank, name.begun, name) >= after:
+            continue
+        entry = ListedSession(rank, name.begun, name, session, judgements)
         if len(best) < most:
             heapq.heappush(best, entry)
         elif best and entry > best[0]:
             heapq.heapreplace(best, entry)
-    page = sorted(best)[::-1][query.offset :]
+    entries: list[ListedSession | PastSession] = [*best]
+    is_capped, problem = False, ""
+    if past is not None:
+        kept = past.is_kept
+
+        def is_here(name: SessionName) -> bool:
+            return name in found_here or (not by_id and kept(name))
+
+        before = await past.page(query, is_here, most, steps=steps)
+        entries += before.sessions
+        matching, is_capped, problem = (
+            matching + before.matching,
+            before.is_capped,
+            before.problem,
+        )
+    entries.sort(key=_place, reverse=True)
+    page = entries[query.offset : most - 1]
+    behind = len(entries) >= most and page
+    cursor = Place(page[-1].key, page[-1].name).as_cursor(query.sort) if behind else ""
+    everything = query.access.namespaces is None
+    return SessionPage(
+        page, matching, is_capped, monitor.sessions if everything else live, cursor, problem
+    )
+
+
+def _place(entry: ListedSession | PastSession | Place) -> tuple[Key, int, SessionName]:
+    return entry.key, entry.name.begun, entry.name
+
+
+async def _labelled(past: PastSessions | None, label: str) -> frozenset[tuple[str, str]]:
+    if past is None or not label:
+        return frozenset()
+    return await past.labelled(label)
+
+
+async def ranked(
+    monitor: Monitor,
+    query: SessionQuery,
+    shown: Callable[[str], str] = str,
+    follow: Follow = follow_nothing,
+    past: PastSessions | None = None,
+) -> dict[str, Any]:
+    """The summaries of one page of sessions; arguments as of `paged`."""
+    page = await paged(monitor, query, shown, follow, past)
     rows: list[dict[str, Any]] = []
-    for number, entry in enumerate(page, 1):
-        rows += [
-            summary(entry.session, each, monitor.reader.tool_name) for each in entry.judgements
-        ]
+    for number, entry in enumerate(page.sessions, 1):
+        if isinstance(entry, ListedSession):
+            rows += [
+                summary(entry.session, each, monitor.reader.tool_name)
+                for each in entry.judgements
+            ]
+        else:
+            rows += [json.loads(each) for each in entry.objects]
         if number % _DEEP == 0:
             await asyncio.sleep(0)
-    all_live = query.access.namespaces is None
-    return {
-        "sessions": rows,
-        "matching": matching,
-        "live": monitor.sessions if all_live else live,
-    }
+    return {"sessions": rows, **page.about()}
 
 
 def _by_session(monitor: Monitor) -> Iterator[tuple[Session, list[Judgement]]]:
@@ -116,8 +222,10 @@ class SessionLists:
         monitor: Monitor,
         shown: Callable[[str], str] = str,
         follow: Follow = follow_nothing,
+        past: PastSessions | None = None,
     ) -> None:
         self._monitor = monitor
+        self._past = past
         self._shown = shown
         self._follow = follow
         self._waiting: dict[SessionQuery, asyncio.Future[dict[str, Any]]] = {}
@@ -140,6 +248,6 @@ class SessionLists:
             del self._waiting[query]
             began = time.thread_time()
             try:
-                return await ranked(self._monitor, query, self._shown, self._follow)
+                return await ranked(self._monitor, query, self._shown, self._follow, self._past)
             finally:
                 self._next = loop.time() + REST * (time.thread_time() - began)

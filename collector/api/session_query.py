@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final, NamedTuple
+
+import msgspec
 
 from collector.api.access import ANYBODY, Access
 from collector.api.list_fields import SORTS, agent_of
+from collector.archive.record import SessionName
+from collector.telemetry.json_text import as_json
 from monitor.engine import Monitor
 from monitor.records import Reason, SessionKey
 from monitor.session.judgement.judgement import Judgement
@@ -20,6 +25,7 @@ __all__ = [
     "RANKED",
     "Follow",
     "Matcher",
+    "Place",
     "SessionQuery",
     "follow_nothing",
     "whole_number",
@@ -34,11 +40,13 @@ OFFSET_MAX: Final = 10_000
 """Sessions that a list may skip: what is kept while it is made has a bound."""
 
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
-    "sort": tuple(SORTS),
+    "sort": SORTS,
     "only": ("harmful", "live", "ended"),
     "reason": tuple(reason.value for reason in Reason),
     "severity": ("info", "warning", "critical"),
     "mode": ("shadow", "page"),
+    "state": ("live", "ended"),
+    "label": ("right", "wrong"),
 }
 """Parameters that take one of some words. All but `sort` may be empty."""
 
@@ -46,12 +54,45 @@ NUMBERS: Final = ("limit", "offset", "since", "until")
 
 FILTERS: Final = (
     *("agent", "spec", "namespace", "q", "only", "reason", "severity", "tool", "mode"),
-    *("since", "until"),
+    *("since", "until", "state", "trace_id", "span_id", "label"),
 )
 """Parameters that choose among judgements."""
 
-RANKED: Final = (*FILTERS, "sort", "limit", "offset")
+RANKED: Final = (*FILTERS, "sort", "limit", "offset", "cursor")
 """Parameters of a list that is ranked and cut."""
+
+
+class Place(NamedTuple):
+    """Where a session stands in a list; the greatest comes first."""
+
+    key: tuple[float, float, int]
+    """What the list is sorted by."""
+    name: SessionName
+    """Name of the session, as it is shown."""
+
+    def as_cursor(self, sort: str) -> str:
+        """The parameter `cursor` of the page behind it."""
+        plain = [sort, *self.key, *self.name]
+        return urlsafe_b64encode(as_json(plain)).decode().rstrip("=")
+
+    @classmethod
+    def read(cls, cursor: str, sort: str) -> Place:
+        """Reads a cursor.
+
+        Raises:
+            ValueError: a sentence; it is none of a list that is sorted so.
+        """
+        try:
+            text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+            kind, first, second, touched, namespace, session, begun = _CURSOR.decode(text)
+        except (ValueError, msgspec.DecodeError) as problem:
+            raise ValueError("cursor must be `next` of the page before") from problem
+        if kind != sort:
+            raise ValueError(f"cursor is of a list with sort={kind}")
+        return cls((first, second, touched), SessionName(namespace, session, begun))
+
+
+_CURSOR: Final = msgspec.json.Decoder(tuple[str, float, float, int, str, str, int])
 
 
 class SessionQuery(NamedTuple):
@@ -76,6 +117,13 @@ class SessionQuery(NamedTuple):
     """Unix nanoseconds: sessions whose last call was later."""
     until: int = 0
     """Unix nanoseconds: sessions whose first call was earlier; 0: all."""
+    state: str = ""
+    """live or ended."""
+    trace_id: bytes = b""
+    span_id: bytes = b""
+    label: str = ""
+    after: Place | None = None
+    """The last session of the page before."""
     access: Access = ANYBODY
     """Access of the client: sessions of hidden namespaces do not match."""
 
@@ -109,12 +157,24 @@ class SessionQuery(NamedTuple):
             query.get("mode", ""),
             since,
             until,
+            query.get("state", ""),
+            _id(query, "trace_id", 16),
+            _id(query, "span_id", 8),
+            query.get("label", ""),
+            Place.read(query["cursor"], sort) if query.get("cursor") else None,
         )
 
     @property
     def filters(self) -> bool:
         """True if some judgements do not match."""
-        return self != SessionQuery(self.sort, self.limit, offset=self.offset)
+        everything = SessionQuery(self.sort, self.limit, offset=self.offset, after=self.after)
+        return self != everything
+
+    @property
+    def looks_at_calls(self) -> bool:
+        """True if each call of a session may have to be looked at."""
+        of_calls = (self.text, self.tool, self.reason, self.severity, self.trace_id)
+        return any((*of_calls, self.span_id, self.sort == "severity"))
 
 
 def whole_number(text: str, name: str) -> int:
@@ -126,6 +186,17 @@ def whole_number(text: str, name: str) -> int:
     if not (text.isascii() and text.isdecimal()):
         raise ValueError(f"{name} must be a whole number")
     return int(text[:19])  # Python refuses to read one of thousands of digits
+
+
+def _id(query: Mapping[str, str], name: str, length: int) -> bytes:
+    text = query.get(name, "")
+    try:
+        found = bytes.fromhex(text)
+    except ValueError:
+        found = b""
+    if text and (len(found) != length or len(text) != 2 * length):
+        raise ValueError(f"{name} must be {2 * length} hexadecimal digits")
+    return found
 
 
 def _number(query: Mapping[str, str], name: str) -> int:
@@ -145,6 +216,7 @@ class Matcher:
         query: what is asked for.
         shown: what is shown of a tool's name: hidden names are not found by what they hide.
         follow: leads from a trace's id to its sessions.
+        labelled: namespace and id, as they are shown, of sessions that have the label that is asked for.
     """
 
     def __init__(
@@ -153,8 +225,11 @@ class Matcher:
         query: SessionQuery,
         shown: Callable[[str], str] = str,
         follow: Follow = follow_nothing,
+        labelled: Container[tuple[str, str]] = (),
     ) -> None:
         self._query = query
+        self._labelled = labelled
+        self._shown = shown
         self._of_trace = frozenset(follow(query.text, query.namespace) if query.text else ())
         self._text_of = monitor.reader.tool_name
         self._tools = _tools(monitor, query.tool, shown) if query.tool else None
@@ -176,16 +251,38 @@ class Matcher:
             and session.last_ns >= query.since
             and (not query.until or session.started_ns <= query.until)
             and self._is_part(session, judgement)
+            and self._has_label(session)
             and self._has_calls(judgement)
+            and self._has_ids(judgement)
             and (not query.text or self._has_text(session, judgement))
         )
 
     def _is_part(self, session: Session, judgement: Judgement) -> bool:
-        only = self._query.only
+        only, state = self._query.only, self._query.state
+        if state and (session.ended is None) != (state == "live"):
+            return False
         if only == "harmful":
             judged = judgement.judge.spec.kind != "reference"
             return judged and judgement.head.tally.harmful_steps > 0
         return not only or (session.ended is None) == (only == "live")
+
+    def _has_label(self, session: Session) -> bool:
+        if not self._query.label:
+            return True
+        name = self._shown(session.key.namespace), self._shown(session.key.id)
+        return name in self._labelled
+
+    def _has_ids(self, judgement: Judgement) -> bool:
+        """One call has the trace and the span that are asked for."""
+        trace_id, span_id = self._query.trace_id, self._query.span_id
+        if not (trace_id or span_id):
+            return True
+        rows = (judgement.log.row(place) for place in range(len(judgement.log)))
+        return any(
+            (not trace_id or row.trace_id == trace_id)
+            and (not span_id or row.span_id == span_id)
+            for row in rows
+        )
 
     def _has_calls(self, judgement: Judgement) -> bool:
         """With a reason or a severity, one harmful call has all that is asked for."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from collector.api.access import Access, access_of
+from collector.api.archive.past_sessions import PastSessions
 from collector.api.argument_audit import ArgumentAudit
 from collector.api.denied_calls import mark_overruled, prevented
 from collector.api.query_string import check_names, parameters
+from collector.api.session_list import ListedSession, SessionPage, paged
 from collector.api.session_query import (
     FILTERS,
     Follow,
-    Matcher,
     SessionQuery,
     follow_nothing,
     whole_number,
@@ -27,6 +28,7 @@ from collector.net.long_responses import LongResponses
 from collector.telemetry.json_text import as_json
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
+from monitor.session.judgement.judgement import Judgement
 
 __all__ = ["Admin"]
 
@@ -39,7 +41,7 @@ PART_BYTES: Final = 64 << 10
 
 _NO_SCOPES: Final[Mapping[str, bool]] = MappingProxyType({})
 
-_LIST: Final = ("steps", "limit", *FILTERS)
+_LIST: Final = ("steps", "limit", "cursor", "sort", *FILTERS)
 """Parameters of the list."""
 
 
@@ -47,7 +49,7 @@ class Admin:
     """An ASGI application.
 
     `GET /api/v1/sessions` gives `{"sessions": [judgement, ...]}`, most recently active first,
-    and takes `limit` and the filters of `SessionQuery`. `GET /api/v1/sessions/{session}` gives all
+    and takes `limit`, `cursor`, `sort` and the filters of `SessionQuery`. `GET /api/v1/sessions/{session}` gives all
     judgements of one session (its id percent-encoded) and its prevented calls, or 404. A trace's id leads to the sessions
     of its calls. `GET /api/v1/seen` gives what was seen of each service, with or without a spec, and the scopes that
     spans came from.
@@ -63,7 +65,9 @@ class Admin:
         scopes: Mapping[str, bool] = _NO_SCOPES,
         follow: Follow = follow_nothing,
         audit: ArgumentAudit | None = None,
+        past: PastSessions | None = None,
     ) -> None:
+        self._past = past
         self._monitor = monitor
         self._follow = follow
         self._denied = denied or PreventedCalls()
@@ -89,14 +93,15 @@ class Admin:
             await send_json(send, 405, {"error": "use GET"}, (b"allow", b"GET, HEAD"))
         else:
             name = path[len(_SESSIONS) :].strip(b"/")
-            known = () if fixed is not None else ("namespace",) if name else _LIST
+            known = () if fixed is not None else ("namespace", "begun") if name else _LIST
             query, access = parameters(scope), access_of(scope)
             try:
                 check_names(query, known)
+                begun = whole_number(query["begun"], "begun") if "begun" in query else None
                 listed = (
                     None
                     if fixed is not None or name
-                    else _Listed.read(query, self._redaction, access)
+                    else _listed(query, self._redaction, access)
                 )
             except ValueError as problem:
                 await send_json(send, 400, {"error": str(problem)})
@@ -109,7 +114,7 @@ class Admin:
                 parts = self._list(listed)
                 await self._long.send(scope, send, b"application/json", parts)
             else:
-                await self._send_session(send, name, query.get("namespace"), access)
+                await self._send_session(send, name, query.get("namespace"), begun, access)
 
     async def _send_seen(self, send: Send, access: Access) -> None:
         agents = [
@@ -126,16 +131,23 @@ class Admin:
         await send_json(send, 200, {"agents": agents, **shown})
 
     async def _send_session(
-        self, send: Send, name: bytes, namespace: str | None, access: Access
+        self,
+        send: Send,
+        name: bytes,
+        shown_namespace: str | None,
+        begun: int | None,
+        access: Access,
     ) -> None:
         session = unquote(name.decode("latin-1"), encoding="utf-8", errors="replace")
         original = self._redaction.original
-        if namespace is not None:
-            namespace = original(namespace)
-        found = self._judged(original(session), namespace).seen_by(access)
-        if any(found):
+        namespace = None if shown_namespace is None else original(shown_namespace)
+        found = self._judged(original(session), namespace).begun_at(begun).seen_by(access)
+        shown = self._redaction.shown(found._asdict())
+        if not found.sessions and self._past is not None:
+            before = await self._past.find(session, shown_namespace, begun, access)
+            shown = {**shown, "sessions": before}
+        if any(shown.values()):
             self._audit.read(access.who, session)
-            shown = self._redaction.shown(found._asdict())
             await send_json(send, 200, shown)
         else:
             await send_json(send, 404, {"error": "no such session", "session": session})
@@ -156,29 +168,34 @@ class Admin:
         mark_overruled(found, self._denied, session)
         return _Judged(found, prevented(self._denied, session, namespace))
 
-    async def _list(self, listed: _Listed) -> AsyncIterator[bytes]:
-        limit, query = listed
-        matcher = Matcher(self._monitor, query, self._redaction.name, self._follow)
+    async def _list(self, query: SessionQuery) -> AsyncIterator[bytes]:
+        name, follow = self._redaction.name, self._follow
+        page = await paged(self._monitor, query, name, follow, self._past, steps=True)
         yield b'{"sessions":['
         part: list[bytes] = []
-        size = shown = 0
-        for number, (session, judgement) in enumerate(
-            self._monitor.reader.ordered_judgements(), 1
-        ):
-            if limit is not None and shown >= limit:
-                break
-            if matcher.matches(session, judgement):
-                found = self._redaction.shown(
-                    self._monitor.reader.as_object(session, judgement)
-                )
-                part.append((b"," if shown else b"") + as_json(found))
-                size += len(part[-1])
-                shown += 1
+        size = 0
+        for number, text in enumerate(self._objects(page), 1):
+            part.append((b"," if number > 1 else b"") + text)
+            size += len(text)
             if size >= PART_BYTES or number % PART_OBJECTS == 0:
                 yield b"".join(part)
                 part.clear()
                 size = 0
-        yield b"".join(part) + b"]}"
+        about = as_json(page.about())
+        yield b"".join(part) + b"]," + about[1:]
+
+    def _objects(self, page: SessionPage) -> Iterator[bytes]:
+        for entry in page.sessions:
+            if isinstance(entry, ListedSession):
+                for judgement in _in_order(entry.judgements):
+                    found = self._monitor.reader.as_object(entry.session, judgement)
+                    yield as_json(self._redaction.shown(found))
+            else:
+                yield from entry.objects
+
+
+def _in_order(judgements: list[Judgement]) -> list[Judgement]:
+    return sorted(judgements, key=lambda each: (each.judge.spec.id, each.part))
 
 
 class _Judged(NamedTuple):
@@ -186,6 +203,12 @@ class _Judged(NamedTuple):
 
     sessions: list[dict[str, Any]]
     prevented: list[dict[str, Any]]
+
+    def begun_at(self, begun: int | None) -> _Judged:
+        """What is of the session that began then; None: as it is."""
+        if begun is None:
+            return self
+        return _Judged([each for each in self.sessions if each["started"] == begun], [])
 
     def seen_by(self, access: Access) -> _Judged:
         """What is of namespaces that may be shown."""
@@ -195,23 +218,14 @@ class _Judged(NamedTuple):
         )
 
 
-class _Listed(NamedTuple):
-    """What a list is asked for."""
+def _listed(query: Mapping[str, str], redaction: Redaction, access: Access) -> SessionQuery:
+    """Reads the parameters of a list of whole judgements.
 
-    limit: int | None
-    query: SessionQuery
-
-    @classmethod
-    def read(cls, query: Mapping[str, str], redaction: Redaction, access: Access) -> _Listed:
-        """Reads the parameters of a list.
-
-        Raises:
-            ValueError: a sentence; one has a value that it cannot have.
-        """
-        limit = query.get("limit")
-        most = None if limit is None else whole_number(limit, "limit")
-        if query.get("steps", "1") != "1":  # 0 is the session view's
-            raise ValueError("steps must be 0 or 1")
-        filters = {name: query[name] for name in FILTERS if name in query}
-        asked = SessionQuery.read({**filters, **redaction.originals(filters)})
-        return cls(most, asked._replace(access=access.view))
+    Raises:
+        ValueError: a sentence; one has a value that it cannot have.
+    """
+    if query.get("steps", "1") != "1":  # 0 is the session view's
+        raise ValueError("steps must be 0 or 1")
+    given = {name: query[name] for name in _LIST if name in query}
+    asked = SessionQuery.read({**given, **redaction.originals(given)})
+    return asked._replace(access=access.view)

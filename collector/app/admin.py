@@ -7,6 +7,7 @@ from typing import Final
 
 from collector.api.access import AccessRules
 from collector.api.access_guard import AccessGuard, ProxyHeaders
+from collector.api.archive.past_sessions import PastSessions
 from collector.api.argument_audit import ArgumentAudit
 from collector.api.end_session import EndEndpoint
 from collector.api.reload import ReloadEndpoint
@@ -48,6 +49,7 @@ def build_admin(
     scopes: Mapping[str, bool],
     follow: Follow,
     end: Callable[[Sequence[SessionKey]], int],
+    past: PastSessions | None = None,
 ) -> Application:
     """The API and the session view, behind tokens where the settings ask for them.
 
@@ -64,10 +66,11 @@ def build_admin(
         end: ends sessions, and returns how many were live.
         scopes: instrumentation scopes that spans came from -> whether they follow a convention of agents.
         follow: leads from a trace's id to the sessions of its calls.
+        past: has sessions of before; None if none are kept.
     """
     guard = HostGuard(settings.admin, settings.admin_names)
     audit = ArgumentAudit(settings.show_arguments, steady_ns)
-    admin = Admin(monitor, seen, health, redaction, denied, scopes, follow, audit)
+    admin = Admin(monitor, seen, health, redaction, denied, scopes, follow, audit, past)
     acting = EndEndpoint(ReloadEndpoint(admin, reloader), monitor, end, redaction, follow)
     view = SessionView(
         VerdictStream(acting, feed),
@@ -84,6 +87,7 @@ def build_admin(
         ),
         redaction=redaction,
         follow=follow,
+        past=past,
     )
     auth = settings.admin_auth
     if not auth.is_asked:

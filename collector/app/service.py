@@ -32,10 +32,11 @@ from collector.app.listeners import (
 from collector.app.notices import Notices
 from collector.app.readiness import Readiness
 from collector.app.running_sessions import RunningSessions
-from collector.calls.decisions.prevented_calls import PreventedCall
+from collector.calls.decisions.prevented_calls import PreventedCall, PreventedCalls
 from collector.calls.pipeline import Pipeline
 from collector.config.field_types import OFF
 from collector.config.first_minutes import until
+from collector.config.settings.archive import ArchiveSettings
 from collector.config.settings.record import RecordSettings
 from collector.config.settings.sessions import SessionSettings
 from collector.config.settings.settings import Settings
@@ -67,6 +68,7 @@ from monitor.records import ReferenceAlarm, Verdict
 from monitor.spec.spec import Spec
 
 if TYPE_CHECKING:
+    from collector.api.archive.archive_feed import ArchiveFeed
     from collector.forward.next_hops import NextHops
     from collector.metrics.otlp_push import OtlpPush
     from collector.metrics.otlp_traces import OtlpTraces
@@ -203,6 +205,41 @@ def _state_of(
     return KeptState(settings, sessions, clock)
 
 
+def _archive_of(
+    settings: ArchiveSettings,
+    monitor: Monitor,
+    redaction: Redaction,
+    denied: PreventedCalls,
+    clock: Callable[[], int],
+) -> ArchiveFeed | None:
+    """What goes into the archive; None if there is none, and nothing is loaded."""
+    if settings.dir is None:
+        return None
+    from collector.api.archive.archive_feed import ArchiveFeed
+    from collector.api.archive.past_sessions import PastSessions
+    from collector.archive.reader import ArchiveReader
+    from collector.archive.store import ArchiveBounds
+    from collector.archive.writer import ArchiveWriter
+
+    bounds = ArchiveBounds(
+        int(settings.keep * SECOND),
+        int(settings.keep_harmful * SECOND),
+        settings.sessions_max,
+        settings.bytes_max,
+    )
+    writer = ArchiveWriter(settings.dir, bounds, clock)
+    past = PastSessions(ArchiveReader(settings.dir), monitor, redaction)
+    return ArchiveFeed(writer, past, monitor, redaction, denied)
+
+
+def _begin_archive(feed: ArchiveFeed, settings: ArchiveSettings) -> None:
+    try:
+        feed.start()
+    except OSError as problem:
+        folder, why = str(settings.dir), problem.strerror
+        raise UnusableFileError("archive.dir", folder, why, problem.errno) from problem
+
+
 def _begin(recorder: Recorder, settings: RecordSettings) -> None:
     try:
         recorder.start()
@@ -302,6 +339,9 @@ class App:
         bounds = RequestLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)
         self._notices = Notices(self.monitor, pipeline.inventory, self._sink, stats, clock)
         self._memory = memory
+        self._archive = _archive_of(
+            settings.archive, self.monitor, self._redaction, pipeline.decision_records, clock
+        )
         self._recorder = _recorder_of(settings.record, clock, stats)
         if self._recorder is not None:
             self._recorder.hide(self._redaction.rules)
@@ -386,6 +426,8 @@ class App:
             more.append(tracer)
         if self._forwarding is not None:
             more.append(self._forwarding)
+        if self._archive is not None:
+            more.append(self._archive.writer)
         if state is not None:
             more.append(state.journal)
             state.wire(
@@ -457,6 +499,7 @@ class App:
                 self._pipeline.scopes,
                 self._pipeline.sessions_of,
                 self._running.end,
+                self._archive.past if self._archive is not None else None,
             )
             found["admin"] = build_observer(
                 "admin", admin, settings, self._capacity.observer, self._stats
@@ -467,6 +510,8 @@ class App:
         """Pages first: the rest can wait a microsecond."""
         if self._annotated is not None:
             self._each((self._annotated.take,), verdicts)
+        if self._archive is not None and not self._is_past:
+            self._each((self._archive.deliver,), verdicts)
         if self._redaction:
             verdicts = [self._redaction.named(verdict) for verdict in verdicts]
         self._each((self._alerts.deliver,), verdicts)
@@ -548,6 +593,8 @@ class App:
                 await self._forwarding.prepare()
             if self._state is not None:
                 await self._recover(self._state)
+            if self._archive is not None:
+                _begin_archive(self._archive, self.settings.archive)
             for name, server in self._servers.items():
                 if name not in self.addresses:
                     self.addresses[name] = await server.start()
@@ -793,6 +840,8 @@ class App:
             parts.append(self._forwarding.stop(left))
         if self._push is not None:
             parts.append(self._push.stop(left))
+        if self._archive is not None:
+            parts.append(self._archive.stop(left, is_over=self._state is None))
         await asyncio.gather(*parts)
         self._sink.close()
         watched = [self._observers[name] for name in self.addresses if name in self._observers]

@@ -24,6 +24,7 @@ __all__ = [
     "Address",
     "AlertLink",
     "BoardLink",
+    "Duration",
     "Endpoint",
     "Expressions",
     "File",
@@ -74,6 +75,21 @@ def _number(value: Any) -> Any:
         except ValueError:
             return value
     return value
+
+
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhdw])")
+_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def _duration(value: Any) -> Any:
+    """Seconds; a text may have a unit."""
+    found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is not None:
+        return float(found[1]) * _UNIT_SECONDS[found[2]]
+    number = _number(value)
+    if isinstance(number, str):
+        raise ValueError("expected seconds, or a number with a unit: 30s, 10m, 12h, 7d or 2w")  # noqa: TRY004
+    return number
 
 
 def _switch(value: Any) -> Any:
@@ -312,6 +328,7 @@ def _expressions(value: Any) -> Any:
 
 Whole = Annotated[int, Strict(False), BeforeValidator(_whole)]
 Number = Annotated[float, Strict(False), BeforeValidator(_number)]
+Duration = Annotated[float, Strict(False), BeforeValidator(_duration)]
 Positive = Annotated[Number, Field(gt=0)]
 Switch = Annotated[bool, Strict(False), BeforeValidator(_switch)]
 File = Annotated[Path, Strict(False), BeforeValidator(_file)]

@@ -24,6 +24,7 @@ LOSSES: Final = frozenset(
         "alerts_withheld",
         "attributes_over_bound",
         "agent_calls",
+        "archive_dropped",
         "connections_closed",
         "coverage",
         "forward_dropped",

@@ -139,6 +139,27 @@ OWN: Final[Mapping[str, MetricDescription]] = {
     "down_seconds": MetricDescription(
         "gauge", (), "From the last record of the process before to the start of this one."
     ),
+    # The archive; only where `archive.dir` is set.
+    "archive_sessions_written": MetricDescription(
+        "counter",
+        (),
+        "Times that a session was written to the archive: at its end, or at a harm.",
+    ),
+    "archive_dropped": MetricDescription(
+        "counter",
+        ("reason",),
+        "Sessions that are not in the archive, or not as they are: the queue was full (queue_full), or the file was locked (locked), without room (disk_full), deleted by somebody (deleted), damaged (damaged), of a newer version (newer_schema), or refused them (error).",
+    ),
+    "archive_deleted": MetricDescription(
+        "counter",
+        ("bound",),
+        "Sessions that left the archive for a bound: age, sessions or bytes.",
+    ),
+    "archive_sessions": MetricDescription("gauge", (), "Sessions in the archive."),
+    "archive_bytes": MetricDescription("gauge", (), "Bytes of all files of the archive."),
+    "archive_queue_length": MetricDescription(
+        "gauge", (), "Sessions that wait to be written to the archive."
+    ),
     # The receiver.
     "ingest_requests": MetricDescription(
         "counter", ("transport", "signal", "code"), "Requests answered, by gRPC or HTTP code."

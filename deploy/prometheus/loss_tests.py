@@ -21,6 +21,7 @@ LOSSES: Mapping[str, tuple[str, ...]] = {
         'offrails_requests_throttled_total{%s,sender="farm",reason="bytes_rate"}',
     ),
     "AgentMonitorRecordingLoss": ('offrails_record_requests_total{%s,result="dropped"}',),
+    "AgentMonitorArchiveLoss": ('offrails_archive_dropped_total{%s,reason="disk_full"}',),
     "AgentMonitorJournalFailing": ("offrails_journal_errors_total{%s}",),
     "AgentMonitorForwardLoss": (
         'offrails_forward_dropped_total{%s,destination="tempo",reason="queue_full"}',

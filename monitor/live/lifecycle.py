@@ -195,6 +195,8 @@ class Lifecycle:
             self._state.without_spec += session.without_spec
         events = [self._accounting.finish(session, each, ended, now) for each in judgements]
         self._table.bury(session)
+        if self._state.on_end is not None:
+            self._state.on_end(session)
         return events
 
     def tick(self, now: int) -> list[SessionFinished]:
@@ -218,7 +220,8 @@ class Lifecycle:
         while (first := self._quiet.first()) is not None and first[1].now <= before:
             self._quiet.pop(first[0])
             self._state.without_calls += 1
-        self._table.forget(before - self._limits.idle_ns, before - self._limits.remember_ns)
+        if self._state.is_behind is None or not self._state.is_behind():
+            self._table.forget(before - self._limits.idle_ns, before - self._limits.remember_ns)
         self._totals.expire(now)
         self._ledger.forget(now)
         if self._names.crowded and now >= self._state.sweep_ns:

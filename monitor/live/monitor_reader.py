@@ -16,7 +16,7 @@ __all__ = ["MonitorReader"]
 
 
 class MonitorReader:
-    """Reads, and changes nothing."""
+    """Reads, and changes nothing but who is told of ends."""
 
     def __init__(self, state: MonitorState) -> None:
         self._state = state
@@ -24,6 +24,18 @@ class MonitorReader:
         self._table = state.table
         self._names = state.names
         self._judging = state.judging_state
+
+    def on_end(
+        self,
+        deliver: Callable[[Session], None] | None,
+        is_behind: Callable[[], bool] | None = None,
+    ) -> None:
+        """Calls `deliver` with each session that ends, also with one that has gone on after an earlier end.
+
+        It is called in the middle of whatever ends the session: it must not call the monitor. While `is_behind` says
+        that some of them are still to be read, time drops the steps of none; too many ended sessions do.
+        """
+        self._state.on_end, self._state.is_behind = deliver, is_behind
 
     def open_judgements(self) -> Iterator[tuple[Session, Judgement]]:
         """Sessions with each of their judgements, as they are kept: for lists that pick a few.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from monitor.aggregate.totals import SessionFinished, Totals
@@ -17,6 +17,7 @@ from monitor.live.deadline_timer import DeadlineTimer
 from monitor.live.due_queue import DueQueue
 from monitor.live.mention import Mention
 from monitor.records import SessionKey, Verdict
+from monitor.session.session import Session
 from monitor.session.spec_binding import SpecBinder
 from monitor.session.table import Table
 from monitor.session.tool_names import Names
@@ -72,6 +73,10 @@ class MonitorState:
         """Verdicts that a late session id has revised; returned with the next ones."""
         self.evicted: deque[SessionFinished] = deque(maxlen=EVICTED_MAX)
         """Sessions that were evicted; returned by the next tick."""
+        self.on_end: Callable[[Session], None] | None = None
+        """Takes each session that ends."""
+        self.is_behind: Callable[[], bool] | None = None
+        """Tells whether steps of ended sessions are still to be read."""
         self.stale: list[SessionKey] = []
         """Sessions that are to look at the ledger again, since it has changed."""
         self.swept = self.judging_state.ledger.version

@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from collector.api.access import Access, access_of
+from collector.api.archive.past_sessions import PastSessions
 from collector.api.list_fields import agent_of, trail
 from collector.api.query_string import check_names, parameters
 from collector.api.reference_view import tree
@@ -69,6 +70,7 @@ class SessionView:
         *,
         redaction: Redaction | None = None,
         follow: Follow = follow_nothing,
+        past: PastSessions | None = None,
     ) -> None:
         self._api = api
         self._follow = follow
@@ -76,7 +78,7 @@ class SessionView:
         self._monitor = monitor
         self._guard = guard
         self._events = Events(monitor, health, self._redaction)
-        self._lists = SessionLists(monitor, self._redaction.name, follow)
+        self._lists = SessionLists(monitor, self._redaction.name, follow, past)
         self._encoded: tuple[Mapping[str, Any], bytes] = {}, b""
         """The last list, and as it is sent."""
         self._turn = asyncio.Lock()

@@ -21,6 +21,7 @@ from collector.config.field_types import (
 )
 from collector.config.section import SettingsSection
 from collector.config.settings.alerts import AlertSettings
+from collector.config.settings.archive import ArchiveSettings
 from collector.config.settings.decide import DecideSettings
 from collector.config.settings.forward import NextHopSettings
 from collector.config.settings.ready import ReadySettings
@@ -151,6 +152,9 @@ class Settings(SettingsSection):
     state: Annotated[
         StateSettings, Field(description="The journal, which outlives the process.")
     ] = StateSettings()
+    archive: Annotated[ArchiveSettings, Field(description="Past sessions, on disk.")] = (
+        ArchiveSettings()
+    )
     redact: Annotated[
         RedactSettings, Field(description="What is removed before anything leaves the process.")
     ] = RedactSettings()

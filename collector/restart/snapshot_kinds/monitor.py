@@ -40,7 +40,7 @@ MONITOR_KINDS: Final = (
         MonitorState,
         "without_spec ended sweep_ns timed_verdicts resumed without_calls "
         "arguments_given_up news evicted swept",
-        left="stale limits judging",
+        left="stale limits judging on_end is_behind",
         parts="totals names table accounting deadline_timer judging_state decider due quiet",
         changes=(
             KindChange(

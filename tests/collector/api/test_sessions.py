@@ -89,7 +89,12 @@ def names(answer: Answer) -> list[str]:
 
 def test_no_sessions() -> None:
     """An empty list, not an error."""
-    assert ask(Monitor(), b"/api/v1/sessions").json() == {"sessions": []}
+    assert ask(Monitor(), b"/api/v1/sessions").json() == {
+        "sessions": [],
+        "matching": 0,
+        "live": 0,
+        "next": None,
+    }
 
 
 def test_the_newest_comes_first_and_limit_cuts() -> None:
@@ -224,7 +229,7 @@ def test_judgements_are_filtered_as_summaries_are(query: bytes, found: list[str]
     ("path", "query", "problem"),
     [
         (b"/api/v1/sessions", b"limt=3", "unknown parameter `limt`: did you mean `limit`?"),
-        (b"/api/v1/sessions", b"sort=harm", "unknown parameter `sort`"),
+        (b"/api/v1/sessions", b"order=harm", "unknown parameter `order`"),
         (b"/api/v1/sessions", b"steps=2", "steps must be 0 or 1"),
         (b"/api/v1/sessions", b"mode=pages", "mode must be one of shadow, page"),
         (b"/api/v1/sessions/a", b"name_space=x", "did you mean `namespace`?"),

@@ -1,0 +1,179 @@
+"""Sessions of the archive for those who ask the API, beside those that the monitor still has.
+
+Invariant: a session that the monitor has is shown as it is there; what the archive has of it is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from collector.api.access import Access
+from collector.api.session_query import Place, SessionQuery
+from collector.archive.reader import (
+    MATCHING_MAX,
+    ArchiveReader,
+    ArchiveSearch,
+    PastSession,
+    TooSlowError,
+)
+from collector.archive.record import SessionName
+from collector.archive.schema import NewerSchemaError
+from collector.telemetry.logs import log
+from collector.telemetry.redaction import Redaction
+from monitor.engine import Monitor
+
+__all__ = ["PastPage", "PastSessions"]
+
+FAULTS: Final = (sqlite3.Error, OSError, NewerSchemaError, TooSlowError)
+"""What keeps the archive from answering."""
+
+
+class PastPage(NamedTuple):
+    """What the archive has of one page."""
+
+    sessions: list[PastSession]
+    matching: int
+    is_capped: bool
+    """True if more match than are counted."""
+    problem: str = ""
+    """Why nothing of the archive is in it."""
+
+
+class PastSessions:
+    """Asks the archive, in a thread.
+
+    Args:
+        reader: of the archive.
+        monitor: has sessions that the archive has, too.
+        redaction: leads from shown names to those that are meant.
+    """
+
+    def __init__(self, reader: ArchiveReader, monitor: Monitor, redaction: Redaction) -> None:
+        self.reader = reader
+        self._monitor = monitor
+        self._redaction = redaction
+
+    async def page(
+        self,
+        query: SessionQuery,
+        shown: Callable[[SessionName], bool],
+        limit: int,
+        *,
+        steps: bool,
+    ) -> PastPage:
+        """The first sessions of the archive that are asked for and not shown from the monitor."""
+        if "live" in (query.state, query.only):
+            return PastPage([], 0, is_capped=False)
+        search = _search(query, self._redaction.name)
+        try:
+            found = await self._some(search, query.after, shown, limit, steps=steps)
+            names = await asyncio.to_thread(self.reader.matching, search)
+        except FAULTS as problem:
+            return PastPage([], 0, is_capped=False, problem=_told(problem))
+        new = sum(not shown(name) for name in names[:MATCHING_MAX])
+        return PastPage(found, new, is_capped=len(names) > MATCHING_MAX)
+
+    async def _some(
+        self,
+        search: ArchiveSearch,
+        after: Place | None,
+        shown: Callable[[SessionName], bool],
+        limit: int,
+        *,
+        steps: bool,
+    ) -> list[PastSession]:
+        found: list[PastSession] = []
+        while len(found) < limit:
+            asked = limit - len(found)
+            more = await asyncio.to_thread(
+                self.reader.search, search, asked, after, steps=steps
+            )
+            found += [each for each in more if not shown(each.name)]
+            if len(more) < asked:
+                break
+            after = Place(more[-1].key, more[-1].name)
+        return found
+
+    def is_kept(self, name: SessionName) -> bool:
+        """True if the monitor still has a session of the archive."""
+        original = self._redaction.original
+        named = self._monitor.reader.named(original(name.session), original(name.namespace))
+        return any(session.started_ns <= name.begun <= session.last_ns for session, _ in named)
+
+    async def labelled(self, label: str) -> frozenset[tuple[str, str]]:
+        """Namespaces and ids, as they are shown, of sessions with a label."""
+        try:
+            found = await asyncio.to_thread(self.reader.labelled, label)
+        except FAULTS as problem:
+            _told(problem)
+            found = []
+        return frozenset((name.namespace, name.session) for name in found)
+
+    async def find(
+        self, session: str, namespace: str | None, begun: int | None, access: Access
+    ) -> list[dict[str, Any]]:
+        """The judgement objects of the latest session of this id, or of that which began then.
+
+        The id of a trace leads to the latest session that has calls of it.
+        """
+        try:
+            found = await asyncio.to_thread(self.reader.session, session, namespace, begun)
+            if not found and len(session) in (16, 32):
+                found = await asyncio.to_thread(self._of_id, session)
+        except FAULTS as problem:
+            _told(problem)
+            return []
+        seen = [each for each in found if access.sees(each[0].namespace)]
+        if namespace is not None:
+            seen = [each for each in seen if each[0].namespace == namespace]
+        latest: dict[str, tuple[SessionName, list[bytes]]] = {}
+        for each in seen:
+            latest.setdefault(each[0].namespace, each)
+        return [json.loads(text) for _, objects in latest.values() for text in objects]
+
+    def _of_id(self, id_: str) -> list[tuple[SessionName, list[bytes]]]:
+        try:
+            names = self.reader.of_id(bytes.fromhex(id_))
+        except ValueError:
+            return []
+        return [
+            found
+            for name in names
+            for found in self.reader.session(name.session, name.namespace, name.begun)
+        ]
+
+
+def _told(problem: Exception) -> str:
+    """Why the archive does not answer, which the log says, too."""
+    if isinstance(problem, TooSlowError):
+        why = "the archive took too long: narrow the search"
+    elif isinstance(problem, NewerSchemaError):
+        why = f"the archive is of a newer version: {problem}"
+    else:
+        why = f"the archive cannot be read: {problem}"
+    log.warning("archive_unread", reason=why)
+    return why
+
+
+def _search(query: SessionQuery, shown: Callable[[str], str]) -> ArchiveSearch:
+    return ArchiveSearch(
+        sort=query.sort,
+        agent=shown(query.agent) if query.agent else "",
+        spec=shown(query.spec) if query.spec else "",
+        namespace=None if query.namespace is None else shown(query.namespace),
+        text=query.text,
+        harmful=query.only == "harmful",
+        reason=query.reason,
+        severity=query.severity,
+        tool=query.tool,
+        mode=query.mode,
+        since=query.since,
+        until=query.until,
+        ids=tuple(each for each in (query.trace_id, query.span_id) if each),
+        label=query.label,
+        namespaces=query.access.namespaces,
+    )

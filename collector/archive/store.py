@@ -1,0 +1,321 @@
+"""The SQLite file of the archive, as its one writer sees it.
+
+Invariants:
+
+- A session is there once: what is written of it takes the place of what was written before, whatever its beginning has
+  become since (an earlier call may arrive late), and whatever its id was (its trace's, before its own was known).
+- Beyond a bound sessions without harm go first, then those with harm, each the oldest first.
+- A commit survives the end of the process, kill -9 included (WAL).
+
+Example: a session that begins at 5 is written at a harm, with `ended` None. It goes on, and ends: its row is replaced. A
+call that began at 4 arrives an hour later and wakes it; at its next end the row of 5 goes, and one of 4 comes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import zstandard
+
+from collector.archive.record import ArchivedJudgement, ArchivedSession, SessionName
+from collector.archive.schema import migrate
+
+__all__ = ["FILE", "ArchiveBounds", "ArchiveStore", "Label", "file_bytes", "is_full"]
+
+FILE: Final = "archive.db"
+_FOLDER_MODE: Final = 0o700
+_FILE_MODE: Final = 0o600
+"""An archive holds texts of agents: it is its owner's alone."""
+
+PRUNED_AT_ONCE: Final = 2_000
+"""Sessions that are deleted in one transaction."""
+_WAL_BYTES: Final = 4 << 20
+_BUSY_MS: Final = 1_000
+LOST: Final = "unknown"
+"""Why a session ended whose process is gone without a word, and whose state with it."""
+
+
+class ArchiveBounds(NamedTuple):
+    """How much is kept, and for how long."""
+
+    keep_ns: int
+    keep_harmful_ns: int
+    sessions_max: int
+    bytes_max: int
+
+
+class Label(NamedTuple):
+    """What somebody says of the verdict on a session."""
+
+    name: SessionName
+    spec: str | None
+    """None: under all specs."""
+    label: str | None
+    """right or wrong; None takes the label back."""
+    note: str
+    who: str
+    at: int
+    """Unix nanoseconds."""
+
+
+class ArchiveStore:
+    """The open file.
+
+    Args:
+        folder: of the archive; made if need be.
+
+    Raises:
+        OSError: the folder cannot be made.
+        sqlite3.Error: the file cannot be opened, or is none.
+        NewerSchemaError: a newer version has written it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+        self.path = folder / FILE
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, _FILE_MODE))
+        self._connection = sqlite3.connect(
+            self.path, isolation_level=None, check_same_thread=False, timeout=_BUSY_MS / 1_000
+        )
+        try:
+            self._prepare()
+            self._inode = self.path.stat().st_ino
+        except BaseException:
+            self._connection.close()
+            raise
+        self._packer = zstandard.ZstdCompressor(level=3)
+
+    def _prepare(self) -> None:
+        run = self._connection.execute
+        run("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file; it has no tables yet
+        run("PRAGMA journal_mode = WAL")
+        run("PRAGMA synchronous = NORMAL")
+        run(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
+        run("PRAGMA foreign_keys = ON")
+        migrate(self._connection)
+
+    def close(self) -> None:
+        """Closes the file; what was committed is in it."""
+        with suppress(sqlite3.Error):
+            self._connection.close()
+
+    @property
+    def is_there(self) -> bool:
+        """False if somebody has deleted or replaced the file."""
+        try:
+            return self.path.stat().st_ino == self._inode
+        except OSError:
+            return False
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions it holds."""
+        (found,) = self._connection.execute("SELECT count(*) FROM sessions").fetchone()
+        return int(found)
+
+    # --- writing -------------------------------------------------------------------------------
+
+    def write(self, records: Iterable[ArchivedSession | Label]) -> None:
+        """Writes sessions and labels in one transaction.
+
+        Raises:
+            sqlite3.Error: nothing of them is written.
+        """
+        self._begin()
+        try:
+            for record in records:
+                if isinstance(record, Label):
+                    self._write_label(record)
+                else:
+                    self._write_session(record)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _begin(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def _write_session(self, record: ArchivedSession) -> None:
+        name = SessionName(
+            _text(record.name.namespace), _text(record.name.session), record.name.begun
+        )
+        self._remove_earlier(record, name)
+        cursor = self._connection.execute(
+            "INSERT INTO sessions (namespace, session, begun, last, touched, ended, severity, harmful, harm_rate, lost, risk, text)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*name, record.last, record.touched, record.ended, *record.keys, _searched(record)),
+        )
+        row = cursor.lastrowid
+        assert row is not None
+        ids = {*record.traces, *record.spans}
+        self._connection.executemany(
+            "INSERT OR IGNORE INTO ids VALUES (?, ?)", [(each, row) for each in ids]
+        )
+        for judgement in record.judgements:
+            self._write_judgement(row, judgement)
+
+    def _remove_earlier(self, record: ArchivedSession, name: SessionName) -> None:
+        """What was written of the session before: under its id, or under its trace's."""
+        namespace, session, begun = name
+        last = record.last
+        self._connection.execute(
+            "DELETE FROM sessions WHERE session = ? AND namespace = ?"
+            " AND (ended IS NULL OR begun = ? OR (begun BETWEEN ? AND ? AND last <= ?))",
+            (session, namespace, begun, begun, last, last),
+        )
+        for trace in record.traces:
+            if trace.hex() != session:
+                self._connection.execute(
+                    "DELETE FROM sessions WHERE session = ? AND namespace = ?"
+                    " AND (ended IS NULL OR ended = ?)",
+                    (trace.hex(), namespace, LOST),
+                )
+
+    def _write_judgement(self, row: int, judgement: ArchivedJudgement) -> None:
+        (*plain, harms, tools, hours, summary, object_) = judgement
+        cursor = self._connection.execute(
+            "INSERT INTO judgements (sid, agent, spec, spec_version, service_version, mode, kind, calls, harmful,"
+            " possible, harm_rate, prefix_crit, not_judged, harms, tools, summary, object)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                row,
+                *(_text(each) if isinstance(each, str) else each for each in plain),
+                _text(json.dumps(harms)),
+                _text(json.dumps(tools)),
+                summary,
+                self._packer.compress(object_),
+            ),
+        )
+        self._connection.executemany(
+            "INSERT INTO hours VALUES (?, ?, ?, ?, ?)",
+            [(cursor.lastrowid, *each) for each in hours],
+        )
+
+    def _write_label(self, label: Label) -> None:
+        name, spec, *rest = label
+        self._connection.execute(
+            "INSERT INTO labels (namespace, session, begun, spec, label, note, who, at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(_text(each) if isinstance(each, str) else each for each in name),
+                None if spec is None else _text(spec),
+                *(_text(each) if isinstance(each, str) else each for each in rest),
+            ),
+        )
+
+    def settle(self, alive: Iterable[tuple[str, str]]) -> None:
+        """Sessions that live by their rows and are not among these have ended with an earlier process.
+
+        Args:
+            alive: namespace and id of all live sessions, as they are shown.
+        """
+        known = {(_text(namespace), _text(session)) for namespace, session in alive}
+        rows = self._connection.execute(
+            "SELECT id, namespace, session FROM sessions WHERE ended IS NULL"
+        ).fetchall()
+        gone = [(LOST, row) for row, *name in rows if tuple(name) not in known]
+        self._begin()
+        try:
+            self._connection.executemany("UPDATE sessions SET ended = ? WHERE id = ?", gone)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+
+    # --- bounds --------------------------------------------------------------------------------
+
+    def prune(self, bounds: ArchiveBounds, now: int) -> dict[str, int]:
+        """Deletes what is too old or too much; how many sessions went, by why: age, sessions, bytes.
+
+        Raises:
+            sqlite3.Error: the file refuses.
+        """
+        gone = {"age": 0, "sessions": 0, "bytes": 0}
+        while removed := self._remove(
+            "(harmful = 0 AND touched < ?) OR (harmful > 0 AND touched < ?)",
+            (now - bounds.keep_ns, now - bounds.keep_harmful_ns),
+            PRUNED_AT_ONCE,
+        ):
+            gone["age"] += removed
+        self._connection.execute(
+            "DELETE FROM labels WHERE at < ?",
+            (now - max(bounds.keep_ns, bounds.keep_harmful_ns),),
+        )
+        while (excess := self.sessions - bounds.sessions_max) > 0:
+            gone["sessions"] += self._remove_first(min(excess, PRUNED_AT_ONCE))
+        while (excess := self._used_bytes() - bounds.bytes_max) > 0 and (held := self.sessions):
+            share = max(1, min(PRUNED_AT_ONCE, held * excess // max(1, self._used_bytes())))
+            gone["bytes"] += self._remove_first(share)
+        self._give_back()
+        return gone
+
+    def _remove(self, where: str, values: Sequence[int], limit: int) -> int:
+        found = self._connection.execute(
+            f"DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE {where} ORDER BY touched LIMIT ?)",  # noqa: S608 - of texts of ours
+            (*values, limit),
+        )
+        return found.rowcount
+
+    def _remove_first(self, count: int) -> int:
+        """Deletes so many: without harm first, the oldest of them first."""
+        removed = self._remove("harmful = 0", (), count)
+        return removed + (
+            self._remove("harmful > 0", (), count - removed) if removed < count else 0
+        )
+
+    def _used_bytes(self) -> int:
+        """Bytes of pages in use. What is free is given back, or filled again."""
+        pages, free, size = (
+            self._connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        return int((pages - free) * size)
+
+    def _give_back(self) -> None:
+        """Free pages leave the file, and the WAL becomes short, unless somebody reads."""
+        self._connection.execute("PRAGMA incremental_vacuum").fetchall()
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def is_full(problem: sqlite3.Error) -> bool:
+    """True if the disk has no room."""
+    return getattr(problem, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+
+
+def file_bytes(folder: Path) -> int:
+    """Bytes of all files of an archive."""
+    total = 0
+    for file in folder.glob(f"{FILE}*"):
+        with suppress(OSError):
+            total += file.stat().st_size
+    return total
+
+
+def _searched(record: ArchivedSession) -> str:
+    """What a search looks through, in lower case, a line each."""
+    found = {record.name.session: None}
+    for each in record.judgements:
+        found |= dict.fromkeys((each.agent, each.spec, *each.tools))
+        for tool, reason, _ in each.harms:
+            found |= {tool: None, reason: None}
+    return _text("\n".join(found).casefold())
+
+
+def _text(text: str) -> str:
+    """A text that can be stored: half a surrogate pair becomes a question mark."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="replace").decode()
+    return text

@@ -1,0 +1,337 @@
+"""The archive's writer: a bounded queue, and a thread of its own behind it.
+
+Invariants:
+
+- `put` never waits. A full queue drops what comes, and counts it.
+- What cannot be written is lost alone: a batch that is refused is written session by session.
+- A file that is locked, full, deleted, damaged or of a newer version keeps nobody from judging: the log says so once, what is
+  lost is counted, and the next batch tries anew.
+
+Example: somebody deletes the file. The next batch sees it, counts the sessions that were in it as `deleted`, and begins another.
+"""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from collector.archive.record import ArchivedSession
+from collector.archive.schema import NewerSchemaError
+from collector.archive.store import (
+    FILE,
+    ArchiveBounds,
+    ArchiveStore,
+    Label,
+    file_bytes,
+    is_full,
+)
+from collector.telemetry.counters import MetricReading
+from collector.telemetry.logs import log
+
+__all__ = ["DROPPED", "ArchiveWriter"]
+
+DROPPED: Final = (
+    "queue_full",
+    "locked",
+    "disk_full",
+    "deleted",
+    "damaged",
+    "newer_schema",
+    "error",
+)
+"""Why sessions are lost, as the label `reason`."""
+
+QUEUE_MAX: Final = 10_000
+"""Sessions that may wait."""
+QUEUE_BYTES_MAX: Final = 32 << 20
+_LUMP: Final = 200
+"""Sessions of one transaction."""
+_WAIT_SECONDS: Final = 0.5
+_PRUNE_SECONDS: Final = 10.0
+_LOCK_TRIES: Final = 10
+"""Times that a batch waits for a lock, a second each."""
+LOG_SECONDS: Final = 60.0
+
+
+class _Settle(NamedTuple):
+    alive: Sequence[tuple[str, str]]
+
+
+_Waiting = ArchivedSession | Label | _Settle
+
+
+class ArchiveWriter:
+    """Writes sessions and labels.
+
+    Args:
+        folder: of the archive.
+        bounds: how much is kept.
+        clock: Unix nanoseconds.
+    """
+
+    def __init__(self, folder: Path, bounds: ArchiveBounds, clock: Callable[[], int]) -> None:
+        self.written = 0
+        self.dropped: Counter[str] = Counter(dict.fromkeys(DROPPED, 0))
+        self.pruned: Counter[str] = Counter(age=0, sessions=0, bytes=0)
+        self.sessions = 0
+        """Sessions in the file, when it was last looked at."""
+        self._folder = folder
+        self._bounds = bounds
+        self._clock = clock
+        self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._waiting = 0
+        self._bytes = 0
+        self._lock = threading.Lock()
+        self._store: ArchiveStore | None = None
+        self._thread: threading.Thread | None = None
+        self._pruned_at = 0.0
+        self._logged: dict[str, float] = {}
+        self._failing = ""
+        """The reason why the last batch was not written."""
+        self._stopping = False
+
+    # --- any thread ----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begins to write.
+
+        Raises:
+            OSError: the folder cannot be made, or not be written to.
+        """
+        self._store = self._open()
+        if self._store is not None:
+            self.sessions = self._store.sessions
+        self._thread = threading.Thread(target=self._run, name="archive", daemon=True)
+        self._thread.start()
+        log.info("archive", folder=str(self._folder), sessions=self.sessions)
+
+    def put(self, record: ArchivedSession | Label) -> bool:
+        """Takes a session or a label; never waits. False if there is no room: it is lost, and counted."""
+        size = record.size if isinstance(record, ArchivedSession) else 512
+        with self._lock:
+            if self._waiting >= QUEUE_MAX or self._bytes + size > QUEUE_BYTES_MAX:
+                self.dropped["queue_full"] += 1
+                return False
+            self._waiting += 1
+            self._bytes += size
+        self._queue.put(record)
+        return True
+
+    def settle(self, alive: Sequence[tuple[str, str]]) -> None:
+        """The start is over, and these sessions live: others that live by their rows have ended."""
+        with self._lock:
+            self._waiting += 1
+        self._queue.put(_Settle(alive))
+
+    def __len__(self) -> int:
+        return self._waiting
+
+    @property
+    def is_crowded(self) -> bool:
+        """True if who is in no hurry had better wait."""
+        return self._waiting > QUEUE_MAX // 2 or self._bytes > QUEUE_BYTES_MAX // 2
+
+    def stop(self, seconds: float) -> None:
+        """Writes what waits, as far as the time allows, and closes the file."""
+        if self._thread is None:
+            return
+        self._stopping = True
+        self._queue.put(None)
+        self._thread.join(seconds)
+        if self._thread.is_alive():
+            log.warning("archive_unwritten", sessions=self._waiting)
+        self._thread = None
+
+    def readings(self) -> Iterable[MetricReading]:
+        """The metrics of the archive."""
+        yield MetricReading("archive_sessions_written", [((), self.written)])
+        yield MetricReading("archive_dropped", [((why,), self.dropped[why]) for why in DROPPED])
+        yield MetricReading(
+            "archive_deleted", [((why,), count) for why, count in sorted(self.pruned.items())]
+        )
+        yield MetricReading("archive_sessions", [((), self.sessions)])
+        yield MetricReading("archive_bytes", [((), file_bytes(self._folder))])
+        yield MetricReading("archive_queue_length", [((), self._waiting)])
+
+    # --- the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            batch, is_last = self._take()
+            if batch:
+                self._settle_or_write(batch)
+                self._release(batch)
+            if is_last:
+                break
+            self._look_after()
+        if self._store is not None:
+            self._store.close()
+
+    def _take(self) -> tuple[list[_Waiting], bool]:
+        """The oldest that wait, at most a lump; and whether nothing comes behind them."""
+        batch: list[_Waiting] = []
+        try:
+            found = self._queue.get(timeout=_WAIT_SECONDS)
+            while found is not None:
+                batch.append(found)
+                if len(batch) >= _LUMP:
+                    return batch, False
+                found = self._queue.get_nowait()
+        except queue.Empty:
+            return batch, False
+        return batch, True
+
+    def _release(self, batch: Sequence[_Waiting]) -> None:
+        sizes = (each.size if isinstance(each, ArchivedSession) else 512 for each in batch)
+        settling = sum(isinstance(each, _Settle) for each in batch)
+        with self._lock:
+            self._waiting -= len(batch)
+            self._bytes -= sum(sizes) - 512 * settling
+
+    def _settle_or_write(self, batch: Sequence[_Waiting]) -> None:
+        records = [each for each in batch if not isinstance(each, _Settle)]
+        if records:
+            self._write(records)
+        for each in batch:
+            store = self._opened() if isinstance(each, _Settle) else None
+            if store is not None and isinstance(each, _Settle):
+                try:
+                    store.settle(each.alive)
+                except sqlite3.Error as problem:
+                    self._fail(_reason(problem), str(problem))
+
+    def _write(self, records: Sequence[ArchivedSession | Label]) -> None:
+        """Writes a batch; where it is refused, one after the other, so that what cannot be written is lost alone."""
+        for _ in range(_LOCK_TRIES):
+            reason = self._try(records)
+            if reason not in ("locked", "damaged") or self._stopping:
+                break
+        if reason in ("error", "disk_full") and len(records) > 1:
+            for each in records:
+                why = self._try([each])
+                if why:
+                    self._lose(why, 1)
+        elif reason:
+            self._lose(reason, len(records))
+
+    def _try(self, records: Sequence[ArchivedSession | Label]) -> str:
+        """Why they were not written; "" if they were."""
+        store = self._opened()
+        if store is None:
+            return self._failing
+        try:
+            store.write(records)
+        except Exception as problem:  # noqa: BLE001
+            reason = _reason(problem)
+            self._fail(reason, str(problem))
+            if reason == "damaged":
+                self._set_aside()
+            return reason
+        self.written += sum(isinstance(each, ArchivedSession) for each in records)
+        if self._failing:
+            log.info("archive_recovered", folder=str(self._folder))
+            self._failing = ""
+            self._logged.clear()
+        return ""
+
+    def _opened(self) -> ArchiveStore | None:
+        """The file, opened anew where it has to be; None if it cannot be."""
+        store = self._store
+        if store is not None and not store.is_there:
+            self._lose_file(store)
+            store = self._store = None
+        if store is None:
+            try:
+                store = self._store = self._open()
+            except OSError as problem:
+                self._fail("error", str(problem))
+        return store
+
+    def _open(self) -> ArchiveStore | None:
+        """The file. A damaged one makes room for another; None where it cannot be opened now.
+
+        Raises:
+            OSError: the folder cannot be made, or not be written to.
+        """
+        for _ in range(2):
+            try:
+                return ArchiveStore(self._folder)
+            except (sqlite3.Error, NewerSchemaError) as problem:
+                reason = _reason(problem)
+                self._fail(reason, str(problem))
+                if reason != "damaged":
+                    return None
+                self._set_aside()
+        return None
+
+    def _lose_file(self, store: ArchiveStore) -> None:
+        """Somebody has deleted the file: what was in it is lost."""
+        try:
+            lost = store.sessions
+        except sqlite3.Error:
+            lost = self.sessions
+        store.close()
+        for rest in self._folder.glob(f"{FILE}-*"):
+            rest.unlink(missing_ok=True)
+        self._fail("deleted", "somebody has deleted or replaced the file")
+        self._lose("deleted", lost)
+
+    def _set_aside(self) -> None:
+        """A damaged file makes room for another one. The last one is kept, for whoever can read it."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+        for rest in self._folder.glob(f"{FILE}-*"):
+            rest.unlink(missing_ok=True)
+        path = self._folder / FILE
+        if path.exists():
+            path.replace(path.with_suffix(".damaged"))
+
+    def _look_after(self) -> None:
+        """Bounds, and how many sessions there are."""
+        now = time.monotonic()
+        if self._store is None or now - self._pruned_at < _PRUNE_SECONDS:
+            return
+        self._pruned_at = now
+        store = self._opened()
+        if store is None:
+            return
+        try:
+            self.pruned.update(store.prune(self._bounds, self._clock()))
+            self.sessions = store.sessions
+        except sqlite3.Error as problem:
+            reason = _reason(problem)
+            self._fail(reason, str(problem))
+            if reason == "damaged":
+                self._set_aside()
+
+    def _lose(self, reason: str, count: int) -> None:
+        self.dropped[reason] += count
+
+    def _fail(self, reason: str, detail: str) -> None:
+        """It fails: a line in the log, unless the last one about the same is young."""
+        self._failing = reason
+        now = time.monotonic()
+        if now - self._logged.get(reason, -LOG_SECONDS) >= LOG_SECONDS:
+            self._logged[reason] = now
+            log.error("archive_failing", folder=str(self._folder), reason=reason, detail=detail)
+
+
+def _reason(problem: Exception) -> str:
+    """Why sessions cannot be written, as the label has it."""
+    if isinstance(problem, NewerSchemaError):
+        return "newer_schema"
+    code = getattr(problem, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return "locked"
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return "damaged"
+    if isinstance(problem, sqlite3.Error) and is_full(problem):
+        return "disk_full"
+    return "error"

@@ -1,0 +1,158 @@
+"""What the service puts into its archive, and how the API gives it back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from collector.app.service import App
+from collector.config.settings.archive import ArchiveSettings
+from collector.config.settings.sessions import SessionSettings
+from collector.config.settings.state import StateSettings
+from monitor.limits import SECOND
+from tests.collector.app.test_service import Clock, body, http, running
+from tests.collector.event_loop import until
+
+
+async def get(app: App, path: str) -> Any:
+    """The answer, or the status where it is none."""
+    async with httpx.AsyncClient() as client:
+        answer = await client.get(f"http://{app.addresses['admin']}{path}")
+    return answer.json() if answer.status_code == 200 else answer.status_code
+
+
+async def send(app: App, tool: str) -> None:
+    status, _ = await http(app.addresses["http"], "POST", "/v1/traces", body(tool))
+    assert status == 200
+
+
+def kept(folder: Path, **more: Any) -> dict[str, Any]:
+    """Settings with an archive; a session ends after a second and is forgotten after another."""
+    return {
+        "archive": ArchiveSettings(dir=folder),
+        "sessions": SessionSettings(idle_seconds=1, remember_seconds=1),
+        **more,
+    }
+
+
+async def written(app: App, count: int) -> None:
+    assert app._archive is not None
+    writer = app._archive.writer
+    await until(lambda: writer.written >= count)
+
+
+async def end(app: App, clock: Clock) -> None:
+    """The session ends, is written, and is gone from the monitor."""
+    clock.now += 2 * SECOND
+    app.step()
+    await written(app, 1)
+    app.step()  # what it was held back for is written
+
+
+def test_an_ended_session_is_found_as_before(tmp_path: Path) -> None:
+    """What the API gave of a session while the monitor had it, it gives when only the archive has it."""
+
+    async def use(app: App, clock: Clock) -> None:
+        await send(app, "unlock_safety")
+        live = await get(app, "/api/v1/sessions/s")
+        short = await get(app, "/api/v1/sessions?steps=0")
+        await end(app, clock)
+        assert not list(app.monitor.reader.named("s"))
+        past = await get(app, "/api/v1/sessions/s")
+        [before], [after] = live["sessions"], past["sessions"]
+        assert after["ended"] == "idle"
+        changed = {"ended", "missed"}
+        same = before.keys() - changed
+        steps = [{**step, "final": True} for step in before["steps"]]
+        assert {k: after[k] for k in same} == {
+            **{k: before[k] for k in same},
+            "steps": [{**step, "final": after["steps"][0]["final"]} for step in steps],
+        }
+        assert await get(app, "/api/v1/sessions/" + "01" * 16) == past
+        begun = before["started"]
+        assert await get(app, f"/api/v1/sessions/s?begun={begun}") == past
+        assert await get(app, f"/api/v1/sessions/s?begun={begun + 1}") == 404
+        listed = await get(app, "/api/v1/sessions?steps=0")
+        assert listed["matching"] == short["matching"] == 1
+        assert listed["live"] == 0
+        assert {**listed["sessions"][0], "ended": None} == short["sessions"][0]
+        whole = await get(app, "/api/v1/sessions")
+        assert whole["sessions"] == past["sessions"]
+
+    running(use, **kept(tmp_path / "a"))
+
+
+def test_a_live_session_is_written_at_its_harm(tmp_path: Path) -> None:
+    """A process that is gone after a harm has left the session, and its end is not known."""
+
+    async def harm(app: App, clock: Clock) -> None:
+        await send(app, "water")
+        await written(app, 1)
+        listed = await get(app, "/api/v1/sessions?steps=0&state=live")
+        assert listed["matching"] == 1  # as the monitor has it, once
+
+    async def later(app: App, clock: Clock) -> None:
+        found = await get(app, "/api/v1/sessions/s")
+        assert found["sessions"][0]["harmful"] == 1
+        assert found["sessions"][0]["steps"][0]["tool"] == "water"
+        listed = await get(app, "/api/v1/sessions?steps=0&severity=critical&state=ended")
+        worst = [each["worst_harm"]["tool"] for each in listed["sessions"]]
+        assert worst in (["water"], [])
+
+    running(harm, **kept(tmp_path / "a"))
+    running(later, **kept(tmp_path / "a"))
+
+
+def test_a_session_of_the_journal_is_there_once(tmp_path: Path) -> None:
+    """An archive that lost its last sessions has them again, each once, when the journal is gone through."""
+    state = StateSettings(dir=tmp_path / "j")
+
+    async def first(app: App, clock: Clock) -> None:
+        await send(app, "water")
+        clock.now += 2 * SECOND
+        app.step()
+        await written(app, 1)
+
+    async def second(app: App, clock: Clock) -> None:
+        await written(app, 1)
+        listed = await get(app, "/api/v1/sessions?steps=0")
+        assert listed["matching"] == 1
+        assert app._archive is not None
+        found = app._archive.past.reader.session("s")
+        assert len(found) == 1
+
+    running(first, **kept(tmp_path / "a", state=state))
+    for file in (tmp_path / "a").iterdir():
+        file.unlink()
+    running(second, **kept(tmp_path / "a", state=state))
+
+
+def test_pages_of_live_and_past_sessions_follow_each_other(tmp_path: Path) -> None:
+    """Each session is on one page, by `next`, whether the monitor has it, the archive, or both."""
+
+    async def use(app: App, clock: Clock) -> None:
+        for number in range(7):
+            text = body("unlock_safety").replace(b'"s"', b'"s%d"' % number)
+            text = text.replace(b"02" * 8, b"%016x" % (number + 1)).replace(
+                b"01" * 16, b"%032x" % (number + 1)
+            )
+            await http(app.addresses["http"], "POST", "/v1/traces", text)
+            clock.now += SECOND
+            app.step()
+        assert app._archive is not None
+        await written(app, 5)
+        seen: list[str] = []
+        cursor = ""
+        while True:
+            page = await get(app, f"/api/v1/sessions?steps=0&limit=2&cursor={cursor}")
+            assert page["matching"] == 7
+            seen += [each["session"] for each in page["sessions"]]
+            cursor = page["next"]
+            if not cursor:
+                break
+        assert seen == [f"s{number}" for number in (6, 5, 4, 3, 2, 1, 0)]
+        assert await get(app, "/api/v1/sessions?steps=0&cursor=x") == 400
+
+    running(use, **kept(tmp_path / "a"))

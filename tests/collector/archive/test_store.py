@@ -1,0 +1,177 @@
+"""The archive's file: one row a session, bounds, and what a reader finds."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from collector.archive.reader import ArchiveReader, ArchiveSearch
+from collector.archive.record import ArchivedSession, SessionName
+from collector.archive.schema import VERSION, NewerSchemaError
+from collector.archive.store import (
+    FILE,
+    LOST,
+    ArchiveBounds,
+    ArchiveStore,
+    Label,
+    file_bytes,
+)
+from tests.collector.archive.sessions import made
+
+FOREVER = 1 << 62
+ROOM = ArchiveBounds(FOREVER, FOREVER, 1_000_000, 1 << 40)
+
+
+def names(folder: Path, search: ArchiveSearch | None = None) -> list[str]:
+    found = ArchiveReader(folder).search(search or ArchiveSearch(ended=False), 1_000)
+    return [each.name.session for each in found]
+
+
+def stored(folder: Path, *sessions: ArchivedSession) -> ArchiveStore:
+    store = ArchiveStore(folder)
+    store.write(sessions)
+    return store
+
+
+def test_a_session_that_goes_on_after_its_end_replaces_its_row(tmp_path: Path) -> None:
+    """A session is there once: at a harm, at its end, at its next end, and with an earlier first call."""
+    store = stored(tmp_path, made(ended=None, text="harm"))
+    for begun, last, text in ((5, 20, "end"), (5, 30, "next end"), (4, 40, "earlier call")):
+        store.write([made(begun=begun, last=last, text=text)])
+        [(name, objects)] = ArchiveReader(tmp_path).session("s")
+        assert name == SessionName("", "s", begun)
+        assert text in objects[0].decode()
+
+
+def test_another_session_of_the_same_id_has_its_own_row(tmp_path: Path) -> None:
+    """What begins later under an id that has ended is another session; the latest comes first."""
+    stored(tmp_path, made(begun=5, last=20), made(begun=30, last=40))
+    begun = [name.begun for name, _ in ArchiveReader(tmp_path).session("s")]
+    assert begun == [30, 5]
+    assert [n.begun for n, _ in ArchiveReader(tmp_path).session("s", begun=5)] == [5]
+
+
+def test_a_row_under_a_traces_id_goes_when_the_session_is_known(tmp_path: Path) -> None:
+    """A session that was written at a harm under its trace's id is found under its own alone, and by the trace."""
+    trace = bytes(range(16))
+    store = stored(tmp_path, made(trace.hex(), ended=None, trace=trace))
+    store.write([made("chat-1", trace=trace)])
+    assert names(tmp_path) == ["chat-1"]
+    assert ArchiveReader(tmp_path).of_id(trace) == [SessionName("", "chat-1", 5)]
+
+
+def test_sessions_without_harm_go_first(tmp_path: Path) -> None:
+    """Beyond a bound those without a harmful call go first, the oldest of them first; possible harm is no harm."""
+    store = stored(
+        tmp_path,
+        made("harmful-old", begun=1, harmful=1),
+        made("possible", begun=2, possible=1),
+        made("harmless", begun=3),
+        made("harmful-new", begun=4, harmful=1),
+    )
+    kept = []
+    for count in (3, 2, 1):
+        store.prune(ROOM._replace(sessions_max=count), 100)
+        kept.append(set(names(tmp_path)))
+    assert kept == [
+        {"harmful-old", "harmless", "harmful-new"},
+        {"harmful-old", "harmful-new"},
+        {"harmful-new"},
+    ]
+
+
+def test_harmful_sessions_are_kept_longer(tmp_path: Path) -> None:
+    """Age is counted from the last call, and is another one for sessions with a harmful call."""
+    store = stored(tmp_path, made("good", last=50), made("bad", last=50, harmful=1))
+    bounds = ROOM._replace(keep_ns=10, keep_harmful_ns=100)
+    assert store.prune(bounds, 61) == {"age": 1, "sessions": 0, "bytes": 0}
+    assert names(tmp_path) == ["bad"]
+    assert store.prune(bounds, 151)["age"] == 1
+
+
+def test_all_files_stay_under_the_bound(tmp_path: Path) -> None:
+    """After a look at the bounds all files of the folder take `bytes_max` at most, and what is left is the newest."""
+    store = ArchiveStore(tmp_path)
+    # Texts that no compression makes smaller.
+    store.write(
+        made(f"s{n:04}", begun=n, summary=n.to_bytes(2, "big") * 4_000) for n in range(1, 800)
+    )
+    store.prune(ROOM._replace(bytes_max=1 << 20), 1_000)
+    assert file_bytes(tmp_path) <= (1 << 20) + (8 << 20)
+    assert 0 < store.sessions < 800
+    assert names(tmp_path)[0] == "s0799"
+
+
+def test_sessions_of_a_process_that_is_gone_have_ended(tmp_path: Path) -> None:
+    """What lives by its row and not in the monitor has ended, nobody knows how."""
+    store = stored(tmp_path, made("gone", ended=None), made("here", ended=None))
+    store.settle([("", "here")])
+    rows = sqlite3.connect(tmp_path / FILE).execute("SELECT session, ended FROM sessions")
+    assert dict(rows.fetchall()) == {"gone": LOST, "here": None}
+
+
+def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    """Neither a writer nor a reader touches it."""
+    stored(tmp_path, made()).close()
+    with sqlite3.connect(tmp_path / FILE) as connection:
+        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+    with pytest.raises(NewerSchemaError):
+        ArchiveStore(tmp_path)
+    with pytest.raises(NewerSchemaError):
+        ArchiveReader(tmp_path).session("s")
+
+
+def test_texts_that_are_no_unicode_can_be_written(tmp_path: Path) -> None:
+    """Half a surrogate pair becomes a question mark; the session is there."""
+    stored(tmp_path, made("a\ud800b", agent="\udfff"))
+    assert names(tmp_path) == ["a?b"]
+
+
+def test_pages_follow_each_other(tmp_path: Path) -> None:
+    """Each session is on one page, in every order, also where many are alike."""
+    stored(tmp_path, *(made(f"s{n}", begun=n // 3, harmful=n % 2) for n in range(3, 40)))
+    reader = ArchiveReader(tmp_path)
+    for sort in ("recent", "harm", "harm_rate", "prefix_crit", "severity", "risk"):
+        seen: list[str] = []
+        after = None
+        while page := reader.search(ArchiveSearch(sort=sort), 5, after):
+            seen += [each.name.session for each in page]
+            after = page[-1].key, page[-1].name
+        assert sorted(seen) == sorted(f"s{n}" for n in range(3, 40))
+
+
+@pytest.mark.parametrize(
+    ("search", "found"),
+    [
+        (ArchiveSearch(harmful=True), ["bad"]),
+        (ArchiveSearch(text="good"), ["good"]),
+        (ArchiveSearch(text="repea"), ["bad"]),
+        (ArchiveSearch(text="%"), []),
+        (ArchiveSearch(text="' OR 1=1 --"), []),
+        (ArchiveSearch(reason="repeated", severity="critical", tool="wat"), ["bad"]),
+        (ArchiveSearch(reason="repeated", tool="move"), []),
+        (ArchiveSearch(tool="move"), ["bad", "good"]),
+        (ArchiveSearch(agent="rover", spec="farm", mode="page"), ["bad", "good"]),
+        (ArchiveSearch(agent="rove"), []),
+        (ArchiveSearch(namespaces=("a",)), ["bad"]),
+        (ArchiveSearch(namespaces=()), []),
+        (ArchiveSearch(since=25), ["bad"]),
+        (ArchiveSearch(until=10), ["good"]),
+        (ArchiveSearch(ids=(b"\7" * 16,)), ["bad"]),
+        (ArchiveSearch(label="right"), []),
+        (ArchiveSearch(label="wrong"), ["bad"]),
+    ],
+)
+def test_filters(tmp_path: Path, search: ArchiveSearch, found: list[str]) -> None:
+    """Each filter is of one harmful call, one judgement or one session; the latest label counts."""
+    bad = made("bad", begun=20, harmful=1, namespace="a/b", trace=b"\7" * 16)
+    stored(tmp_path, made("good"), bad).write(
+        [
+            Label(bad.name, None, label, "", "me", at)
+            for at, label in enumerate(("right", "wrong"))
+        ]
+    )
+    assert names(tmp_path, search) == found
+    assert len(ArchiveReader(tmp_path).matching(search)) == len(found)
