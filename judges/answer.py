@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,9 +30,12 @@ SCORES: Final = (0, 1, 2, 3)
 ENUM_IDS: Final = 500
 """Ids of steps that a schema lists; of more, a step is any text, and is checked afterwards."""
 
-_THOUGHT: Final = re.compile(
-    r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE
-)
+_THOUGHT: Final = re.compile(r"\A.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+"""Thoughts that stand before an answer; some servers leave out the tag that opens them."""
+_ANSWERS: Final = frozenset({"score", "applicable"})
+"""Fields of which an answer has at least one."""
+_OBJECTS_MAX: Final = 200
+"""Places of a text at which an object is looked for."""
 _TEXT: Final = {"type": "string"}
 
 
@@ -113,7 +117,7 @@ def read_answer(text: str, rubric: Rubric) -> JudgeAnswer:
     Raises:
         BadAnswerError: it holds none, or one of another form.
     """
-    found = _json(_THOUGHT.sub("", text))
+    found = _json(text)
     if not isinstance(found, dict):
         raise BadAnswerError("expected one JSON object")
     applicable = found.get("applicable", True) if "applicable" in rubric.output else True
@@ -132,16 +136,35 @@ def read_answer(text: str, rubric: Rubric) -> JudgeAnswer:
 
 
 def _json(text: str) -> Any:
-    try:
+    """What a text says as JSON: as it is, or the last whole answer in it, or what can be repaired of it."""
+    with suppress(ValueError, RecursionError):
         return json.loads(text)
-    except (ValueError, RecursionError):
-        pass
+    whole = [each for each in _objects(text) if _ANSWERS & each.keys()]
+    return whole[-1] if whole else _repaired(text)
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects that stand in a text, one after the other."""
+    decoder, at = json.JSONDecoder(), text.find("{")
+    for _ in range(_OBJECTS_MAX):
+        if at < 0:
+            return
+        try:
+            found, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            yield found
+        at = text.find("{", end)
+
+
+def _repaired(text: str) -> Any:
     from json_repair import loads
 
-    try:
-        return loads(text)
-    except (ValueError, RecursionError, LookupError, TypeError):
-        return None
+    bare = text if text.lstrip().startswith("{") else _THOUGHT.sub("", text)
+    with suppress(ValueError, RecursionError, LookupError, TypeError):
+        return loads(bare)
+    return None
 
 
 def _optional(found: Mapping[str, Any], key: str) -> str:
