@@ -108,6 +108,9 @@ class ConcurrentCalls:
         """What calls may be, by what they have in common; once all are decided."""
         self._cheaper: dict[int, _Cheaper] = {}
         """The same, where the budget did not suffice."""
+        self.untried: frozenset[Missing] = frozenset()
+        """What is missing of the calls before, if there are too many orders of theirs; then `starts` is
+        every state that they can lead to."""
         first, spans = next(iter(starts)), spans_of(times)
         certain = times if certain is None else certain
         fewer = spans if certain == times else spans_of(certain)
@@ -183,6 +186,13 @@ class ConcurrentCalls:
 
     def outcomes(self, place: int, *, rises: bool | None) -> CallPossibilities:
         """What the call may be, once all are decided; `rises` is what was found of it before."""
+        found = self._outcomes(place, rises=rises)
+        if not found.missing or not self.untried:
+            return found
+        causes = self.untried | ({*found.missing} - {"earlier_calls", "order"})
+        return found._replace(missing=tuple(sorted(causes)))
+
+    def _outcomes(self, place: int, *, rises: bool | None) -> CallPossibilities:
         part, cheaper = self._parts.get(place), self._cheaper.get(place)
         if cheaper is not None:
             return cheaper.outcomes(place, rises=rises)

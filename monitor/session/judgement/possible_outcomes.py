@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from monitor.automaton.position import Position, StepEffect
+from monitor.decision import Missing
 from monitor.session.judge.concurrent_calls import (
     CallPossibilities,
     ConcurrentCalls,
@@ -59,8 +60,10 @@ def outcomes_behind(judgement: Judgement, token: int) -> CallPossibilities:
     if position is None:
         budget = Budget()
         costs = positions_before(judgement, len(judgement.log), budget)
-        costs = {_reached(judgement): 0} if costs is None else costs
-        found = ConcurrentCalls(judge, costs, [token], [(0, 1)], (0,), (), budget)
+        if costs is None:
+            (found, _), *_ = _anywhere_reached(judgement, [token], budget)
+        else:
+            found = ConcurrentCalls(judge, costs, [token], [(0, 1)], (0,), (), budget)
         return found.outcomes(0, rises=found.rises(0))
     harmful = judge.stepper.step(position, token).outcome is StepEffect.HARMFUL
     if token < judge.plain and isinstance(position, int):
@@ -170,10 +173,12 @@ def concurrent_calls(
     first = _begin(log, min([*asked, *flying]))
     costs = positions_before(judgement, first, budget)
     if costs is None:
-        return _one_by_one(replay, asked, _reached(judgement), budget)
+        tokens = [replay.token(place) for place in asked]
+        return dict(zip(asked, _anywhere_reached(judgement, tokens, budget), strict=True))
     amid = _amid(replay, costs, first, len(log))
     if amid is not None:
-        return _one_by_one(replay, asked, amid, budget)
+        tokens = [replay.token(place) for place in asked]
+        return dict(zip(asked, _one_by_one(judge, tokens, amid, budget), strict=True))
     places = [place for place in range(first, len(log)) if log.token(place) != CONTROL_TOKEN]
     # Calls of one question are made in parallel, whoever makes them.
     overlapping = {*flying, *asked} if len(asked) > 1 else flying
@@ -195,17 +200,32 @@ def concurrent_calls(
 
 
 def _one_by_one(
-    replay: Replay, asked: Sequence[int], position: Position, budget: Budget
-) -> dict[int, tuple[ConcurrentCalls, int]]:
+    judge: Judge, tokens: Sequence[int], position: Position, budget: Budget
+) -> list[tuple[ConcurrentCalls, int]]:
     """Calls that may find their session at one position, whatever the calls beside them do."""
-    judge, starts = replay.judge, {position: 0}
-    return {
-        place: (
-            ConcurrentCalls(judge, starts, [replay.token(place)], [(0, 1)], {0}, (), budget),
-            0,
-        )
-        for place in asked
-    }
+    starts = {position: 0}
+    return [
+        (ConcurrentCalls(judge, starts, [token], [(0, 1)], {0}, (), budget), 0)
+        for token in tokens
+    ]
+
+
+def _anywhere_reached(
+    judgement: Judgement, tokens: Sequence[int], budget: Budget
+) -> list[tuple[ConcurrentCalls, int]]:
+    """Calls behind groups with more orders than can be tried: in every state that the log can lead to."""
+    found = _one_by_one(judgement.judge, tokens, _reached(judgement), budget)
+    earlier: tuple[Missing, ...] = ("earlier_calls",) if _is_unknown(judgement) else ()
+    for calls, _ in found:
+        calls.untried = frozenset(("budget", *earlier))
+    return found
+
+
+def _is_unknown(judgement: Judgement) -> bool:
+    """True if calls of the log may be missing, or their arguments."""
+    replay, judge = judgement.widest_replay(), judgement.judge
+    tokens = {replay.token(place) for place in range(len(replay.log))} - {CONTROL_TOKEN}
+    return bool(replay.windows) or not all(judge.is_certain(token) for token in tokens)
 
 
 def _amid(replay: Replay, costs: Costs, first: int, end: int) -> Position | None:
