@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from collector.api.streams.verdict_feed import VerdictFeed
 from collector.app.certificates import CertificateWatch
@@ -34,6 +34,7 @@ from collector.app.readiness import Readiness
 from collector.app.running_sessions import RunningSessions
 from collector.calls.decisions.prevented_calls import PreventedCall, PreventedCalls
 from collector.calls.pipeline import Pipeline
+from collector.calls.sessions.session_ids import RESOURCES_BYTES_MAX
 from collector.config.field_types import OFF
 from collector.config.first_minutes import until
 from collector.config.settings.archive import ArchiveSettings
@@ -63,7 +64,7 @@ from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction, rules
 from monitor.aggregate.totals import SessionFinished
 from monitor.engine import Monitor
-from monitor.limits import SECOND, Limits
+from monitor.limits import NAMES_BYTES_MAX, SECOND, Limits
 from monitor.records import ReferenceAlarm, Verdict
 from monitor.spec.spec import Spec
 
@@ -94,6 +95,11 @@ TICK_SECONDS = 0.25
 """How late a final verdict or the end of a session may be noticed."""
 
 
+BESIDE_SHARE: Final = 8
+"""Part of the bytes of sessions that tool names may take beside them, and what resources say; so both follow from the
+memory limit."""
+
+
 def limits_of(settings: Settings) -> Limits:
     """The monitor's bounds, in its own units."""
     sessions = settings.sessions
@@ -104,6 +110,7 @@ def limits_of(settings: Settings) -> Limits:
         hold_ns=int(sessions.hold_seconds * SECOND),
         sessions_max=sessions.max,
         sessions_bytes_max=sessions.max_bytes,
+        names_bytes_max=min(NAMES_BYTES_MAX, sessions.max_bytes // BESIDE_SHARE),
         pairs_max=settings.metrics_pairs_max,
         agents_max=settings.metrics_agents_max,
         namespace_label=settings.metrics_namespace_label,
@@ -332,6 +339,9 @@ class App:
             span_keys=settings.sessions.span_attributes_bind,
             arguments_bytes_max=settings.sessions.max_argument_bytes,
             spans_bytes_max=settings.sessions.max_span_bytes,
+            resources_bytes_max=min(
+                RESOURCES_BYTES_MAX, settings.sessions.max_bytes // BESIDE_SHARE
+            ),
             decided=decided_calls(settings),
             denied=self._denied,
         )

@@ -45,6 +45,7 @@ from collector.calls.requested_calls import RequestedCalls
 from collector.calls.sessions.session_ids import (
     NAMESPACE_KEYS,
     RESOURCE_RUNG,
+    RESOURCES_BYTES_MAX,
     ResourceIdentity,
     SessionIds,
 )
@@ -59,9 +60,9 @@ from collector.calls.tree.trace_store import (
 from collector.decode.span import Rejects, Resource, Span, UnjudgedSpansError
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plans
 from collector.dialects.doubt import Doubt, doubt_of, is_in_doubt
+from collector.dialects.name_bound import CUT, NAME_MAX
 from collector.dialects.plan import ReadPlan
 from collector.dialects.read import (
-    NAME_MAX,
     STATUS_OK,
     TOO_LONG,
     SpanReading,
@@ -125,6 +126,7 @@ class Pipeline:
         span_keys: Sequence[str] = (),
         arguments_bytes_max: int = ARGUMENTS_BYTES_MAX,
         spans_bytes_max: int = SPANS_BYTES_MAX,
+        resources_bytes_max: int = RESOURCES_BYTES_MAX,
         by_answer: bool = True,
         decided: DecidedCalls | None = None,
         denied: Denied | None = None,
@@ -141,7 +143,7 @@ class Pipeline:
         self._duplicates = DuplicateFilter(bytes_max=spans_bytes_max - trees_bytes_max)
         self._batch = EventBatch(monitor)
         self._coverage = Coverage(self._batch, stats)
-        self._session_ids = SessionIds(session_keys, namespace_keys)
+        self._session_ids = SessionIds(session_keys, namespace_keys, resources_bytes_max)
         self.decided = DecidedCalls() if decided is None else decided
         self._resource_keys: tuple[SpecBinder, frozenset[str]] | None = None
         """The binder that they were found for, and the keys."""
@@ -645,6 +647,8 @@ class Pipeline:
                     for reason, count in trace.missed.items():
                         self.monitor.corrections.miss(trace.key, reason, count)
                     trace.missed = None
+        if CUT.count:
+            self._coverage.count("over_bound", CUT.taken())
         given_up = self._traces.given_up()
         if given_up:
             self._coverage.count("arguments_given_up", given_up)

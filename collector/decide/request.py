@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from collector.calls.decisions.decided_calls import OUTCOMES, Outcome, QuestionCall
-from collector.dialects.read import NAME_MAX
+from collector.dialects.name_bound import NAME_MAX, bounded
 from collector.dialects.values.arguments import UNREADABLE, mapping
 from monitor.partial import PartialArguments, all_but
 
@@ -204,11 +204,11 @@ def _asked(found: _Body, call: _Call, trace_id: bytes, place: int, where: str) -
     if span_id and not trace_id:
         raise BadRequest("a span_id needs a trace_id", f"{where}span_id")
     return QuestionCall(
-        found.session,
-        found.agent,
+        bounded(found.session),
+        bounded(found.agent),
         call.tool,
         _arguments(call, where),
-        call.call_id,
+        bounded(call.call_id),
         trace_id,
         span_id,
         _id(parent, SPAN_DIGITS, f"{where}parent_span_id"),

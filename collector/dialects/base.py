@@ -11,11 +11,7 @@ from typing import Final
 from collector.dialects.values.arguments import Unwrap, mapping
 from collector.dialects.values.results import Says
 
-__all__ = ["NAME_MAX", "NOT_A_TOOL", "ArgumentSource", "Dialect", "Freshness"]
-
-NAME_MAX: Final = 1_024
-"""Longer names of agents and calls are cut, calls of tools with longer ones are left out: the text
-is the agent's, so it is hostile."""
+__all__ = ["NOT_A_TOOL", "ArgumentSource", "Dialect", "Freshness"]
 
 NOT_A_TOOL: Final = frozenset(
     {

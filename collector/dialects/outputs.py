@@ -14,8 +14,9 @@ import msgspec
 from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
-from collector.dialects.base import NAME_MAX, NOT_A_TOOL
+from collector.dialects.base import NOT_A_TOOL
 from collector.dialects.freshness import FreshnessAt, freshness_at
+from collector.dialects.name_bound import NAME_MAX, bounded
 from collector.dialects.values import partial_json
 from collector.dialects.values.arguments import UNREADABLE, mapping, outlined, parsed
 
@@ -476,5 +477,5 @@ def _request(
     return RequestedCall(
         name,
         found if isinstance(found, dict) else None,
-        call_id[:NAME_MAX] if isinstance(call_id, str) else "",
+        bounded(call_id) if isinstance(call_id, str) else "",
     )

@@ -9,8 +9,9 @@ import msgspec
 from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
-from collector.dialects.base import NAME_MAX, Dialect
+from collector.dialects.base import Dialect
 from collector.dialects.choose import MARK_MAX, fits
+from collector.dialects.name_bound import NAME_MAX, bounded
 from collector.dialects.names.session_and_agent_keys import NO_AGENT
 from collector.dialects.plan import AgentAt, ArgumentsAt, Fields, ReadPlan, ResultAt
 from collector.dialects.values import partial_json
@@ -21,7 +22,6 @@ from collector.dialects.wrappers import WrappedCall
 from monitor.partial import PartialArguments
 
 __all__ = [
-    "NAME_MAX",
     "STATUS_OK",
     "TOO_LONG",
     "SpanReading",
@@ -138,7 +138,7 @@ def read_as(span: Span, plan: ReadPlan, fields: Fields, tool: str) -> SpanReadin
     call_id = ""
     if fields.call_id is not None:
         value = span.attribute(fields.call_id)
-        call_id = value[:NAME_MAX] if type(value) is str else ""
+        call_id = bounded(value) if type(value) is str else ""
         if call_id and call_id[0] in _SPECIAL:
             call_id = _plain_id(call_id)
     arguments: Any = None
@@ -146,7 +146,7 @@ def read_as(span: Span, plan: ReadPlan, fields: Fields, tool: str) -> SpanReadin
     if fields.arguments:
         arguments, told = _arguments(span, fields)
     if type(arguments) is CarriedArguments:
-        call_id = call_id or arguments.call_id[:NAME_MAX]
+        call_id = call_id or bounded(arguments.call_id)
         arguments = arguments.arguments
     if plan.arguments and isinstance(arguments, dict):
         arguments = _united(span, plan, arguments, told)
@@ -338,18 +338,18 @@ def _begins(span: Span, at: int, mark: tuple[str, ...]) -> bool:
 
 
 def text(span: Span, index: int | None) -> str:
-    """A text attribute, cut to NAME_MAX; "" if it is absent or of another type."""
+    """A text attribute, as long as a name may be; "" if it is absent or of another type."""
     if index is None:
         return ""
     value = span.attribute(index)
-    return value[:NAME_MAX] if isinstance(value, str) else ""
+    return bounded(value) if isinstance(value, str) else ""
 
 
 def _id(span: Span, index: int | None) -> str:
     if index is None:
         return ""
     value = span.attribute(index)
-    return str(value)[:NAME_MAX] if isinstance(value, str | int) else ""
+    return bounded(str(value)) if isinstance(value, str | int) else ""
 
 
 def agent_of(span: Span, plan: ReadPlan) -> str:
@@ -404,10 +404,10 @@ def _service(span: Span) -> str:
 
 
 def _agent(name: str) -> str:
-    """A name, cut to NAME_MAX; "" if it stands for no agent."""
+    """A name, as long as it may be; "" if it stands for no agent."""
     if name in NO_AGENT:
         return ""
-    return name[:NAME_MAX] if len(name) > NAME_MAX else name
+    return bounded(name)
 
 
 def _name(span: Span, index: int | None) -> str:

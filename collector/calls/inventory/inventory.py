@@ -13,12 +13,13 @@ from collector.calls.inventory.agent_changes import (
     AgentChange,
     ArgumentsRun,
 )
+from collector.dialects.name_bound import bounded
 from collector.telemetry.counters import Tally
 from monitor.records import ToolCall
 from monitor.tenants import Holdings
 from monitor.weights import text_bytes
 
-__all__ = ["AGENTS_MAX", "NAMES_MAX", "SERVICE_MAX", "UNKNOWN", "AgentRecord", "Inventory"]
+__all__ = ["AGENTS_MAX", "NAMES_MAX", "UNKNOWN", "AgentRecord", "Inventory"]
 
 AGENTS_MAX: Final = 1_000
 """Services remembered. At the bound, the one that was seen first is forgotten."""
@@ -26,8 +27,6 @@ AGENTS_MAX: Final = 1_000
 NAMES_MAX: Final = 256
 """Tools, dialects, instrumentations and agents remembered for one service."""
 
-SERVICE_MAX: Final = 1_024
-"""Longer names of services are cut."""
 
 BYTES_MAX: Final = 64 << 10
 """Bytes of the names remembered of one service. At the bound, no name is added."""
@@ -436,7 +435,7 @@ class Inventory:
 
 def _key(namespace: str, attributes: Mapping[str, Any]) -> tuple[str, str]:
     service = attributes.get("service.name")
-    known = service[:SERVICE_MAX] if isinstance(service, str) else ""
+    known = bounded(service) if isinstance(service, str) else ""
     return namespace, known or UNKNOWN
 
 

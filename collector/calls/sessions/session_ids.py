@@ -32,6 +32,7 @@ from collector.calls.tree.session_claim import Claim, SpanClaim
 from collector.calls.tree.span_tree import Parts, SpanNode, SpanTree
 from collector.calls.tree.trace import Trace
 from collector.decode.span import Resource, Span
+from collector.dialects.name_bound import bounded
 from collector.dialects.names.session_and_agent_keys import NO_SESSION
 from collector.dialects.plan import ReadPlan
 from collector.dialects.values.arguments import HIDDEN
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DECIDED_RUNG",
-    "ID_MAX",
     "NAMESPACE_KEYS",
+    "RESOURCES_BYTES_MAX",
     "RESOURCE_RUNG",
     "UNNAMED_RUNG",
     "ResourceIdentity",
@@ -53,9 +54,6 @@ __all__ = [
 ]
 
 NAMESPACE_KEYS: Final = ("service.namespace", "deployment.environment.name")
-
-ID_MAX: Final = 1_024
-"""Longer ids are cut."""
 
 RESOURCE_RUNG: Final = 1_000_000
 """Weaker than every rung of the ladder: the id of a whole process says least."""
@@ -67,7 +65,7 @@ UNNAMED_RUNG: Final = DECIDED_RUNG + 1
 """Rung of calls for which nothing names a session."""
 
 _RESOURCES_MAX: Final = 4_096
-_RESOURCES_BYTES_MAX: Final = 8 << 20
+RESOURCES_BYTES_MAX: Final = 8 << 20
 """Approximate bytes of the texts that are made of their attributes."""
 COPIES: Final = 2
 """Most texts that are made of one attribute: what it says, and what it is known by."""
@@ -111,12 +109,17 @@ class SessionIds:
     Args:
         session_keys: the ladder, best first; resource attributes are looked at last.
         namespace_keys: resource attributes that keep tenants apart.
+        resources_bytes_max: what resources say is forgotten beyond these bytes, and read again.
     """
 
     def __init__(
-        self, session_keys: Sequence[str], namespace_keys: Sequence[str] = NAMESPACE_KEYS
+        self,
+        session_keys: Sequence[str],
+        namespace_keys: Sequence[str] = NAMESPACE_KEYS,
+        resources_bytes_max: int = RESOURCES_BYTES_MAX,
     ) -> None:
         self._session_keys = tuple(session_keys)
+        self._resources_bytes_max = resources_bytes_max
         self._rungs = {name: rung for rung, name in enumerate(self._session_keys)}
         self._namespace_keys = tuple(namespace_keys)
         self._owners: dict[int, ResourceIdentity] = {}
@@ -145,7 +148,10 @@ class SessionIds:
 
     def _new(self, resource: Resource) -> ResourceIdentity:
         self._owners_bytes += COPIES * arguments_bytes(resource.attributes)
-        if len(self._owners) >= _RESOURCES_MAX or self._owners_bytes > _RESOURCES_BYTES_MAX:
+        if (
+            len(self._owners) >= _RESOURCES_MAX
+            or self._owners_bytes > self._resources_bytes_max
+        ):
             self.forget()
             self._owners_bytes = COPIES * arguments_bytes(resource.attributes)
         found = self._owners[id(resource)] = self._owner(resource)
@@ -161,7 +167,7 @@ class SessionIds:
 
     def _owner(self, resource: Resource) -> ResourceIdentity:
         parts = (resource.attributes.get(key) for key in self._namespace_keys)
-        namespace = "/".join(str(part)[:ID_MAX] for part in parts if part)
+        namespace = "/".join(bounded(str(part)) for part in parts if part)
         ids = ((key, id_of(resource.attributes.get(key))) for key in self._session_keys)
         session = next(
             (
@@ -332,7 +338,7 @@ def _better(claim: Claim | None, known: Claim | None) -> Claim | None:
 def requester_of(namespace: str, resource: Mapping[str, Any]) -> Requester:
     """The requester that a resource names."""
     service = resource.get(SERVICE)
-    return Requester(namespace, service if isinstance(service, str) else "")
+    return Requester(namespace, bounded(service) if isinstance(service, str) else "")
 
 
 def _session(owner: ResourceIdentity, span: Span, raw: Any) -> SessionKey | None:
@@ -344,7 +350,7 @@ def _session(owner: ResourceIdentity, span: Span, raw: Any) -> SessionKey | None
 def id_of(value: Any) -> str:
     """A session id as text; "" for a value that is no id, or a placeholder for a hidden or missing one."""
     if type(value) is str:
-        return "" if value.startswith(HIDDEN) or value == NO_SESSION else value[:ID_MAX]
+        return "" if value.startswith(HIDDEN) or value == NO_SESSION else bounded(value)
     if value is None or isinstance(value, dict | list | bytes | bool):
         return ""
-    return str(value)[:ID_MAX]
+    return bounded(str(value))

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from collector.calls.inventory.inventory import SERVICE_MAX, UNKNOWN
+from collector.calls.inventory.inventory import UNKNOWN
 from collector.client.api_client import NoAnswerError, ask
+from collector.dialects.name_bound import bounded
 from collector.offline.plain_runs import AgentRun
 from monitor.session.spec_binding import AGENT_ATTRIBUTE
 from monitor.spec.document.write import name as plain
@@ -76,7 +77,7 @@ def agents(
         tools = tuple(step["tool"] for step in each["steps"] if step["kind"] != "control")
         services = each.get("services") or [UNKNOWN]
         if len(services) == 1:  # a run of several services is no example of one
-            runs.setdefault((each["namespace"], services[0][:SERVICE_MAX]), []).append(tools)
+            runs.setdefault((each["namespace"], bounded(services[0])), []).append(tools)
     return [
         Agent(
             namespace=each["namespace"],

@@ -16,7 +16,7 @@ from collector.calls.call.piece import Piece
 from collector.calls.duplicates import DuplicateFilter
 from collector.calls.model_requests import OPEN_MAX, OPEN_NS
 from collector.calls.pipeline import Pipeline
-from collector.dialects.base import NAME_MAX
+from collector.dialects.name_bound import bounded
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, load_spec
 from monitor.records import Evidence, SessionKey, ToolCall
@@ -662,17 +662,19 @@ def test_only_a_generation_of_langfuse_asks(wire: Any, bench: Any, kind: str) ->
 
 
 def test_texts_of_requests_are_bounded(wire: Any, bench: Any) -> None:
-    """Requested calls have the bounds of calls: ids are cut, and a tool with too long a name is left out."""
+    """Requested calls have the bounds of calls: long ids end with a digest, and a tool with too long a name is left out."""
     sent = [("i" * 9_000, "move"), ("c2", "m" * 9_000)]
     steps = bench(requested="always").send(_llm(wire, 1, sent, [])).steps()
-    assert [(step["tool"], step["call_id"]) for step in steps] == [("move", "i" * NAME_MAX)]
+    assert [(step["tool"], step["call_id"]) for step in steps] == [
+        ("move", bounded("i" * 9_000))
+    ]
 
     given = {"input_str": "{}", "inputs": MOVE, "kwargs": {"tool_call_id": "i" * 9_000}}
     entity = {"traceloop.span.kind": "tool", "traceloop.entity.name": "move"}
     entity["traceloop.entity.input"] = json.dumps(given)
     scope = "opentelemetry.instrumentation.langchain"
     (step,) = bench().send(wire.span("move.tool", entity, scope=scope)).steps()
-    assert step["call_id"] == "i" * NAME_MAX
+    assert step["call_id"] == bounded("i" * 9_000)
 
 
 def test_half_a_surrogate_pair_is_read_like_any_text(wire: Any, bench: Any) -> None:
