@@ -31,6 +31,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     # --- the alphabet ---
     "invalid_pattern": ("error", "It is unclear which argument values are meant."),
     "invalid_regex": ("error", "RE2 cannot compile the expression, so no call can be matched."),
+    "invalid_path": ("error", "It is unclear which part of a result is meant."),
     "pattern_matches_nothing": ("error", "No call can ever match the symbol."),
     "overlapping_patterns": (
         "warning",

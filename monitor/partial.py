@@ -1,10 +1,10 @@
-"""Arguments of which only some can be read."""
+"""Arguments and results of which only some can be read."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["UNREAD", "Partial", "PartialArguments", "all_but", "told_once"]
+__all__ = ["UNREAD", "CutObject", "Partial", "PartialArguments", "all_but", "told_once"]
 
 UNREAD: Final = "[unreadable]"
 """Text in place of a value that is there and cannot be read."""
@@ -20,6 +20,12 @@ class PartialArguments(dict[str, Any]):
         self.unread = frozenset(unread)
         """The names of those."""
         self.update(dict.fromkeys(self.unread, UNREAD))
+
+
+class CutObject(dict[str, Any]):
+    """An object that was cut: it may have had more members, of any value. A member that is one was cut, too."""
+
+    __slots__ = ()
 
 
 def all_but(known: dict[str, Any], unread: set[str]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ _LIMITS: Final = Limits(
     history_complete=True, keep_arguments=True, fold=False, sessions_bytes_max=1 << 60
 )
 """Limits for one run, which is judged as a whole."""
-_KEYS: Final = ("name", "arguments", "error")
+_KEYS: Final = ("name", "arguments", "error", "result")
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -73,6 +73,7 @@ def tool_call(
     trace_id: bytes = b"",
     span_id: bytes = b"",
     evidence: Evidence = Evidence.EXECUTED,
+    result: tuple[Any, ...] = (),
 ) -> ToolCall:
     """A tool call for `Monitor.observe`, from what an agent's own loop knows of it.
 
@@ -90,6 +91,7 @@ def tool_call(
         span_id: 8 bytes, the identity of the call; made of session, tool, id and start where it
             is not given.
         evidence: how the call is known.
+        result: what it returned, a JSON value, as the only item; () if that is not known.
     """
     key = SessionKey("", session) if isinstance(session, str) else session
     return ToolCall(
@@ -108,6 +110,7 @@ def tool_call(
         attributes=attributes,
         source=_SOURCE,
         session_from=_SOURCE,
+        result=result,
     )
 
 
@@ -119,7 +122,7 @@ def judge_calls(spec: Spec, calls: Iterable[Mapping[str, Any]]) -> JudgedCalls:
         calls: the calls in their order: `{"name": ..., "arguments": ..., "error": ...}`.
             `arguments` is a mapping, or a text as models write it: what `argument_texts` cannot read
             for certain is unknown. Without it they are unknown, too. A call whose `error` is true
-            has failed.
+            has failed. `result` is what it returned, any JSON value; without it that is unknown.
 
     Raises:
         CallError: a call is not of this form; the message says which and why.
@@ -151,6 +154,7 @@ def _tool_calls(
             start_ns=number,
             error=bool(call.get("error")),
             attributes=attributes,
+            result=(call["result"],) if "result" in call else (),
         )
 
 

@@ -202,6 +202,7 @@ class ToolCall:
         "evidence",
         "gaps",
         "parent_span_id",
+        "result",
         "session",
         "session_from",
         "source",
@@ -232,6 +233,7 @@ class ToolCall:
         gaps: bool = False,
         doubts: tuple[Cause, ...] = (),
         answer: bytes = b"",
+        result: tuple[Any, ...] = (),
     ) -> None:
         self.session = session
         self.agent = agent
@@ -258,6 +260,9 @@ class ToolCall:
         self.answer = answer
         """Names the model's answer that asked for the call: calls with one answer are one group, whether
         their spans overlap or not. b"" if it is not known."""
+        self.result = result
+        """What the tool returned, as the only item, a JSON value of which parts that no spec asks for may be left
+        out. () if it is not known, as always before the call has ended."""
         # What is true or false stands side by side: compiled, that takes a byte each.
         self.error = error
         self.control = control
@@ -288,6 +293,7 @@ class ToolCall:
             self.gaps,
             self.doubts,
             self.answer,
+            self.result,
         )
 
     def _replace(self, **changes: Any) -> ToolCall:
@@ -328,6 +334,7 @@ _FIELDS: Final = (
     "gaps",
     "doubts",
     "answer",
+    "result",
 )
 """Fields of a tool call in the order of its arguments."""
 

@@ -79,4 +79,6 @@ def arguments_bytes(arguments: Mapping[str, Any] | None) -> int:
 def call_bytes(call: ToolCall) -> int:
     """What a call takes, with its arguments."""
     total = CALL_BYTES + text_bytes(call.tool) + text_bytes(call.call_id)
+    if call.result:
+        total += value_bytes(call.result)
     return total + arguments_bytes(call.arguments)

@@ -185,10 +185,16 @@ class BaseGuard(ABC):
     # --- what became of it -----------------------------------------------------------------------
 
     @abstractmethod
-    def outcome(self, decision_id: str, outcome: Outcome) -> None:
+    def outcome(self, decision_id: str, outcome: Outcome, result: tuple[Any, ...] = ()) -> None:
         """Says what became of a call. Returns at once; "" as the id is nobody's call.
 
         Spans of the call say the same. A call that neither confirms is taken back after a while.
+
+        Args:
+            decision_id: of the decision.
+            outcome: what became of the call.
+            result: what the tool returned, a JSON value, as the only item; () says nothing of it. Specs may ask
+                for it, and a span that has it counts instead.
         """
 
     def refused(self, decision: Decision) -> None:

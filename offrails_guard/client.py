@@ -109,12 +109,12 @@ class Guard(BaseGuard):
         """
         return super().counts()
 
-    def outcome(self, decision_id: str, outcome: Outcome) -> None:
+    def outcome(self, decision_id: str, outcome: Outcome, result: tuple[Any, ...] = ()) -> None:
         """Says what became of a call. Returns at once; "" as the id is nobody's call."""
         if not decision_id:
             return
         try:
-            self._connection.run(partial(self._send_outcome, decision_id, outcome))
+            self._connection.run(partial(self._send_outcome, decision_id, outcome, result))
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
             self._lose("outcomes_lost", problem)
 
@@ -208,9 +208,12 @@ class Guard(BaseGuard):
 
     # --- outcomes --------------------------------------------------------------------------------
 
-    async def _send_outcome(self, decision_id: str, outcome: Outcome, loop: Loop) -> None:
+    async def _send_outcome(
+        self, decision_id: str, outcome: Outcome, result: tuple[Any, ...], loop: Loop
+    ) -> None:
         try:
-            read_outcome(await loop.post(OUTCOME, outcome_body(decision_id, outcome)))
+            body = outcome_body(decision_id, outcome, result)
+            read_outcome(await loop.post(OUTCOME, body))
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
             self._lose("outcomes_lost", problem)
 

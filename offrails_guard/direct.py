@@ -97,13 +97,14 @@ class DirectGuard(BaseGuard):
         self._headers = headers_of(self._address, token)
         self._trust = _trust(ca) if self._address.has_tls else None
 
-    def outcome(self, decision_id: str, outcome: Outcome) -> None:
+    def outcome(self, decision_id: str, outcome: Outcome, result: tuple[Any, ...] = ()) -> None:
         """Says what became of a call, and waits until the service has it; "" as the id is nobody's call."""
         if not decision_id:
             return
         try:
             patience = Patience(self.deadline_seconds)
-            read_outcome(self._post(OUTCOME, outcome_body(decision_id, outcome), patience))
+            body = outcome_body(decision_id, outcome, result)
+            read_outcome(self._post(OUTCOME, body, patience))
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
             self._lose("outcomes_lost", problem)
 

@@ -137,13 +137,13 @@ class LocalGuard(BaseGuard):
         """
         return super().counts()
 
-    def outcome(self, decision_id: str, outcome: Outcome) -> None:
+    def outcome(self, decision_id: str, outcome: Outcome, result: tuple[Any, ...] = ()) -> None:
         """Says what became of a call; "" as the id is nobody's call."""
         if not decision_id:
             return
         try:
             with self.lock:
-                self._settle(decision_id, outcome)
+                self._settle(decision_id, outcome, result)
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
             self._lose("outcomes_lost", problem)
 
@@ -257,7 +257,7 @@ class LocalGuard(BaseGuard):
             self._take_back(oldest)
         return id_
 
-    def _settle(self, decision_id: str, outcome: Outcome) -> None:
+    def _settle(self, decision_id: str, outcome: Outcome, result: tuple[Any, ...]) -> None:
         held = self._held.pop(decision_id, None)
         if held is None:
             raise LookupError("the decision is not known, or forgotten")
@@ -266,7 +266,10 @@ class LocalGuard(BaseGuard):
             return
         now = self._now()
         made = held.call._replace(
-            end_ns=now, error=outcome == "failed", evidence=Evidence.EXECUTED
+            end_ns=now,
+            error=outcome == "failed",
+            evidence=Evidence.EXECUTED,
+            result=result,
         )
         self._pass_on(self.monitor.observe(made, now, proof=held.proof))
         self._pass_time(now)

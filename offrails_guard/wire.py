@@ -94,9 +94,13 @@ def headers_of(address: ServiceAddress, token: str | None) -> list[tuple[bytes, 
     ]
 
 
-def outcome_body(decision_id: str, outcome: Outcome) -> bytes:
-    """The request that says what became of a call."""
-    return json.dumps({"decision_id": decision_id, "outcome": outcome}).encode()
+def outcome_body(decision_id: str, outcome: Outcome, result: tuple[Any, ...] = ()) -> bytes:
+    """The request that says what became of a call; `result` is what it returned, as its only item.
+
+    What is no JSON within the result is told as a text.
+    """
+    told = {"decision_id": decision_id, "outcome": outcome}
+    return json.dumps({**told, "result": result[0]} if result else told, default=str).encode()
 
 
 def read_outcome(answer: ServiceResponse) -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 from collector.calls.batch import EventBatch
 from collector.calls.call.call import LogicalCall
@@ -70,14 +70,17 @@ from collector.dialects.read import (
     has_event,
     read,
     result_of,
+    returned_by,
     unpended,
     wrapped_by,
 )
 from collector.dialects.unclear import UNCLEAR
+from collector.dialects.values.returned import returned
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
 from monitor.records import ALSO_ATTRIBUTE, Evidence, SessionKey, Verdict
 from monitor.session.spec_binding import AGENT_ATTRIBUTE, SpecBinder
+from monitor.value_paths import ValuePath, pruned
 
 __all__ = ["Pipeline"]
 
@@ -188,6 +191,8 @@ class Pipeline:
         self._requested_calls = RequestedCalls(
             self._requests, self._correlation, self._sessions, self._traces, self._coverage
         )
+        self._asked = monitor.binder.asked_results()
+        """Paths of results that specs ask for, by tool: of those in use, and of those that sessions may still have."""
         self._foreign = 0
         """Spans of this request that speak no dialect."""
         self._touched: list[Trace] = []
@@ -270,12 +275,19 @@ class Pipeline:
             self._close()
 
     def settle(
-        self, decision_id: str, outcome: Outcome, sender: str | None, now: int
+        self,
+        decision_id: str,
+        outcome: Outcome,
+        sender: str | None,
+        now: int,
+        result: tuple[Any, ...] = (),
     ) -> OutcomeResult:
         """Takes what a client tells of a decided call, received at `now`: see `QuestionHandler.settle`."""
         self._batch.open(now, quiet=self.quiet, at_once=True)
         try:
-            return self._deciding.settle(decision_id, outcome, sender, now)
+            entry = self.decided.named(decision_id) if result else None
+            kept = () if entry is None else self._kept(entry.call.tool, _read(result))
+            return self._deciding.settle(decision_id, outcome, sender, now, kept)
         finally:
             self._close()
 
@@ -386,6 +398,7 @@ class Pipeline:
     def specs_changed(self) -> None:
         """The monitor has other specs: they may bind on other attributes."""
         self._plans.bind_on(self.monitor.binder.keys())
+        self._asked = _with(self._asked, self.monitor.binder.asked_results())
         self._correlation.specs_changed()
 
     def tick(self, now: int) -> None:
@@ -561,12 +574,25 @@ class Pipeline:
         if self.decided.size:
             piece.says_ok = span.status == STATUS_OK
             piece.result = result_of(span, reading)
+        if self._asked and evidence is Evidence.EXECUTED:
+            piece.returned = self._returned(span, reading)
         self._correlation.add(context, piece, reading.switch)
         if evidence is Evidence.EXECUTED:
             self._stats.span_lag.observe(max(0, context.now - span.end_ns) / SECOND)
-        self._traces.hold(context.tree, reading.arguments)
+        self._traces.hold(context.tree, reading.arguments, piece.returned)
         if reading.unreadable or span.dropped or reading.control:
             self._count(span, reading, evidence, context.node.call)
+
+    def _returned(self, span: Span, reading: SpanReading) -> tuple[Any, ...]:
+        """What the call returned, as far as specs ask for it."""
+        if reading.tool not in self._asked:
+            return ()
+        return self._kept(reading.tool, returned_by(span, reading))
+
+    def _kept(self, tool: str, result: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The parts of a tool's result that specs ask for."""
+        paths = self._asked.get(tool)
+        return () if paths is None or not result else (pruned(result[0], paths),)
 
     def _take_other(
         self, span: Span, plan: ReadPlan, owner: ResourceIdentity, context: Context
@@ -787,3 +813,18 @@ def _own_id(span: Span, tool: str, arguments: str = "") -> bytes:
     """An id for a call whose span has the id of another call: the same for each copy of the span."""
     text = f"{tool}\0{arguments}\0{span.start_ns}".encode("utf-8", "surrogatepass")
     return blake2b(span.span_id + text, digest_size=8).digest()
+
+
+def _read(told: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a client says that a tool returned, read as what spans say."""
+    return returned(told[0], quoted=False) if told else ()
+
+
+def _with(
+    known: Mapping[str, tuple[ValuePath, ...]], more: Mapping[str, tuple[ValuePath, ...]]
+) -> dict[str, tuple[ValuePath, ...]]:
+    """The paths of results that either asks for."""
+    found = {tool: {path.text: path for path in paths} for tool, paths in known.items()}
+    for tool, paths in more.items():
+        found.setdefault(tool, {}).update({path.text: path for path in paths})
+    return {tool: tuple(paths.values()) for tool, paths in found.items()}

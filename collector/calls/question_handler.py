@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from collector.calls.batch import EventBatch
 from collector.calls.correlation.session_moves import SessionMoves
@@ -165,9 +165,14 @@ class QuestionHandler:
         return [made.pop() if known is None else self._again(known) for known in before]
 
     def settle(
-        self, decision_id: str, outcome: Outcome, sender: str | None, now: int
+        self,
+        decision_id: str,
+        outcome: Outcome,
+        sender: str | None,
+        now: int,
+        result: tuple[Any, ...] = (),
     ) -> OutcomeResult:
-        """Takes what a client tells of a decided call."""
+        """Takes what a client tells of a decided call; `result` is what it returned, as in `ToolCall`."""
         entry = self._table.named(decision_id)
         if entry is None or entry.sender != sender:
             return OutcomeResult(None)
@@ -180,7 +185,7 @@ class QuestionHandler:
         if outcome == "skipped":
             self._table.settled(entry, DecisionState.SKIPPED)
             return OutcomeResult(entry)
-        self._ran(entry, now, failed=outcome == "failed")
+        self._ran(entry, now, result, failed=outcome == "failed")
         return OutcomeResult(entry)
 
     def expire(self, now: int) -> None:
@@ -330,11 +335,16 @@ class QuestionHandler:
 
     # --- what becomes of them -------------------------------------------------------------------
 
-    def _ran(self, entry: DecidedCall, now: int, *, failed: bool) -> None:
+    def _ran(
+        self, entry: DecidedCall, now: int, result: tuple[Any, ...], *, failed: bool
+    ) -> None:
         """The client made the call: it has ended by now."""
         old = entry.call
         new = old._replace(
-            evidence=Evidence.EXECUTED, end_ns=max(now, old.start_ns), error=failed
+            evidence=Evidence.EXECUTED,
+            end_ns=max(now, old.start_ns),
+            error=failed,
+            result=result,
         )
         if entry.known:
             self._batch.amend(old, new, None)

@@ -100,6 +100,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
 class _Outcome(msgspec.Struct, forbid_unknown_fields=True):
     decision_id: str
     outcome: str
+    result: Any = UNSET
 
 
 _body: Final = msgspec.json.Decoder(_Body)
@@ -145,8 +146,8 @@ def read_question(body: bytes) -> QuestionRequest:
     return QuestionRequest(calls, found.commit, True, found.new_session, attributes)
 
 
-def read_outcome(body: bytes) -> tuple[str, Outcome]:
-    """The id of a decision, and what became of its call.
+def read_outcome(body: bytes) -> tuple[str, Outcome, tuple[Any, ...]]:
+    """The id of a decision, what became of its call, and what that returned: () if it is not told.
 
     Raises:
         BadRequest: it cannot be read.
@@ -156,7 +157,7 @@ def read_outcome(body: bytes) -> tuple[str, Outcome]:
         raise BadRequest("expected the id of a decision", "decision_id")
     for each in OUTCOMES:
         if each == found.outcome:
-            return found.decision_id, each
+            return found.decision_id, each, () if found.result is UNSET else (found.result,)
     raise BadRequest(f"expected one of {', '.join(OUTCOMES)}", "outcome")
 
 

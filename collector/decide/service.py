@@ -119,13 +119,13 @@ class DecideService:
     def settle(self, body: bytes, sender: str | None) -> Response:
         """Takes the outcome of a decided call."""
         try:
-            decision_id, outcome = read_outcome(body)
+            decision_id, outcome, result = read_outcome(body)
         except BadRequest as problem:
             return _bad(problem)
         now = self._clock()
         if self._keep is not None and self._pipeline.decided.named(decision_id) is not None:
             self._keep.keep_outcome(now, body, sender)
-        settled = self._pipeline.settle(decision_id, outcome, sender, now)
+        settled = self._pipeline.settle(decision_id, outcome, sender, now, result)
         if settled.entry is None:
             return 404, as_json({"error": "no such decision; it may be forgotten by now"})
         if not settled.agrees:
@@ -139,7 +139,7 @@ class DecideService:
         These are then judged once more, which may take as long as the answer to a large question.
         """
         try:
-            decision_id, _ = read_outcome(body)
+            decision_id, _, _ = read_outcome(body)
         except BadRequest:
             return False
         entry = self._pipeline.decided.named(decision_id)

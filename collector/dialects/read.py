@@ -17,6 +17,7 @@ from collector.dialects.plan import AgentAt, ArgumentsAt, Fields, ReadPlan, Resu
 from collector.dialects.values import partial_json
 from collector.dialects.values.arguments import UNREADABLE, BareValue, CarriedArguments, parsed
 from collector.dialects.values.results import FAILING, may_fail, of_protocol
+from collector.dialects.values.returned import returned
 from collector.dialects.values.rivals import united
 from collector.dialects.wrappers import WrappedCall
 from monitor.partial import PartialArguments
@@ -30,6 +31,7 @@ __all__ = [
     "read",
     "read_as",
     "result_of",
+    "returned_by",
     "text",
     "unpended",
     "wrapped_by",
@@ -490,3 +492,15 @@ def result_of(span: Span, reading: SpanReading) -> str:
         if value is not None and value != "":
             return (value if type(value) is str else str(value))[:RESULT_SHOWN]
     return ""
+
+
+def returned_by(span: Span, reading: SpanReading) -> tuple[Any, ...]:
+    """What a tool returned, as the only item; () if its span does not tell."""
+    for result in reading.handed:
+        if span.codec.is_large(span.values[result.at]):
+            continue
+        typed = result.type_at is not None and span.recurring(result.type_at) == _JSON
+        found = returned(span.attribute(result.at), quoted=result.quoted or typed)
+        if found:
+            return found
+    return ()

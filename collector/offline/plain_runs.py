@@ -1,11 +1,12 @@
 """The plain form of a run: what an evaluation wrote down, without spans.
 
-    {prompt_id | spec, run, model | agent, calls: [{step, name, arguments, status}]}
+    {prompt_id | spec, run, model | agent, calls: [{step, name, arguments, status, result}]}
 
 One JSON document (a run or a list of them) or a run a line. `run` is the session, and the spec
 that is named judges it, be it a task or a policy. A call failed when its status is anything but ok, or it has an error.
 Arguments are a mapping, or a text as models write it (`monitor.argument_texts`): one that cannot be read is unknown, and
-refuses no file.
+refuses no file. `result` is what the tool returned, any JSON value; without it that is unknown. `cut` beside it, if true,
+says that it is not all of it.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from collector.dialects.values.returned import returned
 from monitor.argument_texts import read
 from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits
+from monitor.partial import CutObject
 from monitor.records import SPEC_ATTRIBUTE, AgentName, Evidence, SessionKey, ToolCall
 from monitor.session.judge.judge import Judge
 from monitor.session.judgement.judgement import Judgement
@@ -53,6 +56,8 @@ class RunCall:
     """Why arguments that are written are unknown, or some of them; "" if they are known."""
     result: str | None = None
     """What the tool returned; None if the run does not have it."""
+    returned: tuple[Any, ...] = ()
+    """The same as specs read it: see `ToolCall.result`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +178,7 @@ def _call(raw: Any, where: str) -> RunCall:
         at_ns=_time(raw.get("time_unix")),
         unread=unread,
         result=_result(raw),
+        returned=_returned(raw),
     )
 
 
@@ -180,6 +186,14 @@ def _result(raw: Mapping[str, Any]) -> str | None:
     """What a tool returned, as a text: of another value, its JSON."""
     found = next((raw[key] for key in _RESULTS if raw.get(key) is not None), None)
     return found if found is None or isinstance(found, str) else json.dumps(found)
+
+
+def _returned(raw: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a call returned, where it is written down. Of a result that was cut, only whole members are known."""
+    key = next((key for key in _RESULTS if key in raw), "")
+    found = returned(raw[key], quoted=False) if key else ()
+    is_cut = bool(raw.get("cut")) and not (found and isinstance(found[0], CutObject))
+    return () if is_cut else found
 
 
 def _time(seconds: Any) -> int:
@@ -237,6 +251,7 @@ def _tool_calls(run: AgentRun) -> Iterator[ToolCall]:
             attributes=attributes,
             source=_SOURCE,
             session_from="run",
+            result=call.returned,
         )
 
 

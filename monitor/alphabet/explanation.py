@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from monitor.alphabet.call_facts import COUNTED, FAILED, is_result, taking, worded
 from monitor.alphabet.match import Alphabet
 from monitor.alphabet.pattern import Pattern, number_in
 from monitor.partial import PartialArguments
@@ -120,13 +121,21 @@ def asked(patterns: Mapping[str, Pattern] | None) -> str:
     if not patterns:
         return "without arguments"
     found = [
-        f"{quoted(name)} {'is ' if pattern.kind == 'exact' else ''}{_condition(pattern)}"
-        for name, pattern in patterns.items()
-        if pattern.kind != "any"
+        _asked(name, pattern) for name, pattern in patterns.items() if pattern.kind != "any"
     ]
     if len(found) > LISTED_MAX:
         found[LISTED_MAX:] = [f"{len(found) - LISTED_MAX} more"]
     return ", ".join(found)
+
+
+def _asked(name: str, pattern: Pattern) -> str:
+    """What a symbol asks of one argument or fact."""
+    if name == COUNTED:
+        return "without arguments"
+    if name == FAILED:
+        return "failed" if pattern.operand is True else "not failed"
+    is_exact = "is " if pattern.kind == "exact" else ""
+    return f"{quoted(worded(name))} {is_exact}{_condition(pattern)}"
 
 
 def _condition(pattern: Pattern) -> str:
@@ -171,8 +180,7 @@ def explain_mismatch(
     patterns = alphabet.patterns[symbol]
     if patterns:
         found = [
-            f"{quoted(name)} {_failure(patterns[name], arguments.get(name, _ABSENT), show)}"
-            for name in failing[:LISTED_MAX]
+            _failing_one(name, patterns[name], arguments, show) for name in failing[:LISTED_MAX]
         ]
         if len(failing) > LISTED_MAX:
             found.append(f"{len(failing) - LISTED_MAX} more do not match")
@@ -204,7 +212,7 @@ def _failing(patterns: Mapping[str, Pattern] | None, arguments: Mapping[str, Any
         for name, pattern in patterns.items()
         if pattern.kind != "any"
         and name not in unread
-        and (name not in arguments or not pattern.takes(arguments[name]))
+        and (name not in arguments or not taking(name, pattern)(arguments[name]))
     ]
 
 
@@ -216,6 +224,22 @@ def _unasked(arguments: Mapping[str, Any], show: Show | None) -> str:
     more = len(arguments) - LISTED_MAX
     end = f" and {more:,} more" if more > 0 else ""
     return f"it takes no arguments, and is given {', '.join(map(quoted, names))}{end}"
+
+
+def _failing_one(
+    name: str, pattern: Pattern, arguments: Mapping[str, Any], show: Show | None
+) -> str:
+    """Which condition a call fails, and how."""
+    if name == FAILED:
+        return "the call " + ("did not fail" if pattern.operand is True else "failed")
+    if name == COUNTED:
+        return "it takes no arguments"
+    value = arguments.get(name, _ABSENT)
+    if is_result(name) and value is not _ABSENT:
+        if len(value) > 1:
+            return f"{quoted(worded(name))} is never {_condition(pattern)}"
+        value = value[0] if value else _ABSENT
+    return f"{quoted(worded(name))} {_failure(pattern, value, show)}"
 
 
 def _failure(pattern: Pattern, value: Any, show: Show | None) -> str:

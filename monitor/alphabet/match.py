@@ -17,18 +17,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from monitor.alphabet.pattern import Matcher, Pattern
+from monitor.alphabet.call_facts import COUNTED, FAILED, AskedFacts, is_fact, taking
+from monitor.alphabet.pattern import Matcher, Pattern, parse
 from monitor.alphabet.readings import NONE, Readings
 from monitor.alphabet.spelling import folded, without_namespaces
 from monitor.partial import PartialArguments
 from monitor.records import Reason
 
-__all__ = ["Alphabet", "FailedCalls", "SymbolPatterns", "Token", "build"]
+__all__ = ["Alphabet", "FailedCalls", "SymbolPatterns", "Token", "build", "is_upset"]
 
 FailedCalls = Literal["no_effect", "harmful", "ordinary"]
 
 SymbolPatterns = tuple[str, Mapping[str, Pattern] | None]
-"""A symbol's tool and its argument patterns: None means any, an empty mapping no arguments."""
+"""A symbol's tool and its patterns of arguments and facts: None means any, an empty mapping no arguments."""
 
 TOKENS_MAX: Final = 8_192
 """Tokens of one spec, without those of failed, doubted and nearly named calls (six times as many and more, which 16 bits hold). Beyond
@@ -41,6 +42,9 @@ NAMES_MAX: Final = 4_096
 """Names that no tool has and that are remembered. At the bound, all are forgotten and compared anew."""
 
 _ABSENT: Final = object()
+
+_NO_ARGUMENTS: Final[Mapping[str, Pattern]] = {COUNTED: parse(0)}
+"""`{}`, where a tool is asked for facts, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,10 @@ class _Tool:
     """Token of a call whose arguments are not on the wire."""
     partly: Mapping[frozenset[int], int]
     """Candidates that a call with partly known arguments may be -> its token."""
+    facts: AskedFacts | None
+    """What is asked of its calls beside the arguments; None if nothing is."""
+    upset: frozenset[int]
+    """Symbols of failed calls, which count as calls that did not fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,16 +143,76 @@ class Alphabet:
     stride: int
     """The number of tokens without doubt, which come first. Behind them each has its doubted versions."""
 
-    def match(self, tool: str, arguments: Mapping[str, Any] | None, failed: bool) -> int:
+    def match(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None,
+        failed: bool,
+        result: tuple[Any, ...] = (),
+        *,
+        ended: bool = True,
+    ) -> int:
         """Token id of a call; `arguments` None means that they are not on the wire.
 
         The most specific pattern wins: more exact arguments, then more constrained ones, then
-        stronger kinds, then declaration order.
+        stronger kinds, then declaration order. Facts count as arguments do.
+
+        Args:
+            tool: of the call.
+            arguments: of the call.
+            failed: whether it failed.
+            result: what it returned, as the only item; () if that is unknown.
+            ended: False if it is not known whether it failed.
         """
         token = self._certain.get(tool)
         if token is None:
+            found = self._by_arguments.get(tool)
+            if found is not None and found.facts is not None:
+                return self._match_facts(found, arguments, result, failed=failed, ended=ended)
             token = self._match_arguments(tool, arguments)
         return self._failed[token] if failed else token
+
+    def _match_facts(
+        self,
+        found: _Tool,
+        arguments: Mapping[str, Any] | None,
+        result: tuple[Any, ...],
+        *,
+        failed: bool,
+        ended: bool,
+    ) -> int:
+        """The token of a call of a tool that is asked for more than arguments."""
+        assert found.facts is not None
+        known, absent = found.facts.of_call(arguments, result, failed=failed, ended=ended)
+        token = self._match_known(found, known, absent)
+        if not failed:
+            return token
+        if token == self.mismatch and result:
+            # It is not known what a call that failed would have returned.
+            return self._match_facts(found, arguments, (), failed=True, ended=ended)
+        symbols = self.tokens[token].symbols
+        if not symbols or found.upset.isdisjoint(symbols):
+            return self._failed[token]
+        return token if found.upset.issuperset(symbols) else self.faltering(token)
+
+    def facts_of(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None,
+        result: tuple[Any, ...],
+        *,
+        failed: bool,
+    ) -> Mapping[str, Any] | None:
+        """The arguments of a call, with the facts that the symbols of its tool ask for."""
+        found = self._by_arguments.get(tool)
+        if found is None or found.facts is None:
+            return arguments
+        return found.facts.of_call(arguments, result, failed=failed, ended=True)[0]
+
+    def asked(self) -> dict[str, AskedFacts]:
+        """The tools of which more is asked than arguments."""
+        every = self._by_arguments.items()
+        return {tool: found.facts for tool, found in every if found.facts is not None}
 
     def _match_arguments(self, tool: str, arguments: Mapping[str, Any] | None) -> int:
         found = self._by_arguments.get(tool)
@@ -203,9 +271,11 @@ class Alphabet:
         found = self._by_arguments.get(tool)
         return () if found is None else tuple(each.symbol for each in found.candidates)
 
-    def _match_known(self, found: _Tool, arguments: PartialArguments) -> int:
+    def _match_known(
+        self, found: _Tool, arguments: PartialArguments, absent: frozenset[str] = frozenset()
+    ) -> int:
         """The token of a call with partly known arguments: the known ones may rule out some readings."""
-        remaining = found.readings.known_in_part(arguments)
+        remaining = found.readings.known_in_part(arguments, absent)
         # Tokens were not made for all sets of candidates: then it is as if all arguments were unknown.
         return found.partly.get(remaining, found.unknown)
 
@@ -272,7 +342,12 @@ def _always_matches(patterns: Mapping[str, Pattern] | None) -> bool:
 
 def _tool(members: _Members, tokens: list[Token], mismatch: int, work: int) -> _Tool:
     """A compiled tool. Adds the tokens of its calls with unknown arguments to `tokens`."""
-    ordered = sorted(members, key=lambda member: specificity(member[1]), reverse=True)
+    ordered = sorted(members, key=lambda member: _precedence(member[1]), reverse=True)
+    names = [name for _, patterns in members for name in patterns or ()]
+    facts = AskedFacts(names) if any(map(is_fact, names)) else None
+    if facts is not None:
+        # Which arguments are none is then a fact of its own: each call has facts.
+        ordered = [(each, _NO_ARGUMENTS if p == {} else p) for each, p in ordered]
     readings = Readings([patterns for _, patterns in ordered], work)
     partly: dict[frozenset[int], int] = {}
     unknown = readings.unknown()
@@ -282,7 +357,19 @@ def _tool(members: _Members, tokens: list[Token], mismatch: int, work: int) -> _
         if found not in partly:
             partly[found] = _add_uncertain(found, ordered, tokens, mismatch)
     candidates = tuple(_candidate(index, patterns) for index, patterns in ordered)
-    return _Tool(candidates, readings, partly[unknown], partly)
+    upset = frozenset(symbol for symbol, patterns in ordered if is_upset(patterns))
+    return _Tool(candidates, readings, partly[unknown], partly, facts, upset)
+
+
+def _precedence(patterns: Mapping[str, Pattern] | None) -> tuple[Any, ...]:
+    """Sort key: symbols of failed calls take these before all others, which have no answer then."""
+    return is_upset(patterns), specificity(patterns)
+
+
+def is_upset(patterns: Mapping[str, Pattern] | None) -> bool:
+    """True for a symbol of calls that failed."""
+    found = (patterns or {}).get(FAILED)
+    return found is not None and found.operand is True
 
 
 def _add_uncertain(
@@ -301,7 +388,7 @@ def _add_uncertain(
 
 def _candidate(index: int, patterns: Mapping[str, Pattern] | None) -> _Candidate:
     items = [] if patterns is None else sorted(patterns.items(), key=_strongest_first)
-    checks = tuple((name, pattern.takes) for name, pattern in items if pattern.kind != "any")
+    checks = tuple((name, taking(name, p)) for name, p in items if p.kind != "any")
     return _Candidate(index, closed=patterns is not None and not patterns, checks=checks)
 
 

@@ -25,8 +25,10 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, Final
 
+from monitor.alphabet.call_facts import failed_values, is_fact, is_result
 from monitor.alphabet.pattern import Pattern, samples
 from monitor.partial import PartialArguments
+from monitor.value_paths import path_of
 
 __all__ = ["NONE", "Readings"]
 
@@ -74,8 +76,10 @@ class Readings:
                 if pattern.kind != "any":
                     checked = replace(pattern, matches=pattern.takes)
                     self._checks.setdefault(name, []).append((number, checked))
-        self._kinds = {name: self._distinguish(checks) for name, checks in self._checks.items()}
+        self._kinds = {name: self._kinds_of(name) for name in self._checks}
         """Masks of each argument's values; None if there are too many to list."""
+        self._asks = any(map(is_fact, self._checks))
+        """True if more is asked than arguments."""
 
     # --- masks --------------------------------------------------------------------------------
 
@@ -93,6 +97,23 @@ class Readings:
         for number, _ in self._checks[name]:
             mask &= ~(1 << number)
         return mask
+
+    def _of(self, name: str, value: Any) -> int:
+        """Candidates that the value of an argument or a fact does not rule out."""
+        checks = self._checks[name]
+        if not is_result(name):
+            return self._of_value(checks, value)
+        mask = self._absent(name)
+        for each in value:
+            mask |= self._of_value(checks, each)
+        return mask
+
+    def _kinds_of(self, name: str) -> _Masks | None:
+        checks = self._checks[name]
+        if name in failed_values:
+            return frozenset(self._of_value(checks, each) for each in failed_values[name])
+        found = self._distinguish(checks)
+        return _unions(found) if found is not None and _is_several(name) else found
 
     def _distinguish(self, checks: list[tuple[int, Pattern]]) -> _Masks | None:
         named, text = samples([pattern for _, pattern in checks])
@@ -134,18 +155,25 @@ class Readings:
                 return self._every
         return self._winners(masks)
 
-    def known_in_part(self, arguments: PartialArguments) -> frozenset[int]:
-        """Candidates that may win if some arguments are known. Unread arguments are present with an unknown value."""
+    def known_in_part(
+        self, arguments: PartialArguments, absent: frozenset[str] = frozenset()
+    ) -> frozenset[int]:
+        """Candidates that may win if some arguments are known. Unread arguments are present with an unknown value.
+
+        Args:
+            arguments: with the facts of the call.
+            absent: those of the unread ones that may be absent as well.
+        """
         mask = self._open if arguments else self._all
         unread: list[_Masks] = []
-        for name, checks in self._checks.items():
+        for name in self._checks:
             if name in arguments.unread:
                 kinds = self._kinds[name]
                 if kinds is None:
                     return self._every
-                unread.append(kinds)
+                unread.append(kinds | {self._absent(name)} if name in absent else kinds)
             elif name in arguments:
-                mask &= self._of_value(checks, arguments[name])
+                mask &= self._of(name, arguments[name])
             else:
                 mask &= self._absent(name)
         masks = {mask}
@@ -164,6 +192,8 @@ class Readings:
                 return {self._every}
             choices = [frozenset({kind}) for kind in {*kinds, self._absent(name)}]
             choices.append(kinds)
+            if self._asks:
+                choices.append(kinds | {self._absent(name)})
             found: set[_Masks] = set()
             for family in families:
                 for choice in choices:
@@ -173,6 +203,21 @@ class Readings:
                     found.add(frozenset(mask & kind for mask in family for kind in choice))
             families = found
         return {self._winners(family) for family in families}
+
+
+def _is_several(name: str) -> bool:
+    """True for a fact of which several values may be found."""
+    return is_result(name) and path_of(name.split(" ", 1)[1]).is_several
+
+
+def _unions(masks: _Masks) -> _Masks | None:
+    """The masks of any number of values together; None if they are too many."""
+    found = set(masks)
+    for mask in masks:
+        found |= {mask | each for each in found}
+        if len(found) > MASKS_MAX:
+            return None
+    return frozenset(found)
 
 
 def _as_texts(checks: Iterable[tuple[int, Pattern]], values: Iterable[Any]) -> list[str]:

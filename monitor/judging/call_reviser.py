@@ -233,4 +233,5 @@ def _is_worded_alike(old: ToolCall, call: ToolCall) -> bool:
         old.evidence is call.evidence is not Evidence.DECIDED
         and old.call_id == call.call_id
         and old.arguments == call.arguments
+        and old.result == call.result
     )

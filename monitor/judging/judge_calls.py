@@ -162,9 +162,11 @@ class CallJudge:
         if judge.comparison is not None:
             return judge.comparison.token(call.tool, call.arguments, call.error)
         effect = effect_of(call.doubts) if call.doubts else Effect.NONE
-        failed = call.error and effect is not Effect.OUTCOME
+        is_told = effect is not Effect.OUTCOME
+        failed = call.error and is_told
+        ended = is_told and call.evidence is Evidence.EXECUTED
         alphabet = judge.spec.alphabet
-        token = alphabet.match(call.tool, call.arguments, failed)
+        token = alphabet.match(call.tool, call.arguments, failed, call.result, ended=ended)
         if token >= judge.plain:
             meaning = alphabet.tokens[token]
             if not (meaning.symbols or meaning.named or meaning.symbol is not None):
@@ -199,7 +201,8 @@ class CallJudge:
     def annotate(self, judgement: Judgement, call: ToolCall) -> None:
         """Notes which arguments of a call match no symbol: when it is shown, they are dropped."""
         alphabet, show = judgement.judge.spec.alphabet, self._state.show
-        note = explain_mismatch(alphabet, call.tool, call.arguments, show)
+        given = alphabet.facts_of(call.tool, call.arguments, call.result, failed=call.error)
+        note = explain_mismatch(alphabet, call.tool, given, show)
         if note:
             judgement.log.annotate(call.span_id, call.call_id, note)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from monitor.partial import PartialArguments
+from monitor.partial import CutObject, PartialArguments
 from monitor.plain_records.kinds import KindChange, kept, kept_growing
 from monitor.records import (
     AgentName,
@@ -119,7 +119,8 @@ SESSION_KINDS: Final = (
         "tool call",
         ToolCall,
         "agent answer arguments attributes call_id control doubts end_ns error evidence "
-        "gaps parent_span_id session session_from source span_id start_ns tool trace_id",
+        "gaps parent_span_id result session session_from source span_id start_ns tool trace_id",
+        changes=(KindChange(added={"result": tuple}),),
     ),
     kept("name of a session", AgentName, "agent span_id start_ns"),
     kept("proof of a beginning", Proof, "holds start_ns trace_id"),
@@ -142,4 +143,5 @@ SESSION_KINDS: Final = (
     kept("cause", Cause),
     kept("effect", Effect),
     kept("partial arguments", PartialArguments, "unread"),
+    kept("cut object", CutObject),
 )

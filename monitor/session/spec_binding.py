@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from monitor.records import ALSO_ATTRIBUTE, SPEC_ATTRIBUTE
 from monitor.session.judge.judge import Judge
 from monitor.spec.spec import Acceptance, Spec
+from monitor.value_paths import ValuePath
 from monitor.weights import arguments_bytes, text_bytes
 
 __all__ = ["BoundSpecs", "SpecBinder", "document_of"]
@@ -56,6 +57,15 @@ class SpecBinder:
         """The keys of attributes that a binding may depend on."""
         wanted = {key for judge in self.judges.values() for key in judge.spec.match.keys}
         return frozenset(wanted | self._asked | {SPEC_ATTRIBUTE}) - {AGENT_ATTRIBUTE}
+
+    def asked_results(self) -> dict[str, tuple[ValuePath, ...]]:
+        """The paths of results that specs ask for, by tool."""
+        found: dict[str, dict[str, ValuePath]] = {}
+        for judge in self.judges.values():
+            for tool, facts in judge.spec.alphabet.asked().items():
+                if facts.paths:
+                    found.setdefault(tool, {}).update({path.text: path for path in facts.paths})
+        return {tool: tuple(paths.values()) for tool, paths in found.items()}
 
     def differs(self, other: SpecBinder) -> bool:
         """True if some session would have other specs than under the binder `other`."""

@@ -102,7 +102,7 @@ def test_a_run_without_calls_is_judged() -> None:
         ("refund", "call 2: expected a mapping, not str"),
         ({"arguments": {}}, "call 2: expected the tool's name under 'name'"),
         ({"name": 7}, "call 2: expected the tool's name under 'name'"),
-        ({"name": "a", "args": {}}, "call 2: 'args' is none of name, arguments, error"),
+        ({"name": "a", "args": {}}, "call 2: 'args' is none of name, arguments, error, result"),
         (
             {"name": "a", "arguments": [1]},
             "call 2: expected arguments by name, not list",

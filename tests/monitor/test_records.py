@@ -54,5 +54,5 @@ def test_a_call_can_be_kept_and_shown() -> None:
     text = repr(made)
     assert text.startswith("ToolCall(session=SessionKey(namespace='', id='s'), agent='a', ")
     assert text.endswith(
-        "control=True, source='genai', session_from='trace', gaps=False, doubts=(), answer=b'')"
+        "control=True, source='genai', session_from='trace', gaps=False, doubts=(), answer=b'', result=())"
     )

@@ -6,6 +6,7 @@ is judged once. `merge` joins them by the criteria of `same_call`; this module s
 
 - Name, start and place come from the outermost piece.
 - Arguments come from the outermost piece that has them in full.
+- What it returned comes from the outermost piece that has it.
 - The call failed if any piece says so, except for an attempt that was retried.
 
 Invariant: the result does not depend on the order in which the pieces arrive. The known arguments of two pieces
@@ -71,6 +72,7 @@ class LogicalCall:
         "refused",
         "shared",
         "together",
+        "told",
         "withdrawn",
     )
 
@@ -103,6 +105,8 @@ class LogicalCall:
         """Model answer that probably requested it and others, if no id says so: see `answers`."""
         self.chained = b""
         """The span of the call above it, where the two may have been asked for together: see `same_call.are_chained`."""
+        self.told: tuple[Any, ...] = ()
+        """What a client tells that it returned, which counts where no span does."""
         self.beside: bytes | None = None
         """The parent it is placed under: that of the call above it, where one answer asked for both."""
         self.echo = False
@@ -175,6 +179,7 @@ class LogicalCall:
         self.decided = self.decided or other.decided
         self.refused = self.refused or other.refused
         self.shared = self.shared or other.shared
+        self.told = self.told or other.told
         if other.asked_by:
             self.ask(other.asked_by, several=other.together)
         if self.given_up:
@@ -205,9 +210,10 @@ class LogicalCall:
         for piece in self.pieces.values():
             had = had or piece.arguments is not None or piece.bare is not None
             piece.give_up()
+        self.told = ()
         judged, self._made = self.judged, None
         if judged is not None and judged.arguments is not None:
-            had, self.judged = True, judged._replace(arguments=None)
+            had, self.judged = True, judged._replace(arguments=None, result=())
         self.given_up = self.given_up or had
         return had
 
@@ -263,6 +269,10 @@ class LogicalCall:
         """Notes the span of the call above it, or its own, by which both are known as one answer's."""
         if span_id != self.chained:
             self.chained, self._made = span_id, None
+
+    def tell(self, result: tuple[Any, ...]) -> None:
+        """Notes what a client says that it returned."""
+        self.told, self._made = result, None
 
     def stand_beside(self, parent: bytes | None) -> None:
         """Places it under another parent than its span has; None for that one."""
@@ -373,10 +383,11 @@ class LogicalCall:
         )
         around = outer.around
         agent, control, request_id = outer.agent, outer.control, outer.request_id
-        gaps, disputed = gaps or outer.cut, outer.disputed
+        gaps, disputed, result = gaps or outer.cut, outer.disputed, outer.returned
         if self._pieces is not None:
             pieces = sorted(self._pieces.values(), key=self._rank)
             arguments = _best(pieces)
+            result = next((p.returned for p in pieces if p.returned), ())
             call_id = next((p.call_id for p in pieces if p.call_id), "")
             around = next((p.around for p in pieces if p.around is not None), None)
             agent = next((p.agent for p in pieces if p.agent), "")
@@ -418,6 +429,7 @@ class LogicalCall:
             gaps,
             doubts,
             self.answer,
+            (result or self.told) if evidence is Evidence.EXECUTED else (),
         )
         self._made = call
         return call

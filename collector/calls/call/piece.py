@@ -41,6 +41,7 @@ class Piece:
         "parent",
         "request_id",
         "result",
+        "returned",
         "says_ok",
         "scope",
         "session",
@@ -99,6 +100,8 @@ class Piece:
         """Why its arguments are unknown, if they are not just missing: a reason of `coverage`."""
         self.result = ""
         """Beginning of the tool's result; "" if it is not known."""
+        self.returned: tuple[Any, ...] = ()
+        """What the tool returned, as `ToolCall.result`: read only where a spec asks for it."""
         self.version = version
         """Version of the MCP protocol; "" if it is not known."""
         self.freed: ArgumentDigests | None = None
@@ -143,6 +146,8 @@ class Piece:
         fuller = copy.is_given and not self.is_given
         if fuller:
             self.arguments, self.bare, self.why = copy.arguments, copy.bare, copy.why
+        if copy.returned and not self.returned:
+            self.returned, fuller = copy.returned, True
         if not self.is_news(copy.end_ns, error=copy.error):
             return fuller
         if copy.end_ns > self.end_ns:
@@ -152,10 +157,11 @@ class Piece:
         return True
 
     def give_up(self) -> None:
-        """Frees its arguments, and keeps a digest of them."""
+        """Frees its arguments and its result, and keeps a digest of the arguments."""
         if self.is_given:
             self.freed = freed(self.arguments, self.bare)
         self.arguments = self.bare = self.around = None
+        self.returned = ()
 
     def has_told(self, arguments: Mapping[str, Any] | None) -> bool:
         """True if its arguments were these, all of them."""

@@ -563,6 +563,7 @@ class Correlation:
             or (old.error, old.control, old.gaps) != (new.error, new.control, new.gaps)
             or old.doubts != new.doubts
             or old.answer != new.answer
+            or old.result != new.result
         ):
             return True
         if old.agent == new.agent:

@@ -83,6 +83,9 @@ class Confirmation:
         entry, is_strong = found
         if entry.state in UNMADE:
             return self._was_not_made(entry, call, new, trace, is_strong=is_strong)
+        if is_strong and entry.call.result and not new.result:
+            call.tell(entry.call.result)
+            new = new._replace(result=entry.call.result)
         if not entry.known:
             self._confirm(entry, call, new, trace, is_strong=is_strong)
             return False

@@ -24,7 +24,7 @@ from mypy_extensions import mypyc_attr
 
 from collector.calls.call.answers import ModelAnswers
 from collector.calls.tree.session_claim import Claim, SpanClaim
-from monitor.weights import arguments_bytes
+from monitor.weights import arguments_bytes, value_bytes
 
 if TYPE_CHECKING:
     from collector.calls.call.call import LogicalCall
@@ -519,12 +519,13 @@ class SpanTree:
             self._shrink(self.parts)
 
     def weigh(self) -> int:
-        """Approximate bytes of the arguments of its calls, computed anew."""
+        """Approximate bytes of the arguments and results of its calls, computed anew."""
         total = 0
         for node in self.nodes.values():
             if node.call is not None:
                 piece = node.call.piece(node.span_id)
                 total += arguments_bytes(piece.arguments)
+                total += value_bytes(piece.returned) if piece.returned else 0
         if self.wrapped is not None:
             for calls in self.wrapped.values():
                 for each in calls:

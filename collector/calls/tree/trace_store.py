@@ -27,7 +27,7 @@ from collector.calls.tree.span_tree import TREE_MAX, Parts, SpanTree
 from collector.calls.tree.trace import Trace
 from monitor.records import SessionKey
 from monitor.tenants import Holdings
-from monitor.weights import arguments_bytes
+from monitor.weights import arguments_bytes, value_bytes
 
 __all__ = ["ARGUMENTS_BYTES_MAX", "SPANS_BYTES_MAX", "TRACES_MAX", "TREES_SHARE", "Traces"]
 
@@ -252,13 +252,17 @@ class Traces:
             self._trees_bytes -= gone
         return tree
 
-    def hold(self, tree: SpanTree, arguments: Mapping[str, Any] | None) -> None:
-        """Counts one more call of a tree, and its arguments, once the call is judged."""
+    def hold(
+        self, tree: SpanTree, arguments: Mapping[str, Any] | None, result: tuple[Any, ...] = ()
+    ) -> None:
+        """Counts one more call of a tree, its arguments and its result, once the call is judged."""
         tree.taken += CALL_BYTES
         self._taken += CALL_BYTES
         self._trees_bytes += CALL_BYTES
         if arguments:
             self._hold(tree, arguments_bytes(arguments))
+        if result:
+            self._hold(tree, value_bytes(result))
 
     def _hold(self, tree: SpanTree, size: int) -> None:
         tree.held += size

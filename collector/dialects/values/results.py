@@ -20,8 +20,10 @@ from collector.dialects.values import partial_json
 from collector.dialects.values.arguments import parsed
 
 __all__ = [
+    "CONTENT_TYPES",
     "FAILING",
     "HANDED_THROUGH",
+    "QUOTED_TEXT",
     "RESULT_MAX",
     "Says",
     "may_fail",
@@ -75,7 +77,7 @@ FAILING: Final = "rror"
 _FAILING: Final = FAILING.encode()
 _SAID: Final = ("isError", "is_error")
 """The protocol's member, as written on the wire and in Python."""
-_CONTENT: Final = frozenset({"audio", "image", "resource", "resource_link", "text"})
+CONTENT_TYPES: Final = frozenset({"audio", "image", "resource", "resource_link", "text"})
 """The types of what an MCP tool returns."""
 _SHOWN: Final = ("CallToolResult(", "meta=None content=[")
 _SHOWN_FAILED: Final = (
@@ -96,7 +98,7 @@ _ID: Final = '"tool_call_id"'
 _MCP: Final = frozenset({"result", "is_error"})
 _RETURNED: Final = "\"{'func"
 _ENDED: Final = "ToolResultState."
-_LITERAL: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+QUOTED_TEXT: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 """The Python repr of a text."""
 _STATE: Final = re.compile(
     r"ToolResponse\(content=\[.*?\], state=<ToolResultState\.(\w+): >", re.DOTALL
@@ -150,7 +152,7 @@ def _may_say(text: str) -> bool:
 
 def _is_answer(content: Any) -> bool:
     return type(content) is list and all(
-        type(each) is dict and each.get("type") in _CONTENT for each in content
+        type(each) is dict and each.get("type") in CONTENT_TYPES for each in content
     )
 
 
@@ -184,7 +186,7 @@ def of_agentscope(value: Any, _call_id: str) -> bool:
     if type(value) is not str or len(value) > RESULT_MAX or _ENDED not in value:
         return False
     shown = parsed(value)
-    found = _STATE.match(_LITERAL.sub("", shown)) if type(shown) is str else None
+    found = _STATE.match(QUOTED_TEXT.sub("", shown)) if type(shown) is str else None
     return found is not None and found[1] in _UNDONE
 
 

@@ -67,7 +67,7 @@ CALL_KINDS: Final = (
         "pipeline",
         Pipeline,
         left="_batch _counted _coverage _deliver _denied _derived _errors _failed_spans "
-        "_foreign _plans _rejects _remembered _resource_keys _stats _touched monitor "
+        "_asked _foreign _plans _rejects _remembered _resource_keys _stats _touched monitor "
         "quiet",
         parts="inventory _traces _duplicates _session_ids decided decision_records "
         "_confirmation _sessions _requests _correlation _deciding _requested_calls",
@@ -165,14 +165,16 @@ CALL_KINDS: Final = (
         "call",
         LogicalCall,
         "_inner _made _pieces agent asked_by beside chained decided doubled doubts "
-        "echo given_up guessed judged lifted outer refused shared together withdrawn",
+        "echo given_up guessed judged lifted outer refused shared together told withdrawn",
+        changes=(KindChange(added={"told": tuple}),),
     ),
     kept(
         "piece of a call",
         Piece,
         "agent apart arguments around attributes bare call_id control cut disputed "
-        "end_ns error evidence freed parent request_id result says_ok scope session "
+        "end_ns error evidence freed parent request_id result returned says_ok scope session "
         "session_from source span_id start_ns tool version why",
+        changes=(KindChange(added={"returned": tuple}),),
     ),
     kept("digests of arguments", ArgumentDigests, "bare digest many values whole"),
     kept("value without a name", BareValue, "value"),

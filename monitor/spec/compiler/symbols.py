@@ -7,11 +7,13 @@ from itertools import combinations
 from typing import Any, Final
 
 from monitor.alphabet import pattern
-from monitor.alphabet.match import SymbolPatterns, specificity
+from monitor.alphabet.call_facts import COUNTED, FAILED, result_name
+from monitor.alphabet.match import SymbolPatterns, is_upset, specificity
 from monitor.alphabet.pattern import Pattern, PatternError
 from monitor.spec.document.faults import Notes
 from monitor.spec.document.schema import SpecDocument, SymbolDocument
 from monitor.spec.suggestions import closest
+from monitor.value_paths import PathError, path_of
 
 __all__ = ["check_overlaps", "check_tools", "read_pattern", "read_symbols"]
 
@@ -33,7 +35,7 @@ def read_symbols(model: SpecDocument, notes: Notes) -> dict[str, SymbolPatterns]
     regexes = sum(
         isinstance(raw, dict) and "regex" in raw
         for symbol in model.alphabet.values()
-        for raw in (symbol.arguments or {}).values()
+        for raw in ((symbol.arguments or {}) | symbol.result).values()
     )
     if regexes > REGEXES_MAX:
         notes.add("too_large", f"more than {REGEXES_MAX} regular expressions", "alphabet")
@@ -45,13 +47,33 @@ def read_symbols(model: SpecDocument, notes: Notes) -> dict[str, SymbolPatterns]
 
 
 def _patterns(name: str, symbol: SymbolDocument, notes: Notes) -> dict[str, Pattern] | None:
+    facts = _facts(name, symbol, notes)
     if symbol.arguments is None:
-        return None
+        return facts or None
     parsed = {
         argument: read_pattern(raw, notes, "alphabet", name, "arguments", argument)
         for argument, raw in symbol.arguments.items()
     }
-    return {argument: each for argument, each in parsed.items() if each is not None}
+    if not symbol.arguments and facts:
+        facts[COUNTED] = pattern.parse(0)
+    return {argument: each for argument, each in parsed.items() if each is not None} | facts
+
+
+def _facts(name: str, symbol: SymbolDocument, notes: Notes) -> dict[str, Pattern]:
+    """The patterns of what a symbol asks beside arguments."""
+    found: dict[str, Pattern] = {}
+    for path, raw in symbol.result.items():
+        where = ("alphabet", name, "result", path)
+        parsed = read_pattern(raw, notes, *where)
+        try:
+            path_of(path)
+        except PathError as problem:
+            notes.add("invalid_path", str(problem), *where)
+        else:
+            found |= {} if parsed is None else {result_name(path): parsed}
+    if symbol.error is not None:
+        found[FAILED] = pattern.parse(symbol.error)
+    return found
 
 
 def read_pattern(raw: Any, notes: Notes, *path: str | int) -> Pattern | None:
@@ -134,6 +156,8 @@ def _overlap(first: _Patterns, second: _Patterns) -> str:
     """How two symbols of one tool overlap; "" if they do not, or one refines the other."""
     if _refines(first, second) and _refines(second, first):
         return "match the same calls: the first always wins"
+    if is_upset(first) is not is_upset(second):
+        return ""  # a call that failed is the one, any other call the other
     winner, loser = first, second
     if specificity(second) > specificity(first):
         winner, loser = second, first

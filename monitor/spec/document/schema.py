@@ -106,13 +106,26 @@ class SeverityDocument(StrictModel):
 
 
 class SymbolDocument(StrictModel):
-    """A symbol of the alphabet: calls of one tool, with these arguments."""
+    """A symbol of the alphabet: calls of one tool, with these arguments, that ended like this."""
 
     tool: Name
     arguments: Annotated[
         dict[str, PatternDocument] | None,
         BeforeValidator(_given),
         Field(description="left out: any arguments; {}: no arguments at all"),
+    ] = None
+    result: Annotated[
+        dict[str, PatternDocument],
+        Field(
+            min_length=1,
+            description="what the tool returned, by path: status, order.lines[*].price, $ for all of it",
+        ),
+    ] = {}
+    error: Annotated[
+        bool | None,
+        Field(
+            description="true: calls that failed, which count then; false: calls that did not"
+        ),
     ] = None
 
 

@@ -245,11 +245,18 @@ def test_arguments_equal_those_of_a_span(arguments: dict[str, Any]) -> None:
     assert read_question(body).calls[0].arguments == mapping(text)
 
 
+@pytest.mark.parametrize("result", [{"status": "ok"}, "", None, 5, []])
+def test_an_outcome_may_carry_what_the_tool_returned(result: Any) -> None:
+    """Any JSON value is a result, also an empty one and null; without the key it is unknown."""
+    told = {"decision_id": "d", "outcome": "ran", "result": result}
+    assert read_outcome(json.dumps(told).encode()) == ("d", "ran", (result,))
+
+
 def test_an_outcome_is_one_of_three() -> None:
     """Whatever else is told is refused, with its place."""
     told = {"decision_id": "d", "outcome": "ran"}
 
-    assert read_outcome(json.dumps(told).encode()) == ("d", "ran")
+    assert read_outcome(json.dumps(told).encode()) == ("d", "ran", ())
     for body, where in (
         ({**told, "outcome": "maybe"}, "outcome"),
         ({**told, "decision_id": ""}, "decision_id"),
