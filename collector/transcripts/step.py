@@ -33,6 +33,8 @@ class TranscriptStep:
     """16 hex digits; of a plain run, the number of the call in the same form."""
     trace_id: str = ""
     at_ns: int = 0
+    number: int | None = None
+    """Number that the source gives the step; None if it is numbered by its place, from 1."""
 
     @property
     def is_call(self) -> bool:

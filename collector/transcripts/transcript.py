@@ -50,7 +50,10 @@ class Transcript:
     """
 
     def __init__(self, steps: Sequence[TranscriptStep], tokens: int | None = None) -> None:
-        self.steps = {f"s{number}": step for number, step in enumerate(steps, start=1)}
+        self.steps = {
+            f"s{number if step.number is None else step.number}": step
+            for number, step in enumerate(steps, start=1)
+        }
         """Short id -> step, also of steps that are cut."""
         self._bodies = [_body(step) for step in steps]
         costs = [

@@ -12,6 +12,7 @@ from typing import Any
 from collector.config.settings.settings import Settings
 from collector.decode.json import otlp_json
 from collector.decode.span import MalformedBodyError, Span
+from collector.offline.judge.turn_files import turn_sessions
 from collector.offline.plain_runs import AgentRun
 from collector.offline.progress_bar import Progress
 from collector.offline.replay import BadInput, Recording, judge, recorded
@@ -42,11 +43,15 @@ class SessionMaterial:
 def material_of(
     file: Path, specs: Sequence[Spec], settings: Settings, progress: Progress, unnamed: str = ""
 ) -> Iterator[SessionMaterial]:
-    """The sessions of a file of OTLP/JSON lines, plain runs, or a trace in TRAIL's form.
+    """The sessions of a file of OTLP/JSON lines, plain runs, a trace in TRAIL's form, or trajectories of turns.
 
     Raises:
         BadInput: the file is missing, or holds none of these.
     """
+    turns = turn_sessions(file)
+    if turns:
+        yield from (SessionMaterial(session, "", (), steps) for session, steps in turns)
+        return
     found = _trail(file) or recorded(file, progress)
     spans = [span for request in found.requests for span in request]
     if spans:
