@@ -21,7 +21,7 @@ Answers = Mapping[tuple[str, str], Sequence[Record]]
 def label_lines(records: Iterable[Record], labels: Labels) -> dict[str, Any]:
     """`{"labels": {JUDGE: {...}, "all": {...}}}`: how the judges that were asked do against what people found.
 
-    The unit is a marked error of a session that the judge was asked about. An error is positive for a judge if its label names
+    The records are those of one model. The unit is a marked error of a session that the judge was asked about. An error is positive for a judge if its label names
     the judge, or, without `judges`, if its category is in the judge's scope. An error of which neither is known is in `all`
     alone. A judge that gave no answer that stands has found nothing. `unmatched` counts findings that meet no label.
     `all.not_judged` counts errors of sessions of which no judge was asked; they are in no figure.

@@ -231,4 +231,10 @@ def _of_agentrx(document: _Document) -> Iterator[ErrorLabel]:
 
 def _of_who_and_when(document: _Document) -> ErrorLabel:
     session = document.optional("question_ID") or document.stem
-    return ErrorLabel(session=session, step=document.step("mistake_step"))
+    step = document.step("mistake_step")
+    turns = document.found.get("history")
+    if step and isinstance(turns, list) and int(step[1:]) >= len(turns):
+        document.refuse(
+            f"a turn of the history, which has {len(turns)} from 0", step[1:], "mistake_step"
+        )
+    return ErrorLabel(session=session, step=step)

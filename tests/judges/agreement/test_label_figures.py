@@ -61,6 +61,8 @@ def test_a_finding_of_another_category_catches_nothing() -> None:
     [
         (ErrorLabel("a", step="s3"), True),
         (ErrorLabel("a", step="s4"), False),
+        (ErrorLabel("a", step="s30"), False),
+        (ErrorLabel("a", step="s"), False),
         (ErrorLabel("a", span_id="00000000000000ab"), True),
         (ErrorLabel("a", span_id="00000000000000ac"), False),
         (ErrorLabel("a", step="s3", span_id="00000000000000ac"), False),

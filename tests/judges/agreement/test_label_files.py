@@ -110,6 +110,10 @@ def test_annotations_of_who_and_when(tmp_path: Path) -> None:
             {"trajectory_id": "t", "failures": [{}]},
             r"failures\[0\]: failure_category: expected a text",
         ),
+        (
+            {"mistake_step": "1", "history": [{}]},
+            "mistake_step: expected a turn of the history",
+        ),
         ({"mistake_step": "last"}, "mistake_step: expected a number of a step"),
         (["a list"], "expected an object"),
         ({}, "expected score"),
