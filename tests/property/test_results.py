@@ -153,3 +153,20 @@ def test_the_answer_before_a_call_takes_every_result(steps: list[Step], tool: st
     assert (decided.answer is Answer.DENY) == (after > least)
     if decided.answer is Answer.ALLOW:
         assert rises == {False}
+
+
+@given(st.lists(STEPS, max_size=7), st.integers(0, 7))
+def test_a_session_that_moves_is_judged_as_one_that_stays(
+    steps: list[Step], moment: int
+) -> None:
+    """Handed over between any two of its calls, a session ends in the same harms."""
+    made, first, second = calls(steps), monitor(), monitor()
+    for call in made[:moment]:
+        first.observe(call, 10_000)
+    if made[:moment]:
+        moved = first.kept.handover("1").hand_over([made[0].session])
+        second.kept.handover("1").take_over(moved, 10_000)
+    for call in made[moment:]:
+        second.observe(call, 10_000)
+    harmful = [step["kind"] == "harmful" for each in second.find("s") for step in each["steps"]]
+    assert sum(harmful) == harms(made)

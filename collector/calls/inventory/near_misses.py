@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from monitor.alphabet.call_facts import is_fact
 from monitor.alphabet.pattern import Pattern, number_in
 from monitor.alphabet.spelling import folded, without_namespaces
 from monitor.engine import Monitor
@@ -71,7 +72,11 @@ class NearMisses:
                 self._spelt.setdefault(folded(tool), set()).add(tool)
                 if patterns:
                     self._detailed.add(tool)
-                found = [name for name, each in patterns.items() if _is_numeric(each)]
+                found = [
+                    name
+                    for name, each in patterns.items()
+                    if _is_numeric(each) and not is_fact(name)
+                ]
                 if found:
                     numbers.setdefault(tool, set()).update(found)
         self._numbers = {tool: tuple(sorted(names)) for tool, names in numbers.items()}

@@ -13,6 +13,7 @@ Example: `{"content": [{"type": "text", "text": "{\"status\": \"ok\"}"}]}` is `(
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ import msgspec
 from collector.dialects.values.arguments import UNREADABLE, parsed
 from collector.dialects.values.cut_json import read_cut
 from collector.dialects.values.results import CONTENT_TYPES, QUOTED_TEXT, RESULT_MAX
+from monitor.partial import CutObject
 
 __all__ = ["returned"]
 
@@ -32,8 +34,21 @@ _ENVELOPES_MAX: Final = 4
 """Objects around a result that are taken off."""
 _MESSAGE: Final = "content="
 _MESSAGE_END: Final = " tool_call_id='"
-_SHOWN: Final = ("CallToolResult(", "ToolResponse(", "ToolOutput(", "meta=None content=[")
+_SHOWN: Final = (
+    "CallToolResult(",
+    "ToolResponse(",
+    "ToolOutput(",
+    "meta=None content=[",
+    "[TextContent(",
+    "{'",
+    "['",
+    "[{'",
+)
 """Objects that Python shows as texts, whose results are not read from them."""
+_BEGUN: Final = re.compile(r"""\{\s*"|\[\s*[\[{"0-9-]""")
+"""The beginning of JSON that is hardly that of another text."""
+_CUT: Final = "_truncated"
+"""A member by which frameworks say that they have cut an object, and put valid JSON in its place."""
 _STRUCTURED: Final = ("structuredContent", "structured_content")
 
 
@@ -54,12 +69,17 @@ def _of_text(text: str, *, quoted: bool) -> Result:
         return _UNKNOWN
     if text.startswith(_MESSAGE) and _MESSAGE_END in text:
         return _of_shown_message(text)
-    if quoted:
+    if quoted or _is_quoted(text):
         found = parsed(text)
         if found is not UNREADABLE:
             return _as_json(found) if isinstance(found, str) else _without_envelopes(found)
     read = _as_json(text)
     return _without_envelopes(read[0]) if read and not isinstance(read[0], str) else read
+
+
+def _is_quoted(text: str) -> bool:
+    """True for what is hardly a text of a tool: some frameworks write texts as JSON, and others do not."""
+    return len(text) > 1 and text[0] == text[-1] == '"'
 
 
 def _as_json(text: str) -> Result:
@@ -69,7 +89,7 @@ def _as_json(text: str) -> Result:
     found = parsed(text)
     if found is not UNREADABLE:
         return (found,)
-    return read_cut(text) if _is_cut(text) else (text,)
+    return read_cut(text) if _BEGUN.match(text) or _is_cut(text) else (text,)
 
 
 def _is_cut(text: str) -> bool:
@@ -105,6 +125,8 @@ def _without_envelopes(value: Any) -> Result:
         if isinstance(inner[0], str):
             return _as_json(inner[0])
         value = inner[0]
+    if isinstance(value, dict) and value.get(_CUT) is True:
+        return (CutObject(value),)
     return (value,)
 
 
@@ -148,12 +170,21 @@ def _of_content(parts: list[Any]) -> Result:
 def _of_langchain(message: dict[str, Any]) -> Result:
     """A message with a tool's result, or an object around it."""
     if isinstance(message.get("tool_call_id"), str) and "content" in message:
-        return (message["content"],)
+        return _of_message(message)
     for name in ("data", "kwargs"):
         inner = message.get(name)
         if isinstance(inner, dict) and "tool_call_id" in inner and "content" in inner:
-            return (inner["content"],)
+            return _of_message(inner)
     return ()
+
+
+def _of_message(message: dict[str, Any]) -> Result:
+    """The content; of an MCP server's answer, which is kept beside it, what is structured."""
+    kept = message.get("artifact")
+    for name in _STRUCTURED:
+        if isinstance(kept, dict) and kept.get(name) is not None:
+            return (kept[name],)
+    return (message["content"],)
 
 
 def _of_traceloop(value: dict[str, Any]) -> Result:

@@ -8,6 +8,13 @@ from typing import Any
 
 import pytest
 
+from monitor import tool_call
+from monitor.partial import CutObject
+from monitor.plain_records.kinds import Kinds, kept
+from monitor.plain_records.read import finished
+from monitor.plain_records.read import read as read_records
+from monitor.plain_records.write import write
+from monitor.session.session_kinds import SESSION_KINDS
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from tests.collector.calls.test_deciding import NAMED, Client, ns
@@ -138,3 +145,31 @@ def test_a_span_counts_before_what_a_client_says(wire: Any, result: Any, expecte
     shop.bench.send(asked(wire, result, call_id="c1"), now=10)
     [step] = shop.bench.steps()
     assert step["symbol"] == expected
+
+
+RESULTS: Any = [
+    (),
+    ({"status": "approved"},),
+    (None,),
+    (CutObject({"by": CutObject({"id": 7})}),),
+]
+
+
+@pytest.mark.parametrize("result", RESULTS)
+def test_a_snapshot_keeps_results_of_calls(result: Any) -> None:
+    """What is known of a result, and what is not, is the same in the next process."""
+    call = tool_call("ask", {}, session="s", start_ns=1, attributes={}, result=result)
+    kinds = Kinds((*SESSION_KINDS, kept("holder", Holder, "call")))
+    written = list(write({"holder": Holder(call)}, kinds))
+    after = Holder(None)
+    blocks = lambda kind: (each.payload for each in written if each.kind == kind)  # noqa: E731
+    finished(read_records(blocks, {"holder": after}, kinds))
+    assert after.call == call
+    assert [type(each) for each in after.call.result] == [type(each) for each in result]
+
+
+class Holder:
+    """What is kept of a process here."""
+
+    def __init__(self, call: Any) -> None:
+        self.call = call

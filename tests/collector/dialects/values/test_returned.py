@@ -49,6 +49,9 @@ def mcp(text: str, **more: Any) -> dict[str, Any]:
         ({"id": "c", "name": "ask", "response": {"result": "5"}}, "5"),
         ({"id": "c", "name": "ask", "response": OK}, OK),
         ({"output": "mine"}, {"output": "mine"}),
+        (json.dumps(TEXT), OK),
+        (json.dumps("plain"), "plain"),
+        ({"tool_call_id": "c", "content": [], "artifact": {"structured_content": OK}}, OK),
         ({"result": "mine"}, {"result": "mine"}),
     ],
 )
@@ -72,6 +75,35 @@ def test_where_texts_are_quoted_all_values_are_json(value: str, found: Any) -> N
 def test_what_cannot_be_read_is_unknown(value: str) -> None:
     """Python's texts of objects, results over the bound, and arrays that were cut."""
     assert returned(value, quoted=False) == ()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "[TextContent(type='text', text='ok')]",
+        "{'status': 'ok'}",
+        "[{'id': 1}]",
+        "[1, 2, ...[cut]",
+    ],
+)
+def test_an_object_that_is_shown_otherwise_is_unknown(value: str) -> None:
+    """Python's texts of lists and mappings are no text of the tool: to take them for one would make up an answer."""
+    assert returned(value, quoted=False) == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "known"),
+    [
+        ('{"status": "ok", ...[truncated]', {"status": "ok"}),
+        ('{"status": "ok", "text": "lo... [truncated]', {"status": "ok"}),
+        ('{"_truncated": true, "status": "ok"}', {"_truncated": True, "status": "ok"}),
+    ],
+)
+def test_marks_of_a_cut_are_known(value: str, known: Any) -> None:
+    """Exporters put a mark behind what is left, or an object around it."""
+    [found] = returned(value, quoted=False)
+    assert isinstance(found, CutObject)
+    assert found == known
 
 
 def test_members_before_a_cut_hold() -> None:
