@@ -1,0 +1,92 @@
+"""`offrails export`: past sessions as JSON lines, CSV or Parquet."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from collector.cli.arguments import add_token_file, to_path
+from collector.cli.inputs import FAILED, OK, USAGE
+
+__all__ = ["add", "run"]
+
+_FORMATS: Final = ("jsonl", "csv", "parquet")
+
+
+def add(group: Any) -> None:
+    """Adds the verb and its options."""
+    export = group.add_parser(
+        "export", help="write past sessions as JSON lines, CSV or Parquet"
+    )
+    export.add_argument(
+        "--from",
+        dest="place",
+        metavar="DIR|URL",
+        required=True,
+        help="folder of an archive (archive.dir), or API of a running service",
+    )
+    export.add_argument(
+        "--since",
+        default="",
+        metavar="AGE|DATE",
+        help="sessions with a call since then: 7d, 12h, or 2026-11-20 (default: all)",
+    )
+    export.add_argument("--format", choices=_FORMATS, default="jsonl", help="default: jsonl")
+    export.add_argument(
+        "--steps", action="store_true", help="a row for each call, not for each judgement"
+    )
+    export.add_argument(
+        "--out", type=to_path, metavar="FILE", help="default: standard output, but for parquet"
+    )
+    add_token_file(export)
+    export.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs `offrails export`, and returns the exit code."""
+    import sqlite3
+
+    from collector.archive.reader import TooSlowError
+    from collector.archive.schema import NewerSchemaError
+    from collector.client.api_client import NoAnswerError
+    from collector.offline.export import ExportError, read_sessions, since_ns
+
+    try:
+        since = since_ns(options.since) if options.since else 0
+    except ExportError as problem:
+        return _failed(str(problem), USAGE)
+    if options.format == "parquet" and options.out is None:
+        return _failed("--format parquet needs --out FILE", USAGE)
+    found = read_sessions(options.place, since, options.token_file)
+    try:
+        count = _write(found, options)
+    except (ExportError, NoAnswerError) as problem:
+        return _failed(str(problem), FAILED)
+    except (sqlite3.Error, NewerSchemaError, TooSlowError) as problem:
+        return _failed(f"{options.place}: the archive cannot be read: {problem}", FAILED)
+    print(f"offrails: {count} {'calls' if options.steps else 'judgements'}", file=sys.stderr)
+    return OK
+
+
+def _write(found: Any, options: argparse.Namespace) -> int:
+    from collector.offline.export import write_csv, write_jsonl, write_parquet
+
+    out: Path | None = options.out
+    if out is not None and options.format == "parquet":
+        return write_parquet(found, out, steps=options.steps)
+    if options.format == "csv":
+        if out is None:
+            return write_csv(found, sys.stdout, steps=options.steps)
+        with out.open("w", encoding="utf-8", newline="") as file:
+            return write_csv(found, file, steps=options.steps)
+    if out is None:
+        return write_jsonl(found, sys.stdout.buffer, steps=options.steps)
+    with out.open("wb") as lines:
+        return write_jsonl(found, lines, steps=options.steps)
+
+
+def _failed(message: str, code: int) -> int:
+    print(f"offrails: {message}", file=sys.stderr)
+    return code

@@ -1,0 +1,278 @@
+"""Past sessions for other programs: the archive, or a running service, as JSON lines, CSV or Parquet.
+
+Idea: a row is a judgement, or a call of one. Columns are the plain fields of the judgement object by their names there, so
+that a table says what the API says. JSON lines of judgements are the objects themselves.
+
+Invariant: no cell of a CSV file begins a formula: a text that a spreadsheet would run has an apostrophe before it.
+
+Example: `offrails export --from /var/lib/offrails/archive --since 7d --format csv --steps` prints a line for each call of the
+last seven days.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, Final
+from urllib.parse import quote
+
+from collector.archive.reader import ArchiveReader, ArchiveSearch
+from collector.archive.store import FILE
+from collector.client.api_client import ask
+from collector.telemetry.json_text import as_json
+
+__all__ = [
+    "FORMATS",
+    "STEP_COLUMNS",
+    "ExportError",
+    "columns",
+    "read_sessions",
+    "rows",
+    "since_ns",
+    "write_csv",
+    "write_jsonl",
+    "write_parquet",
+]
+
+FORMATS: Final = ("jsonl", "csv", "parquet")
+PAGE: Final = 200
+"""Sessions that are asked for at once."""
+LUMP: Final = 10_000
+"""Rows of one group of a Parquet file."""
+
+_SESSION_COLUMNS: Final[Mapping[str, str]] = {
+    "session": "text",
+    "namespace": "text",
+    "agent": "text",
+    "spec": "text",
+    "spec_version": "text",
+    "spec_kind": "text",
+    "mode": "text",
+    "turn": "text",
+    "started": "whole",
+    "last": "whole",
+    "ended": "text",
+    "joined": "switch",
+    "exact": "switch",
+    "calls": "whole",
+    "substantive": "whole",
+    "harmful": "whole",
+    "harm_rate": "number",
+    "prefix_crit": "number",
+    "pc": "number",
+    "pc_ktc": "number",
+    "pc_hlr": "number",
+    "efficiency": "number",
+    "risk": "number",
+    "accepting": "switch",
+    "can_finish": "switch",
+    "state": "text",
+    "services": "text",
+    "source": "text",
+    "session_from": "text",
+    "late_calls": "whole",
+    "steps_folded": "whole",
+    "missed": "text",
+    "unsatisfied": "text",
+}
+"""Types of the columns of a judgement. Lists and objects are JSON."""
+
+STEP_COLUMNS: Final[Mapping[str, str]] = {
+    "session": "text",
+    "namespace": "text",
+    "agent": "text",
+    "spec": "text",
+    "spec_version": "text",
+    "started": "whole",
+    "index": "whole",
+    "tool": "text",
+    "arguments": "text",
+    "symbol": "text",
+    "kind": "text",
+    "reason": "text",
+    "constraint": "text",
+    "detail": "text",
+    "possible": "switch",
+    "state": "text",
+    "skipped": "text",
+    "allowed": "text",
+    "error": "switch",
+    "evidence": "text",
+    "final": "switch",
+    "risk": "number",
+    "call_id": "text",
+    "trace_id": "text",
+    "span_id": "text",
+    "start_ns": "whole",
+    "end_ns": "whole",
+}
+"""Types of the columns of a call."""
+
+_ABOUT: Final = ("session", "namespace", "agent", "spec", "spec_version", "started")
+"""Columns of a call that are of its session."""
+_FORMULA: Final = re.compile(r"[=+\-@\t\r\n]")
+_AGE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhdw])")
+_UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+class ExportError(Exception):
+    """What was asked for cannot be exported; the message says why."""
+
+
+def columns(*, steps: bool) -> Mapping[str, str]:
+    """The columns of a table, with the type of each: text, whole, number or switch."""
+    return STEP_COLUMNS if steps else _SESSION_COLUMNS
+
+
+def since_ns(text: str) -> int:
+    """A time as Unix nanoseconds: an age as in 7d or 12h, or a date of ISO 8601 (UTC if it says no zone).
+
+    Raises:
+        ExportError: it is neither.
+    """
+    found = _AGE.fullmatch(text.strip())
+    if found is not None:
+        seconds = float(found[1]) * _UNIT_SECONDS[found[2]]
+        return max(0, time.time_ns() - int(seconds * 1e9))
+    with suppress(ValueError, OverflowError):
+        at = datetime.fromisoformat(text.strip())
+        at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+        return max(0, int(at.timestamp()) * 1_000_000_000)
+    raise ExportError(
+        f"--since {text}: expected an age as in 7d or 12h, or a date as in 2026-11-20"
+    )
+
+
+def read_sessions(
+    place: str, since: int = 0, token_file: Path | None = None
+) -> Iterator[dict[str, Any]]:
+    """Judgement objects, the most recently active session first.
+
+    Args:
+        place: folder of an archive, or address of a service's API.
+        since: sessions whose last call ended then or later, Unix nanoseconds.
+        token_file: has the token that the service asks for.
+
+    Raises:
+        ExportError: there is no archive in the folder.
+        NoAnswerError: the service does not answer.
+        sqlite3.Error: the file cannot be read.
+        NewerSchemaError: a newer version has written it.
+    """
+    folder = Path(place)
+    if folder.is_dir():
+        if not (folder / FILE).exists():
+            raise ExportError(f"{place}: no archive there (no {FILE})")
+        yield from _of_archive(ArchiveReader(folder), since)
+    elif "://" in place or re.fullmatch(r"[^/]*:[0-9]+", place):
+        yield from _of_service(place, since, token_file)
+    else:
+        raise ExportError(f"{place}: expected a folder with an archive, or an address")
+
+
+def _of_archive(reader: ArchiveReader, since: int) -> Iterator[dict[str, Any]]:
+    after = None
+    search = ArchiveSearch(since=since, ended=False)
+    while page := reader.search(search, PAGE, after, steps=True):
+        for entry in page:
+            yield from (json.loads(each) for each in entry.objects)
+        after = page[-1].key, page[-1].name
+
+
+def _of_service(url: str, since: int, token_file: Path | None) -> Iterator[dict[str, Any]]:
+    cursor = ""
+    while True:
+        path = f"/api/v1/sessions?limit={PAGE}&since={since}&cursor={quote(cursor)}"
+        found = ask(url, path, token_file)
+        if "archive_error" in found:
+            raise ExportError(f"{url}: {found['archive_error']}")
+        yield from found["sessions"]
+        cursor = found.get("next") or ""
+        if not cursor:
+            return
+
+
+def rows(judgements: Iterable[Mapping[str, Any]], *, steps: bool) -> Iterator[dict[str, Any]]:
+    """The rows of a table: a judgement each, or with `steps` a call each."""
+    names = columns(steps=steps)
+    for judgement in judgements:
+        # A call has a state and maybe a risk of its own: the session's are others.
+        about = {name: judgement.get(name) for name in _ABOUT} if steps else {}
+        for found in judgement["steps"] if steps else (judgement,):
+            whole = {**about, **found}
+            yield {name: _cell(whole.get(name), type_) for name, type_ in names.items()}
+
+
+def _cell(value: Any, type_: str) -> Any:
+    if type_ == "text" and value is not None and not isinstance(value, str):
+        return as_json(value).decode()
+    return value
+
+
+def write_jsonl(judgements: Iterable[Mapping[str, Any]], out: IO[bytes], *, steps: bool) -> int:
+    """Writes judgement objects as they are, or the rows of calls; returns how many."""
+    count = 0
+    for found in rows(judgements, steps=True) if steps else judgements:
+        out.write(as_json(found) + b"\n")
+        count += 1
+    return count
+
+
+def write_csv(judgements: Iterable[Mapping[str, Any]], out: IO[str], *, steps: bool) -> int:
+    """Writes a table with a head; returns the rows below it."""
+    names = list(columns(steps=steps))
+    writer = csv.DictWriter(out, names, lineterminator="\n")
+    writer.writeheader()
+    count = 0
+    for row in rows(judgements, steps=steps):
+        writer.writerow({name: _harmless(value) for name, value in row.items()})
+        count += 1
+    return count
+
+
+def _harmless(value: Any) -> Any:
+    """A value as a cell that no spreadsheet runs, in one line of text that is Unicode."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        return value
+    text = value.encode(errors="replace").decode()
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def write_parquet(judgements: Iterable[Mapping[str, Any]], file: Path, *, steps: bool) -> int:
+    """Writes a table to a file; returns the rows.
+
+    Raises:
+        ExportError: pyarrow is not installed.
+    """
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as problem:
+        raise ExportError("Parquet needs pyarrow: pip install 'offrails[parquet]'") from problem
+    types = {
+        "text": pyarrow.string(),
+        "whole": pyarrow.int64(),
+        "number": pyarrow.float64(),
+        "switch": pyarrow.bool_(),
+    }
+    schema = pyarrow.schema([(name, types[t]) for name, t in columns(steps=steps).items()])
+    found, count = rows(judgements, steps=steps), 0
+    with parquet.ParquetWriter(file, schema) as writer:
+        while lump := list(islice(found, LUMP)):
+            plain = [{name: _unicode(value) for name, value in row.items()} for row in lump]
+            writer.write_table(pyarrow.Table.from_pylist(plain, schema=schema))
+            count += len(lump)
+    return count
+
+
+def _unicode(value: Any) -> Any:
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value

@@ -1,0 +1,117 @@
+"""`offrails export`: what the archive or a service has, as tables for other programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from collector.archive.reader import ArchiveReader
+from collector.archive.store import ArchiveStore
+from collector.cli.program import main
+from collector.offline.export import ExportError, columns, since_ns
+from monitor.engine import Monitor
+from monitor.limits import Limits
+from tests.collector.api.test_session_list import SPECS, play
+from tests.collector.archive.sessions import made
+
+HOSTILE = ("=cmd|' /C calc'!A0", "+1", "-1", "@x", "\t=1", 'a,b\n"c"', "\ud800x", "plain")
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """Sessions of hostile tools, with a judgement object of the monitor each."""
+    from monitor.spec.read import load_specs
+
+    monitor = Monitor(load_specs([SPECS]).specs, Limits(history_complete=True))
+    for number, tool in enumerate(HOSTILE, 1):
+        play(monitor, f"s{number}", ("unlock_safety", tool), number)
+    store = ArchiveStore(tmp_path / "archive")
+    from collector.telemetry.json_text import as_json
+
+    store.write(
+        made(
+            found["session"], begun=found["started"], last=found["last"], object=as_json(found)
+        )
+        for found in monitor.judgements()
+    )
+    store.close()
+    return tmp_path / "archive"
+
+
+def test_lines_are_the_apis_objects(archive: Path, tmp_path: Path) -> None:
+    """Without `--steps` a line is the judgement object as it was written."""
+    out = tmp_path / "out.jsonl"
+    assert main(["export", "--from", str(archive), "--out", str(out)]) == 0
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert len(lines) == len(HOSTILE)
+    for line in lines:
+        [(_, [kept])] = ArchiveReader(archive).session(line["session"])
+        assert json.loads(kept) == line
+
+
+@pytest.mark.parametrize("steps", [False, True])
+def test_no_cell_begins_a_formula(archive: Path, tmp_path: Path, steps: bool) -> None:
+    """Whatever tools are named: a spreadsheet runs none of it, and every row has all columns."""
+    out = tmp_path / "out.csv"
+    asked = ["export", "--from", str(archive), "--format", "csv", "--out", str(out)]
+    assert main([*asked, *(["--steps"] if steps else [])]) == 0
+    found = list(csv.reader(io.StringIO(out.read_text(), newline="")))
+    assert found[0] == list(columns(steps=steps))
+    assert len(found) == 1 + len(HOSTILE) * (2 if steps else 1)
+    assert all(len(row) == len(found[0]) for row in found)
+    assert not [cell for row in found for cell in row if cell[:1] in ("=", "+", "-", "@", "\t")]
+    if steps:
+        tools = {row[found[0].index("tool")] for row in found[1:]}
+        assert {"'+1", "'-1", "plain", 'a,b\n"c"'} <= tools
+
+
+def test_parquet_has_the_rows_of_csv(archive: Path, tmp_path: Path) -> None:
+    """The same rows with types: whole numbers, numbers and switches stay what they are."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    out = tmp_path / "out.parquet"
+    asked = ["export", "--from", str(archive), "--format", "parquet", "--steps"]
+    assert main(asked) == 2
+    assert main([*asked, "--out", str(out)]) == 0
+    table = parquet.read_table(out).to_pylist()
+    assert len(table) == 2 * len(HOSTILE)
+    assert list(table[0]) == list(columns(steps=True))
+    assert {type(row["start_ns"]) for row in table} == {int}
+    assert {row["kind"] for row in table} == {"progress", "harmful"}
+
+
+def test_since_leaves_out_what_is_older(archive: Path, tmp_path: Path) -> None:
+    """A session without a call since then is left out."""
+    out = tmp_path / "out.jsonl"
+    asked = ["export", "--from", str(archive), "--out", str(out)]
+    assert main([*asked, "--since", "7d"]) == 0
+    assert out.read_text() == ""
+    assert main([*asked, "--since", "1970-01-01"]) == 0
+    assert len(out.read_text().splitlines()) == len(HOSTILE)
+
+
+@pytest.mark.parametrize("text", ["7x", "yesterday", "", "-7d", "99999-01-01"])
+def test_a_wrong_time_is_told(text: str) -> None:
+    """A sentence says what is expected."""
+    with pytest.raises(ExportError, match="expected an age"):
+        since_ns(text)
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("/nowhere", "expected a folder"),
+        (".", "no archive there"),
+        ("127.0.0.1:1", "127.0.0.1:1"),
+    ],
+)
+def test_what_cannot_be_read_is_told(
+    place: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1, and a line that names the place."""
+    place = str(tmp_path) if place == "." else place
+    assert main(["export", "--from", place]) == 1
+    assert told in capsys.readouterr().err
