@@ -45,3 +45,10 @@ class Labels:
 
     scores: Sequence[ScoreLabel] = ()
     errors: Sequence[ErrorLabel] = ()
+
+    @property
+    def sessions(self) -> frozenset[str]:
+        """Sessions that something was said of."""
+        return frozenset(
+            {label.session for label in self.scores} | {label.session for label in self.errors}
+        )

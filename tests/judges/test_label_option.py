@@ -94,3 +94,16 @@ def test_bad_labels_are_told_before_anybody_is_asked(
         run(run_file, labels)
     assert ended.value.code == 2
     assert f"{labels}:1: score: expected a whole number from 0 to 3" in capsys.readouterr().err
+
+
+def test_labels_of_other_sessions_are_told(
+    run_file: Path, labels: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A labelled session that was not judged is in no figure, and is not left out in silence."""
+    with labels.open("a") as file:
+        file.write('{"session": "elsewhere", "judge": "TC", "score": 0}')
+    assert run(run_file, labels) == 0
+    assert (
+        "1 of 2 labelled sessions were not judged, such as 'elsewhere'"
+        in capsys.readouterr().err
+    )

@@ -281,6 +281,8 @@ def _judged(
     asyncio.run(work())
     for line in _figures(kept, labels, options.json):
         print(line)
+    if labels is not None:
+        _tell_unjudged(kept, labels)
     return OK if all(record.outcome in FINE for record in kept) else FAILED
 
 
@@ -302,6 +304,17 @@ def _figures(
     yield from table_lines(kept)
     if labelled is not None:
         yield from label_table_lines(labelled["labels"])
+
+
+def _tell_unjudged(kept: Sequence[JudgementRecord], labels: Labels) -> None:
+    """Says on standard error how many labelled sessions are not among those judged, and so in no figure."""
+    missing = sorted(labels.sessions - {record.session for record in kept})
+    if missing:
+        print(
+            f"offrails: {len(missing)} of {len(labels.sessions)} labelled sessions were not judged,"
+            f" such as {missing[0]!r:.80}",
+            file=sys.stderr,
+        )
 
 
 def _model(options: argparse.Namespace) -> OpenAIEndpoint:
