@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from collector.decode.memo import Memo
 from monitor.alphabet.call_facts import is_fact
 from monitor.alphabet.pattern import Pattern, number_in
 from monitor.alphabet.spelling import folded, without_namespaces
@@ -16,11 +17,13 @@ from monitor.engine import Monitor
 from monitor.partial import UNREAD
 from monitor.records import ToolCall
 from monitor.session.judge.judge import Judge
+from monitor.weights import text_bytes
 
-__all__ = ["TOOLS_MAX", "NearMisses"]
+__all__ = ["NAMES_BYTES_MAX", "NearMisses"]
 
-TOOLS_MAX: Final = 4_096
-"""Names of tools remembered. At the bound, all are forgotten and compared anew."""
+NAMES_BYTES_MAX: Final = 1 << 20
+"""Approximate bytes of names of tools that are remembered: those that are no near miss, and those that may be one. At the bound,
+all are forgotten and compared anew."""
 
 _OF_MODELS: Final = frozenset(
     {"api", "defaultapi", "function", "functions", "multitooluse", "tool", "tools"}
@@ -37,9 +40,9 @@ class NearMisses:
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
-        self._known: dict[str, tuple[str, ...]] = {}
+        self._known: Memo[str, tuple[str, ...]] = Memo(NAMES_BYTES_MAX)
         """Tools that are no near miss -> their arguments that specs compare as numbers."""
-        self._variants: dict[str, tuple[str, str]] = {}
+        self._variants: Memo[str, tuple[str, str]] = Memo(NAMES_BYTES_MAX)
         """Tools that may be near misses -> the folded name of a spec's tools, and the reason."""
         self._named: set[str] = set()
         """Tools of all specs."""
@@ -60,8 +63,8 @@ class NearMisses:
 
     def specs_changed(self) -> None:
         """The monitor has other specs."""
-        self._known.clear()
-        self._variants.clear()
+        self._known = Memo(NAMES_BYTES_MAX)
+        self._variants = Memo(NAMES_BYTES_MAX)
         self._named.clear()
         self._spelt.clear()
         self._detailed.clear()
@@ -83,7 +86,7 @@ class NearMisses:
 
     def reason(self, call: ToolCall) -> str:
         """The reason of `coverage` if a call nearly matches what a spec names; else ""."""
-        numbers = self._known.get(call.tool)
+        numbers = self._known.entries.get(call.tool)
         if numbers is None:
             found = self._variant(call)
             if found:
@@ -95,7 +98,7 @@ class NearMisses:
 
     def _variant(self, call: ToolCall) -> str:
         tool = call.tool
-        near = self._variants.get(tool)
+        near = self._variants.entries.get(tool)
         if near is None:
             name, reason = folded(tool), "name_variant"
             if name not in self._spelt:
@@ -103,13 +106,10 @@ class NearMisses:
             if not name or name not in self._spelt or self._spelt[name] == {tool}:
                 if not name and not tool.strip():
                     return "unnamed_tool"
-                if len(self._known) >= TOOLS_MAX:
-                    self._known.clear()
-                self._known[tool] = self._numbers.get(tool, ())
+                self._known.put(tool, self._numbers.get(tool, ()), text_bytes(tool))
                 return ""
-            if len(self._variants) >= TOOLS_MAX:
-                self._variants.clear()
-            near = self._variants[tool] = name, reason
+            size = text_bytes(tool) + text_bytes(name)
+            near = self._variants.put(tool, (name, reason), size)
         name, reason = near
         for judge in self._bound(call):
             tools = judge.spec.alphabet.tools
