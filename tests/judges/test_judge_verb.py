@@ -115,6 +115,14 @@ MISBEHAVIOURS: Mapping[str, tuple[Behaviour, str, int, int]] = {
     # name: behaviour, outcome, requests of one judgement, exit code
     "slow": (always(completion(judged(), wait=0.3)), "scored", 1, 0),
     "429 once": (once(refused(429, retry_after="0"), GOOD), "scored", 2, 0),
+    "a date far off": (
+        always(refused(429, retry_after="Fri, 31 Dec 2100 23:59:59 GMT")),
+        "failed",
+        1,
+        1,
+    ),
+    "over the context": (always(refused(400, "maximum context length")), "failed", 3, 1),
+    "half a surrogate pair": (once(completion('"\ud800"'), GOOD), "scored", 2, 0),
     "429 for long": (always(refused(429, retry_after="61")), "failed", 1, 1),
     "timeout": (always(FakeAnswer(hang=True)), "failed", 3, 1),
     "prose": (always(completion("I think it went rather well.")), "unparsable", 2, 1),
