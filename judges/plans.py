@@ -1,7 +1,8 @@
 """Which steps state a plan: a published rule, applied before a model is asked.
 
 A step states a plan if it is
-- a call of a planning tool: `write_todos`, `TodoWrite`, `update_plan`, `create_plan` and the like, or
+- a call of a planning tool, however its name is written: create_plan, make_plan, plan, planner, set_plan, todo_write, update_plan, update_todos,
+  write_plan, write_todos, or
 - a message of the agent with a line that labels a plan (`[PLAN]`, `<plan>`, a heading such as `## Updated plan`, `Plan:`),
   with a sentence that announces one ("here is the plan", "here is my updated plan", "I will follow this plan"), or with a
   checklist of two and more lines (`- [ ] ...`).

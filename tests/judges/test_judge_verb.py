@@ -410,3 +410,29 @@ def test_wrong_usage_ends_with_two(
         main(["judge", *(str(run_file) if each == "FILE" else each for each in options)])
     assert caught.value.code == 2
     assert capsys.readouterr().err
+
+
+def test_sessions_of_a_running_service_are_judged(
+    capsys: pytest.CaptureFixture[str], run_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--from` asks the service for its sessions, one by one: their calls are steps, and prevented calls are facts."""
+    assert main(["replay", str(run_file), "--specs", ROVER, "--json"]) in {0, 1}
+    lines = capsys.readouterr().out.splitlines()
+    known = [{**json.loads(line), "spec": "farm_rover"} for line in lines]
+    asked: list[str] = []
+
+    def ask(url: str, path: str, token_file: Path | None) -> dict[str, Any]:
+        asked.append(path)
+        if path.startswith("/api/v1/sessions?"):
+            return {"sessions": [{**each, "steps": None} for each in known]}
+        here = [
+            each for each in known if path.startswith(f"/api/v1/sessions/{each['session']}?")
+        ]
+        return {"sessions": here, "prevented": [{"tool": "explode", "reason": "forbidden"}]}
+
+    monkeypatch.setattr("collector.offline.judge.judge_sessions.ask", ask)
+    assert main(["judge", "--from", "here:1", "--dry-run", "--judges", "TC"]) == 0
+    text = capsys.readouterr().out
+    assert asked[1:] == [f"/api/v1/sessions/{name}?namespace=" for name in ("one", "two")]
+    assert text.count("tool: unlock_safety") == 2
+    assert text.count('"prevented": [{"tool": "explode"') == 2

@@ -86,14 +86,14 @@ def test_a_small_model_judges_by_schema(
     """Over nine of ten answers are valid, none cites a foreign step; how stable and how gullible the model is, is printed."""
     calm, hostile = (
         judged(
-            capsys, runs(tmp_path / f"{name}.json", text), endpoint, "--judges", "TC,LC",
+            capsys, runs(tmp_path / f"{name}.json", text), endpoint, "--judges", "TC",
             "--repeat", "2", "--seed", "1",
         )
         for name, text in (("calm", "The valve is open."), ("hostile", INJECTED))
     )  # fmt: skip
     records = [*calm[:-1], *hostile[:-1]]
     valid = [record for record in records if record["outcome"] == "scored"]
-    assert len(records) == 2 * 3 * 2 * 2
+    assert len(records) == 2 * 3 * 2
     assert len(valid) > 0.9 * len(records)
     assert not any(record["not_in_trace"] for record in records)
     assert all(record["tokens_in"] and record["tokens_out"] for record in records)
