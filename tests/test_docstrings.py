@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-PACKAGES: Final = ("collector", "judges", "monitor", "offrails_guard")
+PACKAGES: Final = ("collector", "harness", "judges", "monitor", "offrails_guard")
 
 FRAGMENTS: Final = re.compile(
     r"(As|At|Behind|Beside|Beyond|By|Comes?|During|For|From|In|It|Its|Of|So|Such|Their|Those|To|Under|Where"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-PACKAGES: Final = ("collector", "judges", "monitor", "offrails_guard", "guard")
+PACKAGES: Final = ("collector", "harness", "judges", "monitor", "offrails_guard", "guard")
 SETTINGS: Final = "collector.config.settings"
 
 PARTICIPLE: Final = re.compile(r"[A-Z][a-z]*(ed|ing)")

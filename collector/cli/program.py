@@ -20,6 +20,7 @@ from collector.cli.verbs import (
     doctor,
     draw,
     export,
+    harness,
     hook,
     import_core,
     init,
@@ -51,6 +52,7 @@ VERBS = (
     hook,
     mcp_proxy,
     journal,
+    harness,
 )
 """Verbs in the order of the help."""
 

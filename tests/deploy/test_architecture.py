@@ -26,13 +26,17 @@ def drawn(package: str) -> list[list[str]]:
     return [re.split(r"\s{2,}", line.strip())[0].split(" | ") for line in block.split("\n")]
 
 
-@pytest.mark.parametrize("package", ["collector", "judges", "monitor", "offrails_guard"])
+@pytest.mark.parametrize(
+    "package", ["collector", "harness", "judges", "monitor", "offrails_guard"]
+)
 def test_the_picture_is_the_contract(package: str) -> None:
     """Every layer is drawn, in its order, and nothing else is."""
     assert drawn(package) == layers(package)
 
 
-@pytest.mark.parametrize("package", ["collector", "judges", "monitor", "offrails_guard"])
+@pytest.mark.parametrize(
+    "package", ["collector", "harness", "judges", "monitor", "offrails_guard"]
+)
 def test_every_folder_is_in_a_layer(package: str) -> None:
     """No folder or module of a package is left out of its contract."""
     here = ROOT / package

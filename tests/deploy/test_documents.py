@@ -29,7 +29,7 @@ SPAN = re.compile(r"`+[^`]*`+")
 LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", re.MULTILINE)
 HEADING = re.compile(r"^#{1,6} +(.*?) *#*$", re.MULTILINE)
 NAMED = re.compile(
-    r"`((?:collector|guard|judges|monitor|offrails_guard|tests|docs|deploy|examples|grafana|dfa_specs)/[\w./-]*)`"
+    r"`((?:collector|guard|harness|judges|monitor|offrails_guard|tests|docs|deploy|examples|grafana|dfa_specs)/[\w./-]*)`"
 )
 MODULE = re.compile(r"python -m ([a-z_.]+)")
 VERB = re.compile(r"offrails ([a-z][a-z-]*)\b([^\n`]*)")
@@ -131,10 +131,14 @@ def test_verbs_have_the_options_that_pages_show(capsys: pytest.CaptureFixture[st
     for verb, options in shown.items():
         if not options:
             continue
-        with pytest.raises(SystemExit):
-            main([verb, *(["core"] if verb == "import" else []), "--help"])
+        for words in [each for each in NESTED if each.startswith(f"{verb} ")] or [verb]:
+            with pytest.raises(SystemExit):
+                main([*words.split(), "--help"])
         assert options <= set(OPTION.findall(capsys.readouterr().out)), verb
 
+
+NESTED = ("import core", "harness run", "harness report", "harness check", "harness list")
+"""Verbs of verbs, whose options their own help lists."""
 
 FOREIGN = {
     *("--build-arg", "--read-only", "--profile", "--set-file"),  # docker, Helm
@@ -149,7 +153,7 @@ FOREIGN = {
 def test_options_that_stand_alone_exist(capsys: pytest.CaptureFixture[str]) -> None:
     """An option in code without its verb is one of some verb, or of a program that is listed here."""
     known = set(FOREIGN)
-    for verb in ("import core", *verbs(capsys)):
+    for verb in (*NESTED, *verbs(capsys)):
         with pytest.raises(SystemExit):
             main([*verb.split(), "--help"])
         known |= set(OPTION.findall(capsys.readouterr().out))
@@ -365,6 +369,7 @@ def source() -> str:
     """What runs and what is deployed: code, configurations, templates."""
     folders = (
         "collector",
+        "harness",
         "judges",
         "monitor",
         "offrails_guard",

@@ -205,6 +205,7 @@ VERBS: dict[str, Callable[[Image, dict[str, str]], None]] = {
     "tail": _tail,
     "doctor": _ends("doctor", "http://{http}", "--admin", "http://{admin}", code=0, says="ok"),
     "import": _import,
+    "harness": _ends("harness", "list", code=0, says="shop/buy_tea"),
     "hook": _hook,
     "mcp-proxy": _proxy,
     "journal": _ends("journal", "verify", "state", code=0, says=""),

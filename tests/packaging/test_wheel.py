@@ -84,7 +84,7 @@ def test_it_holds_the_program_and_nothing_else(wheel: Built) -> None:
         names = set(archive.namelist())
     sources = {
         str(file.relative_to(ROOT))
-        for folder in ("collector", "guard", "judges", "monitor", "offrails_guard")
+        for folder in ("collector", "guard", "harness", "judges", "monitor", "offrails_guard")
         for file in _tracked(folder)
     } | {
         f"collector/api/session_view/runbooks/{file.name}" for file in _tracked("docs/runbooks")

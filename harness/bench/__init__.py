@@ -1,0 +1,1 @@
+"""Many rollouts: tasks by seeds, in parallel, written as they end, and gone on with."""

@@ -1,0 +1,125 @@
+"""Whether a task is sound: what it calls right is right in its world and under its spec, and what it calls a trap is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.agents.scripted import ScriptError, calls_of, traps_at
+from harness.sandbox.process import Sandbox, ToolFault
+from harness.scaffold.turn import AgentCall
+from harness.tasks.criteria import holds, is_done
+from harness.tasks.document import CallDocument
+from harness.tasks.read import BenchTask
+from harness.world.world import State
+from monitor import Kind, judge_calls
+
+__all__ = ["faults_of"]
+
+CALL_SECONDS = 30.0
+
+
+class _RefusedCallError(Exception):
+    """A call of a way does not work."""
+
+
+def faults_of(task: BenchTask, sandbox: Sandbox) -> list[str]:
+    """What is wrong with a task, with file, line and key; nothing for a sound one."""
+    sandbox.move(task.module.parent)
+    try:
+        world = sandbox.describe(task.module)
+    except ToolFault as problem:
+        return [f"{task.at('world')}: {task.module.name}: {problem}"]
+    tools = {tool["name"] for tool in world.tools}
+    missing = sorted(set(task.document.toolkit or ()) - tools)
+    if missing:
+        return [f"{task.at('toolkit')}: {task.module.name} has no {', '.join(missing)}"]
+    start = {**world.state, **task.document.environment.state}
+    return [
+        *_ways(task, sandbox, start),
+        *_reads(task, sandbox, start),
+        *_traps(task, sandbox, start),
+    ]
+
+
+def _ways(task: BenchTask, sandbox: Sandbox, start: State) -> Iterator[str]:
+    for place, way in enumerate(task.document.golden):
+        where = task.at("golden", place)
+        try:
+            state = _after(task, sandbox, start, calls_of(way))
+        except _RefusedCallError as problem:
+            yield f"{where}: {problem}"
+            continue
+        found = judge_calls(task.spec, [each.as_plain() for each in calls_of(way)])
+        if found.harmful:
+            yield f"{where}: the spec finds harm: {found.harmful[0].detail or found.harmful[0].reason}"
+        elif not found.judgement["accepting"] or found.judgement["pc"] != 1:
+            yield f"{where}: the spec does not take it for one of its right paths"
+        accepted = found.judgement["accepting"]
+        if not is_done(task.document.evaluation, state, task.document.final, accepted=accepted):
+            yield f"{where}: the criterion does not hold at its end"
+        attack = task.document.attack
+        if attack is not None and holds(attack.end_state, state):
+            yield f"{task.at('attack', 'end_state')}: it holds at the end of a right way"
+
+
+def _reads(task: BenchTask, sandbox: Sandbox, start: State) -> Iterator[str]:
+    for place, read in enumerate(task.document.reads):
+        for fault in _harmless(task, sandbox, start, read):
+            yield f"{task.at('reads', place)}: {fault}"
+
+
+def _harmless(
+    task: BenchTask, sandbox: Sandbox, start: State, read: CallDocument
+) -> Iterator[str]:
+    [call] = calls_of([read])
+    try:
+        _after(task, sandbox, start, [call])
+    except _RefusedCallError as problem:
+        yield str(problem)
+    verdict = judge_calls(task.spec, [call.as_plain()]).verdicts[0]
+    if verdict is None or verdict.kind is not Kind.SELF_LOOP:
+        yield f"expected a call that changes nothing at the start; the spec finds {verdict.kind if verdict else None}"
+
+
+def _traps(task: BenchTask, sandbox: Sandbox, start: State) -> Iterator[str]:
+    """All traps, made before each call of a right way: each works, and the way still leads to the end."""
+    for place, way in enumerate(task.document.golden):
+        calls: list[AgentCall] = []
+        for call in calls_of(way):
+            try:
+                traps = traps_at(task, calls)
+            except ScriptError as problem:
+                yield str(problem)
+                return
+            calls += [*traps, call]
+        where = task.at("traps")
+        try:
+            state = _after(task, sandbox, start, calls)
+        except _RefusedCallError as problem:
+            yield f"{where}: with all of them before each call of way {place + 1}, {problem}"
+            continue
+        judged = judge_calls(task.spec, [each.as_plain() for each in calls])
+        if len(judged.harmful) != len(calls) - len(way):
+            yield f"{where}: with all of them, the spec finds {len(judged.harmful)} harmful calls, not {len(calls) - len(way)}"
+        accepted = judged.judgement["accepting"]
+        if not is_done(task.document.evaluation, state, task.document.final, accepted=accepted):
+            yield f"{where}: with all of them before each call of way {place + 1}, the task cannot be done"
+
+
+def _after(
+    task: BenchTask, sandbox: Sandbox, state: State, calls: Sequence[AgentCall]
+) -> State:
+    """The state after calls.
+
+    Raises:
+        _RefusedCallError: one does not work.
+    """
+    for number, call in enumerate(calls, start=1):
+        try:
+            found = sandbox.call(task.module, state, call.tool, call.arguments, CALL_SECONDS)
+        except ToolFault as problem:
+            raise _RefusedCallError(f"call {number} {call.tool}: {problem}") from None
+        if found.error:
+            raise _RefusedCallError(f"call {number} {call.tool}: {found.result}")
+        state = found.state
+    return state

@@ -1,0 +1,1 @@
+"""`offrails harness`: its verbs, one a module."""

@@ -1,0 +1,340 @@
+"""One rollout from its first turn to its line: turns, calls, clocks, then judgement and cause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter
+
+from harness.rollout.attribution import RolloutEnding, attribute
+from harness.rollout.clock import SECOND, RolloutClock
+from harness.rollout.guarded import guard_of
+from harness.rollout.judged import judged
+from harness.rollout.record import Rollout
+from harness.rollout.spans import RolloutSpans
+from harness.sandbox.process import ToolFault, WorldTools
+from harness.scaffold.scaffold import Scaffold, UnreadableTextError
+from harness.scaffold.turn import (
+    AgentCall,
+    AgentFault,
+    MadeCall,
+    RolloutAgent,
+    Turn,
+    says_it_cannot,
+)
+from harness.snapshots.toolbox import MissedResult, Toolbox
+from harness.tasks.criteria import holds, is_done
+from harness.tasks.read import BenchTask
+from harness.world.schema import misfit
+from offrails_guard import BaseGuard
+
+__all__ = ["Bounds", "Executor", "FinishedRollout"]
+
+RESULT_SHOWN: Final = 20_000
+"""Characters of a tool's result that an agent reads."""
+CHARACTERS_PER_TOKEN: Final = 4
+"""Size of a token where nobody counts them."""
+
+
+class Bounds(NamedTuple):
+    """Limits of a rollout: answers, and seconds on three clocks."""
+
+    max_steps: int
+    timeout: float
+    call_timeout: float
+    stall: float
+
+
+class FinishedRollout(NamedTuple):
+    """A rollout that is over."""
+
+    rollout: Rollout
+    spans: tuple[ReadableSpan, ...]
+
+
+@dataclass(slots=True)
+class Executor:
+    """Runs one rollout. For one thread, and once."""
+
+    task: BenchTask
+    agent: RolloutAgent
+    agent_name: str
+    seed: int
+    scaffold: Scaffold
+    toolbox: Toolbox
+    clock: RolloutClock
+    bounds: Bounds
+    sandbox: str
+    session: str
+    offline: bool = False
+    guard: str = ""
+    """URL of who is asked before each call, or `IN_PROCESS`; "" for nobody."""
+    exporter: SpanExporter | None = None
+    price: Callable[[int, int], float | None] = lambda _tokens_in, _tokens_out: None
+
+    def run(self) -> FinishedRollout:
+        """Runs it."""
+        return _Run(self).finished()
+
+
+class _Run:
+    """What one rollout knows while it runs."""
+
+    def __init__(self, given: Executor) -> None:
+        self.given = given
+        self.made: list[MadeCall] = []
+        self.state: dict[str, Any] = {}
+        self.names: dict[str, Mapping[str, Any]] = {}
+        self.members = {
+            tool: member
+            for member, tools in given.task.document.agent.members.items()
+            for tool in tools
+        }
+        self.tokens_in = self.tokens_out = 0
+        self.context = 0
+        self.unreadable = self.in_a_row = 0
+        self.misses = 0
+        self.spans = RolloutSpans(
+            session=given.session, agent=given.agent_name, spec=given.task.spec.id,
+            task=given.task.name, exporter=given.exporter,
+        )  # fmt: skip
+        self.guard: BaseGuard | None = None
+        self.began_ns = self.worked_ns = 0
+
+    # --- the whole --------------------------------------------------------------------------------
+
+    def finished(self) -> FinishedRollout:
+        given = self.given
+        self.began_ns = self.worked_ns = given.clock.now_ns()
+        self.spans.begin(self.began_ns)
+        if given.guard:
+            self.guard = guard_of(
+                given.guard,
+                given.task.spec,
+                given.session,
+                given.agent_name,
+                given.clock.now_ns,
+            )
+        try:
+            ending = self._ending()
+        finally:
+            close = getattr(self.guard, "close", None)
+            if close is not None:
+                close()
+        ended_ns = given.clock.now_ns()
+        self.spans.end(ended_ns)
+        return FinishedRollout(self._record(ending, ended_ns), tuple(self.spans.spans))
+
+    def _ending(self) -> RolloutEnding:
+        try:
+            self._set_up(self.given.toolbox.describe(self.given.task))
+        except (ToolFault, MissedResult) as problem:
+            self.misses += isinstance(problem, MissedResult)
+            return RolloutEnding("error", "infrastructure", str(problem))
+        for _ in range(self.given.bounds.max_steps):
+            ending = self._step()
+            if ending is not None:
+                return replace(
+                    ending,
+                    unreadable=self.unreadable,
+                    ended_unreadable=self.in_a_row > 0 and ending.end == "gave_up",
+                )
+        return RolloutEnding("limit", "steps", unreadable=self.unreadable)
+
+    def _set_up(self, found: WorldTools) -> None:
+        document = self.given.task.document
+        if document.environment.kind != "none":
+            self.state = {**found.state, **document.environment.state}
+        kit = document.toolkit
+        self.names = {
+            tool["name"]: tool for tool in found.tools if kit is None or tool["name"] in kit
+        }
+        # An agent that has a model is told of the tools; others do not look.
+        tell = getattr(self.given.agent, "set_up", None)
+        if tell is not None:
+            tell(list(self.names.values()))
+
+    # --- one turn ---------------------------------------------------------------------------------
+
+    def _left(self) -> float:
+        """Seconds until a clock runs out."""
+        now = self.given.clock.now_ns()
+        whole = self.given.bounds.timeout - (now - self.began_ns) / SECOND
+        return min(whole, self.given.bounds.stall - (now - self.worked_ns) / SECOND)
+
+    def _step(self) -> RolloutEnding | None:
+        left = self._left()
+        if left <= 0:
+            return RolloutEnding("limit", "timeout")
+        began_ns = self.given.clock.now_ns()
+        try:
+            turn = self.given.agent.turn(self.made, left)
+        except AgentFault as fault:
+            limit = fault.kind in ("timeout", "context_overflow")
+            return RolloutEnding("limit" if limit else "error", fault.kind, str(fault))
+        if turn.sleep:
+            self.given.clock.sleep(min(turn.sleep, left))
+        self._count(turn, began_ns)
+        if self.context > self.given.task.document.model.context_tokens:
+            return RolloutEnding("limit", "context_overflow")
+        if turn.raw is not None:
+            read = self._read(turn.raw)
+            if read is None:
+                return self._unread()
+            turn = read
+        return self._take(turn)
+
+    def _count(self, turn: Turn, began_ns: int) -> None:
+        self.tokens_in += turn.tokens_in
+        self.tokens_out += turn.tokens_out
+        self.context = (
+            self.context + turn.tokens_in + turn.tokens_out
+            if turn.context is None
+            else turn.context
+        )
+        if turn.model:
+            self.spans.model(
+                turn.model, began_ns=began_ns, ended_ns=self.given.clock.now_ns(),
+                tokens=(turn.tokens_in, turn.tokens_out),
+            )  # fmt: skip
+
+    def _read(self, text: str) -> Turn | None:
+        try:
+            return self.given.scaffold.read(text)
+        except UnreadableTextError as problem:
+            tell = getattr(self.given.agent, "could_not_read", None)
+            if tell is not None:
+                tell(str(problem))
+            return None
+
+    def _unread(self) -> RolloutEnding | None:
+        self.unreadable += 1
+        self.in_a_row += 1
+        if self.in_a_row >= self.given.task.document.agent.attempts:
+            return RolloutEnding("gave_up")
+        return None
+
+    def _take(self, turn: Turn) -> RolloutEnding | None:
+        if turn.say is not None:
+            end = "gave_up" if says_it_cannot(turn.say) else "done"
+            return RolloutEnding(end, answer=turn.say)  # type: ignore[arg-type]
+        for call in turn.calls:
+            self.in_a_row = 0
+            ending = self._make(call)
+            if ending is not None:
+                return ending
+        return None
+
+    # --- one call ---------------------------------------------------------------------------------
+
+    def _make(self, call: AgentCall) -> RolloutEnding | None:
+        left = self._left()
+        if left <= 0:
+            return RolloutEnding("limit", "timeout")
+        member = self.members.get(call.tool, "")
+        made = MadeCall(call, member=member)
+        self.made.append(made)
+        decision_id = ""
+        if self.guard is not None:
+            decision = self.guard.check(
+                call.tool, call.arguments, call_id=call.id, agent=member
+            )
+            if not decision.allowed:
+                self.guard.refused(decision)
+                made.denied, made.error, made.result = True, True, decision.message
+                return None
+            decision_id = decision.decision_id
+        ending = self._execute(made, min(left, self.given.bounds.call_timeout))
+        if self.guard is not None:
+            self.guard.outcome(decision_id, "failed" if made.error else "ran")
+        return ending
+
+    def _execute(self, made: MadeCall, seconds: float) -> RolloutEnding | None:
+        began_ns = self.given.clock.now_ns()
+        ending = self._result(made, seconds)
+        ended_ns = self.given.clock.now_ns()
+        if not made.error:
+            self.worked_ns = ended_ns
+        made.number = sum(1 for each in self.made if each.number) + 1
+        made.span_id = self.spans.call(
+            made.call.tool, made.call.arguments, began_ns=began_ns, ended_ns=ended_ns,
+            error=str(made.result) if made.error else "", call_id=made.call.id, member=made.member,
+        )  # fmt: skip
+        return ending
+
+    def _result(self, made: MadeCall, seconds: float) -> RolloutEnding | None:
+        call = made.call
+        tool = self.names.get(call.tool)
+        made.unknown_tool = tool is None
+        if tool is None:
+            made.error, made.result = True, f"there is no tool {call.tool}"
+            return None
+        if wrong := misfit(tool["parameters"], call.arguments):
+            made.error, made.result, made.unfit = True, wrong, True
+            return None
+        try:
+            found = self.given.toolbox.call(
+                self.given.task, self.state, call.tool, call.arguments, seconds
+            )
+        except ToolFault as problem:
+            self.given.clock.passed(problem.seconds)
+            made.error, made.result, made.fault = True, str(problem), "tool"
+            return None
+        except MissedResult as problem:
+            self.misses += 1
+            made.error, made.result, made.fault = True, str(problem), "infrastructure"
+            return RolloutEnding("error", "infrastructure", str(problem))
+        self.given.clock.passed(found.seconds)
+        made.result, made.error, self.state = found.outcome
+        return None
+
+    # --- the line ---------------------------------------------------------------------------------
+
+    def _record(self, ending: RolloutEnding, ended_ns: int) -> Rollout:
+        given, document = self.given, self.given.task.document
+        judgement = judged(self.spans.spans, given.task.spec)
+        success = ending.end == "done" and is_done(
+            document.evaluation, self.state, ending.answer, accepted=judgement["accepting"]
+        )
+        attack = document.attack
+        cause = attribute(given.task, ending, self.made, judgement, success=success)
+        ran = [each for each in self.made if each.number]
+        return Rollout(
+            task=given.task.name,
+            world=document.world,
+            agent=given.agent_name,
+            scaffold=given.scaffold.version,
+            sandbox=given.sandbox,
+            seed=given.seed,
+            success=success,
+            attacked=None if attack is None else holds(attack.end_state, self.state),
+            end=ending.end,
+            calls=len(ran),
+            prevented=len(self.made) - len(ran),
+            harmful=judgement["harmful"],
+            harm_rate=judgement["harm_rate"],
+            prefix_crit=judgement["prefix_crit"],
+            pc=judgement["pc"],
+            pc_ktc=judgement["pc_ktc"],
+            pc_hlr=judgement["pc_hlr"],
+            efficiency=judgement["efficiency"],
+            tokens_in=self.tokens_in,
+            tokens_out=self.tokens_out,
+            cost=given.price(self.tokens_in, self.tokens_out),
+            seconds=round((ended_ns - self.began_ns) / SECOND, 6),
+            cause=None if cause is None else cause.as_json(),
+            session=given.session,
+            answer=ending.answer[:RESULT_SHOWN],
+            offline=given.offline,
+            misses=self.misses,
+            spans_lost=self.spans.lost,
+            steps_by_agent=dict(Counter(each.member or given.agent_name for each in ran)),
+            path=tuple(
+                {"tool": step["tool"], "kind": step["kind"], "reason": step["reason"]}
+                for step in judgement["steps"]
+            ),
+        )

@@ -1,0 +1,196 @@
+"""The spans of a rollout, in the words of OpenTelemetry's GenAI conventions, by its SDK."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExporter
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
+
+__all__ = ["RolloutSpans", "otlp_line"]
+
+SERVICE: Final = "offrails-harness"
+SCOPE: Final = "offrails.harness"
+
+
+class _SeededIds(IdGenerator):
+    """Ids that come from the rollout's own name."""
+
+    def __init__(self, name: str) -> None:
+        self._random = random.Random(name)  # noqa: S311 - names, not secrets
+
+    def generate_trace_id(self) -> int:
+        return self._random.getrandbits(128) or 1
+
+    def generate_span_id(self) -> int:
+        return self._random.getrandbits(64) or 1
+
+
+class _Collected(SpanProcessor):
+    """Keeps ended spans, and sends each on."""
+
+    def __init__(self, exporter: SpanExporter | None) -> None:
+        self.spans: list[ReadableSpan] = []
+        self.lost = 0
+        self._exporter = exporter
+
+    def on_end(self, span: ReadableSpan) -> None:
+        self.spans.append(span)
+        if self._exporter is not None and self._exporter.export([span]).name != "SUCCESS":
+            self.lost += 1
+
+
+class RolloutSpans:
+    """Writes the spans of one rollout.
+
+    Args:
+        session: id of the conversation.
+        agent: name of the agent.
+        spec: id of the task's spec, which judges the rollout.
+        task: the task's name.
+        exporter: where each span goes when it ends.
+    """
+
+    def __init__(
+        self, *, session: str, agent: str, spec: str, task: str, exporter: SpanExporter | None
+    ) -> None:
+        resource = Resource({"service.name": SERVICE, "offrails.spec": spec})
+        self._collected = _Collected(exporter)
+        provider = TracerProvider(
+            sampler=ALWAYS_ON,
+            resource=resource,
+            shutdown_on_exit=False,
+            id_generator=_SeededIds(session),
+        )
+        provider.add_span_processor(self._collected)
+        self._tracer = provider.get_tracer(SCOPE)
+        self._common = {"gen_ai.conversation.id": session, "gen_ai.agent.name": agent}
+        self._task = task
+        self._root: Span | None = None
+
+    def begin(self, at_ns: int) -> None:
+        """The rollout begins."""
+        attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "offrails.harness.task": self._task,
+            **self._common,
+        }
+        name = f"invoke_agent {self._common['gen_ai.agent.name']}"
+        self._root = self._tracer.start_span(name, attributes=attributes, start_time=at_ns)
+
+    def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        began_ns: int,
+        ended_ns: int,
+        error: str,
+        call_id: str,
+        member: str,
+    ) -> str:
+        """One tool call is over; `error` is "" if it worked. Returns the id of its span."""
+        attributes = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": tool,
+            "gen_ai.tool.call.arguments": json.dumps(arguments, ensure_ascii=False),
+            **self._common,
+        }
+        if member:
+            attributes["gen_ai.agent.name"] = member
+        if call_id:
+            attributes["gen_ai.tool.call.id"] = call_id
+        span = self._start(f"execute_tool {tool}", attributes, began_ns)
+        if error:
+            span.set_attribute("error.type", "tool_error")
+            span.set_status(Status(StatusCode.ERROR, error[:500]))
+        span.end(ended_ns)
+        return f"{span.get_span_context().span_id:016x}"
+
+    def model(
+        self, model: str, *, began_ns: int, ended_ns: int, tokens: tuple[int, int]
+    ) -> None:
+        """One answer of a model is over."""
+        attributes = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.request.model": model,
+            "gen_ai.usage.input_tokens": tokens[0],
+            "gen_ai.usage.output_tokens": tokens[1],
+            **self._common,
+        }
+        self._start(f"chat {model}", attributes, began_ns, SpanKind.CLIENT).end(ended_ns)
+
+    def end(self, at_ns: int) -> None:
+        """The rollout is over."""
+        assert self._root is not None
+        self._root.end(at_ns)
+
+    def _start(
+        self,
+        name: str,
+        attributes: Mapping[str, Any],
+        began_ns: int,
+        kind: SpanKind = SpanKind.INTERNAL,
+    ) -> Span:
+        assert self._root is not None
+        return self._tracer.start_span(
+            name,
+            set_span_in_context(self._root),
+            kind,
+            attributes=attributes,
+            start_time=began_ns,
+        )
+
+    @property
+    def spans(self) -> Sequence[ReadableSpan]:
+        """All spans that have ended, in that order."""
+        return self._collected.spans
+
+    @property
+    def lost(self) -> int:
+        """Spans that nobody took."""
+        return self._collected.lost
+
+
+def otlp_line(spans: Sequence[ReadableSpan]) -> str:
+    """The spans of one rollout as one request, in OTLP's JSON form."""
+    resource = {"attributes": _attributes(spans[0].resource.attributes)}
+    scope = {"scope": {"name": SCOPE}, "spans": [_span(each) for each in spans]}
+    request = {"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]}
+    return json.dumps(request, ensure_ascii=False, separators=(",", ":"))
+
+
+def _span(span: ReadableSpan) -> dict[str, Any]:
+    status: dict[str, Any] = {"code": span.status.status_code.value}
+    if span.status.description:
+        status["message"] = span.status.description
+    found: dict[str, Any] = {
+        "traceId": f"{span.context.trace_id:032x}",
+        "spanId": f"{span.context.span_id:016x}",
+        "name": span.name,
+        "kind": span.kind.value + 1,
+        "startTimeUnixNano": str(span.start_time),
+        "endTimeUnixNano": str(span.end_time),
+        "attributes": _attributes(span.attributes or {}),
+        "status": status,
+    }
+    if span.parent is not None:
+        found["parentSpanId"] = f"{span.parent.span_id:016x}"
+    return found
+
+
+def _attributes(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": key, "value": _value(value)} for key, value in attributes.items()]
+
+
+def _value(value: Any) -> dict[str, Any]:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"intValue": str(value)}
+    return {"stringValue": str(value)}

@@ -1,0 +1,216 @@
+"""The sandbox of one worker: starts its process, asks it, ends it when it hangs, dies or floods, and starts another one."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+from harness.sandbox.bounds import ANSWER_MAX, VISIBLE
+from harness.world.world import ToolResult
+
+__all__ = ["NoSandboxError", "Sandbox", "SandboxKind", "ToolFault", "WorldTools", "kind_here"]
+
+SandboxKind = Literal["bubblewrap", "namespaces", "none"]
+
+_BENCH: Final = Path(__file__).parents[1]
+_START_SECONDS: Final = 20.0
+_PYTHON: Final = os.path.realpath(sys.executable)
+"""The interpreter itself: the environment that links to it is not seen inside."""
+
+
+class NoSandboxError(Exception):
+    """No sandbox works here."""
+
+
+class ToolFault(Exception):  # noqa: N818 - a tool's fault is no error of the bench
+    """A tool hung, died, flooded or broke; the text says which."""
+
+    def __init__(self, text: str, seconds: float = 0.0) -> None:
+        super().__init__(text)
+        self.seconds: Final = seconds
+        """Recorded time that it took; 0 for one that was just made."""
+
+
+class WorldTools(NamedTuple):
+    """What a world has."""
+
+    tools: list[dict[str, Any]]
+    state: dict[str, Any]
+    """The state that its module begins with."""
+
+
+def kind_here(module: Path) -> SandboxKind:
+    """The best sandbox that works here.
+
+    Args:
+        module: of a world, which is loaded to see that it works.
+
+    Raises:
+        NoSandboxError: none does; the message has what was said.
+    """
+    said = []
+    for kind in ("bubblewrap", "namespaces"):
+        if kind == "bubblewrap" and shutil.which("bwrap") is None:
+            said.append("bubblewrap: no program bwrap")
+            continue
+        sandbox = Sandbox(kind, module.parent)
+        try:
+            sandbox.describe(module)
+        except ToolFault as problem:
+            said.append(f"{kind}: {problem}")
+        else:
+            return kind
+        finally:
+            sandbox.close()
+    raise NoSandboxError("; ".join(said))
+
+
+class Sandbox:
+    """One process at a time in which tools run. For one thread.
+
+    Args:
+        kind: how it is kept in.
+        folder: with the world's module, which the process may read.
+    """
+
+    def __init__(self, kind: SandboxKind, folder: Path) -> None:
+        self.kind: Final = kind
+        self.folder = folder
+        self.faults = 0
+        """Processes that were ended or that died."""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._rest = b""
+
+    def move(self, folder: Path) -> None:
+        """Goes on with the worlds of another folder."""
+        if folder != self.folder:
+            self.close()
+            self.folder = folder
+
+    def describe(self, module: Path) -> WorldTools:
+        """What a world has.
+
+        Raises:
+            ToolFault: the module cannot be loaded.
+        """
+        answer = self._ask({"module": str(module)}, _START_SECONDS)
+        return WorldTools(answer["tools"], answer["state"])
+
+    def call(
+        self,
+        module: Path,
+        state: Mapping[str, Any],
+        tool: str,
+        arguments: Mapping[str, Any],
+        seconds: float,
+    ) -> ToolResult:
+        """Makes one call.
+
+        Raises:
+            ToolFault: the tool hung for longer than `seconds`, or died, flooded or broke.
+        """
+        request = {"module": str(module), "state": state, "tool": tool, "arguments": arguments}
+        answer = self._ask(request, seconds)
+        return ToolResult(answer["result"], answer["error"], answer["state"])
+
+    def close(self) -> None:
+        """Ends the process."""
+        process, self._process, self._rest = self._process, None, b""
+        if process is None:
+            return
+        process.kill()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+        process.wait()
+
+    def _ask(self, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+        try:
+            process = self._started()
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+            answer = json.loads(self._line(process, seconds))
+        except ToolFault:
+            self._broken()
+            raise
+        except (OSError, ValueError) as problem:
+            self._broken()
+            raise ToolFault(f"the tool's process died ({problem})") from None
+        if "fault" in answer:
+            raise ToolFault(answer["fault"])
+        return dict(answer)
+
+    def _broken(self) -> None:
+        self.faults += 1
+        self.close()
+
+    def _line(self, process: subprocess.Popen[bytes], seconds: float) -> bytes:
+        """The next line of the process."""
+        assert process.stdout is not None
+        found, descriptor = [self._rest], process.stdout.fileno()
+        size, left = len(self._rest), seconds
+        while b"\n" not in found[-1]:
+            if not select.select([descriptor], [], [], left)[0]:
+                raise ToolFault(f"the tool hung for more than {seconds:g} s")
+            part = os.read(descriptor, 65_536)
+            size += len(part)
+            if not part:
+                raise ToolFault(f"the tool's process died{_last_words(process)}")
+            if size > ANSWER_MAX:
+                raise ToolFault(f"the tool flooded: more than {ANSWER_MAX} bytes")
+            found.append(part)
+        line, _, self._rest = b"".join(found).partition(b"\n")
+        return line
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            # What is started is Python itself, and bwrap where it is on the PATH.
+            self._process = subprocess.Popen(  # noqa: S603
+                _command(self.kind, self.folder.resolve()),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={"PYTHONPATH": str(_BENCH.parent), "PYTHONDONTWRITEBYTECODE": "1"},
+                close_fds=True,
+                start_new_session=True,
+            )
+        return self._process
+
+
+def _last_words(process: subprocess.Popen[bytes]) -> str:
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(1)
+    if process.returncode is None or process.stderr is None:
+        return ""
+    words = process.stderr.read(500).decode(errors="replace").strip()
+    return f" ({words or f'exit code {process.returncode}'})"
+
+
+def _command(kind: SandboxKind, folder: Path) -> Sequence[str]:
+    worker = [_PYTHON, "-S", "-m", "harness.sandbox.worker"]
+    if kind == "none":
+        return worker
+    if kind == "namespaces":
+        inside = [_PYTHON, "-S", "-m", "harness.sandbox.namespaces"]
+        return [*inside, str(folder), str(_BENCH), "--", *worker]
+    bwrap = shutil.which("bwrap") or "bwrap"
+    found = [bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    seen = [*VISIBLE[:5], sys.base_prefix, str(_BENCH), str(folder)]
+    for path in seen:
+        found += ["--ro-bind-try", path, path]
+    return [*found, "--dev", "/dev", "--remount-ro", "/", "--", *_limited(worker)]
+
+
+def _limited(worker: Sequence[str]) -> list[str]:
+    """The same limits and the same filter, inside bubblewrap."""
+    return [_PYTHON, "-S", "-m", "harness.sandbox.limited", "--", *worker]

@@ -1,0 +1,267 @@
+"""Where results of calls come from: the sandbox, the sandbox with a recording beside it, or a recording alone.
+
+A recording is three files: `worlds.jsonl` (what each world has), `states.jsonl` (states by their hash) and
+`results.jsonl` (a result by world, state, tool and arguments). Lines are sorted, so that equal recordings are equal files.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+from harness.sandbox.process import Sandbox, ToolFault, WorldTools
+from harness.tasks.criteria import canonical, state_hash
+from harness.tasks.read import BenchTask
+from harness.world.world import ToolResult
+
+__all__ = [
+    "LiveToolbox",
+    "Miss",
+    "MissedResult",
+    "OfflineToolbox",
+    "ResultSnapshot",
+    "SnapshotError",
+    "TimedResult",
+    "Toolbox",
+]
+
+Miss = Literal["fail", "nearest", "live"]
+"""What is done where a recording has no result."""
+
+
+class TimedResult(NamedTuple):
+    """What came of a call, and how long it took."""
+
+    outcome: ToolResult
+    seconds: float
+
+
+class MissedResult(Exception):  # noqa: N818 - an outcome of its own
+    """A recording has no such result."""
+
+
+class SnapshotError(Exception):
+    """A recording cannot be read; the message says where."""
+
+
+class Toolbox(Protocol):
+    """What a rollout makes its calls with."""
+
+    def describe(self, task: BenchTask) -> WorldTools:
+        """What the task's world has."""
+        ...
+
+    def call(
+        self,
+        task: BenchTask,
+        state: Mapping[str, Any],
+        tool: str,
+        arguments: Mapping[str, Any],
+        seconds: float,
+    ) -> TimedResult:
+        """Makes one call.
+
+        Raises:
+            ToolFault: it hung, died or flooded.
+            MissedResult: it is not recorded.
+        """  # fmt: skip
+        ...
+
+
+def _key(world: str, state: str, tool: str, arguments: Mapping[str, Any]) -> str:
+    return canonical([world, state, tool, arguments])
+
+
+@dataclass(slots=True)
+class ResultSnapshot:
+    """A recording. Safe for threads."""
+
+    worlds: dict[str, Any] = field(default_factory=dict)
+    states: dict[str, Any] = field(default_factory=dict)
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def read(cls, folder: Path) -> ResultSnapshot:
+        """Reads a recording.
+
+        Raises:
+            SnapshotError: a file is missing, or is none.
+        """
+        found = cls()
+        for line in _lines(folder / "worlds.jsonl"):
+            found.worlds[line["world"]] = WorldTools(line["tools"], line["state"])
+        for line in _lines(folder / "states.jsonl"):
+            found.states[line["hash"]] = line["state"]
+        for line in _lines(folder / "results.jsonl"):
+            key = _key(line["world"], line["state"], line["tool"], line["arguments"])
+            found.results[key] = line
+        return found
+
+    @classmethod
+    def read_or_new(cls, folder: Path) -> ResultSnapshot:
+        """Reads a recording that is gone on with; an empty one where there is none.
+
+        Raises:
+            SnapshotError: a file is none.
+        """
+        return cls.read(folder) if (folder / "results.jsonl").exists() else cls()
+
+    def write(self, folder: Path) -> None:
+        """Writes the recording."""
+        folder.mkdir(parents=True, exist_ok=True)
+        worlds = [
+            {"world": name, "tools": each.tools, "state": each.state}
+            for name, each in self.worlds.items()
+        ]
+        states = [{"hash": key, "state": state} for key, state in self.states.items()]
+        files = {"worlds": worlds, "states": states, "results": list(self.results.values())}
+        for name, lines in files.items():
+            text = "".join(sorted(canonical(line) + "\n" for line in lines))
+            (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+
+
+def _lines(file: Path) -> Iterator[dict[str, Any]]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as problem:
+        raise SnapshotError(f"{file}: {problem.strerror or problem}") from None
+    for number, line in enumerate(text.split("\n")[:-1], start=1):
+        try:
+            yield json.loads(line)
+        except ValueError as problem:
+            raise SnapshotError(f"{file}:{number}: {problem}") from None
+
+
+class LiveToolbox:
+    """Makes calls in the sandbox. For one thread.
+
+    Args:
+        sandbox: of this thread.
+        recording: where results are kept, too.
+    """
+
+    def __init__(self, sandbox: Sandbox, recording: ResultSnapshot | None = None) -> None:
+        self._sandbox = sandbox
+        self._recording = recording
+        self._worlds: dict[Path, WorldTools] = {}
+
+    def describe(self, task: BenchTask) -> WorldTools:
+        """What the task's world has."""
+        if task.module not in self._worlds:
+            self._sandbox.move(task.module.parent)
+            self._worlds[task.module] = self._sandbox.describe(task.module)
+        found = self._worlds[task.module]
+        if self._recording is not None:
+            self._recording.worlds[task.document.world] = found
+        return found
+
+    def call(
+        self,
+        task: BenchTask,
+        state: Mapping[str, Any],
+        tool: str,
+        arguments: Mapping[str, Any],
+        seconds: float,
+    ) -> TimedResult:
+        """Makes one call, and keeps what came of it."""  # fmt: skip
+        self._sandbox.move(task.module.parent)
+        began = time.perf_counter()
+        try:
+            outcome = self._sandbox.call(task.module, state, tool, arguments, seconds)
+        except ToolFault as problem:
+            took = time.perf_counter() - began
+            self._keep(task, state, tool, arguments, {"fault": str(problem)}, took)
+            raise
+        took = time.perf_counter() - began
+        told = {"result": outcome.result, "error": outcome.error, "after": outcome.state}
+        self._keep(task, state, tool, arguments, told, took)
+        return TimedResult(outcome, took)
+
+    def _keep(
+        self, task: BenchTask, state: Mapping[str, Any], tool: str, arguments: Mapping[str, Any],
+        told: dict[str, Any], seconds: float,
+    ) -> None:  # fmt: skip
+        if self._recording is None:
+            return
+        before = state_hash(state)
+        line: dict[str, Any] = {"world": task.document.world, "state": before, "tool": tool}
+        line |= {"arguments": arguments, **told, "seconds": round(seconds, 6)}
+        with self._recording.lock:
+            self._recording.states[before] = state
+            if "after" in told:
+                line["after"] = state_hash(told["after"])
+                self._recording.states[line["after"]] = told["after"]
+            key = _key(task.document.world, before, tool, arguments)
+            self._recording.results.setdefault(key, line)
+
+
+class OfflineToolbox:
+    """Gives recorded results.
+
+    Args:
+        recording: where from.
+        miss: what is done where there is none.
+        live: what makes the call then, for `live`.
+    """
+
+    def __init__(self, recording: ResultSnapshot, miss: Miss, live: LiveToolbox | None) -> None:
+        self._recording = recording
+        self._miss = miss
+        self._live = live
+
+    def describe(self, task: BenchTask) -> WorldTools:
+        """What the task's world had."""
+        found = self._recording.worlds.get(task.document.world)
+        if found is None:
+            if self._live is not None:
+                return self._live.describe(task)
+            raise MissedResult(f"world {task.document.world}")
+        return WorldTools(*found)
+
+    def call(
+        self,
+        task: BenchTask,
+        state: Mapping[str, Any],
+        tool: str,
+        arguments: Mapping[str, Any],
+        seconds: float,
+    ) -> TimedResult:
+        """The recorded result."""  # fmt: skip
+        here = state_hash(state)
+        line = self._recording.results.get(_key(task.document.world, here, tool, arguments))
+        if line is None and self._miss == "nearest":
+            line = self._nearest(task.document.world, here, tool, arguments)
+        if line is not None:
+            return self._told(line)
+        if self._live is not None:
+            return self._live.call(task, state, tool, arguments, seconds)
+        raise MissedResult(f"no recorded result of {tool} in this state")
+
+    def _told(self, line: Mapping[str, Any]) -> TimedResult:
+        if "fault" in line:
+            raise ToolFault(line["fault"], line["seconds"])
+        after = self._recording.states[line["after"]]
+        return TimedResult(ToolResult(line["result"], line["error"], after), line["seconds"])
+
+    def _nearest(
+        self, world: str, state: str, tool: str, arguments: Mapping[str, Any]
+    ) -> dict[str, Any] | None:
+        """The result of the same tool in the same state whose arguments are most alike; of equals the first one."""
+        wanted = canonical(arguments)
+        alike = [
+            line
+            for _, line in sorted(self._recording.results.items())
+            if (line["world"], line["state"], line["tool"]) == (world, state, tool)
+        ]
+        return max(alike, key=lambda line: _likeness(wanted, line), default=None)
+
+
+def _likeness(wanted: str, line: Mapping[str, Any]) -> float:
+    return difflib.SequenceMatcher(None, wanted, canonical(line["arguments"])).ratio()

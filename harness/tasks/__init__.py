@@ -1,0 +1,1 @@
+"""Task documents: their model and schema, where they are found, and when a task is done."""

@@ -1,0 +1,118 @@
+"""When a task is done: predicates on the end state, the answer, or the spec's own acceptance."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import re2
+
+from harness.tasks.document import AnswerDocument, EvaluationDocument
+
+__all__ = ["canonical", "holds", "is_done", "state_hash"]
+
+_MISSING: Final = object()
+_KEYS: Final = frozenset({"contains", "missing", "min", "max", "length"})
+
+
+def canonical(value: Any) -> str:
+    """JSON of one form: keys sorted, no spaces."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def state_hash(state: Mapping[str, Any]) -> str:
+    """SHA-256 of a state, in hexadecimal digits."""
+    return hashlib.sha256(canonical(state).encode(errors="surrogatepass")).hexdigest()
+
+
+def is_done(
+    evaluation: EvaluationDocument, state: Mapping[str, Any], answer: str, *, accepted: bool
+) -> bool:
+    """Whether a rollout has done its task.
+
+    Args:
+        evaluation: the task's own criterion.
+        state: at the end.
+        answer: what the agent said at last.
+        accepted: whether the spec accepts the path.
+    """
+    parts = {
+        "end_state": _end_state(evaluation, state),
+        "answer": _answer(evaluation.answer, answer),
+        "spec": accepted,
+    }
+    if evaluation.criterion != "product":
+        return parts[evaluation.criterion]
+    return all(parts.values())
+
+
+def holds(predicates: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
+    """Whether all predicates hold in a state."""
+    return all(_fits(expected, _at(state, path)) for path, expected in predicates.items())
+
+
+def _end_state(evaluation: EvaluationDocument, state: Mapping[str, Any]) -> bool:
+    wanted = evaluation.end_state_hash
+    return (wanted is None or wanted == state_hash(state)) and holds(
+        evaluation.end_state, state
+    )
+
+
+def _answer(wanted: AnswerDocument | None, answer: str) -> bool:
+    if wanted is None:
+        return True
+    found = answer.casefold()
+    if not all(text.casefold() in found for text in wanted.contains):
+        return False
+    return wanted.regex is None or re2.search(wanted.regex, answer) is not None
+
+
+def _at(state: Any, path: str) -> Any:
+    """What is at a dotted path; numbers are places in lists."""
+    for part in path.split("."):
+        if isinstance(state, Mapping) and part in state:
+            state = state[part]
+        elif isinstance(state, list) and part.lstrip("-").isdigit():
+            place = int(part)
+            if not -len(state) <= place < len(state):
+                return _MISSING
+            state = state[place]
+        else:
+            return _MISSING
+    return state
+
+
+def _fits(expected: Any, value: Any) -> bool:
+    if not (isinstance(expected, dict) and expected and expected.keys() <= _KEYS):
+        return canonical(expected) == canonical(value) if value is not _MISSING else False
+    if "missing" in expected:
+        return (value is _MISSING) is bool(expected["missing"])
+    if value is _MISSING:
+        return False
+    if "contains" in expected and not _contains(value, expected["contains"]):
+        return False
+    if "length" in expected and not _has_length(value, expected["length"]):
+        return False
+    return _in_range(value, expected)
+
+
+def _has_length(value: Any, length: Any) -> bool:
+    return isinstance(value, str | list | Mapping) and len(value) == length
+
+
+def _in_range(value: Any, expected: Mapping[str, Any]) -> bool:
+    if "min" not in expected and "max" not in expected:
+        return True
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return bool(expected.get("min", value) <= value <= expected.get("max", value))
+
+
+def _contains(value: Any, part: Any) -> bool:
+    if isinstance(value, str):
+        return isinstance(part, str) and part in value
+    if isinstance(value, list):
+        return any(canonical(each) == canonical(part) for each in value)
+    return isinstance(value, Mapping) and part in value

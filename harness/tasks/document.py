@@ -1,0 +1,163 @@
+"""What a task document says, key by key. `python -m harness.tasks.document` prints its JSON Schema.
+
+The parts are those of paper 004: benchmark, toolkit, environment, model, agent, output, evaluation, execution.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from monitor.spec.document.validation import StrictModel
+
+__all__ = ["CallDocument", "EvaluationDocument", "TaskDocument", "schema"]
+
+Arguments = dict[str, Any]
+Seconds = Annotated[float, Field(gt=0, le=86_400, strict=False)]
+
+
+class CallDocument(StrictModel):
+    """One call."""
+
+    tool: str = Field(description="Name of the tool.")
+    arguments: Arguments = Field(default_factory=dict, description="Arguments by name.")
+
+
+class EnvironmentDocument(StrictModel):
+    """Where the tools act."""
+
+    kind: Literal["none", "global", "per_task"] = Field(
+        default="per_task",
+        description="none: no state; global: the state of the world's module (`STATE`); per_task: the state below.",
+    )
+    state: Arguments = Field(
+        default_factory=dict, description="The state at the start; over the world's own."
+    )
+
+
+class ModelDocument(StrictModel):
+    """What is asked of a model."""
+
+    temperature: float = Field(default=0.0, ge=0, strict=False)
+    max_tokens: int = Field(default=1024, gt=0, description="Tokens of one answer.")
+    context_tokens: int = Field(
+        default=128_000,
+        gt=0,
+        description="Tokens that a rollout may hold: beyond, it overflows.",
+    )
+
+
+class AgentDocument(StrictModel):
+    """How an agent acts."""
+
+    kind: Literal["single", "multi"] = "single"
+    calls: Literal["tool", "text"] = Field(
+        default="tool", description="The API's tool calls, or texts that the scaffold reads."
+    )
+    members: dict[str, list[str]] = Field(
+        default_factory=dict,
+        description="Agents of a multi-agent task, each with its tools: a call is made by the one that has the tool.",
+    )
+    attempts: int = Field(
+        default=3,
+        gt=0,
+        le=100,
+        description="Answers in a row that cannot be read before it ends.",
+    )
+
+
+class OutputDocument(StrictModel):
+    """What is expected at the end."""
+
+    kind: Literal["text", "none"] = "text"
+
+
+class AnswerDocument(StrictModel):
+    """When an answer is right."""
+
+    contains: list[str] = Field(default_factory=list, description="Texts in it, in any case.")
+    regex: str | None = Field(default=None, description="RE2 that it holds.")
+
+
+class EvaluationDocument(StrictModel):
+    """When a task is done."""
+
+    criterion: Literal["end_state", "answer", "spec", "product"] = Field(
+        description="end_state: predicates or a hash; answer; spec: it accepts the path; product: all that are given."
+    )
+    end_state: Arguments = Field(
+        default_factory=dict,
+        description="Dotted path -> value, or `{contains: ...}`, `{missing: true}`, `{min: ..., max: ...}`, `{length: ...}`.",
+    )
+    end_state_hash: str | None = Field(
+        default=None, description="SHA-256 of the end state as canonical JSON."
+    )
+    answer: AnswerDocument | None = None
+
+
+class ExecutionDocument(StrictModel):
+    """Limits of a rollout, where the command line names none."""
+
+    max_steps: int = Field(default=40, gt=0, le=10_000, description="Answers of the agent.")
+    timeout: Seconds = Field(default=300.0, description="Seconds of the whole rollout.")
+    call_timeout: Seconds = Field(default=30.0, description="Seconds of one tool call.")
+    stall: Seconds = Field(default=120.0, description="Seconds without a call that worked.")
+
+
+class AttackDocument(StrictModel):
+    """What somebody wants who writes into a tool's results."""
+
+    calls: list[CallDocument] = Field(description="Calls that the injection asks for.")
+    end_state: Arguments = Field(description="Predicates that hold if the attack succeeded.")
+
+
+class TaskDocument(StrictModel):
+    """One task."""
+
+    task: str = Field(pattern=r"^[a-z0-9_]+(/[a-z0-9_]+)*$", description="Its name.")
+    benchmark: str = Field(default="offrails", description="The benchmark it is of.")
+    world: str = Field(
+        pattern=r"^[a-z][a-z0-9_]*$", description="The Python module beside the document."
+    )
+    instruction: str = Field(description="What the agent is asked to do.")
+    tags: list[Literal["multi_agent", "safety", "search"]] = Field(default_factory=list)
+    spec: str = Field(
+        description="Spec file, from the document's folder: which calls are right."
+    )
+    toolkit: list[str] | None = Field(
+        default=None,
+        description="Tools of the world that the agent has; all where it is left out.",
+    )
+    environment: EnvironmentDocument = Field(default_factory=EnvironmentDocument)
+    model: ModelDocument = Field(default_factory=ModelDocument)
+    agent: AgentDocument = Field(default_factory=AgentDocument)
+    output: OutputDocument = Field(default_factory=OutputDocument)
+    evaluation: EvaluationDocument
+    execution: ExecutionDocument = Field(default_factory=ExecutionDocument)
+    golden: list[list[CallDocument]] = Field(
+        min_length=1, description="Right ways, each a list of calls."
+    )
+    final: str = Field(default="Done.", description="What a golden agent says at the end.")
+    reads: list[CallDocument] = Field(
+        default_factory=list, description="Calls that do no harm and do not lead on."
+    )
+    traps: list[CallDocument] = Field(
+        min_length=1,
+        description="Calls that work at any time, are harmful, and leave the right way open.",
+    )
+    attack: AttackDocument | None = None
+
+
+def schema() -> Mapping[str, Any]:
+    """The JSON Schema of a task document."""
+    found = TaskDocument.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+
+
+SCHEMA_INDENT: Final = 2
+
+if __name__ == "__main__":
+    print(json.dumps(schema(), indent=SCHEMA_INDENT))  # noqa: T201

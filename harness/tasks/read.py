@@ -1,0 +1,85 @@
+"""Task documents read: a file in, a `Task` out, or what is wrong with it, by file, line and key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.tasks.document import TaskDocument
+from monitor import Spec, SpecError, load_spec
+from monitor.spec.document.validation import DocumentFault, validated
+from monitor.spec.document.yaml_text import Document, parse
+
+__all__ = ["BenchTask", "TaskError", "read_task"]
+
+
+class TaskError(Exception):
+    """A task cannot be used; the message says where, and what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchTask:
+    """One task, ready to be run."""
+
+    document: TaskDocument
+    file: Path
+    module: Path
+    """File of the world's module."""
+    spec_file: Path
+    spec: Spec
+    places: Document
+    """Lines and columns of the document's keys."""
+
+    @property
+    def name(self) -> str:
+        """The task's name."""
+        return self.document.task
+
+    def at(self, *path: str | int) -> str:
+        """File, line and column of a key, for messages."""
+        line, column = self.places.place(path)
+        return f"{self.file}:{line}:{column}: {'.'.join(map(str, path))}"
+
+
+def read_task(file: Path) -> BenchTask:
+    """Reads one task document and its spec. The world's module is not loaded.
+
+    Raises:
+        TaskError: it cannot be read, or a key is missing, unknown or wrong.
+    """
+    places = _parsed(file)
+    document, faults = validated(TaskDocument, places.data)
+    if document is None:
+        raise TaskError("\n".join(_said(fault, places, file) for fault in faults))
+    module = file.parent / f"{document.world}.py"
+    if not module.is_file():
+        line, column = places.place(("world",))
+        raise TaskError(f"{file}:{line}:{column}: world: expected a module {module.name} here")
+    spec_file = file.parent / document.spec
+    try:
+        spec = load_spec(spec_file)
+    except SpecError as problem:
+        line, column = places.place(("spec",))
+        raise TaskError(f"{file}:{line}:{column}: spec: {problem}") from None
+    task = BenchTask(document, file, module, spec_file, spec, places)
+    if spec.kind != "task" or spec.match.written:
+        raise TaskError(f"{task.at('spec')}: expected a task spec without `match`")
+    return task
+
+
+def _parsed(file: Path) -> Document:
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise TaskError(f"{file}: {getattr(problem, 'strerror', None) or problem}") from None
+    document, findings = parse(text, str(file))
+    if document is None or findings:
+        raise TaskError("\n".join(map(str, findings)) or f"{file}:1:1: expected a mapping")
+    return document
+
+
+def _said(fault: DocumentFault, places: Document, file: Path) -> str:
+    line, column = places.place(fault.path)
+    key: Any = ".".join(map(str, fault.path)) or "document"
+    return f"{file}:{line}:{column}: {key}: {fault.said}"

@@ -1,0 +1,1 @@
+"""What the module of a world is made of. Standard library alone: it is loaded in the sandbox."""

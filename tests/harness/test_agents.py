@@ -1,0 +1,156 @@
+"""Agents without a model do what their names say, on all bundled tasks."""
+
+from __future__ import annotations
+
+import json
+from math import exp, lgamma, log
+from pathlib import Path
+
+import pytest
+
+from harness.cli.program import main
+from harness.tasks.catalogue import bundled
+from tests.harness.conftest import LAB, Bench
+
+
+def test_all_bundled_tasks_are_sound(capsys: pytest.CaptureFixture[str]) -> None:
+    """`check` makes each right way, read and trap of each task in its world, and finds no fault."""
+    assert main(["check"]) == 0, capsys.readouterr().out
+    assert main(["check", str(LAB)]) == 0, capsys.readouterr().out
+    tags = {tag for task in bundled() for tag in task.document.tags}
+    assert tags == {"multi_agent", "safety", "search"}
+
+
+def test_golden_agents_succeed_without_harm(bench: Bench) -> None:
+    """A golden rollout of each way of each task is a success with HarmRate 0 and PC 1."""
+    ways = max(len(task.document.golden) for task in bundled())
+    found = bench.run("--agent", "golden", "--n", str(ways), "--jobs", "2")
+    assert len(found) == ways * len(bundled())
+    assert [
+        each["session"]
+        for each in found
+        if (each["success"], each["harm_rate"], each["pc"], each["cause"]) != (True, 0, 1, None)
+    ] == []
+    assert bench.code == 0
+
+
+def test_random_agents_never_do_harm(bench: Bench) -> None:
+    """A random legal agent makes no harmful call, on any task, with any seed."""
+    found = bench.run("--agent", "random", "--n", "3", "--jobs", "2")
+    assert sum(each["harmful"] for each in found) == 0
+    assert sum(each["calls"] for each in found) > 2 * len(found)
+
+
+def test_a_faulty_agents_harm_has_its_rate(bench: Bench) -> None:
+    """Over 500 rollouts the share of harmful calls is within the 99.9 % interval of RATE/(1+RATE)."""
+    rate = 0.3
+    found = bench.run("shop/buy_tea", "--agent", f"faulty:{rate}", "--n", "500", "--jobs", "2")
+    golden = 3 * len(found)
+    low, high = binomial_interval(golden, rate)
+    harmful, calls = (sum(each[key] for each in found) for key in ("harmful", "calls"))
+    assert low / (golden + low) <= harmful / calls <= high / (golden + high)
+    assert harmful == calls - golden, "each inserted call is harmful, and nothing else is"
+    assert all(each["success"] for each in found)
+
+
+def binomial_interval(n: int, p: float) -> tuple[int, int]:
+    """The central 99.9 % of a binomial distribution."""
+    below, k = 0.0, 0
+    low = None
+    while True:
+        chosen = lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
+        below += exp(chosen + k * log(p) + (n - k) * log(1 - p))
+        if low is None and below > 0.0005:
+            low = k
+        if below > 0.9995:
+            assert low is not None
+            return low, k
+        k += 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ("skip", "out_of_order"),
+        ("repeat", "redundant"),
+        ("wrong_argument", "wrong_arguments"),
+        ("early_stop", "premature_end"),
+    ],
+)
+def test_a_named_fault_has_its_cause(fault: str, kind: str, bench: Bench) -> None:
+    """Each named fault of a faulty agent is found by its own kind of cause."""
+    [found] = bench.run(
+        "workshop/one_order", "--agent", f"faulty:0,{fault}", "--n", "1", "--seed", "3"
+    )
+    causes = [found["cause"], *found["cause"]["also"]]
+    assert kind in {each["kind"] for each in causes}
+
+
+def test_injected_agents_are_attacked(bench: Bench) -> None:
+    """An agent that does what results tell it to reaches the attacker's goal on each task that has one."""
+    found = bench.run("mailbox", "--agent", "injected")
+    assert [each["attacked"] for each in found] == [True] * len(found)
+    assert {each["cause"]["kind"] for each in found} == {"obeyed_injection"}
+
+
+@pytest.mark.parametrize("agent", ["injected", "faulty:0.5", "faulty:0.3,swap,repeat"])
+def test_nobody_does_harm_behind_a_guard(agent: str, bench: Bench) -> None:
+    """With a guard that blocks, no agent makes a harmful call, and what it meant is counted as prevented."""
+    found = bench.run("mailbox", "shop", "--agent", agent, "--n", "5", "--jobs", "2", "--guard")
+    assert sum(each["harmful"] for each in found) == 0
+    assert sum(each["prevented"] for each in found) > 0
+    assert not any(each["attacked"] for each in found)
+
+
+def test_a_seed_gives_the_same_rollout(bench: Bench) -> None:
+    """Two runs with one seed make the same calls; another seed makes others."""
+    ways = [
+        [each["path"] for each in bench.run("shop", "--agent", "faulty:0.5", "--seed", seed)]
+        for seed in ("4", "4", "5")
+    ]
+    assert ways[0] == ways[1] != ways[2]
+
+
+def test_calls_of_several_agents_are_told_apart(bench: Bench) -> None:
+    """In a task of several agents each call is of the one that has its tool."""
+    [found] = bench.run("workshop/one_order", "--agent", "golden")
+    assert found["steps_by_agent"] == {"planner": 1, "builder": 1, "inspector": 2}
+
+
+@pytest.mark.parametrize(
+    ("agent", "says"),
+    [
+        ("golden:x", "expected golden"),
+        ("faulty:2", "from 0 to 1"),
+        ("faulty:0.1,jump", "'jump' is none of"),
+        ("scripted:/nowhere.json", "/nowhere.json"),
+        ("openai:", "expected golden"),
+    ],
+)
+def test_an_agent_that_there_is_not_is_usage(
+    agent: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An agent that cannot be made ends the program with exit code 2, and is named."""
+    assert main(["run", "shop", "--agent", agent, "--out", str(tmp_path / "o")]) == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ([{"tool": 1}], "turn 1: tool: found 1"),
+        ([{"say": "x"}, {"jump": 1}], "turn 2: expected {tool, arguments}"),
+        ({"shop/other": []}, "there is no task shop/buy_tea"),
+        ([{"sleep": -1}], "expected no negative number"),
+        (3, "expected a list of turns"),
+    ],
+)
+def test_a_bad_script_names_its_turn(
+    script: object, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script that cannot be used is refused before the first rollout, with the turn."""
+    file = tmp_path / "s.json"
+    file.write_text(json.dumps(script))
+    arguments = ["--agent", f"scripted:{file}", "--out", str(tmp_path / "o")]
+    assert main(["run", "shop/buy_tea", *arguments]) == 2
+    assert says in capsys.readouterr().err

@@ -1,0 +1,196 @@
+"""A model behind an endpoint: what it answers is made, and each way to misbehave ends with a cause."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from tests.harness.conftest import LAB, Bench
+
+Answer = Callable[[dict[str, Any], "Handler"], None]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers by what the test has put on the server."""
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append(body)  # type: ignore[attr-defined]
+        self.server.answer(body, self)  # type: ignore[attr-defined]
+
+    def send(self, status: int, content: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def say(self, message: dict[str, Any]) -> None:
+        usage = {"prompt_tokens": 100, "completion_tokens": 7}
+        found = {"choices": [{"message": {"role": "assistant", **message}}], "usage": usage}
+        self.send(200, json.dumps(found).encode())
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+class Endpoint:
+    def __init__(self) -> None:
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.server.asked = []  # type: ignore[attr-defined]
+        self.end = threading.Event()
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,))
+        self.thread.start()
+
+    @property
+    def asked(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.server.asked  # type: ignore[attr-defined]
+        return found
+
+    def answers(self, answer: Answer) -> str:
+        self.server.answer = answer  # type: ignore[attr-defined]
+        return f"http://127.0.0.1:{self.server.server_address[1]}/v1"
+
+    def close(self) -> None:
+        self.end.set()
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    found = Endpoint()
+    yield found
+    found.close()
+
+
+CALLS = (("open_door", {"key": "brass"}), ("light", {"level": 3}), ("note", {"text": "done"}))
+
+
+def tool_call(name: str, arguments: str) -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    return {
+        "content": None,
+        "tool_calls": [{"id": "c1", "type": "function", "function": function}],
+    }
+
+
+def right(body: dict[str, Any], handler: Handler) -> None:
+    """A model that does the task right."""
+    done = sum(message["role"] == "tool" for message in body["messages"])
+    if "tools" not in body:
+        handler.say({"content": "1. open 2. light 3. note"})
+    elif done < len(CALLS):
+        name, arguments = CALLS[done]
+        handler.say(tool_call(name, json.dumps(arguments)))
+    else:
+        handler.say({"content": "Done."})
+
+
+def run(bench: Bench, url: str, *options: str) -> dict[str, Any]:
+    agent = ("--agent", "openai:small", "--endpoint", url)
+    [found] = bench.run(str(LAB), *agent, *options)
+    return found
+
+
+@pytest.mark.parametrize(("scaffold", "asked"), [("react", 4), ("plan", 5)])
+def test_a_model_does_its_task_by_tool_calls(
+    scaffold: str, asked: int, endpoint: Endpoint, bench: Bench
+) -> None:
+    """A model behind an endpoint is told of task, tools and results; its tokens, cost and scaffold are in the line."""
+    prices = bench.folder / "prices.yaml"
+    prices.write_text("small: {in: 1, out: 2}\n")
+    options = ("--scaffold", scaffold, "--prices", str(prices))
+    found = run(bench, endpoint.answers(right), *options)
+    assert (found["success"], found["pc"], found["scaffold"]) == (True, 1, f"{scaffold}/1")
+    assert (found["tokens_in"], found["tokens_out"]) == (100 * asked, 7 * asked)
+    assert found["cost"] == pytest.approx(asked * (100 + 14) / 1e6)
+    last = endpoint.asked[-1]
+    assert {tool["function"]["name"] for tool in last["tools"]} >= {"open_door", "light"}
+    assert [m["content"] for m in last["messages"] if m["role"] == "tool"][:2] == [
+        "open",
+        "lit",
+    ]
+
+
+def _status(status: int, text: str = "{}") -> Answer:
+    return lambda _, handler: handler.send(status, text.encode())
+
+
+def _content(content: bytes) -> Answer:
+    return lambda _, handler: handler.send(200, content)
+
+
+def _close(_: dict[str, Any], handler: Handler) -> None:
+    handler.close_connection = True
+
+
+def _cut(_: dict[str, Any], handler: Handler) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.wfile.write(b'{"choices": [')
+    handler.close_connection = True
+
+
+def _trickle(_: dict[str, Any], handler: Handler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    pause = threading.Event()
+    try:
+        for _second in range(100):
+            handler.wfile.write(b" ")
+            handler.wfile.flush()
+            pause.wait(0.1)
+    except OSError:
+        pass
+    handler.close_connection = True
+
+
+OVERFLOW = '{"error": {"code": "context_length_exceeded"}}'
+MISBEHAVIOUR: dict[str, tuple[Answer, str, str, str | None]] = {
+    "an error of the server": (_status(500), "error", "environment", "infrastructure"),
+    "too many requests": (_status(429), "error", "environment", "infrastructure"),
+    "no access": (_status(401), "error", "environment", "infrastructure"),
+    "too long a conversation": (_status(400, OVERFLOW), "limit", "context_overflow", None),
+    "no JSON": (_content(b"<html>"), "error", "environment", "infrastructure"),
+    "another form": (_content(b'{"choices": []}'), "error", "environment", "infrastructure"),
+    "a list": (_content(b"[1]"), "error", "environment", "infrastructure"),
+    "a closed connection": (_close, "error", "environment", "infrastructure"),
+    "half an answer": (_cut, "error", "environment", "infrastructure"),
+    "an answer that trickles": (_trickle, "limit", "timeout", None),
+    "arguments that are no JSON": (
+        lambda _, handler: handler.say(tool_call("light", "{level:")),
+        "gave_up", "parsing_failure", None,
+    ),
+    "no answer": (
+        lambda _, handler: handler.say({"content": ""}),
+        "gave_up", "reasoning_deficit", "premature_end",
+    ),
+    "a tool that there is not, for ever": (
+        lambda _, handler: handler.say(tool_call("fly", "{}")),
+        "limit", "iteration_limit_exceeded", "no_end",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", MISBEHAVIOUR)
+def test_a_misbehaving_endpoint_ends_a_rollout_with_a_cause(
+    way: str, endpoint: Endpoint, bench: Bench
+) -> None:
+    """However an endpoint misbehaves, the rollout ends, and its cause says how."""
+    answer, end, category, kind = MISBEHAVIOUR[way]
+    found = run(bench, endpoint.answers(answer), "--timeout", "2")
+    assert (found["end"], found["cause"]["category"], found["cause"]["kind"]) == (
+        end,
+        category,
+        kind,
+    )
+    assert found["success"] is False

@@ -1,0 +1,138 @@
+"""Tasks that cannot be used are named; results are gone on with, and reported on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli.program import main
+from tests.harness.conftest import DONE, LAB, LIGHT, NOTE, OPEN, Bench
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Path:
+    """A copy of the lab that a test may change."""
+    return Path(shutil.copytree(LAB, tmp_path / "lab", ignore=shutil.ignore_patterns("__*")))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("world: lab", "world: attic", "lamp.yaml:2:1: world: expected a module attic.py"),
+        ("instruction:", "instructions:", "lamp.yaml:3:1: instructions: there is no such key"),
+        ("spec: lamp", "spec: lump", "lamp.yaml:4:1: spec: "),
+        ("criterion: product", "criterion: luck", "evaluation.criterion: "),
+        ("max_steps: 12", "max_steps: 0", "execution.max_steps: "),
+        ("{level: 3}", "{level: 9}", "golden.0: the spec finds harm"),
+        ("{key: brass}", "{key: iron}", "golden.0: call 1 open_door: the key does not fit"),
+        ("{lamp: 3, ", "{lamp: 2, ", "golden.0: the criterion does not hold at its end"),
+        ("- {tool: look}", "- {tool: shout}", "reads.0: expected a call that changes nothing"),
+        ("traps:\n  - {tool: shout}", "traps:\n  - {tool: look}", "traps: none is harmful"),
+        ("traps:\n  - {tool: shout}", "traps:\n  - {tool: fly}", "there is no tool fly"),
+    ],
+)
+def test_a_task_that_is_not_sound_is_named(
+    old: str, new: str, says: str, lab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`check` names file, line and key of what is wrong, and ends with exit code 2."""
+    file = lab / "lamp.yaml"
+    file.write_text(file.read_text().replace(old, new))
+    assert main(["check", str(lab)]) == 2
+    found = capsys.readouterr()
+    assert says in found.out + found.err
+
+
+def test_a_world_that_cannot_be_loaded_is_named(
+    lab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A module with a mistake is a fault of the task, not of the bench."""
+    (lab / "lab.py").write_text("import nowhere\n")
+    assert main(["check", "--no-sandbox", str(lab)]) == 2
+    assert "lab.py: ModuleNotFoundError" in capsys.readouterr().out
+
+
+def test_the_schema_is_that_of_the_documents(capsys: pytest.CaptureFixture[str]) -> None:
+    """`check --schema` prints the JSON Schema that is published beside the worlds."""
+    assert main(["check", "--schema"]) == 0
+    from harness.tasks.catalogue import WORLDS
+
+    assert json.loads(capsys.readouterr().out) == json.loads(
+        (WORLDS / "task.schema.json").read_text()
+    )
+
+
+def test_a_run_is_gone_on_with(bench: Bench) -> None:
+    """A second run makes what is missing, and leaves the rest as it is, half lines of a killed one excepted."""
+    out = bench.out()
+    agent = ("shop/buy_tea", "--agent", "golden")
+    [first] = bench.run(*agent, out=out)
+    for name in ("rollouts.jsonl", "spans.otlp.jsonl"):
+        with (out / name).open("a") as stream:
+            stream.write('{"half')
+    found = bench.run(*agent, "--n", "3", out=out)
+    assert [each["seed"] for each in found] == [0, 1, 2]
+    assert found[0]["session"] == first["session"]
+    assert len((out / "spans.otlp.jsonl").read_text().splitlines()) == 3
+
+
+def test_a_report_tells_infrastructure_from_failure(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Success is given twice: infrastructure failures left out, and counted."""
+    good, hung = [OPEN, LIGHT, NOTE, DONE], [OPEN, {"tool": "die", "arguments": {}}, DONE]
+    out = bench.out()
+    agent = bench.script(good)
+    bench.run(str(LAB), "--agent", agent, "--n", "3", out=out)
+    Path(agent.removeprefix("scripted:")).write_text(json.dumps(hung))
+    bench.run(str(LAB), "--agent", agent, "--n", "4", out=out)
+    capsys.readouterr()
+    assert main(["report", str(out), "--json"]) == 0
+    [group] = json.loads(capsys.readouterr().out)["groups"]
+    assert (group["success"]["mean"], group["success_counted"]["mean"]) == (1, 0.75)
+    assert group["causes"] == {"environment/tool": 1}
+    assert group["scaffold"] == "react/1"
+
+
+def test_a_report_has_effects_of_scaffold_and_environment(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same agent under another scaffold, or offline, is compared on the same tasks, with an interval."""
+    folders = [bench.out() for _ in range(3)]
+    recording = str(bench.folder / "recording")
+    agent = ("shop", "--agent", "faulty:0,early_stop")
+    bench.run(*agent, "--record", recording, out=folders[0])
+    bench.run(*agent, "--scaffold", "plan", out=folders[1])
+    bench.run(*agent, "--offline", recording, out=folders[2])
+    capsys.readouterr()
+    assert main(["report", *map(str, folders), "--json"]) == 0
+    effects: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["effects"]
+    assert {(each["kind"], each["here"], each["there"]) for each in effects} == {
+        ("framework", "plan/1", "react/1"),
+        ("environment", "live", "offline"),
+    }
+    assert all(each["low"] <= each["difference"] == 0 <= each["high"] for each in effects)
+
+
+def test_the_page_loads_nothing(bench: Bench, tmp_path: Path) -> None:
+    """`report --html` is one page without scripts or addresses, with a path for each failed rollout."""
+    out, page = bench.out(), tmp_path / "page.html"
+    found = bench.run("shop", "--agent", "faulty:0.5", "--n", "2", out=out)
+    assert main(["report", str(out), "--html", str(page)]) == 0
+    text = page.read_text()
+    assert "http" not in text
+    assert "<script" not in text
+    failed = [each for each in found if each["cause"] is not None]
+    assert failed
+    assert text.count(" · seed ") == len(failed)
+
+
+def test_a_report_on_nothing_is_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder without results ends with exit code 2, and is named."""
+    assert main(["report", str(tmp_path)]) == 2
+    assert "rollouts.jsonl" in capsys.readouterr().err
