@@ -148,6 +148,8 @@ class Admin:
             shown = {**shown, "sessions": before}
         if any(shown.values()):
             self._audit.read(access.who, session)
+            if self._past is not None:
+                shown = {**shown, "labels": await self._past.labels(shown["sessions"])}
             await send_json(send, 200, shown)
         else:
             await send_json(send, 404, {"error": "no such session", "session": session})

@@ -7,7 +7,8 @@ from typing import Final
 
 from collector.api.access import AccessRules
 from collector.api.access_guard import AccessGuard, ProxyHeaders
-from collector.api.archive.past_sessions import PastSessions
+from collector.api.archive.archive_feed import ArchiveFeed
+from collector.api.archive.label_endpoint import LabelEndpoint
 from collector.api.argument_audit import ArgumentAudit
 from collector.api.end_session import EndEndpoint
 from collector.api.reload import ReloadEndpoint
@@ -25,7 +26,7 @@ from collector.net.asgi import Application
 from collector.net.health import Health
 from collector.net.host_guard import HostGuard
 from collector.receive.bearer_tokens import Tokens
-from collector.telemetry.clock import steady_ns
+from collector.telemetry.clock import now_ns, steady_ns
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
@@ -49,7 +50,7 @@ def build_admin(
     scopes: Mapping[str, bool],
     follow: Follow,
     end: Callable[[Sequence[SessionKey]], int],
-    past: PastSessions | None = None,
+    feed_of_archive: ArchiveFeed | None = None,
 ) -> Application:
     """The API and the session view, behind tokens where the settings ask for them.
 
@@ -66,12 +67,17 @@ def build_admin(
         end: ends sessions, and returns how many were live.
         scopes: instrumentation scopes that spans came from -> whether they follow a convention of agents.
         follow: leads from a trace's id to the sessions of its calls.
-        past: has sessions of before; None if none are kept.
+        feed_of_archive: has sessions of before; None if none are kept.
     """
+    past = feed_of_archive.past if feed_of_archive is not None else None
     guard = HostGuard(settings.admin, settings.admin_names)
     audit = ArgumentAudit(settings.show_arguments, steady_ns)
     admin = Admin(monitor, seen, health, redaction, denied, scopes, follow, audit, past)
-    acting = EndEndpoint(ReloadEndpoint(admin, reloader), monitor, end, redaction, follow)
+    acting: Application = EndEndpoint(
+        ReloadEndpoint(admin, reloader), monitor, end, redaction, follow
+    )
+    put = feed_of_archive.writer.put if feed_of_archive is not None else _no_room
+    acting = LabelEndpoint(acting, past, put, now_ns)
     view = SessionView(
         VerdictStream(acting, feed),
         monitor,
@@ -106,6 +112,10 @@ def build_admin(
         AccessRules(auth.roles, auth.namespaces),
         guard,
     )
+
+
+def _no_room(_label: object) -> bool:
+    return False
 
 
 def _warn_of_unknown(names: Iterable[str], tokens: Tokens) -> None:

@@ -509,7 +509,7 @@ class App:
                 self._pipeline.scopes,
                 self._pipeline.sessions_of,
                 self._running.end,
-                self._archive.past if self._archive is not None else None,
+                self._archive,
             )
             found["admin"] = build_observer(
                 "admin", admin, settings, self._capacity.observer, self._stats

@@ -19,7 +19,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import zstandard
 
@@ -62,6 +62,11 @@ class Label(NamedTuple):
     who: str
     at: int
     """Unix nanoseconds."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The label as the API shows it."""
+        said = self._asdict()
+        return {**said.pop("name")._asdict(), **said}
 
 
 class ArchiveStore:
@@ -169,6 +174,11 @@ class ArchiveStore:
         """What was written of the session before: under its id, or under its trace's."""
         namespace, session, begun = name
         last = record.last
+        self._connection.execute(
+            "UPDATE labels SET begun = ? WHERE session = ? AND namespace = ?"
+            " AND begun > ? AND begun <= ?",
+            (begun, session, namespace, begun, last),
+        )
         self._connection.execute(
             "DELETE FROM sessions WHERE session = ? AND namespace = ?"
             " AND (ended IS NULL OR begun = ? OR (begun BETWEEN ? AND ? AND last <= ?))",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from collector.api.access import Access
@@ -134,6 +134,42 @@ class PastSessions:
         for each in seen:
             latest.setdefault(each[0].namespace, each)
         return [json.loads(text) for _, objects in latest.values() for text in objects]
+
+    async def latest(
+        self, session: str, namespace: str | None, begun: int | None, access: Access
+    ) -> SessionName | None:
+        """The latest session of this id, of now or of before; or that which began then."""
+        original, shown = self._redaction.original, self._redaction.name
+        inner = None if namespace is None else original(namespace)
+        names = [
+            SessionName(shown(each.key.namespace), shown(each.key.id), each.started_ns)
+            for each, _ in self._monitor.reader.named(original(session), inner)
+            if access.sees(each.key.namespace)
+        ]
+        try:
+            before = await asyncio.to_thread(self.reader.session, session, namespace, begun)
+        except FAULTS as problem:
+            _told(problem)
+            before = []
+        names += [name for name, _ in before if access.sees(name.namespace)]
+        fitting = [each for each in names if begun in (None, each.begun)]
+        return max(fitting, key=lambda each: each.begun, default=None)
+
+    async def labels(self, found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """All labels of the sessions of judgement objects, the latest first."""
+        names = {
+            SessionName(each["namespace"], each["session"], each["started"]) for each in found
+        }
+        try:
+            labels = [
+                label
+                for name in names
+                for label in await asyncio.to_thread(self.reader.labels, name)
+            ]
+        except FAULTS as problem:
+            _told(problem)
+            return []
+        return [each.as_json() for each in sorted(labels, key=lambda each: -each.at)]
 
     def _of_id(self, id_: str) -> list[tuple[SessionName, list[bytes]]]:
         try:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from collector.app.service import App
 from collector.config.settings.archive import ArchiveSettings
@@ -156,3 +157,77 @@ def test_pages_of_live_and_past_sessions_follow_each_other(tmp_path: Path) -> No
         assert await get(app, "/api/v1/sessions?steps=0&cursor=x") == 400
 
     running(use, **kept(tmp_path / "a"))
+
+
+async def post(app: App, path: str, said: bytes, **headers: str) -> tuple[int, Any]:
+    async with httpx.AsyncClient() as client:
+        url = f"http://{app.addresses['admin']}{path}"
+        answer = await client.post(url, content=said, headers=headers)
+    return answer.status_code, answer.json()
+
+
+def test_labels_are_kept_with_who_and_when(tmp_path: Path) -> None:
+    """A live and a past session take labels; all are kept, the latest first, and the filter takes the latest."""
+
+    async def use(app: App, clock: Clock) -> None:
+        await send(app, "water")
+        status, said = await post(
+            app, "/api/v1/sessions/s/label", b'{"label": "wrong", "note": "n"}'
+        )
+        assert status == 200
+        assert (said["session"], said["label"], said["note"]) == ("s", "wrong", "n")
+        assert said["who"]
+        await end(app, clock)
+        assert (await get(app, "/api/v1/sessions?label=wrong"))["matching"] == 1
+        await post(app, "/api/v1/sessions/s/label", b'{"label": "right"}')
+        assert app._archive is not None
+        writer = app._archive.writer
+        await until(lambda: not len(writer))
+        found = await get(app, "/api/v1/sessions/s")
+        assert [each["label"] for each in found["labels"]] == ["right", "wrong"]
+        assert (await get(app, "/api/v1/sessions?label=wrong"))["matching"] == 0
+        assert (await get(app, "/api/v1/sessions?label=right"))["matching"] == 1
+
+    running(use, **kept(tmp_path / "a"))
+
+
+@pytest.mark.parametrize(
+    ("path", "said", "headers", "status"),
+    [
+        ("s/label", b'{"label": "maybe"}', {}, 400),
+        ("s/label", b'{"label": null, "by": "me"}', {}, 400),
+        ("s/label", b"{", {}, 400),
+        ("s/label", b"{}", {}, 400),
+        ("s/label", b'{"label": "right", "note": "' + b"x" * 3_000 + b'"}', {}, 400),
+        ("s/label", b" " * 20_000, {}, 400),
+        ("s/label?begun=x", b'{"label": "right"}', {}, 400),
+        ("s/label?begun=7", b'{"label": "right"}', {}, 404),
+        ("other/label", b'{"label": "right"}', {}, 404),
+        ("s/label", b'{"label": "right"}', {"origin": "https://evil.example"}, 403),
+    ],
+)
+def test_a_wrong_label_is_told(
+    tmp_path: Path, path: str, said: bytes, headers: dict[str, str], status: int
+) -> None:
+    """The protocol's own error, in a sentence; nothing is kept."""
+
+    async def use(app: App, clock: Clock) -> None:
+        await send(app, "water")
+        found, answer = await post(app, f"/api/v1/sessions/{path}", said, **headers)
+        assert found == status
+        assert answer["error"]
+        assert (await get(app, "/api/v1/sessions/s"))["labels"] == []
+
+    running(use, **kept(tmp_path / "a"))
+
+
+def test_without_an_archive_there_are_no_labels() -> None:
+    """409 says which setting keeps them."""
+
+    async def use(app: App, clock: Clock) -> None:
+        await send(app, "water")
+        found = await post(app, "/api/v1/sessions/s/label", b'{"label": "right"}')
+        assert found[0] == 409
+        assert "archive.dir" in found[1]["error"]
+
+    running(use)
