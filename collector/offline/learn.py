@@ -30,7 +30,7 @@ from monitor.spec.learnt_reference import Alarm, LearntReference
 from monitor.spec.read import load_spec
 from monitor.spec.spec import Spec
 
-__all__ = ["BadLabels", "learn_files", "read_files"]
+__all__ = ["BadLabels", "Files", "Keys", "given_writes", "learn_files", "read_files"]
 
 AGENT, SERVICE = "gen_ai.agent.name", "service.name"
 _FINE = frozenset({"true", "1", "1.0", "yes", "ok", "pass", "passed", "success"})
@@ -46,6 +46,16 @@ class _Outcomes(NamedTuple):
     attribute: str = ""
     value: Any = None
     labels: Mapping[str, bool] | None = None
+
+
+class Keys(NamedTuple):
+    """Where runs say their task and their agent; "" for where they usually do.
+
+    A key of a plain run; an attribute of spans or their resource.
+    """
+
+    task: str = ""
+    agent: str = ""
 
 
 class Files(NamedTuple):
@@ -146,9 +156,14 @@ def _drafted(found: Draft, out: Path) -> Iterator[str]:
         yield "  It does not load as it is: mend it first."
 
 
+def given_writes(text: str) -> list[str]:
+    """The tools that are named with commas between."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
 def _given(writes: str | None, old: Spec | None) -> list[str] | None:
     if writes is not None:
-        return [part.strip() for part in writes.split(",") if part.strip()]
+        return given_writes(writes)
     if old is not None and old.learnt is not None and old.learnt.writes_from == "given":
         return sorted(old.learnt.writes)
     return None
@@ -197,8 +212,10 @@ def read_files(
     success: str | None = None,
     labels: Path | None = None,
     progress: Progress | None = None,
+    keys: Keys | None = None,
 ) -> Files:
-    """The runs of some files, with their outcomes where these are known."""
+    """The runs of some files, with their outcomes and tasks where these are known."""
+    keys = keys or Keys()
     outcomes = _outcomes(success, labels)
     progress = progress or Progress(list(files))
     runs: list[SeenRun] = []
@@ -208,9 +225,9 @@ def read_files(
     for file in files:
         found = recorded(file, progress)
         known = known or _has_outcome(found, outcomes.attribute)
-        here = [_plain(run, outcomes) for run in found.runs]
+        here = [_plain(run, outcomes, keys) for run in found.runs]
         if found.requests:
-            here += _traced(found.requests, outcomes, progress)
+            here += _traced(found.requests, outcomes, keys, progress)
             services |= {
                 str(span.resource.attributes.get(SERVICE, ""))
                 for spans in found.requests
@@ -231,21 +248,24 @@ def _hash(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _plain(run: AgentRun, outcomes: _Outcomes) -> SeenRun:
+def _plain(run: AgentRun, outcomes: _Outcomes, keys: Keys) -> SeenRun:
     success = None
     if outcomes.attribute:
         success = _equal(run.facts.get(outcomes.attribute), outcomes.value)
     elif outcomes.labels is not None:
         success = outcomes.labels.get(run.session)
     calls = (seen_call(each.tool, each.arguments, failed=each.failed) for each in run.calls)
-    return SeenRun(run.session, run.agent, tuple(calls), success)
+    agent = str(run.facts.get(keys.agent, "")) if keys.agent else run.agent
+    task = str(run.facts.get(keys.task, "")) if keys.task else run.task
+    return SeenRun(run.session, agent, tuple(calls), success, task)
 
 
 def _traced(
-    requests: Sequence[Sequence[Span]], outcomes: _Outcomes, progress: Progress
+    requests: Sequence[Sequence[Span]], outcomes: _Outcomes, keys: Keys, progress: Progress
 ) -> list[SeenRun]:
     """Sessions of recorded spans; an `offrails.spec` among them is not looked at."""
     good = _successful(requests, outcomes)
+    tasks, agents = _told(requests, keys.task), _told(requests, keys.agent)
     runs = []
     for found in sessions(requests, progress):
         steps = found["steps"]
@@ -258,8 +278,25 @@ def _traced(
             seen_call(step["tool"], step["arguments"], failed=step["error"]) for step in steps
         )
         agent = "" if found["agent"] == "unknown" else found["agent"]
-        runs.append(SeenRun(found["session"], agent, tuple(calls), success))
+        traces = [step["trace_id"] for step in steps]
+        agent = _first(agents, traces) or agent
+        task = _first(tasks, traces)
+        runs.append(SeenRun(found["session"], agent, tuple(calls), success, task))
     return runs
+
+
+def _told(requests: Sequence[Sequence[Span]], key: str) -> dict[str, str]:
+    """What a span or resource attribute says of each trace."""
+    found: dict[str, str] = {}
+    for span in (span for spans in requests for span in spans) if key else ():
+        value = span.attributes().get(key, span.resource.attributes.get(key))
+        if isinstance(value, str | int | float):
+            found.setdefault(span.trace_id.hex(), str(value))
+    return found
+
+
+def _first(told: Mapping[str, str], traces: Sequence[str]) -> str:
+    return next((told[trace] for trace in traces if trace in told), "")
 
 
 def _has_outcome(found: Recording, attribute: str) -> bool:

@@ -213,8 +213,10 @@ def _is_fine(status: Any) -> bool:
 def judge_run(run: AgentRun, specs: Sequence[Spec], limits: Limits) -> Iterator[dict[str, Any]]:
     """Judgement objects of one run: under the spec it names, and every policy that matches.
 
-    A run without calls is judged too: its path is empty.
+    A run that names none is judged under the spec that has the name of its task. A run without calls is judged too: its path is empty.
     """
+    if not run.spec and any(spec.id == run.task for spec in specs):
+        run = replace(run, spec=run.task)
     named = [spec for spec in specs if spec.kind == "policy" or spec.id == run.spec]
     monitor = Monitor(named if run.spec else specs, limits)
     calls = list(_tool_calls(run))

@@ -27,7 +27,6 @@ from monitor.reference.comparison import (
     packed,
     unpacked,
 )
-from monitor.reference.settings import RISK_ALARM
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.step_marks import JudgedStep
 from monitor.session.report.reference_report import PAGE, explained, level_of
@@ -103,9 +102,10 @@ class Alarms:
             self.compare(session, judgement)
             return
         risk, declared = comparison.risk_of(at), judgement.declared & ~_COUNTED
+        wanted = _live(at, risky=comparison.is_risky(risk))
         # Most calls change no alarm.
-        if risk != judgement.share.risk or declared != _live(at, risk):
-            self._hold(session, judgement, risk, _live(at, risk))
+        if risk != judgement.share.risk or declared != wanted:
+            self._hold(session, judgement, risk, wanted)
 
     def amended(self, session: Session, judgement: Judgement, place: int, token: int) -> None:
         """Updates the alarm on the call at `place` before it is read anew as `token`."""
@@ -134,8 +134,12 @@ class Alarms:
             # In a joined session, the position in the reference and the first calls are unknown.
             self._hold(session, judgement, 0.0, 0)
             return
-        risk = comparison.risk_of(at)
-        wanted = _at_end(comparison, at, risk) if ended else _live(at, risk)
+        risk = comparison.risk_of(at, ended=ended)
+        wanted = (
+            _at_end(comparison, at, risk)
+            if ended
+            else _live(at, risky=comparison.is_risky(risk))
+        )
         self._hold(session, judgement, risk, wanted)
 
     def _hold(self, session: Session, judgement: Judgement, risk: float, wanted: int) -> None:
@@ -228,7 +232,7 @@ class Alarms:
             self._count_first_two(judgement, drift)
         if over and comparison.missing_writes(at):
             drift.missing_writes += 1
-        drift.risks.observe(comparison.risk_of(at), _near(judgement, at.calls))
+        drift.risks.observe(comparison.risk_of(at, ended=over), _near(judgement, at.calls))
         if over:
             drift.add(_seen(judgement, comparison, at, first))
 
@@ -388,13 +392,9 @@ def _first(comparison: Comparison, at: ComparisonState, *, ended: bool) -> Diver
     return at.divergence or (comparison.at_end(at) if ended else None)
 
 
-def _live(at: ComparisonState, risk: float) -> int:
+def _live(at: ComparisonState, *, risky: bool) -> int:
     """The alarms that hold for a live session, in the form of `Judgement.declared`."""
-    return (
-        at.first + 1 << _FIRST_SHIFT
-        | at.flags & _FIRST_TWO
-        | (_RISK if risk >= RISK_ALARM else 0)
-    )
+    return at.first + 1 << _FIRST_SHIFT | at.flags & _FIRST_TWO | (_RISK if risky else 0)
 
 
 def _at_end(comparison: Comparison, at: ComparisonState, risk: float) -> int:
@@ -402,7 +402,7 @@ def _at_end(comparison: Comparison, at: ComparisonState, risk: float) -> int:
     return (
         packed(_first(comparison, at, ended=True)) + 1 << _FIRST_SHIFT
         | (_FIRST_TWO if comparison.first_two_at_end(at) else 0)
-        | (_RISK if risk >= RISK_ALARM else 0)
+        | (_RISK if comparison.is_risky(risk) else 0)
         | (_MISSING if comparison.missing_writes(at) else 0)
     )
 

@@ -17,7 +17,10 @@ from mypy_extensions import mypyc_attr
 from monitor.partial import PartialArguments
 from monitor.reference.calls import digest, seems_to_write
 from monitor.reference.risk import Risk
+from monitor.reference.run_features import CallSeen, RunFeatures, UsualRuns
+from monitor.reference.runs import SeenCall
 from monitor.reference.settings import AHEAD_MAX, RISK_ALARM, UNKNOWN_MAX
+from monitor.reference.travelling_risk import TravellingRisk
 from monitor.scores.consistency import similarity
 from monitor.spec.learnt_reference import Alarm, LearntReference
 
@@ -80,7 +83,7 @@ class Divergence(NamedTuple):
 class ComparisonState:
     """Where one session stands: a few small integers."""
 
-    __slots__ = ("called", "calls", "departures", "first", "flags", "node", "wrote")
+    __slots__ = ("called", "calls", "departures", "features", "first", "flags", "node", "wrote")
 
     def __init__(self) -> None:
         self.node = 0
@@ -93,12 +96,16 @@ class ComparisonState:
         """Bit mask of tools called, as `Risk.of` reads it."""
         self.wrote = 0
         """The same of those that wrote, and did not fail."""
+        self.features: RunFeatures | None = None
+        """What a risk that was learnt on other tasks is computed from; None without one."""
 
     def copy(self) -> ComparisonState:
         twin = ComparisonState()
         twin.node, twin.calls, twin.flags = self.node, self.calls, self.flags
         twin.first, twin.departures = self.first, self.departures
         twin.called, twin.wrote = self.called, self.wrote
+        if self.features is not None:
+            twin.features = self.features.copy()
         return twin
 
     @property
@@ -168,8 +175,10 @@ class Comparison:
         "_tool_of",
         "_unexpected",
         "_unknown",
+        "_usual",
         "learnt",
         "risk",
+        "travelling",
     )
 
     def __init__(self, learnt: LearntReference) -> None:
@@ -185,6 +194,10 @@ class Comparison:
             learnt.failures,
             labelled=bool(source.get("labelled")),
         )
+        # Without a usual run nothing departs from one: the model does not apply.
+        model = learnt.model if learnt.runs else None
+        self.travelling = TravellingRisk(model) if model is not None else None
+        self._usual = UsualRuns(learnt) if model is not None else None
         self._risks: dict[int, float] = {}
         """Risks by what they depend on: most sessions of an agent call the same few tools."""
         self._base = _FIRST
@@ -256,7 +269,10 @@ class Comparison:
 
     def start(self) -> ComparisonState:
         """A session before its first call."""
-        return ComparisonState()
+        at = ComparisonState()
+        if self.travelling is not None:
+            at.features = RunFeatures()
+        return at
 
     def token(self, tool: str, arguments: Mapping[str, Any] | None, failed: bool) -> int:
         """A call as one integer below `TOKENS_MAX`: what of it the comparison needs."""
@@ -271,6 +287,14 @@ class Comparison:
             base = self._pairs.get((number, digest(arguments)), unseen)
         return base << 1 | failed
 
+    def token_of(self, call: SeenCall) -> int:
+        """A recorded call as `token` gives it."""
+        number = self._numbers.get(call.tool)
+        if number is None or number in self._plain or not call.digest:
+            return self.token(call.tool, None, call.failed)
+        unseen = self._base + number * _PER_TOOL + _UNSEEN
+        return self._pairs.get((number, call.digest), unseen) << 1 | call.failed
+
     def _number_of_unknown(self, tool: str) -> int:
         found = self._unknown.get(tool)
         if found is None:
@@ -282,6 +306,34 @@ class Comparison:
 
     def step(self, at: ComparisonState, token: int) -> Departure | None:
         """Takes one call; says how it departs from the reference, if it does."""
+        called = at.called
+        kind = self._take(at, token)
+        if at.features is not None and self._usual is not None:
+            seen = self._call_seen(token, called, kind, at.calls)
+            at.features.take(self._usual, seen)
+        return kind
+
+    def _call_seen(
+        self, token: int, called: int, departure: Departure | None, step: int
+    ) -> CallSeen:
+        base = token >> 1
+        tool = self._tool_of[base]
+        known = int(base >= self._base + len(self._numbers) * _PER_TOOL)
+        if not known and (tool < 0 or self._is_untold(base)):
+            known = -1
+        return CallSeen(
+            tool=tool,
+            # Tools that no run called have other numbers in another process.
+            token=base if tool >= 0 else -1,
+            known=known,
+            writes=self._writes(base, tool),
+            failed=bool(token & 1),
+            departure=-1 if departure is None else int(departure),
+            phase=PHASES.index(self.phase(step)),
+            called=called >> 1,
+        )
+
+    def _take(self, at: ComparisonState, token: int) -> Departure | None:
         base, tool = token >> 1, self._tool_of[token >> 1]
         at.calls += 1
         at.called |= 1 << (tool + 1)
@@ -388,8 +440,15 @@ class Comparison:
         """Whether the call writes what no seen run has written."""
         return self._unexpected[token >> 1]
 
-    def risk_of(self, at: ComparisonState) -> float:
-        """The risk that the session fails, 0 to 1."""
+    def is_new_tool(self, token: int) -> bool:
+        """Whether no usual run called the tool, of a call that is unexpected."""
+        tool = self._tool_of[token >> 1]
+        return tool == _NONE or self.tool(tool) not in self.learnt.write_calls
+
+    def risk_of(self, at: ComparisonState, *, ended: bool = False) -> float:
+        """The risk that the session fails, 0 to 1; of one that is over if it has `ended`."""
+        if self.travelling is not None and at.features is not None:
+            return self.travelling.of(self.vector(at, ended=ended))
         key = at.called << 3 | at.flags & _UNEXPECTED
         found = self._risks.get(key)
         if found is None:
@@ -398,6 +457,29 @@ class Comparison:
             found = self.risk.of(at.called, unexpected_write=at.unexpected_write)
             self._risks[key] = found
         return found
+
+    def vector(self, at: ComparisonState, *, ended: bool) -> list[float]:
+        """What the risk of other tasks is computed from, in the order of `FEATURES`.
+
+        Raises:
+            ValueError: the reference has no such risk.
+        """
+        if self._usual is None or at.features is None:
+            raise ValueError("the reference has no risk of other tasks")
+        return self._usual.vector(
+            at.features,
+            at.calls,
+            at.called >> 1,
+            ended=ended,
+            unwritten=len(self.missing_writes(at)) if ended else 0,
+            elsewhere=ended and not self.learnt.nodes[at.node].ends,
+        )
+
+    def risk_reasons(self, at: ComparisonState, *, ended: bool) -> list[str] | None:
+        """What raised the risk most, in words; None where it was not learnt on other tasks."""
+        if self.travelling is None or at.features is None:
+            return None
+        return self.travelling.reasons(self.vector(at, ended=ended))
 
     def expected(self, node: int) -> tuple[str, ...]:
         """Tools that seen runs called there, the most frequent first."""
@@ -448,4 +530,9 @@ class Comparison:
 
     def is_risky(self, risk: float) -> bool:
         """Whether the risk is worth telling."""
-        return risk >= RISK_ALARM
+        return risk >= self.risk_alarm
+
+    @property
+    def risk_alarm(self) -> float:
+        """Risk from which an alarm is raised."""
+        return RISK_ALARM if self.travelling is None else self.travelling.model.alarm

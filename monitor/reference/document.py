@@ -9,6 +9,7 @@ from typing import Any, Final
 from monitor.spec.document.reference import node_text
 from monitor.spec.document.write import flow, name
 from monitor.spec.learnt_reference import LearntReference
+from monitor.spec.risk_model import RiskModel, tree_text
 
 __all__ = ["reference_text"]
 
@@ -65,12 +66,25 @@ def _lines(
     yield "  tools:" if learnt.called_by else "  tools: {}"
     for tool, counts in sorted(learnt.called_by.items()):
         yield f"    {flow(tool)}: {flow(list(counts))}"
+    if learnt.model is not None:
+        yield from _model(learnt.model)
     yield from _listed("tools", learnt.tools)
     yield "write_calls:" if learnt.write_calls else "write_calls: {}"
     for tool, digests in sorted(learnt.write_calls.items()):
         yield f"  {flow(tool)}: {flow(sorted(digests))}"
     yield "tree:  # parent, tool, runs, runs that end here, digests of the arguments"
     yield from (f"  - {flow(node_text(node))}" for node in learnt.nodes)
+
+
+def _model(model: RiskModel) -> Iterator[str]:
+    yield "risk_model:  # learnt over many tasks: what raises the risk, and by how much"
+    yield f"  id: {flow(model.id)}"
+    yield f"  learnt: {flow(dict(model.source))}"
+    yield f"  features: {flow(list(model.features))}"
+    for key in ("base", "slope", "offset", "alarm"):
+        yield f"  {key}: {flow(getattr(model, key))}"
+    yield "  trees:"
+    yield from (f"    - {flow(tree_text(tree))}" for tree in model.trees)
 
 
 def _listed(key: str, values: Sequence[str]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from monitor.reference.calls import seems_to_write
@@ -18,8 +19,9 @@ from monitor.reference.settings import COMPARED_MAX, RISK_ALARM, WRITES_MAX
 from monitor.reference.tree import PrefixTree
 from monitor.scores.consistency import Consistency, consistency
 from monitor.spec.learnt_reference import Alarm, LearntReference
+from monitor.spec.risk_model import RiskModel
 
-__all__ = ["ALARMS", "learn"]
+__all__ = ["ALARMS", "learn", "usual"]
 
 ALARMS = ("unexpected_write", "first_two", "divergence", "missing_write", "risk")
 """Alarms of a reference; `divergence` is any departure in the tools' names."""
@@ -46,6 +48,20 @@ def learn(
         raise ValueError("there are no runs to learn from")
     found = _Learning(runs, None if writes is None else frozenset(writes))
     return found.learnt(dict(source or {}))
+
+
+def usual(
+    runs: Sequence[SeenRun], writes: Iterable[str] | None, model: RiskModel | None
+) -> LearntReference:
+    """A reference of usual runs for a model that was learnt on other tasks; no alarm is measured.
+
+    Raises:
+        ValueError: there are no runs.
+    """
+    if not runs:
+        raise ValueError("there are no runs to learn from")
+    found = _Learning(runs, None if writes is None else frozenset(writes))
+    return found.bare(model)
 
 
 class _Counts(NamedTuple):
@@ -100,10 +116,17 @@ class _Learning:
 
     def learnt(self, source: dict[str, Any]) -> LearntReference:
         """All of it."""
+        scores = self._consistency()._asdict()
+        return replace(self.bare(None, source), alarms=self._alarms(), consistency=scores)
+
+    def bare(
+        self, model: RiskModel | None, source: dict[str, Any] | None = None
+    ) -> LearntReference:
+        """It without what is measured on its own runs."""
         # Calls of failed runs count for the risk, but the watch has not seen them.
         numbers = {tool: number for number, tool in enumerate(self.tools)}
         agents = sorted({run.agent for run in self.runs if run.agent})
-        source |= {
+        source = (source or {}) | {
             "runs": len(self.seen),
             "failures": self.failures,
             "labelled": self.labelled,
@@ -116,14 +139,15 @@ class _Learning:
             expected_writes=self._expected(self.counts.wrote, self.counts.full),
             nodes=self.tree.nodes(numbers),
             write_calls=self._seen_writes(),
-            alarms=self._alarms(),
+            alarms={},
             successes=len(self.seen),
             failures=self.failures,
             called_by=self.called_by,
             runs=len(self.seen),
             source=source,
-            consistency=self._consistency()._asdict(),
+            consistency=None,
             writes_from="given" if self.given else "inferred",
+            model=model,
         )
 
     def _expected(self, wrote: Counter[str], full: int) -> tuple[str, ...]:

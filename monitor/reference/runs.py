@@ -31,6 +31,8 @@ class SeenRun(NamedTuple):
     calls: tuple[SeenCall, ...]
     success: bool | None = None
     """None if the outcome is unknown."""
+    task: str = ""
+    """What it was asked to do, by name; "" if that is unknown."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from monitor.records import (
     Kind as CallKind,
 )
 from monitor.reference.comparison import ComparisonState, Departure, Divergence
+from monitor.reference.run_features import RunFeatures
 from monitor.scores.running import HarmTally, PathRows
 from monitor.scores.score_records import Episode
 from monitor.session.judge.compensation import Compensation, Compensations
@@ -99,8 +100,12 @@ SESSION_KINDS: Final = (
     kept("tally of harm", HarmTally, "_lost beta calls harmful_steps substantive"),
     kept("paths compared", PathRows, "_inversions _matched _minus _plus goldens length"),
     kept(
-        "reference compared", ComparisonState, "called calls departures first flags node wrote"
+        "reference compared",
+        ComparisonState,
+        "called calls departures features first flags node wrote",
+        changes=(KindChange(added={"features": type(None)}),),
     ),
+    kept("features of a run", RunFeatures, "counts last previous seen surprise worst"),
     kept("resume points", ResumePoints, "_last_group _resume_points"),
     kept(
         "resume point",

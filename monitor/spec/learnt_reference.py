@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from monitor.spec.risk_model import RiskModel
+
 __all__ = ["Alarm", "LearntReference", "PrefixNode"]
 
 
@@ -52,3 +54,5 @@ class LearntReference:
     source: Mapping[str, Any]
     consistency: Mapping[str, Any] | None
     writes_from: str = "inferred"
+    model: RiskModel | None = None
+    """A risk learnt on many tasks; None: the risk is that of the tools called."""

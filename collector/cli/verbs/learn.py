@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from collector.cli.arguments import to_path
@@ -18,7 +19,30 @@ def add(group: Any) -> None:
     learn.add_argument("files", nargs="+", type=to_path, metavar="FILE|DIR")
     learn.add_argument("--id", help="id of the reference; with --update, the id of OLD")
     learn.add_argument(
-        "--out", type=to_path, required=True, metavar="FILE", help="file for the reference"
+        "--out",
+        type=to_path,
+        metavar="FILE|DIR",
+        help="file for the reference; with --risk a folder for those of all tasks",
+    )
+    across = learn.add_mutually_exclusive_group()
+    across.add_argument(
+        "--risk",
+        action="store_true",
+        help="learn a reference of each task, and one risk over all of them (needs offrails[learn])",
+    )
+    across.add_argument(
+        "--evaluate",
+        action="store_true",
+        help="write nothing: measure risk and pages on runs of other agents and tasks",
+    )
+    learn.add_argument(
+        "--task", default="", metavar="KEY", help="attribute, or key of plain runs, of the task"
+    )
+    learn.add_argument(
+        "--agent",
+        default="",
+        metavar="KEY",
+        help="attribute, or key of plain runs, of the agent",
     )
     learn.add_argument(
         "--writes", metavar="TOOL,...", help="tools that change something, comma separated"
@@ -51,28 +75,62 @@ def add(group: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails learn`, and returns the exit code."""
     from collector.offline.drafts.draft_spec import NoLearner
-    from collector.offline.learn import BadLabels, learn_files
+    from collector.offline.learn import BadLabels
     from collector.offline.replay import BadInput
+    from collector.offline.risk.train_model import NoTrainer
 
-    if not options.id and not options.update:
-        quit_with("learn: --id is missing")
+    _check(options)
     options.files = recordings(options.files)
     try:
-        with writing(options.out):
-            for line in learn_files(
-                options.files,
-                options.out,
-                id_=options.id or "",
-                writes=options.writes,
-                success=options.success,
-                labels=options.labels,
-                update=options.update,
-                spec=options.spec,
-            ):
-                print(line)
-    except NoLearner as problem:
+        for line in _lines(options):
+            print(line, flush=True)
+    except (NoLearner, NoTrainer) as problem:
         quit_with(str(problem))
     except (BadInput, BadLabels) as problem:
         print(f"offrails: {problem}", file=sys.stderr)
         return FAILED
     return OK
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Quits if options are missing, or do not go together."""
+    many = options.risk or options.evaluate
+    if many and (options.update or options.spec):
+        quit_with(
+            "learn: --update and --spec go with one reference, not with --risk or --evaluate"
+        )
+    if not options.evaluate and not options.out:
+        quit_with("learn: --out is missing")
+    if not options.evaluate and not options.id and not options.update:
+        quit_with("learn: --id is missing")
+    if not many and (options.task or options.agent):
+        quit_with("learn: --task and --agent go with --risk or --evaluate")
+
+
+def _lines(options: argparse.Namespace) -> Iterator[str]:
+    from collector.offline.learn import Keys, learn_files
+    from collector.offline.risk.learn_tasks import evaluate_files, learn_tasks
+
+    given = {
+        "writes": options.writes,
+        "success": options.success,
+        "labels": options.labels,
+    }
+    keys = Keys(options.task, options.agent)
+    if options.evaluate:
+        yield from evaluate_files(options.files, keys=keys, **given)
+        return
+    with writing(options.out):
+        if options.risk:
+            yield from learn_tasks(
+                options.files, options.out, id_=options.id, keys=keys, **given
+            )
+            return
+        yield from learn_files(
+            options.files,
+            options.out,
+            id_=options.id or "",
+            update=options.update,
+            spec=options.spec,
+            **given,
+        )

@@ -62,7 +62,8 @@ def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
     first = at.divergence or end
     missing = comparison.missing_writes(at) if ended else ()
     first_two = comparison.first_two_at_end(at) if ended else at.first_two_diverged
-    risk = comparison.risk_of(at)
+    risk = comparison.risk_of(at, ended=ended)
+    reasons = comparison.risk_reasons(at, ended=ended)
     text_of = {
         each: explained(comparison, judgement.judge.spec.id, each)
         for each in [*found, *([first] if first else [])]
@@ -74,6 +75,7 @@ def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
         "unexpected_write": at.unexpected_write,
         "missing_writes": list(missing),
         "risk": risk,
+        **({} if reasons is None else {"risk_reasons": reasons}),
         "alarms": list(_alarms(judgement, at, missing, risk, first_two=first_two)),
     }
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from monitor.spec.document.match_document import MatchDocument, Name
 from monitor.spec.document.validation import StrictModel
 from monitor.spec.learnt_reference import Alarm, LearntReference, PrefixNode
+from monitor.spec.risk_features import FEATURES
+from monitor.spec.risk_model import TREES_MAX, RiskModel, trees_of
 
 __all__ = ["ReferenceDocument", "is_learnt", "learnt_of", "node_text"]
 
@@ -66,6 +69,52 @@ class RiskDocument(StrictModel):
     ] = {}
 
 
+class LearntOnDocument(StrictModel):
+    """What a risk was learnt from."""
+
+    runs: Count
+    failures: Count
+    tasks: Count
+    agents: Count
+
+
+class RiskModelDocument(StrictModel):
+    """A risk learnt over many tasks: the sum over small trees, calibrated."""
+
+    id: Annotated[str, Field(min_length=1, max_length=200)]
+    learnt: LearntOnDocument
+    features: Annotated[list[str], Field(min_length=1, max_length=100)]
+    base: float
+    slope: Annotated[
+        float, Field(ge=0, description="log-odds = offset + slope * (base + trees)")
+    ]
+    offset: float
+    alarm: Annotated[Share, Field(description="risk from which an alarm is raised")]
+    trees: Annotated[
+        list[str],
+        Field(
+            min_length=1,
+            max_length=TREES_MAX,
+            description="nodes, apart by semicolons: feature, threshold, node on the right, value; or a value",
+        ),
+    ]
+
+    @field_validator("features")
+    @classmethod
+    def _known(cls, features: list[str]) -> list[str]:
+        unknown = [name for name in features if name not in FEATURES]
+        if unknown:
+            raise ValueError(f"no such feature: {unknown[0]!r}")
+        return features
+
+    @model_validator(mode="after")
+    def _whole(self) -> RiskModelDocument:
+        if not all(map(math.isfinite, (self.base, self.slope, self.offset))):
+            raise ValueError("expected finite numbers")
+        trees_of(tuple(self.trees), len(self.features))
+        return self
+
+
 class ConsistencyDocument(StrictModel):
     """papers/002 section 3.2, of the seen runs."""
 
@@ -103,6 +152,7 @@ class ReferenceDocument(StrictModel):
     ] = []
     alarms: dict[str, AlarmDocument] = {}
     risk: RiskDocument | None = None
+    risk_model: RiskModelDocument | None = None
     write_calls: Annotated[
         dict[str, list[Digest]],
         Field(description="tool: digests of the arguments it was called with"),
@@ -155,6 +205,20 @@ def learnt_of(model: ReferenceDocument) -> LearntReference:
         source=model.learnt.model_dump(),
         consistency=model.consistency.model_dump() if model.consistency else None,
         writes_from=model.writes_from,
+        model=_risk_model(model.risk_model) if model.risk_model else None,
+    )
+
+
+def _risk_model(model: RiskModelDocument) -> RiskModel:
+    return RiskModel(
+        id=model.id,
+        features=tuple(model.features),
+        trees=trees_of(tuple(model.trees), len(model.features)),
+        base=model.base,
+        slope=model.slope,
+        offset=model.offset,
+        alarm=model.alarm,
+        source=model.learnt.model_dump(),
     )
 
 

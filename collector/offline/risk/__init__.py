@@ -1,0 +1,1 @@
+"""A risk learnt over many tasks, and the protocol by which it is measured."""

@@ -1,0 +1,151 @@
+"""`offrails learn --risk`: runs of many tasks -> a reference of each, and one risk for all of them."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from collector import __version__
+from collector.offline.learn import BadLabels, Files, Keys, given_writes, read_files
+from collector.offline.progress_bar import Progress
+from collector.offline.risk.protocol import TAUGHT_DRAWS, evaluation, without_groups
+from collector.offline.risk.task_references import by_task, taught_examples
+from collector.offline.risk.train_model import TooFewRuns, train, trainer
+from monitor.findings import printable
+from monitor.reference.document import reference_text
+from monitor.reference.learn import learn
+from monitor.reference.runs import SeenRun
+from monitor.reference.settings import VERSION
+from monitor.spec.risk_model import RiskModel
+
+__all__ = ["evaluate_files", "learn_tasks"]
+
+NAME_MAX: Final = 80
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+def learn_tasks(
+    files: Sequence[Path],
+    out: Path,
+    *,
+    id_: str,
+    keys: Keys,
+    writes: str | None = None,
+    success: str | None = None,
+    labels: Path | None = None,
+) -> Iterator[str]:
+    """Learns a risk and a reference of each task, and writes a folder; what to know comes as lines.
+
+    Args:
+        files: OTLP/JSON lines or plain runs, of many tasks.
+        out: the folder.
+        id_: of the risk.
+        keys: where runs say their task and agent.
+        writes: tools that change something, with commas between; None: inferred.
+        success: ATTR=VALUE of a successful run.
+        labels: a file of outcomes.
+
+    Raises:
+        NoTrainer: the extra is not installed.
+        BadInput: a file cannot be read.
+        BadLabels: outcomes or tasks cannot be read, or the folder has files in it.
+    """
+    trainer()
+    _empty(out)
+    found = _read(files, keys, success, labels)
+    given = None if writes is None else given_writes(writes)
+    tasks = by_task(found.runs)
+    model: RiskModel | None = None
+    try:
+        chance = random.Random(0)  # noqa: S311 - statistics, not secrets
+        model = train(id_, taught_examples(tasks, given, TAUGHT_DRAWS, chance), None)
+    except TooFewRuns as problem:
+        yield f"no risk is learnt: {problem}"
+        yield "the references keep the risk of the tools called"
+    else:
+        yield from _told(model)
+    source = {"files": found.files, "version": __version__, "settings": VERSION}
+    out.mkdir(parents=True, exist_ok=True)
+    for task, runs in tasks.items():
+        text = _reference(task, runs, model, given, dict(source), keys)
+        (out / _file_name(task)).write_text(text, encoding="utf-8")
+    yield f"{printable(str(out))}: references of {len(tasks)} tasks, for `serve --specs` or `replay --specs`"
+
+
+def evaluate_files(
+    files: Sequence[Path],
+    *,
+    keys: Keys,
+    writes: str | None = None,
+    success: str | None = None,
+    labels: Path | None = None,
+) -> Iterator[str]:
+    """The report of the protocol on the runs, line by line; the arguments are those of `learn_tasks`.
+
+    Raises:
+        NoTrainer: the extra is not installed.
+        BadInput: a file cannot be read.
+        BadLabels: outcomes or tasks cannot be read.
+    """
+    trainer()
+    found = _read(files, keys, success, labels)
+    given = None if writes is None else given_writes(writes)
+    yield from evaluation(found.runs, given)
+    yield from without_groups(found.runs, given)
+
+
+def _empty(out: Path) -> None:
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise BadLabels(f"{out}: expected a folder that is empty, or not there yet")
+
+
+def _read(files: Sequence[Path], keys: Keys, success: str | None, labels: Path | None) -> Files:
+    if success is None and labels is None:
+        raise BadLabels("a risk is learnt from outcomes: --success or --labels is missing")
+    found = read_files(files, success, labels, Progress(list(files)), keys)
+    if not any(run.task for run in found.runs):
+        raise BadLabels(f"--task: no run has a task under {keys.task!r}")
+    return found
+
+
+def _told(model: RiskModel) -> Iterator[str]:
+    source = model.source
+    yield (
+        f"risk {printable(model.id)}: learnt from {source['runs']} runs, {source['failures']} of them failed, "
+        f"of {source['tasks']} tasks and {source['agents']} agents"
+    )
+    yield (
+        f"alarm from {model.alarm:.2f}"
+        if model.alarm < 1
+        else "no alarm: the successes are too few to bound false ones"
+    )
+
+
+def _reference(
+    task: str,
+    runs: Sequence[SeenRun],
+    model: RiskModel | None,
+    writes: Sequence[str] | None,
+    source: dict[str, Any],
+    keys: Keys,
+) -> str:
+    learnt = learn(runs, writes, source)
+    if model is not None:
+        # Its figure is that of another risk.
+        alarms = {name: alarm for name, alarm in learnt.alarms.items() if name != "risk"}
+        learnt = replace(learnt, model=model, alarms=alarms)
+    return reference_text(learnt, task, match={keys.task: task} if keys.task else None)
+
+
+def _file_name(task: str) -> str:
+    """A name that is safe on every disk, and another one for every task."""
+    safe = _UNSAFE.sub("-", task)[:NAME_MAX].lstrip(".")
+    if safe == task:
+        return f"{safe}.yaml"
+    mark = hashlib.blake2b(task.encode(errors="replace"), digest_size=4).hexdigest()
+    return f"{safe}-{mark}.yaml"

@@ -1,0 +1,297 @@
+"""What the risk that travels knows of a run: how it departs from the usual runs of its task.
+
+Each feature (`monitor.spec.risk_features`) is computed from what a session keeps of its calls, so
+a session is scored alike for any order of arrival.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Final, NamedTuple
+
+from mypy_extensions import mypyc_attr
+
+from monitor.spec.learnt_reference import LearntReference
+from monitor.spec.risk_features import FEATURES
+
+__all__ = ["CallSeen", "RunFeatures", "UsualRuns"]
+
+
+_WRONG_TOOL: Final = 0
+_WRONG_ARGUMENTS: Final = 1
+_EXTRA: Final = 2
+_MISSING: Final = 3
+"""Counts of departures, numbered as `Departure` is."""
+_PHASE: Final = 4
+"""Three counts of departures, by phase."""
+_SAME: Final = 7
+_AGAIN: Final = 8
+_FAILED: Final = 9
+_FAILED_LAST: Final = 10
+_FAILED_WRITES: Final = 11
+_NEW: Final = 12
+_NEW_ARGUMENTS: Final = 14
+_KNOWN: Final = 16
+"""Two counts each: reads, writes."""
+_HASTY: Final = 18
+_COUNTS: Final = 19
+
+_BEGIN: Final = -1
+_UNKNOWN: Final = -1
+_END: Final = -2
+_SEEN_MAX: Final = 64
+"""Different calls of a session by which repeated ones are known."""
+_WAYS_MAX: Final = 32
+"""Usual sets of tools that a session is likened to, those of most runs first."""
+
+
+class CallSeen(NamedTuple):
+    """One call as the comparison reads it."""
+
+    tool: int
+    """Number of the tool; -1 if no learning run called it."""
+    token: int
+    """Tool and arguments; -1 if the tool is unknown."""
+    known: int
+    """1: a usual run gave it these arguments; 0: none did; -1: they are not told, or vary."""
+    writes: bool
+    failed: bool
+    departure: int
+    """-1 for none."""
+    phase: int
+    called: int
+    """Mask of the tools called before it: bit 0 is the first known tool."""
+
+
+@mypyc_attr(acyclic=True)
+class RunFeatures:
+    """What one session has done so far: nineteen counts, three sums and its different calls."""
+
+    __slots__ = ("counts", "last", "previous", "seen", "surprise", "worst")
+
+    def __init__(self) -> None:
+        self.counts: list[int] = [0] * _COUNTS
+        self.previous = _BEGIN
+        self.surprise = 0.0
+        self.worst = 0.0
+        self.last = 0.0
+        self.seen: tuple[int, ...] = ()
+
+    def copy(self) -> RunFeatures:
+        twin = RunFeatures()
+        twin.counts = self.counts.copy()
+        twin.previous, twin.seen = self.previous, self.seen
+        twin.surprise, twin.worst, twin.last = self.surprise, self.worst, self.last
+        return twin
+
+    def take(self, usual: UsualRuns, call: CallSeen) -> None:
+        """Counts one call."""
+        counts, tool = self.counts, call.tool
+        self.last = usual.surprise(self.previous, tool)
+        self.surprise += self.last
+        self.worst = max(self.worst, self.last)
+        self.previous = tool
+        if call.departure >= 0:
+            counts[call.departure] += 1
+            counts[_PHASE + call.phase] += 1
+        counts[_FAILED_LAST] = int(call.failed)
+        counts[_FAILED] += call.failed
+        counts[_FAILED_WRITES] += call.failed and call.writes
+        self._remember(call)
+        self._compare(usual, call)
+
+    def _remember(self, call: CallSeen) -> None:
+        """Counts what is repeated."""
+        if call.token in self.seen:
+            self.counts[_SAME] += 1
+        elif call.token >= 0 and len(self.seen) < _SEEN_MAX:
+            self.seen += (call.token,)
+        if call.tool >= 0 and call.called >> call.tool & 1:
+            self.counts[_AGAIN] += 1
+
+    def _compare(self, usual: UsualRuns, call: CallSeen) -> None:
+        """Counts what is new, and what is known."""
+        counts, tool = self.counts, call.tool
+        if tool < 0 or not usual.any >> tool & 1:
+            counts[_NEW + call.writes] += 1
+            return
+        if call.known > 0:
+            counts[_KNOWN + call.writes] += 1
+        elif call.known == 0:
+            counts[_NEW_ARGUMENTS + call.writes] += 1
+        if call.writes and not call.called >> tool & 1:
+            counts[_HASTY] += bool(usual.before(tool) & ~call.called)
+
+
+class UsualRuns:
+    """What the usual runs of a reference have in common, computed once from its prefix tree."""
+
+    __slots__ = (
+        "_after",
+        "_before",
+        "_counts",
+        "_followed",
+        "_kinds",
+        "_ways",
+        "any",
+        "every",
+        "longest",
+        "mean",
+        "shortest",
+        "total",
+    )
+
+    def __init__(self, learnt: LearntReference) -> None:
+        self._followed: Counter[tuple[int, int]] = Counter()
+        self._after: Counter[int] = Counter()
+        self._counts: Counter[int] = Counter()
+        self._before: dict[int, int] = {}
+        self._kinds = len(learnt.tools) + 2
+        ends: list[tuple[int, int, int]] = []
+        """Calls, mask of the tools, runs."""
+        self._walk(learnt, ends)
+        self.total = sum(self._counts.values())
+        runs = sum(count for _, _, count in ends)
+        self.mean = sum(calls * count for calls, _, count in ends) / runs if runs else 0.0
+        self.longest = max((calls for calls, _, _ in ends), default=0)
+        self.shortest = min((calls for calls, _, _ in ends), default=0)
+        ways: Counter[int] = Counter()
+        for _, mask, count in ends:
+            ways[mask] += count
+        self.any, self.every = 0, -1 if ways else 0
+        for mask in ways:
+            self.any |= mask
+            self.every &= mask
+        ranked = sorted(ways, key=lambda mask: (-ways[mask], mask))
+        self._ways = tuple(ranked[:_WAYS_MAX])
+
+    def _walk(self, learnt: LearntReference, ends: list[tuple[int, int, int]]) -> None:
+        masks: list[int] = []
+        depths: list[int] = []
+        for node in learnt.nodes:
+            above = masks[node.parent] if node.parent >= 0 else 0
+            depth = depths[node.parent] + 1 if node.parent >= 0 else 0
+            mask = above | (1 << node.tool) if node.tool >= 0 else above
+            masks.append(mask)
+            depths.append(depth)
+            if node.parent >= 0:
+                self._follow(learnt.nodes[node.parent].tool, node.tool, node.runs)
+                if not above >> node.tool & 1:
+                    self._before[node.tool] = self._before.get(node.tool, above) & above
+            if node.ends:
+                self._follow(node.tool, _END, node.ends)
+                ends.append((depth, mask, node.ends))
+
+    def _follow(self, before: int, tool: int, runs: int) -> None:
+        self._followed[before, tool] += runs
+        self._after[before] += runs
+        self._counts[tool] += runs
+
+    def surprise(self, before: int, tool: int) -> float:
+        """-log of the chance that usual runs call the tool after another.
+
+        Bigrams are smoothed by how often the tool is called at all.
+        """
+        anywhere = (self._counts[tool] + 0.5) / (self.total + 0.5 * self._kinds)
+        return -math.log((self._followed[before, tool] + anywhere) / (self._after[before] + 1))
+
+    def ending(self, last: int) -> float:
+        """-log of the chance that usual runs end after a call of the tool."""
+        return self.surprise(last, _END)
+
+    def before(self, tool: int) -> int:
+        """Mask of the tools that every usual run called before its first call of this one."""
+        return self._before.get(tool, 0)
+
+    def likeness(self, called: int) -> float:
+        """Jaccard index of the tools called and those of the usual run that is most alike."""
+        best = 0.0
+        for mask in self._ways:
+            both = (mask | called).bit_count()
+            best = max(best, (mask & called).bit_count() / both if both else 1.0)
+        return best
+
+    def left_out(self, called: int) -> int:
+        """Number of tools that every usual run called, and that are not called."""
+        return (self.every & ~called).bit_count()
+
+    def vector(
+        self,
+        run: RunFeatures,
+        calls: int,
+        called: int,
+        *,
+        ended: bool,
+        unwritten: int,
+        elsewhere: bool,
+    ) -> list[float]:
+        """The features in the order of `FEATURES`.
+
+        Args:
+            run: what the session has done.
+            calls: number of its calls.
+            called: mask of the known tools that it called, then a bit for each unknown one.
+            ended: whether it is over.
+            unwritten: writes that every usual run made and this one has not.
+            elsewhere: whether no usual run ends where the session stands.
+        """
+        counts, number = run.counts, max(calls, 1)
+        left, every = self.left_out(called), max(self.every.bit_count(), 1)
+        likeness, mean = self.likeness(called), max(self.mean, 1.0)
+        done = min(1.0, calls / mean) - (1 - left / every)
+        departures = sum(counts[: _MISSING + 1])
+        so_far = [
+            run.surprise / number,
+            run.worst,
+            run.last,
+            _capped(departures, 8),
+            _capped(counts[_WRONG_TOOL], 5),
+            _capped(counts[_WRONG_ARGUMENTS], 5),
+            _capped(counts[_EXTRA], 5),
+            _capped(counts[_MISSING], 5),
+            _capped(counts[_PHASE], 1),
+            _capped(counts[_PHASE + 1], 1),
+            _capped(counts[_PHASE + 2], 5),
+            _capped(counts[_SAME], 4),
+            _capped(counts[_AGAIN], 5),
+            _capped(counts[_FAILED], 4),
+            counts[_FAILED] / number,
+            float(counts[_FAILED_LAST]),
+            _capped(counts[_FAILED_WRITES], 3),
+            _capped(counts[_NEW], 3),
+            _capped(counts[_NEW + 1], 2),
+            _capped(counts[_NEW_ARGUMENTS], 4),
+            _capped(counts[_NEW_ARGUMENTS + 1], 4),
+            _capped(counts[_KNOWN + 1], 3),
+            min(counts[_KNOWN], 5) / number,
+            _capped(counts[_HASTY], 3),
+            min(calls / mean, 3.0),
+            _capped(max(0, calls - self.longest), 6),
+            left / every,
+            max(0.0, done),
+            likeness,
+        ]
+        if not ended:
+            return so_far + _NOT_ENDED
+        return [
+            *so_far,
+            1.0,
+            self.ending(run.previous),
+            float(left),
+            float(unwritten),
+            float(max(0, self.shortest - calls)),
+            float(calls == 0),
+            float(elsewhere),
+            float(counts[_FAILED_LAST]),
+            likeness,
+            _capped(counts[_NEW_ARGUMENTS + 1], 3),
+            _capped(counts[_KNOWN + 1], 3),
+        ]
+
+
+_NOT_ENDED: Final = [0.0] * sum(each.group == "end" for each in FEATURES.values())
+
+
+def _capped(count: int, most: int) -> float:
+    return float(min(count, most))
