@@ -172,6 +172,37 @@ def test_the_answer_has_the_keys_of_a_services() -> None:
 # --- outcomes that do not come -------------------------------------------------------------------
 
 
+APPROVALS = """
+id: approvals
+kind: policy
+enforce: block
+match: {service.name: shop}
+alphabet:
+  approved: {tool: ask, result: {status: approved}}
+  delete: {tool: delete}
+constraints: [{alternate_precedence: [approved, delete]}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "answer"),
+    [
+        (({"status": "approved"},), "allow"),
+        (({"status": "denied"},), "deny"),
+        (('{"status": "approved"}',), "allow"),
+        ((), "unknown"),
+    ],
+)
+def test_an_outcome_may_carry_what_the_tool_returned(
+    result: tuple[Any, ...], answer: str
+) -> None:
+    """The next check depends on the answer, as with a service; without it, every answer is possible."""
+    guard = make(APPROVALS)
+    guard.outcome(guard.check("ask", {}).decision_id, "ran", result)
+
+    assert guard.check("delete", {}).decision == answer
+
+
 def test_a_call_without_an_outcome_is_taken_back() -> None:
     """After the time, at the next question; its outcome counts all the same when it comes."""
     guard = make(confirm_seconds=2)

@@ -18,6 +18,7 @@ from collector.decide.request import (
 )
 from collector.dialects.values.arguments import mapping
 from monitor.partial import PartialArguments
+from offrails_guard.wire import outcome_body
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
@@ -250,6 +251,8 @@ def test_an_outcome_may_carry_what_the_tool_returned(result: Any) -> None:
     """Any JSON value is a result, also an empty one and null; without the key it is unknown."""
     told = {"decision_id": "d", "outcome": "ran", "result": result}
     assert read_outcome(json.dumps(told).encode()) == ("d", "ran", (result,))
+    assert read_outcome(outcome_body("d", "ran", (result,))) == ("d", "ran", (result,))
+    assert read_outcome(outcome_body("d", "ran")) == ("d", "ran", ())
 
 
 def test_an_outcome_is_one_of_three() -> None:
