@@ -60,7 +60,7 @@ from collector.calls.tree.trace_store import (
 from collector.decode.span import Rejects, Resource, Span, UnjudgedSpansError
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plans
 from collector.dialects.doubt import Doubt, doubt_of, is_in_doubt
-from collector.dialects.name_bound import CUT, NAME_MAX
+from collector.dialects.names.name_bound import CUT, NAME_MAX
 from collector.dialects.plan import ReadPlan
 from collector.dialects.read import (
     STATUS_OK,

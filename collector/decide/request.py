@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from collector.calls.decisions.decided_calls import OUTCOMES, Outcome, QuestionCall
-from collector.dialects.name_bound import NAME_MAX, bounded
+from collector.dialects.names.name_bound import NAME_MAX, bounded
 from collector.dialects.values.arguments import UNREADABLE, mapping
 from monitor.partial import PartialArguments, all_but
 

@@ -16,7 +16,7 @@ from mypy_extensions import mypyc_attr
 from collector.decode.span import Span
 from collector.dialects.base import NOT_A_TOOL
 from collector.dialects.freshness import FreshnessAt, freshness_at
-from collector.dialects.name_bound import NAME_MAX, bounded
+from collector.dialects.names.name_bound import NAME_MAX, bounded
 from collector.dialects.values import partial_json
 from collector.dialects.values.arguments import UNREADABLE, mapping, outlined, parsed
 

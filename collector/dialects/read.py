@@ -11,7 +11,7 @@ from mypy_extensions import mypyc_attr
 from collector.decode.span import Span
 from collector.dialects.base import Dialect
 from collector.dialects.choose import MARK_MAX, fits
-from collector.dialects.name_bound import NAME_MAX, bounded
+from collector.dialects.names.name_bound import NAME_MAX, bounded
 from collector.dialects.names.session_and_agent_keys import NO_AGENT
 from collector.dialects.plan import AgentAt, ArgumentsAt, Fields, ReadPlan, ResultAt
 from collector.dialects.values import partial_json

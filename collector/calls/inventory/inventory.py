@@ -13,7 +13,7 @@ from collector.calls.inventory.agent_changes import (
     AgentChange,
     ArgumentsRun,
 )
-from collector.dialects.name_bound import bounded
+from collector.dialects.names.name_bound import bounded
 from collector.telemetry.counters import Tally
 from monitor.records import ToolCall
 from monitor.tenants import Holdings

@@ -32,7 +32,7 @@ from collector.calls.tree.session_claim import Claim, SpanClaim
 from collector.calls.tree.span_tree import Parts, SpanNode, SpanTree
 from collector.calls.tree.trace import Trace
 from collector.decode.span import Resource, Span
-from collector.dialects.name_bound import bounded
+from collector.dialects.names.name_bound import bounded
 from collector.dialects.names.session_and_agent_keys import NO_SESSION
 from collector.dialects.plan import ReadPlan
 from collector.dialects.values.arguments import HIDDEN

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from collector.calls.inventory.inventory import UNKNOWN
 from collector.client.api_client import NoAnswerError, ask
-from collector.dialects.name_bound import bounded
+from collector.dialects.names.name_bound import bounded
 from collector.offline.plain_runs import AgentRun
 from monitor.session.spec_binding import AGENT_ATTRIBUTE
 from monitor.spec.document.write import name as plain

@@ -16,7 +16,7 @@ from collector.calls.call.piece import Piece
 from collector.calls.duplicates import DuplicateFilter
 from collector.calls.model_requests import OPEN_MAX, OPEN_NS
 from collector.calls.pipeline import Pipeline
-from collector.dialects.name_bound import bounded
+from collector.dialects.names.name_bound import bounded
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, load_spec
 from monitor.records import Evidence, SessionKey, ToolCall

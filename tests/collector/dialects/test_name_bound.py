@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from collector.dialects.name_bound import CUT, NAME_MAX, bounded
+from collector.dialects.names.name_bound import CUT, NAME_MAX, bounded
 
 WIDE = "\U0001f600"
 

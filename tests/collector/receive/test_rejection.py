@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collector.calls.pipeline import Pipeline
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.decode.span import ATTRIBUTES_MAX, KEY_MAX, NAME_MAX, Span
-from collector.dialects.name_bound import NAME_MAX as TOOL_MAX
+from collector.dialects.names.name_bound import NAME_MAX as TOOL_MAX
 from collector.receive.export import Encoding, Export, ExportResult
 from collector.receive.status import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
