@@ -601,6 +601,8 @@ class App:
                 await self._traces.start()
             if self._forwarding is not None:
                 await self._forwarding.prepare()
+            if self._archive is not None:
+                self._archive.listen()
             if self._state is not None:
                 await self._recover(self._state)
             if self._archive is not None:

@@ -92,8 +92,12 @@ class ArchiveFeed:
     def ended(self, session: Session) -> None:
         """A session has ended."""
         if len(self._ended) >= ENDED_MAX:
-            self.writer.dropped["queue_full"] += 1
-            return
+            # Before the start a journal is gone through: its earliest ends were written when they came.
+            if not self._tasks:
+                self._ended.popleft()
+            else:
+                self.writer.dropped["queue_full"] += 1
+                return
         self._ended.append(session)
         self._news.set()
 
@@ -108,6 +112,10 @@ class ArchiveFeed:
 
     # --- its life ------------------------------------------------------------------------------
 
+    def listen(self) -> None:
+        """Takes ends of sessions from now on, also those that a journal brings before the start."""
+        self._monitor.reader.on_end(self.ended, self._is_behind)
+
     def start(self) -> None:
         """Begins to write, in the running loop; what an earlier process may not have written comes first.
 
@@ -121,7 +129,7 @@ class ArchiveFeed:
         )
         for session in _ended_ones(monitor):
             self.ended(session)
-        monitor.reader.on_end(self.ended, self._is_behind)
+        self.listen()
         self._tasks = [
             asyncio.create_task(self._run()),
             asyncio.create_task(self._look_at_harms()),
