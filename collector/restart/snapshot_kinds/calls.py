@@ -76,7 +76,7 @@ CALL_KINDS: Final = (
         "session ids",
         SessionIds,
         "_owners_bytes _claims _remembered",
-        left="_last _namespace_keys _owners _requesters _rungs _session_keys",
+        left="_last _namespace_keys _owners _requesters _resources_bytes_max _rungs _session_keys",
     ),
     kept("requester", Requester, "namespace service"),
     kept("claim of a session", Claim, "as_written key name rung"),

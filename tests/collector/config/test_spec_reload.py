@@ -80,10 +80,12 @@ def call(session: str, tool: str, attributes: Mapping[str, Any] = ATTRIBUTES) ->
 class Shop:
     """A monitor and its reloader over one folder."""
 
-    def __init__(self, folder: Path, poll_seconds: float = 0.01) -> None:
+    def __init__(
+        self, folder: Path, poll_seconds: float = 0.01, limits: Limits | None = None
+    ) -> None:
         self.file = folder / "shop.yaml"
         self.log = Log()
-        limits = Limits(history_complete=True, window_ns=0, idle_ns=SECOND)
+        limits = limits or Limits(history_complete=True, window_ns=0, idle_ns=SECOND)
         self.monitor = Monitor(load_specs([folder]).specs, limits)
         self.reloader = Reloader(
             [folder], self.monitor.use, self.log, lambda: 7 * SECOND, poll_seconds
@@ -366,10 +368,8 @@ def test_reloads_during_calls_lose_nothing_and_change_nothing(shop: Shop) -> Non
 def test_many_reloads_take_no_memory(tmp_path: Path) -> None:
     """Over 200 reloads and 20,000 calls, old versions are freed with their last session."""
     (tmp_path / "shop.yaml").write_text(text(GOOD, "1"))
-    shop = Shop(tmp_path)
-    shop.monitor.limits = Limits(
-        history_complete=True, window_ns=0, idle_ns=200, remember_ns=200
-    )
+    limits = Limits(history_complete=True, window_ns=0, idle_ns=200, remember_ns=200)
+    shop = Shop(tmp_path, limits=limits)
     verdicts, wrong, objects = asyncio.run(_storm(shop, 200, 20_000))
     assert (verdicts, wrong) == (20_000, 0)
     assert max(objects[10:]) < 1.2 * max(objects[2:10])
