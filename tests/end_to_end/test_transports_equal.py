@@ -217,7 +217,7 @@ def _traffic(start_ns: int) -> tuple[list[Sent], list[list[Sent]]]:
 
 
 def _objects(service: Service) -> list[dict[str, Any]]:
-    found = service.judgements()
+    found = service.judgements(limit="1000")
     for each in found:
         del each["coverage"]
     return sorted(found, key=lambda each: (each["session"], each["spec"] or ""))
