@@ -26,7 +26,15 @@ import zstandard
 from collector.archive.record import ArchivedJudgement, ArchivedSession, SessionName
 from collector.archive.schema import migrate
 
-__all__ = ["FILE", "ArchiveBounds", "ArchiveStore", "Label", "file_bytes", "is_full"]
+__all__ = [
+    "FILE",
+    "ArchiveBounds",
+    "ArchiveStore",
+    "Label",
+    "file_bytes",
+    "is_full",
+    "make_folder",
+]
 
 FILE: Final = "archive.db"
 _FOLDER_MODE: Final = 0o700
@@ -82,7 +90,7 @@ class ArchiveStore:
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+        make_folder(folder)
         self.path = folder / FILE
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, _FILE_MODE))
         self._connection = sqlite3.connect(
@@ -296,6 +304,11 @@ class ArchiveStore:
         """Free pages leave the file, and the WAL becomes short, unless somebody reads."""
         self._connection.execute("PRAGMA incremental_vacuum").fetchall()
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def make_folder(folder: Path) -> None:
+    """Makes the folder of an archive, if it is not there."""
+    folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
 
 
 def is_full(problem: sqlite3.Error) -> bool:

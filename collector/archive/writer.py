@@ -2,6 +2,7 @@
 
 Invariants:
 
+- The folder is of this process alone: what lives by the rows of another one would be read as ended.
 - `put` never waits. A full queue drops what comes, and counts it.
 - What cannot be written is lost alone: a batch that is refused is written session by session.
 - A file that is locked, full, deleted, damaged or of a newer version keeps nobody from judging: the log says so once, what is
@@ -30,7 +31,9 @@ from collector.archive.store import (
     Label,
     file_bytes,
     is_full,
+    make_folder,
 )
+from collector.state.lock import Lock
 from collector.telemetry.counters import MetricReading
 from collector.telemetry.logs import log
 
@@ -54,6 +57,7 @@ _LUMP: Final = 200
 """Sessions of one transaction."""
 _WAIT_SECONDS: Final = 0.5
 _PRUNE_SECONDS: Final = 10.0
+_LOCK_FILE: Final = "archive.lock"
 _LOCK_TRIES: Final = 10
 """Times that a batch waits for a lock, a second each."""
 LOG_SECONDS: Final = 60.0
@@ -89,6 +93,7 @@ class ArchiveWriter:
         self._bytes = 0
         self._lock = threading.Lock()
         self._store: ArchiveStore | None = None
+        self._held: Lock | None = None
         self._thread: threading.Thread | None = None
         self._pruned_at = 0.0
         self._logged: dict[str, float] = {}
@@ -102,8 +107,10 @@ class ArchiveWriter:
         """Begins to write.
 
         Raises:
-            OSError: the folder cannot be made, or not be written to.
+            OSError: the folder cannot be made, or not be written to, or another process uses it.
         """
+        make_folder(self._folder)
+        self._held = Lock(self._folder, _LOCK_FILE)
         self._store = self._open()
         if self._store is not None:
             self.sessions = self._store.sessions
@@ -146,6 +153,8 @@ class ArchiveWriter:
         self._thread.join(seconds)
         if self._thread.is_alive():
             log.warning("archive_unwritten", sessions=self._waiting)
+        elif self._held is not None:
+            self._held.release()
         self._thread = None
 
     def readings(self) -> Iterable[MetricReading]:

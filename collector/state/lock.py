@@ -22,14 +22,15 @@ class Lock:
 
     Args:
         folder: an existing folder.
+        file: what in it is locked. Folders of several kinds may be one: each kind has a file of its own.
 
     Raises:
         LockedError: another process holds it.
         OSError: the folder cannot be written to.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._fd = os.open(folder / _FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+    def __init__(self, folder: Path, file: str = _FILE) -> None:
+        self._fd = os.open(folder / file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as problem:

@@ -120,7 +120,7 @@ class ArchiveFeed:
         """Begins to write, in the running loop; what an earlier process may not have written comes first.
 
         Raises:
-            OSError: the folder cannot be used.
+            OSError: the folder cannot be used, or another process uses it.
         """
         self.writer.start()
         monitor, name = self._monitor, self._redaction.name

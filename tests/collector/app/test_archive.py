@@ -12,6 +12,8 @@ from collector.app.service import App
 from collector.config.settings.archive import ArchiveSettings
 from collector.config.settings.sessions import SessionSettings
 from collector.config.settings.state import StateSettings
+from collector.config.settings.tls_and_auth import AdminAuthSettings, AdminBearerSettings
+from collector.net.watched_files import UnusableFileError
 from monitor.limits import SECOND
 from tests.collector.app.test_service import Clock, body, http, running
 from tests.collector.event_loop import until
@@ -231,3 +233,89 @@ def test_without_an_archive_there_are_no_labels() -> None:
         assert "archive.dir" in found[1]["error"]
 
     running(use)
+
+
+def test_two_services_do_not_share_a_folder(tmp_path: Path) -> None:
+    """The second one does not start, and its error names the setting."""
+
+    async def use(app: App, clock: Clock) -> None:
+        other = App(app.settings, (), clock)
+        with pytest.raises(UnusableFileError, match="another process") as told:
+            await other.start()
+        assert told.value.setting == "archive.dir"
+
+    running(use, **kept(tmp_path / "a"))
+
+
+BOB, EVE, SAM = ({"authorization": f"Bearer {each}"} for each in ("t-1", "t-2", "t-3"))
+
+
+def guarded(folder: Path) -> dict[str, Any]:
+    """Settings by which bob may read all, eve what is of the south, and sam label that."""
+    tokens = folder / "tokens"
+    tokens.write_text("bob: t-1\neve: t-2\nsam: t-3\n")
+    auth = AdminAuthSettings(
+        bearer=AdminBearerSettings(tokens_file=tokens),
+        roles={"bob": "viewer", "eve": "viewer"},
+        namespaces={"eve": ("south",), "sam": ("south",)},
+    )
+    return kept(folder / "a", admin_auth=auth)
+
+
+async def send_from(app: App, number: int, namespace: str) -> None:
+    """A session of a namespace, harmful, whose id is the namespace's."""
+    service = b'{"key": "service.name"'
+    tenant = b'{"key": "service.namespace", "value": {"stringValue": "%b"}}, '
+    text = body("water").replace(service, tenant % namespace.encode() + service)
+    text = text.replace(b'"s"', b'"s-%b"' % namespace.encode())
+    text = text.replace(b"02" * 8, b"%016x" % number).replace(b"01" * 16, b"%032x" % number)
+    assert (await http(app.addresses["http"], "POST", "/v1/traces", text))[0] == 200
+
+
+def test_roles_hold_for_past_sessions_and_labels(tmp_path: Path) -> None:
+    """A viewer labels nothing; who is kept to a namespace finds, counts, exports and labels past sessions of it alone."""
+
+    async def use(app: App, clock: Clock) -> None:
+        for number, namespace in enumerate(("north", "south", "southern"), 1):
+            await send_from(app, number, namespace)
+        clock.now += 2 * SECOND
+        app.step()
+        await written(app, 3)
+        app.step()
+        assert not list(app.monitor.reader.open_judgements())
+
+        async def ask(path: str, who: dict[str, str]) -> Any:
+            async with httpx.AsyncClient(headers=who) as client:
+                answer = await client.get(f"http://{app.addresses['admin']}{path}")
+            return answer.json() if answer.status_code == 200 else answer.status_code
+
+        for who in (BOB, EVE):
+            label = "/api/v1/sessions/s-south/label"
+            status, said = await post(app, label, b'{"label": "right"}', **who)
+            assert (status, said["role"]) == (403, "operator")
+        assert (await ask("/api/v1/sessions", BOB))["matching"] == 3
+        for query in (
+            "",
+            "&namespace=south",
+            f"&span_id={2:016x}",
+            "&q=water",
+            "&only=harmful",
+        ):
+            listed = await ask(f"/api/v1/sessions?steps=0{query}", EVE)
+            assert {each["session"] for each in listed["sessions"]} == {"s-south"}, query
+            assert (listed["matching"], listed["live"]) == (1, 0)
+        whole = await ask("/api/v1/sessions", EVE)
+        assert [each["namespace"] for each in whole["sessions"]] == ["south"]
+        hidden = ("&namespace=north", f"&span_id={1:016x}", "&q=s-north", "&label=right")
+        for query in hidden:
+            listed = await ask(f"/api/v1/sessions?steps=0{query}", EVE)
+            assert (listed["sessions"], listed["matching"]) == ([], 0), query
+        for name in ("s-north", "s-southern", f"{1:032x}"):
+            assert await ask(f"/api/v1/sessions/{name}", EVE) == 404
+        assert len((await ask(f"/api/v1/sessions/{2:032x}", EVE))["sessions"]) == 1
+        said = b'{"label": "right"}'
+        assert (await post(app, "/api/v1/sessions/s-north/label", said, **SAM))[0] == 404
+        status, kept_label = await post(app, "/api/v1/sessions/s-south/label", said, **SAM)
+        assert (status, kept_label["who"]) == (200, "sam")
+
+    running(use, **guarded(tmp_path))

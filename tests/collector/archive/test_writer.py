@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from collector.archive import writer as writer_module
-from collector.archive.reader import ArchiveReader
+from collector.archive.reader import ArchiveReader, ArchiveSearch
 from collector.archive.schema import VERSION
 from collector.archive.store import FILE, ArchiveBounds, ArchiveStore
 from collector.archive.writer import ArchiveWriter
+from collector.state.lock import Lock, LockedError
 from collector.telemetry.logs import captured
 from tests.collector.archive.sessions import made
+from tests.collector.archive.test_store import names
 
 ROOM = ArchiveBounds(1 << 62, 1 << 62, 1_000_000, 1 << 40)
 
@@ -45,6 +47,30 @@ def test_what_is_put_is_written(tmp_path: Path) -> None:
     assert writer.written == 500
     assert there(tmp_path, "s499")
     assert len(writer) == 0
+
+
+def test_a_folder_is_of_one_process(tmp_path: Path) -> None:
+    """A second writer would read what lives as ended: it is refused, until the first one has stopped."""
+    writer, other = new(tmp_path), new(tmp_path)
+    writer.start()
+    writer.put(made(ended=None))
+    wait(lambda: writer.written == 1)
+    with pytest.raises(LockedError, match="another process uses this folder"):
+        other.start()
+    assert there(tmp_path)  # who only reads is not refused
+    assert not names(tmp_path, ArchiveSearch())
+    writer.stop(30)
+    other.start()
+    other.stop(30)
+
+
+def test_a_folder_may_be_the_journals_too(tmp_path: Path) -> None:
+    """Journal and archive hold one folder, each by a file of its own."""
+    lock = Lock(tmp_path)
+    writer = new(tmp_path)
+    writer.start()
+    writer.stop(30)
+    lock.release()
 
 
 def test_a_full_queue_drops_and_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
