@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from collector.net.http_client import NO_RESPONSE, options, proxy_of, reason, without_user
 from collector.sinks.alert.alert import printable
@@ -15,7 +15,7 @@ from collector.sinks.alert.alert import printable
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["NoAnswerError", "ask", "bearer", "opened", "shown_url"]
+__all__ = ["NoAnswerError", "ask", "bearer", "opened", "pages", "shown_url"]
 
 TIMEOUT_SECONDS: Final = 10.0
 _ASKS: Final = "; it asks for a token: --token-file FILE"
@@ -46,6 +46,25 @@ def ask(url: str, path: str, token_file: Path | None = None) -> dict[str, Any]:
         if not isinstance(found, dict):
             raise NoAnswerError(f"{shown_url(url)}: expected an object at {path}")
         return found
+
+
+def pages(url: str, path: str, token_file: Path | None = None) -> Iterator[dict[str, Any]]:
+    """The answers of a list, page by page.
+
+    Args:
+        url: as of `ask`.
+        path: of the list, with its filters.
+        token_file: as of `ask`.
+
+    Raises:
+        NoAnswerError: as `ask` does.
+    """
+    found = ask(url, path, token_file)
+    yield found
+    before = f"{path}{'&' if '?' in path else '?'}cursor="
+    while cursor := found.get("next"):
+        found = ask(url, before + quote(str(cursor)), token_file)
+        yield found
 
 
 @contextmanager

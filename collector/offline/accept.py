@@ -103,10 +103,9 @@ def by_service(
     Raises:
         NotAccepted: it cannot be reached, or does not know the session.
     """
-    session, _, _ = named(verdict)
+    session, _, span = named(verdict)
     path = "/api/v1/sessions"
-    if session is not None:
-        path += "/" + quote(session, safe="")
+    path += f"?span_id={span}" if session is None else "/" + quote(session, safe="")
     try:
         found: list[Mapping[str, Any]] = ask(url, path, token_file)["sessions"]
     except NoAnswerError as problem:

@@ -21,11 +21,10 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final
-from urllib.parse import quote
 
 from collector.archive.reader import ArchiveReader, ArchiveSearch
 from collector.archive.store import FILE
-from collector.client.api_client import ask
+from collector.client.api_client import pages
 from collector.telemetry.json_text import as_json
 
 __all__ = [
@@ -187,16 +186,10 @@ def _of_archive(reader: ArchiveReader, since: int) -> Iterator[dict[str, Any]]:
 
 
 def _of_service(url: str, since: int, token_file: Path | None) -> Iterator[dict[str, Any]]:
-    cursor = ""
-    while True:
-        path = f"/api/v1/sessions?limit={PAGE}&since={since}&cursor={quote(cursor)}"
-        found = ask(url, path, token_file)
+    for found in pages(url, f"/api/v1/sessions?limit={PAGE}&since={since}", token_file):
         if "archive_error" in found:
             raise ExportError(f"{url}: {found['archive_error']}")
         yield from found["sessions"]
-        cursor = found.get("next") or ""
-        if not cursor:
-            return
 
 
 def rows(judgements: Iterable[Mapping[str, Any]], *, steps: bool) -> Iterator[dict[str, Any]]:

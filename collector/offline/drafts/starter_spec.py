@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from collector.calls.inventory.inventory import UNKNOWN
-from collector.client.api_client import NoAnswerError, ask
+from collector.client.api_client import NoAnswerError, ask, pages
 from collector.dialects.names.name_bound import bounded
 from collector.offline.plain_runs import AgentRun
 from monitor.session.spec_binding import AGENT_ATTRIBUTE
@@ -21,6 +22,9 @@ SEQUENCES_MAX = 5
 """Different runs written down as golden; the author chooses from more."""
 
 LENGTH_MAX = 40
+
+JUDGEMENTS_MAX = 5_000
+"""Judgements of a service that are read, the most recent first: an archive may have millions."""
 
 
 class NothingSeen(Exception):  # noqa: N818 - it says what is the case
@@ -55,7 +59,9 @@ def fetch(url: str, token_file: Path | None = None) -> list[Agent]:
     """
     try:
         seen = ask(url, "/api/v1/seen", token_file)["agents"]
-        sessions = ask(url, "/api/v1/sessions", token_file)["sessions"]
+        listed = pages(url, "/api/v1/sessions", token_file)
+        found = (each for page in listed for each in page["sessions"])
+        sessions = list(islice(found, JUDGEMENTS_MAX))
     except NoAnswerError as problem:
         raise NothingSeen(str(problem)) from None
     except KeyError as problem:

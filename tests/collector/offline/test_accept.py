@@ -120,8 +120,17 @@ class _Api(Quiet, BaseHTTPRequestHandler):
     sessions: list[dict[str, Any]] = []  # noqa: RUF012 - set by the fixture
 
     def do_GET(self) -> None:
-        name = unquote(self.path.removeprefix("/api/v1/sessions").strip("/"))
-        found = [each for each in self.sessions if name in ("", each["session"])]
+        path, _, query = self.path.partition("?")
+        name = unquote(path.removeprefix("/api/v1/sessions").strip("/"))
+        span = query.removeprefix("span_id=")
+        found = [
+            each
+            for each in self.sessions
+            if name in ("", each["session"])
+            if not query or span in {step["span_id"] for step in each["steps"]}
+        ]
+        # As the service does: what is asked for comes, and of all sessions the first ones alone.
+        found = found if name or query else []
         body = json.dumps({"sessions": found}).encode()
         self.send_response(200 if found else 404)
         self.end_headers()

@@ -11,7 +11,16 @@ from typing import Any
 import pytest
 
 from collector.cli.main import main
-from collector.offline.drafts.starter_spec import Agent, NothingSeen, agents, choose, starter
+from collector.client import api_client
+from collector.offline.drafts import starter_spec
+from collector.offline.drafts.starter_spec import (
+    Agent,
+    NothingSeen,
+    agents,
+    choose,
+    fetch,
+    starter,
+)
 from monitor.spec.compiler.compile import compile_text
 
 SHARED = Path(__file__).parents[4] / ".." / "shared"
@@ -140,6 +149,31 @@ def test_what_is_no_file_and_no_service(
         "offrails: 127.0.0.1:1: Connection refused",
         "offrails: ftp://127.0.0.1: expected HOST:PORT or http://HOST:PORT",
     ]
+
+
+def test_all_pages_of_a_service_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that lists its sessions by pages is asked for each, up to the bound of judgements."""
+    asked: list[str] = []
+
+    def answer(_url: str, path: str, _token: Path | None = None) -> dict[str, Any]:
+        asked.append(path)
+        if path == "/api/v1/seen":
+            return {"agents": [_seen("shop")]}
+        page = int(path.partition("?cursor=")[2] or "0")
+        steps = [{"tool": f"t{page}", "kind": "progress"}]
+        found = {"session": f"s{page}", "namespace": "", "services": ["shop"]}
+        session = {**found, "steps": steps, "steps_folded": 0}
+        return {"sessions": [session], "next": str(page + 1) if page < 9 else None}
+
+    monkeypatch.setattr(starter_spec, "ask", answer)
+    monkeypatch.setattr(api_client, "ask", answer)
+    [found] = fetch("127.0.0.1:1")
+    assert list(found.runs) == [(f"t{page}",) for page in range(10)]
+    assert asked[2] == "/api/v1/sessions?cursor=1"
+    monkeypatch.setattr(starter_spec, "JUDGEMENTS_MAX", 3)
+    asked.clear()
+    [found] = fetch("127.0.0.1:1")
+    assert (len(found.runs), len(asked)) == (3, 4)
 
 
 @pytest.mark.parametrize(
