@@ -10,7 +10,8 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any, Final, Literal, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from monitor.alphabet import match
 from monitor.automaton import paths
@@ -38,7 +39,6 @@ from monitor.spec.compiler.timing import read_timing
 from monitor.spec.document import yaml_text
 from monitor.spec.document.faults import Notes
 from monitor.spec.document.match_document import RegexDocument
-from monitor.spec.document.reference import ReferenceDocument, is_learnt, learnt_of
 from monitor.spec.document.schema import (
     AcceptDocument,
     ConventionsDocument,
@@ -61,6 +61,9 @@ from monitor.spec.suggestions import closest
 from monitor.spec.timing import NO_TIMING, SpecTiming
 from monitor.spec.traps import Trap
 
+if TYPE_CHECKING:
+    from monitor.spec.document.reference import ReferenceDocument
+
 __all__ = ["compile_text"]
 
 _Model = TypeVar("_Model", bound=StrictModel)
@@ -81,7 +84,7 @@ def compile_text(
         return None, tuple(found)
     notes = Notes(file, read, found)
     sha256_8 = hashlib.sha256(text.encode()).hexdigest()[:8]
-    if is_learnt(read.data):
+    if _is_learnt(read.data):
         return _reference(read, notes, sha256_8), notes.sorted()
     model = _validate(read, notes)
     if model is None:
@@ -118,8 +121,16 @@ def _model(model: type[_Model], data: Any, read: Document, notes: Notes) -> _Mod
     return found
 
 
+def _is_learnt(data: Any) -> bool:
+    """Whether a document is a learnt reference, and not one written by hand."""
+    return isinstance(data, dict) and data.get("kind") == "reference" and "learnt" in data
+
+
 def _reference(read: Document, notes: Notes, sha256_8: str) -> Spec | None:
     """A learnt reference: it compares runs, and has no automaton that judges them."""
+    # Loaded with a reference: its models take half a megabyte, and most services have none.
+    from monitor.spec.document.reference import ReferenceDocument, learnt_of
+
     data = {
         key: _as_written(value, (key,), read) if key in _NAMES else value
         for key, value in read.data.items()
@@ -170,27 +181,32 @@ def _say(fault: DocumentFault) -> str:
         return f"the key {fault.path[-1]!r} is missing"
     if fault.kind == "unknown":
         key = fault.path[-1]
-        if key in _KEYS:
-            return f"unknown key {key!r} here; it belongs into {_KEYS[str(key)]}"
-        close = closest(str(key), sorted(_KEYS))
+        keys = _keys()
+        if key in keys:
+            return f"unknown key {key!r} here; it belongs into {keys[str(key)]}"
+        close = closest(str(key), sorted(keys))
         return f"unknown key {key!r}" + (f"; did you mean {close!r}?" if close else "")
     return fault.said[:1].lower() + fault.said[1:]
 
 
-_KEYS: Final = {
-    field.alias or name: where
-    for model, where in (
-        (ReferenceDocument, "`reference`"),
-        (DeadlineDocument, "a deadline"),
-        (AcceptDocument, "an entry of `accept`"),
-        (SymbolDocument, "a symbol of the `alphabet`"),
-        (SeverityDocument, "`severity`"),
-        (ConventionsDocument, "`conventions`"),
-        (SpecDocument, "the spec itself"),
-    )
-    for name, field in model.model_fields.items()
-}
-"""Key -> where it stands."""
+@cache
+def _keys() -> dict[str, str]:
+    """Key -> where it stands."""
+    from monitor.spec.document.reference import ReferenceDocument
+
+    return {
+        field.alias or name: where
+        for model, where in (
+            (ReferenceDocument, "`reference`"),
+            (DeadlineDocument, "a deadline"),
+            (AcceptDocument, "an entry of `accept`"),
+            (SymbolDocument, "a symbol of the `alphabet`"),
+            (SeverityDocument, "`severity`"),
+            (ConventionsDocument, "`conventions`"),
+            (SpecDocument, "the spec itself"),
+        )
+        for name, field in model.model_fields.items()
+    }
 
 
 # --- meaning ----------------------------------------------------------------------------------

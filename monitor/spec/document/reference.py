@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,7 +14,7 @@ from monitor.spec.learnt_reference import Alarm, LearntReference, PrefixNode
 from monitor.spec.risk_features import FEATURES
 from monitor.spec.risk_model import TREES_MAX, RiskModel, trees_of
 
-__all__ = ["ReferenceDocument", "is_learnt", "learnt_of", "node_text"]
+__all__ = ["ReferenceDocument", "learnt_of", "node_text"]
 
 DIGEST = r"[0-9a-f]{12}"
 _NODE: Final = re.compile(
@@ -164,11 +164,6 @@ class ReferenceDocument(StrictModel):
             description="nodes of the prefix tree: parent, tool, runs, runs that end here, digests",
         ),
     ]
-
-
-def is_learnt(data: Any) -> bool:
-    """Whether a document is a learnt reference, and not one written by hand."""
-    return isinstance(data, dict) and data.get("kind") == "reference" and "learnt" in data
 
 
 def node_text(node: PrefixNode) -> str:

@@ -16,7 +16,6 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 from monitor.alphabet.pattern import TYPES
 from monitor.spec.constraints import TEMPLATES
 from monitor.spec.document.match_document import MatchDocument, Name
-from monitor.spec.document.reference import ReferenceDocument
 from monitor.spec.document.validation import LIST, MAPPING, PLAIN, StrictModel, by_form
 
 __all__ = [
@@ -327,6 +326,9 @@ class _Schema(GenerateJsonSchema):
 
 def json_schema() -> dict[str, Any]:
     """JSON Schema (2020-12) of a document: of a learnt reference where it is one, else of a spec."""
+    # Loaded here: a service without references needs none of it.
+    from monitor.spec.document.reference import ReferenceDocument
+
     models = (SpecDocument, ReferenceDocument)
     _, found = models_json_schema(
         [(model, "validation") for model in models],

@@ -220,7 +220,7 @@ def test_a_reader_that_leaves_is_not_the_file_that_is_written(tmp_path: Path) ->
 
 
 def test_serving_loads_what_serves() -> None:
-    """Of grpc, of the page and of other verbs nothing, where they are not asked for."""
+    """Of grpc, of the page, of learnt references and of other verbs nothing, where they are not asked for."""
     heavy = (
         *(
             "grpc",
@@ -242,6 +242,7 @@ def test_serving_loads_what_serves() -> None:
             "collector.client.doctor",
             "collector.offline.draw",
         ),
+        "monitor.spec.document.reference",
     )
     code = (
         "import asyncio, sys\n"
