@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from collector import __version__
 from collector.offline.learn import BadLabels, Files, Keys, given_writes, read_files
@@ -16,11 +16,12 @@ from collector.offline.progress_bar import Progress
 from collector.offline.risk.protocol import TAUGHT_DRAWS, evaluation, without_groups
 from collector.offline.risk.task_references import by_task, taught_examples
 from collector.offline.risk.train_model import TooFewRuns, train, trainer
-from monitor.findings import printable
+from monitor.findings import has_errors, printable
 from monitor.reference.document import reference_text
 from monitor.reference.learn import learn
-from monitor.reference.runs import SeenRun
 from monitor.reference.settings import VERSION
+from monitor.spec.compiler.compile import compile_text
+from monitor.spec.learnt_reference import LearntReference
 from monitor.spec.risk_model import RiskModel
 
 __all__ = ["evaluate_files", "learn_tasks"]
@@ -53,13 +54,17 @@ def learn_tasks(
     Raises:
         NoTrainer: the extra is not installed.
         BadInput: a file cannot be read.
-        BadLabels: outcomes or tasks cannot be read, or the folder has files in it.
+        BadLabels: outcomes or tasks cannot be read, the folder has files in it, or a task has a name or runs of
+            which no reference can be made.
     """
     trainer()
     _empty(out)
     found = _read(files, keys, success, labels)
     given = None if writes is None else given_writes(writes)
     tasks = by_task(found.runs)
+    source = {"files": found.files, "version": __version__, "settings": VERSION}
+    references = {task: learn(runs, given, source) for task, runs in tasks.items()}
+    _check(references, keys)  # better now than after minutes of learning
     model: RiskModel | None = None
     try:
         chance = random.Random(0)  # noqa: S311 - statistics, not secrets
@@ -69,10 +74,9 @@ def learn_tasks(
         yield "the references keep the risk of the tools called"
     else:
         yield from _told(model)
-    source = {"files": found.files, "version": __version__, "settings": VERSION}
     out.mkdir(parents=True, exist_ok=True)
-    for task, runs in tasks.items():
-        text = _reference(task, runs, model, given, dict(source), keys)
+    for task, learnt in references.items():
+        text = _text(task, learnt if model is None else _with_risk(learnt, model), keys)
         (out / _file_name(task)).write_text(text, encoding="utf-8")
     yield f"{printable(str(out))}: references of {len(tasks)} tasks, for `serve --specs` or `replay --specs`"
 
@@ -126,19 +130,22 @@ def _told(model: RiskModel) -> Iterator[str]:
     )
 
 
-def _reference(
-    task: str,
-    runs: Sequence[SeenRun],
-    model: RiskModel | None,
-    writes: Sequence[str] | None,
-    source: dict[str, Any],
-    keys: Keys,
-) -> str:
-    learnt = learn(runs, writes, source)
-    if model is not None:
-        # Its figure is that of another risk.
-        alarms = {name: alarm for name, alarm in learnt.alarms.items() if name != "risk"}
-        learnt = replace(learnt, model=model, alarms=alarms)
+def _check(references: Mapping[str, LearntReference], keys: Keys) -> None:
+    """Refuses a task whose reference would be refused when it is loaded."""
+    for task, learnt in references.items():
+        _, findings = compile_text(_text(task, learnt, keys), _file_name(task))
+        if has_errors(findings):
+            why = next(each.message for each in findings if each.severity == "error")
+            raise BadLabels(f"no reference of the task {printable(task[:NAME_MAX])!r}: {why}")
+
+
+def _with_risk(learnt: LearntReference, model: RiskModel) -> LearntReference:
+    """The reference with a risk of other tasks, whose figure is not that of the tools called."""
+    alarms = {name: alarm for name, alarm in learnt.alarms.items() if name != "risk"}
+    return replace(learnt, model=model, alarms=alarms)
+
+
+def _text(task: str, learnt: LearntReference, keys: Keys) -> str:
     return reference_text(learnt, task, match={keys.task: task} if keys.task else None)
 
 

@@ -180,6 +180,24 @@ def test_what_cannot_be_learnt_from_is_said(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("task", "why"), [("book " * 50, "at most 200 characters"), ("book\nnow", "pattern")]
+)
+def test_a_task_that_no_reference_can_be_named_by_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], task: str, why: str
+) -> None:
+    """A prompt in place of a name is said before anything is learnt, and no file is written that no verb loads."""
+    record = {"run": "1", "job": task, "success": True, "calls": [{"tool": "list"}]}
+    file, out = tmp_path / "runs.jsonl", tmp_path / "model"
+    file.write_text(json.dumps(record) + "\n")
+    options = ["--risk", "--task", "job", "--id", "all", "--success", "success=true"]
+    assert main(["learn", str(file), "--out", str(out), *options]) == 1
+    error = capsys.readouterr().err
+    assert "no reference of the task 'book" in error
+    assert why in error
+    assert not out.exists()
+
+
 def test_a_folder_with_other_files_is_not_written_into(
     runs: Path, model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
