@@ -155,7 +155,7 @@ async def paged(
         def is_here(name: SessionName) -> bool:
             return name in found_here or (not by_id and kept(name))
 
-        before = await past.page(query, is_here, most, steps=steps)
+        before = await past.page(query, found_here, is_here, most, steps=steps)
         entries += before.sessions
         matching, is_capped, problem = (
             matching + before.matching,

@@ -12,7 +12,8 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -110,6 +111,7 @@ class ArchiveReader:
         after: tuple[SortKey, SessionName] | None = None,
         *,
         steps: bool = False,
+        without: Collection[SessionName] = (),
     ) -> list[PastSession]:
         """The sessions of one page.
 
@@ -118,6 +120,7 @@ class ArchiveReader:
             limit: so many, at most.
             after: the last session of the page before.
             steps: True gives whole judgement objects, else summaries.
+            without: sessions that are passed over.
 
         Raises:
             sqlite3.Error: the file cannot be read.
@@ -140,15 +143,17 @@ class ArchiveReader:
             rows = connection.execute(
                 f"SELECT s.id, s.namespace, s.session, s.begun, {first}, {second}, s.touched"
                 f" FROM sessions s WHERE {where} ORDER BY {down} LIMIT ?",
-                (*values, limit),
-            ).fetchall()
+                (*values, limit + len(without)),
+            )
+            named = ((row[0], SessionName(*row[1:4]), row[4:]) for row in rows)
+            chosen = [*islice((each for each in named if each[1] not in without), limit)]
             return [
                 PastSession(
-                    SessionName(*name),
+                    name,
                     (key[0], key[1], key[2]),
                     _objects(connection, row, search, steps=steps),
                 )
-                for row, name, key in ((row[0], row[1:4], row[4:]) for row in rows)
+                for row, name, key in chosen
             ]
 
     def matching(self, search: ArchiveSearch) -> list[SessionName]:

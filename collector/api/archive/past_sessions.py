@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Final, NamedTuple
 
 from collector.api.access import Access
@@ -30,6 +30,8 @@ __all__ = ["PastPage", "PastSessions"]
 
 FAULTS: Final = (sqlite3.Error, OSError, NewerSchemaError, TooSlowError)
 """What keeps the archive from answering."""
+_LUMP: Final = 500
+"""Names looked at before other tasks get their turn: half a millisecond."""
 
 
 class PastPage(NamedTuple):
@@ -60,27 +62,37 @@ class PastSessions:
     async def page(
         self,
         query: SessionQuery,
+        here: Set[SessionName],
         shown: Callable[[SessionName], bool],
         limit: int,
         *,
         steps: bool,
     ) -> PastPage:
-        """The first sessions of the archive that are asked for and not shown from the monitor."""
+        """The first sessions of the archive that are asked for and not shown from the monitor.
+
+        Args:
+            query: what is asked for.
+            here: sessions that the monitor shows.
+            shown: True of these, and of others that the monitor has.
+            limit: so many, at most.
+            steps: True gives whole judgement objects, else summaries.
+        """
         if "live" in (query.state, query.only):
             return PastPage([], 0, is_capped=False)
         search = _search(query, self._redaction.name)
         try:
-            found = await self._some(search, query.after, shown, limit, steps=steps)
+            found = await self._some(search, query.after, here, shown, limit, steps=steps)
             names = await asyncio.to_thread(self.reader.matching, search)
         except FAULTS as problem:
             return PastPage([], 0, is_capped=False, problem=_told(problem))
-        new = sum(not shown(name) for name in names[:MATCHING_MAX])
+        new = await _count(names[:MATCHING_MAX], shown)
         return PastPage(found, new, is_capped=len(names) > MATCHING_MAX)
 
     async def _some(
         self,
         search: ArchiveSearch,
         after: Place | None,
+        here: Set[SessionName],
         shown: Callable[[SessionName], bool],
         limit: int,
         *,
@@ -90,7 +102,7 @@ class PastSessions:
         while len(found) < limit:
             asked = limit - len(found)
             more = await asyncio.to_thread(
-                self.reader.search, search, asked, after, steps=steps
+                self.reader.search, search, asked, after, steps=steps, without=here
             )
             found += [each for each in more if not shown(each.name)]
             if len(more) < asked:
@@ -120,16 +132,17 @@ class PastSessions:
 
         The id of a trace leads to the latest session that has calls of it.
         """
+        name, within = self._shown(session), namespace and self._shown(namespace)
         try:
-            found = await asyncio.to_thread(self.reader.session, session, namespace, begun)
+            found = await asyncio.to_thread(self.reader.session, name, within, begun)
             if not found and len(session) in (16, 32):
                 found = await asyncio.to_thread(self._of_id, session)
         except FAULTS as problem:
             _told(problem)
             return []
         seen = [each for each in found if access.sees(each[0].namespace)]
-        if namespace is not None:
-            seen = [each for each in seen if each[0].namespace == namespace]
+        if within is not None:
+            seen = [each for each in seen if each[0].namespace == within]
         latest: dict[str, tuple[SessionName, list[bytes]]] = {}
         for each in seen:
             latest.setdefault(each[0].namespace, each)
@@ -140,6 +153,7 @@ class PastSessions:
     ) -> SessionName | None:
         """The latest session of this id, of now or of before; or that which began then."""
         original, shown = self._redaction.original, self._redaction.name
+        name, within = self._shown(session), namespace and self._shown(namespace)
         inner = None if namespace is None else original(namespace)
         names = [
             SessionName(shown(each.key.namespace), shown(each.key.id), each.started_ns)
@@ -147,7 +161,7 @@ class PastSessions:
             if access.sees(each.key.namespace)
         ]
         try:
-            before = await asyncio.to_thread(self.reader.session, session, namespace, begun)
+            before = await asyncio.to_thread(self.reader.session, name, within, begun)
         except FAULTS as problem:
             _told(problem)
             before = []
@@ -171,6 +185,10 @@ class PastSessions:
             return []
         return [each.as_json() for each in sorted(labels, key=lambda each: -each.at)]
 
+    def _shown(self, asked: str) -> str:
+        """What the archive has for a name: as it is shown, or as it was sent."""
+        return self._redaction.name(self._redaction.original(asked))
+
     def _of_id(self, id_: str) -> list[tuple[SessionName, list[bytes]]]:
         try:
             names = self.reader.of_id(bytes.fromhex(id_))
@@ -181,6 +199,16 @@ class PastSessions:
             for name in names
             for found in self.reader.session(name.session, name.namespace, name.begun)
         ]
+
+
+async def _count(names: Sequence[SessionName], shown: Callable[[SessionName], bool]) -> int:
+    """How many are not shown; other tasks run between lumps."""
+    new = 0
+    for number, name in enumerate(names, 1):
+        new += not shown(name)
+        if number % _LUMP == 0:
+            await asyncio.sleep(0)
+    return new
 
 
 def _told(problem: Exception) -> str:

@@ -142,6 +142,20 @@ def test_pages_follow_each_other(tmp_path: Path) -> None:
         assert sorted(seen) == sorted(f"s{n}" for n in range(3, 40))
 
 
+def test_sessions_are_passed_over(tmp_path: Path) -> None:
+    """A page is whole without them, in every order, and the next one goes on behind it."""
+    sessions = [made(f"s{n}", begun=n, harmful=n % 2) for n in range(20)]
+    stored(tmp_path, *sessions)
+    gone = {each.name for each in sessions[5:]}
+    reader = ArchiveReader(tmp_path)
+    for sort in ("recent", "harm"):
+        first = reader.search(ArchiveSearch(sort=sort), 3, without=gone)
+        after = first[-1].key, first[-1].name
+        rest = reader.search(ArchiveSearch(sort=sort), 3, after, without=gone)
+        seen = [each.name.session for each in (*first, *rest)]
+        assert (len(first), sorted(seen)) == (3, ["s0", "s1", "s2", "s3", "s4"])
+
+
 @pytest.mark.parametrize(
     ("search", "found"),
     [

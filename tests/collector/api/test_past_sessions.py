@@ -1,0 +1,67 @@
+"""Sessions of the monitor and of the archive in one list: what a question costs, and by which names it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.api.access import ANYBODY
+from collector.api.archive.past_sessions import PastSessions
+from collector.api.session_list import paged
+from collector.api.session_query import SessionQuery
+from collector.archive.reader import ArchiveReader
+from collector.archive.store import ArchiveStore
+from collector.telemetry.redaction import Redaction, rules
+from monitor.engine import Monitor
+from monitor.limits import Limits
+from monitor.spec.read import load_specs
+from tests.collector.api.test_session_list import SPECS, play
+from tests.collector.archive.sessions import made
+
+
+def test_a_list_asks_the_archive_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many of its first sessions the monitor still has: these are passed over, and the page is whole."""
+    monitor = Monitor(load_specs([SPECS]).specs, Limits())
+    for number in range(1, 101):
+        play(monitor, f"s{number}", ("unlock_safety",), number)
+    monitor.tick(101 * 1_000_000 + monitor.limits.idle_ns)
+    ended = {session.key.id: session for session, _ in monitor.reader.open_judgements()}
+    store = ArchiveStore(tmp_path)
+    store.write(
+        made(name, begun=each.started_ns, last=each.last_ns, touched=each.touched_ns)
+        for name, each in ended.items()
+    )
+    store.write(made(f"before{number}", begun=number) for number in range(20))
+    store.close()
+    asked: list[int] = []
+    search = ArchiveReader.search
+
+    def counted(self: ArchiveReader, *given: Any, **more: Any) -> Any:
+        found = search(self, *given, **more)
+        asked.append(len(found))
+        return found
+
+    monkeypatch.setattr(ArchiveReader, "search", counted)
+    past = PastSessions(ArchiveReader(tmp_path), monitor, Redaction())
+    page = asyncio.run(paged(monitor, SessionQuery("recent", 110), past=past))
+    names = [entry.name.session for entry in page.sessions]
+    here = [f"s{number}" for number in range(100, 0, -1)]
+    assert names == [*here, *(f"before{number}" for number in range(19, 9, -1))]
+    assert (page.matching, asked) == (120, [20])
+
+
+def test_a_past_session_is_found_by_the_name_that_it_was_sent_with(tmp_path: Path) -> None:
+    """Where names are redacted: by what is shown, and by what the agent sent, as while the monitor had it."""
+    redaction = Redaction(rules(("ana@[a-z.]+",), ()))
+    shown = redaction.name("chat-ana@example.org")
+    assert "ana" not in shown
+    store = ArchiveStore(tmp_path)
+    store.write([made(shown)])
+    store.close()
+    past = PastSessions(ArchiveReader(tmp_path), Monitor(()), redaction)
+    for name in (shown, "chat-ana@example.org"):
+        assert len(asyncio.run(past.find(name, None, None, ANYBODY))) == 1
+        assert asyncio.run(past.latest(name, None, None, ANYBODY)) is not None
