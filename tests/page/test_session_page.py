@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import time
+from pathlib import Path
 from urllib.parse import quote
 
 from tests.end_to_end.service import Service, eventually, request
@@ -29,6 +30,29 @@ def harmed(monitor: Service, session: str, number: int) -> None:
     rover = Rover(session, number).calls("unlock_safety", "move", "scan", "water", "open_valve")
     send(monitor, rover.spans)
     known(monitor, session)
+
+
+def test_a_past_session_is_shown(tmp_path: Path, page: Page) -> None:
+    """What the archive alone has is in the list and opens: the harm, why, and the calls; no scores after each call."""
+    service = Service(
+        variables={
+            "OFFRAILS_HISTORY": "complete",
+            "OFFRAILS_ARCHIVE_DIR": str(tmp_path),
+            "OFFRAILS_SESSIONS_IDLE_SECONDS": "1",
+            "OFFRAILS_SESSIONS_REMEMBER_SECONDS": "1",
+        }
+    ).wait_ready()
+    try:
+        harmed(service, "yesterday", 101)
+        trails = "/api/v1/trails/yesterday"
+        eventually(lambda: service.get(trails).status == 404)
+        page.open(url(service, "yesterday"))
+        page.until(lambda: "out of order" in page.text("main .calls"))
+        assert "Skipped: open_valve" in page.text(".why")
+        assert "It came too early" in page.text(".verdict .because")
+        assert "yesterday" in page.text("#sessions")
+    finally:
+        service.kill()
 
 
 def test_session_is_explained(monitor: Service, page: Page) -> None:

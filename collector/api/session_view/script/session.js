@@ -6,7 +6,7 @@ async function loadSession() {
   const path = `${encodeURIComponent(wanted.id)}?namespace=${encodeURIComponent(wanted.namespace)}`;
   try {
     const [found, trails] = await Promise.all([
-      ask(`/api/v1/sessions/${path}`), ask(`/api/v1/trails/${path}`)]);
+      ask(`/api/v1/sessions/${path}`), askTrails(path)]);
     const specs = [...new Set(found.sessions.map((each) => each.spec).filter(Boolean))];
     await Promise.all(specs.map((id) => loadSpec(id, found.sessions.find((each) => each.spec === id))));
     if (state.chosen !== wanted) return;
@@ -14,6 +14,16 @@ async function loadSession() {
     untilFinal(found.sessions);
   } catch (problem) {
     if (noAnswer(problem) === 404 && state.chosen === wanted) showGone(wanted);
+  }
+}
+
+/** A past session has no trails: the archive keeps what was judged, not the scores after each call. */
+async function askTrails(path) {
+  try {
+    return await ask(`/api/v1/trails/${path}`);
+  } catch (problem) {
+    if (noAnswer(problem) !== 404) throw problem;
+    return { trails: [] };
   }
 }
 
