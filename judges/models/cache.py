@@ -26,6 +26,8 @@ class AnswerCache:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
+        self.problem: OSError | None = None
+        """Why the first answer that was not kept was not."""
         if folder is not None:
             _prune(folder)
 
@@ -51,11 +53,13 @@ class AnswerCache:
             return
         path = self._path(self._folder, key)
         part = path.with_suffix(f".{os.getpid()}.part")
-        with suppress(OSError):
+        try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             part.touch(mode=0o600)
             part.write_bytes(text)
             part.replace(path)
+        except OSError as problem:
+            self.problem = self.problem or problem
 
     @staticmethod
     def _path(folder: Path, key: str) -> Path:

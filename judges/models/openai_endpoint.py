@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from urllib.parse import urlsplit
 
 from judges.models.budget import Estimate, TokenBudget
 from judges.models.model import ModelFailure, ModelReply, ModelRequest, Usage
@@ -21,7 +22,14 @@ from judges.models.model import ModelFailure, ModelReply, ModelRequest, Usage
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-__all__ = ["ANSWER_BYTES_MAX", "RETRY_AFTER_MAX", "TRIES", "OpenAIEndpoint", "SamplingOptions"]
+__all__ = [
+    "ANSWER_BYTES_MAX",
+    "RETRY_AFTER_MAX",
+    "TRIES",
+    "BadEndpointError",
+    "OpenAIEndpoint",
+    "SamplingOptions",
+]
 
 TRIES: Final = 3
 ANSWER_BYTES_MAX: Final = 1 << 20
@@ -35,6 +43,8 @@ _AGAIN: Final = frozenset({408, 409, 429})
 _SERVER_ERROR: Final = 500
 _RUNGS: Final = ("json_schema", "json_object", "text")
 _BYTES_A_TOKEN: Final = 4
+_UNREACHED: Final = frozenset({"ConnectError", "ConnectTimeout"})
+"""Causes in the client's transport, whichever version of it is installed."""
 _OVERHEAD: Final = 64
 """Tokens that a chat template adds, at most."""
 
@@ -54,16 +64,28 @@ class SamplingOptions:
         return {name: value for name, value in found.items() if value is not None}
 
 
+class BadEndpointError(Exception):
+    """The endpoint's URL cannot be used; the message says why."""
+
+
 class _RefusedFormError(Exception):
     """The endpoint does not take the request as it is."""
 
 
+class _RejectedError(ModelFailure):
+    """The endpoint says no, and no other try and no other form helps."""
+
+
 class _PassingFailure(Exception):  # noqa: N818
-    """Another try may succeed, after some seconds."""
+    """Another try may succeed, after some seconds. What was answered, if anything, is lost."""
 
     def __init__(self, message: str, seconds: float | None = None) -> None:
         super().__init__(message)
         self.seconds = seconds
+
+
+class _NotTakenError(_PassingFailure):
+    """The same, and the endpoint did not begin an answer: it said no, or was not reached."""
 
 
 class OpenAIEndpoint:
@@ -76,6 +98,9 @@ class OpenAIEndpoint:
         timeout: seconds for one whole answer.
         sampling: settings of the model.
         budget: what may be used.
+
+    Raises:
+        BadEndpointError: the URL is none.
     """
 
     def __init__(
@@ -91,7 +116,7 @@ class OpenAIEndpoint:
         self.name = model
         self._endpoint, self._timeout = endpoint, timeout
         self._sampling, self._budget = sampling, budget
-        self._client = _client(endpoint, key)
+        self._client = _client(endpoint, key, timeout)
         self._extra = {} if key else _without_key()
         self._rung = 0
         self._limit = "max_tokens"
@@ -106,27 +131,7 @@ class OpenAIEndpoint:
         await self._client.close()
 
     async def ask(self, request: ModelRequest) -> ModelReply:
-        """See `Model.ask`."""
-        estimate = self._estimate(request)
-        if not await self._budget.reserve(estimate):
-            raise ModelFailure("the budget has no room for another answer", over_budget=True)
-        used = Usage()
-        try:
-            answer = await self._ask(request)
-            used = answer.usage
-            return answer
-        finally:
-            await self._budget.settle(estimate, used)
-
-    def _estimate(self, request: ModelRequest) -> Estimate:
-        size = _size(request)
-        out = self._sampling.answer_tokens
-        return Estimate(
-            Usage(size // _BYTES_A_TOKEN + _OVERHEAD, out), Usage(size + _OVERHEAD, out)
-        )
-
-    async def _ask(self, request: ModelRequest) -> ModelReply:
-        """Goes down the rungs until the endpoint takes one."""
+        """See `Model.ask`. Goes down the rungs until the endpoint takes one."""
         for rung in range(self._rung, len(_RUNGS)):
             try:
                 answer = await self._with_tries(request, rung)
@@ -141,7 +146,7 @@ class OpenAIEndpoint:
     async def _with_tries(self, request: ModelRequest, rung: int) -> ModelReply:
         for number in range(1, TRIES + 1):
             try:
-                return await self._bounded(request, rung)
+                return await self._within_budget(request, rung)
             except _PassingFailure as problem:
                 if number == TRIES:
                     raise ModelFailure(f"{TRIES} tries: {problem}") from None
@@ -151,6 +156,31 @@ class OpenAIEndpoint:
                 raise ModelFailure(f"the endpoint asks to wait {seconds:.0f} s")
             await asyncio.sleep(seconds)
         raise AssertionError("the last try returns or raises")
+
+    async def _within_budget(self, request: ModelRequest, rung: int) -> ModelReply:
+        """One try, for which there is room. An answer that is lost may be charged, so it counts as its estimate."""
+        estimate = self._estimate(request)
+        if not await self._budget.reserve(estimate):
+            raise ModelFailure("the budget has no room for another answer", over_budget=True)
+        used = estimate.likely
+        try:
+            answer = await self._bounded(request, rung)
+        except (_RefusedFormError, _RejectedError, _NotTakenError):
+            used = Usage()
+            raise
+        else:
+            used = answer.usage
+            return answer
+        finally:
+            await self._budget.settle(estimate, used)
+
+    def _estimate(self, request: ModelRequest) -> Estimate:
+        # Endpoints that keep a schema count it as part of the prompt.
+        size = _size(request) + len(json.dumps(request.schema))
+        out = self._sampling.answer_tokens
+        return Estimate(
+            Usage(size // _BYTES_A_TOKEN + _OVERHEAD, out), Usage(size + _OVERHEAD, out)
+        )
 
     async def _bounded(self, request: ModelRequest, rung: int) -> ModelReply:
         """One try, within the timeout; another name of a parameter is no further try."""
@@ -189,7 +219,13 @@ class OpenAIEndpoint:
         except openai.APIStatusError as problem:
             raise _of_status(problem) from None
         except openai.APIError as problem:
-            raise _PassingFailure(f"{type(problem).__name__}: {_short(problem)}") from None
+            kind = _NotTakenError if _is_unreached(problem) else _PassingFailure
+            raise kind(f"{type(problem).__name__}: {_short(problem)}") from None
+
+
+def _is_unreached(problem: Exception) -> bool:
+    """True if there was no connection that a request could be sent by."""
+    return type(problem.__cause__).__name__ in _UNREACHED
 
 
 async def _read(response: Any) -> bytes:
@@ -211,10 +247,20 @@ async def _read(response: Any) -> bytes:
     return bytes(body)
 
 
-def _client(endpoint: str, key: str | None) -> AsyncOpenAI:
+def _client(endpoint: str, key: str | None, timeout: float) -> AsyncOpenAI:
+    """The client. Its own timeout, of ten minutes, would end a longer one of ours."""
     from openai import AsyncOpenAI
 
-    return AsyncOpenAI(base_url=endpoint, api_key=key or "none", max_retries=0)
+    try:
+        host = urlsplit(endpoint).hostname
+        client = AsyncOpenAI(
+            base_url=endpoint, api_key=key or "none", max_retries=0, timeout=timeout
+        )
+    except Exception as problem:  # noqa: BLE001 - whatever the client's parser of URLs raises
+        raise BadEndpointError(str(problem)) from None
+    if not host:
+        raise BadEndpointError("there is no host in it")
+    return client
 
 
 def _without_key() -> dict[str, Any]:
@@ -237,11 +283,11 @@ def _of_status(problem: Any) -> Exception:
     status = problem.status_code
     message = f"status {status}: {_short(problem)}"
     if status >= _SERVER_ERROR or status == 429:
-        return _PassingFailure(message, _retry_after(problem.response.headers))
+        return _NotTakenError(message, _retry_after(problem.response.headers))
     if status in _NO_RUNG:
-        return ModelFailure(message)
+        return _RejectedError(message)
     if status in _AGAIN:
-        return _PassingFailure(message)
+        return _NotTakenError(message)
     return _RefusedFormError(message)
 
 

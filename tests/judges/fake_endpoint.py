@@ -95,6 +95,11 @@ class FakeEndpoint:
     headers: list[Mapping[str, str]]
 
 
+class _ManyAtOnce(ThreadingHTTPServer):
+    request_queue_size = 128
+    daemon_threads = True
+
+
 @contextmanager
 def serving(behaviour: Behaviour) -> Iterator[FakeEndpoint]:
     """Serves on a free port of loopback, until the block ends."""
@@ -146,8 +151,7 @@ def serving(behaviour: Behaviour) -> Iterator[FakeEndpoint]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = _ManyAtOnce(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     found.url = f"http://127.0.0.1:{server.server_address[1]}/v1"

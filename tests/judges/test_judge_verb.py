@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +276,116 @@ def test_the_budget_is_exceeded_by_one_answer_at_most(
     assert found.code == 1
 
 
+@pytest.mark.parametrize("budget", [9_000, 40_000, 200_000])
+def test_a_low_estimate_exceeds_the_budget_by_one_answer_at_most(
+    budget: int, capsys: pytest.CaptureFixture[str], run_file: Path
+) -> None:
+    """Where each byte of prompt and schema is a token, four times the estimate, many requests at once stay bounded, too."""
+    used: list[int] = []
+
+    def dear(request: Mapping[str, Any], number: int) -> FakeAnswer:
+        size = sum(len(each["content"].encode()) for each in request["messages"])
+        size += len(json.dumps(request["response_format"]["json_schema"]["schema"]))
+        answer = completion(judged(2, "s4"), wait=0.01)
+        body = json.loads(answer.body)
+        body["usage"] = {"prompt_tokens": size, "completion_tokens": 200}
+        used.append(size + 200)
+        return replace(answer, body=json.dumps(body).encode())
+
+    with serving(dear) as endpoint:
+        found = judge(
+            capsys, run_file, endpoint, "--judges", "TC,LC", "--repeat", "20", "--at-once", "32",
+            "--budget-tokens", str(budget), "--answer-tokens", "200",
+        )  # fmt: skip
+    spent = sum(record["tokens_in"] + record["tokens_out"] for record in found.records)
+    assert spent == sum(used) > budget - 2 * max(used)
+    assert spent - max(used) <= budget
+    assert "over_budget" in found.outcomes
+
+
+@pytest.mark.parametrize(
+    ("lost", "counts"),
+    [
+        (FakeAnswer(b"no completion"), True),
+        (FakeAnswer(close=True), True),
+        (FakeAnswer(hang=True), True),
+        (refused(500, retry_after="0"), False),
+        (refused(401), False),
+        (refused(400), False),
+    ],
+)
+def test_a_lost_answer_counts_in_the_budget(
+    lost: FakeAnswer,
+    counts: bool,
+    capsys: pytest.CaptureFixture[str],
+    run_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Answers that may have been charged use the budget up, though nobody says how many tokens; statuses of errors do not."""
+    monkeypatch.setattr("judges.models.openai_endpoint._PAUSE_SECONDS", 0.01)
+    with serving(always(lost)) as endpoint:
+        found = judge(
+            capsys, run_file, endpoint, "--judges", "TC", "--repeat", "10", "--timeout", "0.2",
+            "--budget-tokens", "4000", "--answer-tokens", "200",
+        )  # fmt: skip
+    assert set(found.outcomes) <= {"failed", "over_budget"}
+    assert ("over_budget" in found.outcomes) == counts
+    assert len(endpoint.requests) < 10 or not counts
+
+
+def test_an_endpoint_that_is_not_there_uses_no_budget(
+    capsys: pytest.CaptureFixture[str], run_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody listens, so nothing was charged: each judgement fails, and none is over the budget."""
+    monkeypatch.setattr("judges.models.openai_endpoint._PAUSE_SECONDS", 0.01)
+    with serving(always(GOOD)) as endpoint:
+        pass
+    found = judge(
+        capsys, run_file, endpoint, "--judges", "TC", "--repeat", "10",
+        "--budget-tokens", "4000", "--answer-tokens", "200",
+    )  # fmt: skip
+    assert set(found.outcomes) == {"failed"}
+
+
+def test_the_timeout_is_ours_and_not_the_clients(
+    capsys: pytest.CaptureFixture[str], run_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow model may take as long as `--timeout` says, also where the client would give up before."""
+    monkeypatch.setattr("openai._base_client.DEFAULT_TIMEOUT", 0.05)
+    with serving(always(completion(judged(2, "s4"), wait=0.3))) as endpoint:
+        found = judge(capsys, run_file, endpoint, "--judges", "TC", "--timeout", "10")
+    assert found.outcomes == ["scored", "scored"]
+    assert len(endpoint.requests) == 2
+
+
+def test_a_cache_that_cannot_be_written_is_told(
+    capsys: pytest.CaptureFixture[str], run_file: Path, tmp_path: Path
+) -> None:
+    """The judgements stand, and standard error says that a second run will ask again."""
+    taken = tmp_path / "taken"
+    taken.write_text("a file where the folder should be")
+    with serving(always(GOOD)) as endpoint:
+        found = judge(capsys, run_file, endpoint, "--judges", "TC", "--cache", str(taken))
+    assert found.outcomes == ["scored", "scored"]
+    assert found.code == 0
+    assert found.err.count("answers were not kept") == 1
+    assert str(taken) in found.err
+
+
+def test_a_user_without_a_home_is_no_failure(
+    capsys: pytest.CaptureFixture[str], run_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container whose user has no home, nothing is kept, and the sessions are judged."""
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", homeless)
+    with serving(always(GOOD)) as endpoint:
+        assert judge(capsys, run_file, endpoint, "--judges", "TC").code == 0
+
+
 def test_money_is_a_budget_too(
     capsys: pytest.CaptureFixture[str], run_file: Path, tmp_path: Path
 ) -> None:
@@ -326,6 +437,23 @@ def test_the_key_comes_from_the_environment_alone(
         found = judge(capsys, run_file, endpoint, "--judges", "TC")
     assert endpoint.headers[-1]["authorization"] == "Bearer sk-secret"
     assert "sk-secret" not in found.err + json.dumps(found.records)
+
+
+def test_a_key_is_taken_without_its_line_end_and_refused_if_it_is_none(
+    capsys: pytest.CaptureFixture[str], run_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key read from a file often ends with a line end; one that no header can hold is told, and not shown."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret\r\n")
+    with serving(always(GOOD)) as endpoint:
+        assert judge(capsys, run_file, endpoint, "--judges", "TC").code == 0
+        assert endpoint.headers[-1]["authorization"] == "Bearer sk-secret"
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-secr\u00e9t")
+        with pytest.raises(SystemExit) as ended:
+            judge(capsys, run_file, endpoint, "--judges", "TC")
+    assert ended.value.code == 2
+    err = capsys.readouterr().err
+    assert "OPENAI_API_KEY: expected printable ASCII characters" in err
+    assert "secr" not in err
 
 
 def test_few_shown_calls_make_a_score_partial(
@@ -398,6 +526,9 @@ def test_the_table_shows_findings_and_figures(
         ("FILE", "--dry-run", "--evidence", "some"),
         ("FILE", "--dry-run", "--instructions", "/nowhere"),
         ("FILE", "--dry-run", "--rubrics", "/nowhere"),
+        ("FILE", "--model", "m", "--endpoint", "http://"),
+        ("FILE", "--model", "m", "--endpoint", "http://[::1"),
+        ("FILE", "--model", "m", "--endpoint", "http://127.0.0.1:port/v1"),
         ("FILE", "--model", "m", "--endpoint", "http://x", "--budget-money", "1"),
         ("FILE", "--model", "m", "--endpoint", "http://x", "--prices", "/nowhere"),
     ],

@@ -210,6 +210,9 @@ def _check_asked(options: argparse.Namespace) -> None:
     for name in ("model", "endpoint"):
         if not getattr(options, name):
             quit_with(f"judge: --{name} is needed; --dry-run prints the prompts without one")
+    key = _key()
+    if key is not None and not (key.isascii() and key.isprintable()):
+        quit_with(f"{KEY}: expected printable ASCII characters")
     if not options.endpoint.startswith(("http://", "https://")):
         quit_with(f"--endpoint: expected http:// or https://, found {options.endpoint!r}")
     if options.budget_money is not None and options.prices is None:
@@ -279,6 +282,9 @@ def _judged(
                 print(json_line(record.as_json()), flush=True)
 
     asyncio.run(work())
+    if cache.problem is not None:
+        where, why = cache.problem.filename, cache.problem.strerror
+        print(f"offrails: answers were not kept: {where}: {why}", file=sys.stderr)
     for line in _figures(kept, labels, options.json):
         print(line)
     if labels is not None:
@@ -319,23 +325,38 @@ def _tell_unjudged(kept: Sequence[JudgementRecord], labels: Labels) -> None:
 
 def _model(options: argparse.Namespace) -> OpenAIEndpoint:
     from judges.models.budget import NO_PRICE, TokenBudget
-    from judges.models.openai_endpoint import OpenAIEndpoint, SamplingOptions
+    from judges.models.openai_endpoint import (
+        BadEndpointError,
+        OpenAIEndpoint,
+        SamplingOptions,
+    )
     from judges.models.prices import BadPricesError, price_of
 
     try:
         price = price_of(options.prices, options.model) if options.prices else NO_PRICE
+        return OpenAIEndpoint(
+            options.endpoint,
+            options.model,
+            key=_key(),
+            timeout=options.timeout,
+            sampling=SamplingOptions(options.temperature, options.seed, options.answer_tokens),
+            budget=TokenBudget(options.budget_tokens, options.budget_money, price),
+        )
     except BadPricesError as problem:
         quit_with(str(problem))
-    return OpenAIEndpoint(
-        options.endpoint,
-        options.model,
-        key=os.environ.get(KEY),
-        timeout=options.timeout,
-        sampling=SamplingOptions(options.temperature, options.seed, options.answer_tokens),
-        budget=TokenBudget(options.budget_tokens, options.budget_money, price),
-    )
+    except BadEndpointError as problem:
+        quit_with(f"--endpoint: expected a URL, found {options.endpoint!r}: {problem}")
 
 
-def _cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "offrails" / "judge"
+def _key() -> str | None:
+    """The key of the endpoint; None if there is none."""
+    return os.environ.get(KEY, "").strip() or None
+
+
+def _cache_folder() -> Path | None:
+    """Where answers are kept; None where the user has no folder of their own."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "offrails" / "judge"
+    except RuntimeError:
+        return None
