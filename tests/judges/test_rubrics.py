@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from judges.agreement.categories import CATEGORY_JUDGES
 from judges.answer import schema
 from judges.instructions import BadInstructionsError, read_instructions
 from judges.rubric import BUILT_IN, JUDGES, BadRubricError, load_rubrics
@@ -25,6 +26,14 @@ def test_the_eight_judges_are_whole() -> None:
             "PA",
             "TC",
         }
+
+
+def test_the_categories_of_a_rubric_are_those_of_its_judge() -> None:
+    """A judge is offered exactly the categories that labels count for it, so that a finding can meet a label of its own."""
+    for judge, rubric in load_rubrics().items():
+        own = {category for category, judges in CATEGORY_JUDGES.items() if judge in judges}
+        assert set(rubric.categories) == own, judge
+        assert len(rubric.categories) == len(own), judge
 
 
 def test_a_folder_overrides_and_adds(tmp_path: Path) -> None:
