@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from judges.bounded_file import bounded_text
+
 __all__ = ["NO_INSTRUCTIONS", "BadInstructionsError", "Instructions", "read_instructions"]
 
 _HEADING: Final = re.compile(r"^#\s*(?P<what>Agent|Judge):\s*(?P<name>.+?)\s*$", re.MULTILINE)
-_BYTES_MAX: Final = 100_000
 
 
 class BadInstructionsError(Exception):
@@ -61,11 +62,9 @@ def read_instructions(file: Path) -> Instructions:
         BadInstructionsError: it cannot be read, is no UTF-8 text, or is over 100 KB.
     """
     try:
-        text = file.read_bytes()[: _BYTES_MAX + 1].decode()
+        text = bounded_text(file)
     except (OSError, ValueError) as problem:
         raise BadInstructionsError(f"{file}: {problem}") from None
-    if len(text) > _BYTES_MAX:
-        raise BadInstructionsError(f"{file}: expected at most {_BYTES_MAX} bytes")
     heads = list(_HEADING.finditer(text))
     ends = [head.start() for head in heads[1:]] + [len(text)] * bool(heads)
     sections = [

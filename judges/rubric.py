@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import yaml
 
+from judges.bounded_file import bounded_text
+
 __all__ = ["BUILT_IN", "JUDGES", "BadRubricError", "Rubric", "load_rubrics"]
 
 JUDGES: Final = ("LC", "EE", "PA", "PQ", "TS", "TC", "TQ", "GF")
@@ -30,7 +32,6 @@ _KEYS: Final = frozenset(
     {"id", "version", "name", "scale", "criteria", "scope", "output", "plan", "statuses", "validated", "categories"}
 )  # fmt: skip
 _LEVELS: Final = ("3", "1-2", "0")
-_BYTES_MAX: Final = 100_000
 
 
 class BadRubricError(Exception):
@@ -70,8 +71,17 @@ def load_rubrics(folder: Path | None = None) -> dict[str, Rubric]:
     if folder is not None:
         if not folder.is_dir():
             raise BadRubricError(f"{folder}: no such folder")
-        ordered.update((rubric.id, rubric) for rubric in _in_folder(folder))
+        ordered.update(_single(folder))
     return ordered
+
+
+def _single(folder: Path) -> dict[str, Rubric]:
+    found: dict[str, Rubric] = {}
+    for rubric in _in_folder(folder):
+        if rubric.id in found:
+            raise BadRubricError(f"{folder}: id: expected one file for {rubric.id}, found two")
+        found[rubric.id] = rubric
+    return found
 
 
 def _in_folder(folder: Path) -> Iterator[Rubric]:
@@ -82,17 +92,17 @@ def _in_folder(folder: Path) -> Iterator[Rubric]:
 
 def _rubric(file: Path) -> Rubric:
     try:
-        text = file.read_bytes()[: _BYTES_MAX + 1].decode()
+        text = bounded_text(file)
     except (OSError, ValueError) as problem:
         raise BadRubricError(f"{file}: {problem}") from None
     found = _FRONT.fullmatch(text.replace("\r\n", "\n").removeprefix("\ufeff"))
-    if len(text) > _BYTES_MAX or found is None:
+    if found is None:
         raise BadRubricError(
             f"{file}:1: expected front matter between two lines `---`, then a text"
         )
     try:
         front = yaml.safe_load(found["front"])
-    except yaml.YAMLError as problem:
+    except (yaml.YAMLError, ValueError, RecursionError) as problem:
         raise BadRubricError(f"{file}: front matter: {problem}") from None
     if not isinstance(front, dict):
         raise BadRubricError(f"{file}: front matter: expected keys")
@@ -115,7 +125,7 @@ def _checked(file: Path, front: Mapping[str, Any], body: str) -> Rubric:
     criteria = _texts(front.get("criteria"))
     need("criteria", set(criteria) == set(_LEVELS), "a text for each of 3, 1-2 and 0")
     scope = front.get("scope", {})
-    need("scope", isinstance(scope, dict) and set(scope) <= {"in", "out"}, "`in` and `out`")
+    need("scope", _is_scope(scope), "`in`, a list, and `out`, judges with what they look at")
     output = front.get("output", list(_FIELDS[1:]))
     need(
         "output",
@@ -147,6 +157,15 @@ def _texts(found: Any) -> dict[str, str]:
         {str(key): str(value) for key, value in found.items()}
         if isinstance(found, dict)
         else {}
+    )
+
+
+def _is_scope(found: Any) -> bool:
+    return (
+        isinstance(found, dict)
+        and set(found) <= {"in", "out"}
+        and isinstance(found.get("in") or [], list)
+        and isinstance(found.get("out") or {}, dict)
     )
 
 

@@ -29,7 +29,7 @@ def price_of(file: Path, model: str) -> Price:
     """
     try:
         found = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as problem:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as problem:
         raise BadPricesError(f"{file}: {problem}") from None
     if not isinstance(found, dict) or model not in found:
         raise BadPricesError(f"{file}: there is no price of {model!r}")

@@ -46,6 +46,14 @@ def test_a_folder_overrides_and_adds(tmp_path: Path) -> None:
     assert list(found) == [*JUDGES, "POLITE"]
 
 
+def test_two_files_for_one_judge_are_refused(tmp_path: Path) -> None:
+    """Which of two rubrics with one id counts, the reader does not guess."""
+    for name in ("a.md", "b.md"):
+        (tmp_path / name).write_text((BUILT_IN / "TC.md").read_text())
+    with pytest.raises(BadRubricError, match="expected one file for TC, found two"):
+        load_rubrics(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
@@ -55,6 +63,11 @@ def test_a_folder_overrides_and_adds(tmp_path: Path) -> None:
         ("validated: true", "validated: perhaps", "validated: expected true or false"),
         ("plan: false", "plans: false", "plans: expected one of"),
         ("  1-2: >-", "  2: >-", "criteria: expected a text for each"),
+        ("in: [syntax", "in: syntax #", "scope: expected `in`, a list"),
+        ("out: {TS", "out: [TS] #", "scope: expected `in`, a list"),
+        ('version: "1"', "version: 2026-02-30", "front matter: "),
+        ("categories: [", "categories: " + "[" * 5_000, "front matter: "),
+        ("You judge", "é" * 60_000, "expected at most 100000 bytes"),
         (
             "output: [evidence, findings",
             "output: [findings, evidence",
@@ -102,3 +115,6 @@ def test_instructions_reach_the_agents_and_judges_they_are_for(tmp_path: Path) -
     assert read_instructions(tmp_path / "plain.md").text("LC", set()) == "Plain."
     with pytest.raises(BadInstructionsError):
         read_instructions(tmp_path / "none.md")
+    (tmp_path / "long.md").write_text("x" + "é" * 60_000)
+    with pytest.raises(BadInstructionsError, match="expected at most 100000 bytes"):
+        read_instructions(tmp_path / "long.md")
