@@ -2,8 +2,8 @@
 
     python -m harness.sandbox.namespaces FOLDER... -- PROGRAM ARGUMENTS...
 
-The order matters: namespaces first (they give the rights to mount), then the root, then the limits, then the filter of
-system calls, and last the program. Each step that fails ends it with exit code 125, and says which on standard error.
+The order matters: namespaces first (they give the rights to mount), then the root, then the limits, then these rights go, then
+the filter of system calls, and last the program. Each step that fails ends it with exit code 125, and says which on standard error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.sandbox.bounds import VISIBLE
-from harness.sandbox.limited import checked, forbid, limit
+from harness.sandbox.limited import checked, drop_rights, forbid, limit
 
 __all__ = ["FAILED", "main"]
 
@@ -52,6 +52,8 @@ def main() -> None:
         _hide_root(folders)
         step = "limits"
         limit()
+        step = "rights"
+        drop_rights()
         step = "filter"
         forbid()
         step = "program"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import select
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from collector.telemetry.clock import steady_ns
 from harness.sandbox.bounds import ANSWER_MAX, VISIBLE
 from harness.world.world import ToolResult
 
@@ -87,7 +89,6 @@ class Sandbox:
         self.faults = 0
         """Processes that were ended or that died."""
         self._process: subprocess.Popen[bytes] | None = None
-        self._rest = b""
 
     def move(self, folder: Path) -> None:
         """Goes on with the worlds of another folder."""
@@ -123,7 +124,7 @@ class Sandbox:
 
     def close(self) -> None:
         """Ends the process."""
-        process, self._process, self._rest = self._process, None, b""
+        process, self._process = self._process, None
         if process is None:
             return
         process.kill()
@@ -134,21 +135,22 @@ class Sandbox:
         process.wait()
 
     def _ask(self, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+        number = secrets.token_hex(8)
         try:
             process = self._started()
             assert process.stdin is not None
-            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.write(json.dumps({**request, "id": number}).encode() + b"\n")
             process.stdin.flush()
-            answer = json.loads(self._line(process, seconds))
+            answer = _read(self._line(process, seconds), number)
         except ToolFault:
             self._broken()
             raise
-        except (OSError, ValueError) as problem:
+        except OSError as problem:
             self._broken()
             raise ToolFault(f"the tool's process died ({problem})") from None
         if "fault" in answer:
             raise ToolFault(answer["fault"])
-        return dict(answer)
+        return answer
 
     def _broken(self) -> None:
         self.faults += 1
@@ -157,9 +159,10 @@ class Sandbox:
     def _line(self, process: subprocess.Popen[bytes], seconds: float) -> bytes:
         """The next line of the process."""
         assert process.stdout is not None
-        found, descriptor = [self._rest], process.stdout.fileno()
-        size, left = len(self._rest), seconds
+        found, descriptor = [b""], process.stdout.fileno()
+        size, end = 0, steady_ns() + int(seconds * 1e9)
         while b"\n" not in found[-1]:
+            left = max(0.0, (end - steady_ns()) / 1e9)
             if not select.select([descriptor], [], [], left)[0]:
                 raise ToolFault(f"the tool hung for more than {seconds:g} s")
             part = os.read(descriptor, 65_536)
@@ -169,8 +172,7 @@ class Sandbox:
             if size > ANSWER_MAX:
                 raise ToolFault(f"the tool flooded: more than {ANSWER_MAX} bytes")
             found.append(part)
-        line, _, self._rest = b"".join(found).partition(b"\n")
-        return line
+        return b"".join(found).partition(b"\n")[0]
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
@@ -185,6 +187,17 @@ class Sandbox:
                 start_new_session=True,
             )
         return self._process
+
+
+def _read(line: bytes, number: str) -> dict[str, Any]:
+    """The answer to a request. A tool that finds the worker's descriptors can write lines, too: they lack the number."""
+    try:
+        answer = json.loads(line)
+    except (ValueError, RecursionError):
+        answer = None
+    if not isinstance(answer, dict) or answer.get("id") != number:
+        raise ToolFault("the tool wrote into the answers of its process")
+    return answer
 
 
 def _last_words(process: subprocess.Popen[bytes]) -> str:

@@ -3,6 +3,8 @@
     {"module": FILE, "state": {...}, "tool": NAME, "arguments": {...}} -> {"result": ..., "error": false, "state": {...}}
     {"module": FILE} -> {"tools": [...], "state": {...}}     what the world has
 
+An answer has the `id` of its request; a fault has it and a text.
+
 Standard library alone. What tools print goes nowhere: standard output is this protocol's, under another number.
 """
 
@@ -23,10 +25,11 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     for line in requests:
         request = json.loads(line)
         try:
-            answer = _answered(request, worlds)
+            answer = json.dumps({"id": request["id"], **_answered(request, worlds)})
         except Exception as problem:  # noqa: BLE001 - a tool's fault is told, and the next call is answered
-            answer = {"fault": f"{type(problem).__name__}: {problem}"[:1000]}
-        answers.write(json.dumps(answer).encode() + b"\n")
+            fault = f"{type(problem).__name__}: {problem}"[:1000]
+            answer = json.dumps({"id": request["id"], "fault": fault})
+        answers.write(answer.encode() + b"\n")
         answers.flush()
 
 

@@ -75,6 +75,45 @@ def test_other_processes_are_not_ended(sandbox: Sandbox) -> None:
     assert "PermissionError" in said or "ProcessLookupError" in said
 
 
+@pytest.mark.parametrize("tool", ["unshare", "ring", "signal_by_descriptor"])
+def test_no_way_round_the_filter(tool: str, sandbox: Sandbox) -> None:
+    """New namespaces, io_uring and descriptors of processes, which would go past the filter, are forbidden."""
+    assert "PermissionError" in escape(sandbox, tool)
+
+
+def test_what_is_read_only_stays_so(sandbox: Sandbox) -> None:
+    """A tool has no right to mount: it cannot make the world's folder writable."""
+    said = escape(sandbox, "remount", path=str(LAB))
+    assert "PermissionError" in said
+    assert not (LAB / "escaped").exists()
+
+
+def test_a_tool_may_have_threads(sandbox: Sandbox) -> None:
+    """Threads are no processes: a tool may start them."""
+    assert sandbox.call(MODULE, STATE, "thread", {}, 10).result == "worked"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["{}", "[1]", "[" * 100_000, "no", '{"result": "lie", "error": false, "state": {}}'],
+    ids=["empty", "list", "deep", "text", "lie"],
+)
+def test_a_forged_answer_fails_its_call(line: str, sandbox: Sandbox) -> None:
+    """A tool that writes into its process's answers fails its own call: it ends neither the bench nor the next call."""
+    assert "wrote into the answers" in escape(sandbox, "forge", line=line + "\n")
+
+
+def test_a_tool_that_trickles_hangs(sandbox: Sandbox) -> None:
+    """The clock of a call does not begin anew with each byte."""
+    with pytest.raises(ToolFault, match=r"hung for more than 0\.3 s"):
+        sandbox.call(MODULE, STATE, "trickle", {}, 0.3)
+
+
+def test_a_result_that_is_no_json_is_named(sandbox: Sandbox) -> None:
+    """A tool that returns what JSON does not have fails its call, and is told why."""
+    assert "TypeError: Object of type set" in escape(sandbox, "no_json")
+
+
 def test_hanging_dying_and_flooding_end_one_call(sandbox: Sandbox) -> None:
     """A tool that hangs, dies or floods fails its call, in words; the process is replaced and counted."""
     with pytest.raises(ToolFault, match=r"hung for more than 0\.3 s"):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
+import struct
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -125,3 +128,78 @@ def kill(state: dict[str, Any], process: int) -> str:
 def secret(state: dict[str, Any]) -> None:
     """Changes what it has not declared."""
     state["door"] = "gone"
+
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def system(*arguments: Any) -> None:
+    """A call of the kernel, without Python between."""
+    if LIBC.syscall(*arguments) < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+@world.tool()
+def remount(state: dict[str, Any], path: str) -> str:
+    """Makes what is read-only writable, and writes there (mount_setattr)."""
+    for place in (b"/", path.encode()):
+        system(442, -100, place, 0x8000, struct.pack("=QQQQ", 0, 1, 0, 0), 32)
+    Path(path, "escaped").write_text("x")
+    return "written"
+
+
+@world.tool()
+def unshare(state: dict[str, Any]) -> str:
+    """Becomes root of a namespace of its own."""
+    if LIBC.unshare(0x10000000):
+        raise PermissionError("unshare")
+    return "root"
+
+
+@world.tool()
+def ring(state: dict[str, Any]) -> str:
+    """Asks the kernel past the filter (io_uring_setup)."""
+    system(425, 4, ctypes.create_string_buffer(120))
+    return "asked"
+
+
+@world.tool()
+def signal_by_descriptor(state: dict[str, Any]) -> str:
+    """Sends a signal without kill (pidfd_open)."""
+    system(434, 1, 0)
+    return "opened"
+
+
+@world.tool()
+def thread(state: dict[str, Any]) -> str:
+    """Works in a thread."""
+    said: list[str] = []
+    worker = threading.Thread(target=said.append, args=("worked",))
+    worker.start()
+    worker.join()
+    return said[0]
+
+
+@world.tool()
+def forge(state: dict[str, Any], line: str) -> str:
+    """Writes into each open descriptor what could be an answer."""
+    for descriptor in range(3, 16):
+        try:
+            os.write(descriptor, line.encode())
+        except OSError:
+            continue
+    return "truth"
+
+
+@world.tool()
+def trickle(state: dict[str, Any]) -> str:
+    """Writes a little at a time, and never ends."""
+    while True:
+        forge(state, " ")
+        time.sleep(0.05)
+
+
+@world.tool()
+def no_json(state: dict[str, Any]) -> Any:
+    """Returns what JSON does not have."""
+    return {1}
