@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 from offrails_guard.decision import NO_SPEC, Decision, Outcome, Policies, Policy
 from offrails_guard.forks import renew_after_fork
 from offrails_guard.question import Call, Question, QuestionContext, current_span
+from offrails_guard.wire import ResultError, outcome_body
 from offrails_guard.wrapped_function import OnDenied, wrapped
 
 if TYPE_CHECKING:
@@ -194,7 +195,8 @@ class BaseGuard(ABC):
             decision_id: of the decision.
             outcome: what became of the call.
             result: what the tool returned, a JSON value, as the only item; () says nothing of it. Specs may ask
-                for it, and a span that has it counts instead.
+                for it, and a span that has it counts instead. One that a service does not read is left out: the
+                outcome counts all the same.
         """
 
     def refused(self, decision: Decision) -> None:
@@ -343,6 +345,16 @@ class BaseGuard(ABC):
         elif session not in self._begun:
             self._tells_new = False
             self._lose("new_sessions_lost", OverflowError(f"{SESSIONS_MAX} sessions"))
+
+    def _outcome_body(
+        self, decision_id: str, outcome: Outcome, result: tuple[Any, ...]
+    ) -> bytes:
+        """The request that tells an outcome; alone, if the result cannot be told: that is counted."""
+        try:
+            return outcome_body(decision_id, outcome, result)
+        except ResultError as problem:
+            self._lose("results_lost", problem)
+            return outcome_body(decision_id, outcome)
 
     def _lose(self, what: str, problem: Exception) -> None:
         """Counts what is lost beside a decision, and logs the first of each kind."""

@@ -23,6 +23,7 @@ from offrails_guard.wire import (
     TOO_MUCH,
     URL,
     Failure,
+    ResultError,
     outcome_body,
     read_answer,
     read_outcome,
@@ -105,7 +106,7 @@ class Guard(BaseGuard):
         Keys: `allow`, `deny`, `unknown`, `no_spec`, `would_deny`; why nobody could be asked: `deadline`,
         `connection`, `busy` (too much is on its way), `overloaded` (429, 503), `unauthorized` (401,
         403), `refused` (another 4xx), `error` (5xx), `unreadable`, `internal`; `unjudged`: all of these and
-        `no_spec`; `outcomes_lost`, `new_sessions_lost`.
+        `no_spec`; `outcomes_lost`, `results_lost` (their outcomes are sent), `new_sessions_lost`.
         """
         return super().counts()
 
@@ -212,8 +213,12 @@ class Guard(BaseGuard):
         self, decision_id: str, outcome: Outcome, result: tuple[Any, ...], loop: Loop
     ) -> None:
         try:
-            body = outcome_body(decision_id, outcome, result)
-            read_outcome(await loop.post(OUTCOME, body))
+            body = self._outcome_body(decision_id, outcome, result)
+            answer = await loop.post(OUTCOME, body)
+            if result and answer.status in TOO_MUCH:
+                self._lose("results_lost", ResultError("the service does not read it"))
+                answer = await loop.post(OUTCOME, outcome_body(decision_id, outcome))
+            read_outcome(answer)
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
             self._lose("outcomes_lost", problem)
 

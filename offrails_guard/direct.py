@@ -25,6 +25,7 @@ from offrails_guard.wire import (
     TOO_MUCH,
     URL,
     Failure,
+    ResultError,
     ServiceAddress,
     ServiceResponse,
     headers_of,
@@ -103,8 +104,12 @@ class DirectGuard(BaseGuard):
             return
         try:
             patience = Patience(self.deadline_seconds)
-            body = outcome_body(decision_id, outcome, result)
-            read_outcome(self._post(OUTCOME, body, patience))
+            body = self._outcome_body(decision_id, outcome, result)
+            answer = self._post(OUTCOME, body, patience)
+            if result and answer.status in TOO_MUCH:
+                self._lose("results_lost", ResultError("the service does not read it"))
+                answer = self._post(OUTCOME, outcome_body(decision_id, outcome), patience)
+            read_outcome(answer)
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
             self._lose("outcomes_lost", problem)
 

@@ -6,12 +6,12 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from offrails_guard.lenient_json import NESTED_MAX
 
-__all__ = ["Call", "Question", "QuestionContext", "current_span"]
+__all__ = ["BODY_BYTES_MAX", "Call", "Question", "QuestionContext", "as_json", "current_span"]
 
 BODY_BYTES_MAX: Final = 256 << 10
 """Bytes of a request; the service's own default. Values that need more are sent as unknown, the
@@ -141,7 +141,7 @@ def _told(arguments: Mapping[str, Any] | None) -> bytes:
     """The members that tell arguments; b"" where these are unknown, or the service would not read them."""
     if not isinstance(arguments, dict) or len(arguments) > ARGUMENTS_MAX:
         return b""
-    whole = _json(arguments, NESTED_MAX)
+    whole = as_json(arguments, NESTED_MAX)
     if whole:
         return b'"arguments":%s' % whole
     return _in_part(_written(arguments), BODY_BYTES_MAX)
@@ -157,7 +157,7 @@ def _written(arguments: Mapping[str, Any] | None) -> _Written | None:
         return None
     if not all(isinstance(name, str) for name in arguments):
         return None
-    return {_name(name): _json(arguments[name], NESTED_MAX - 1) for name in arguments}
+    return {_name(name): as_json(arguments[name], NESTED_MAX - 1) for name in arguments}
 
 
 def _name(name: str) -> bytes:
@@ -175,10 +175,18 @@ def _in_part(written: _Written | None, most: int) -> bytes:
     return b'"arguments":{%s},"unread":[%s]' % (members, unread)
 
 
-def _json(value: Any, levels: int) -> bytes:
-    """A value as JSON; b"" for one that JSON does not have, or that nests more deeply."""
+def as_json(value: Any, levels: int, default: Callable[[Any], Any] | None = None) -> bytes:
+    """A value as JSON; b"" for one that JSON does not have, or that nests more deeply.
+
+    Args:
+        value: of the agent's.
+        levels: that it may nest.
+        default: puts something in the place of an object that JSON does not have.
+    """
     try:
-        text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(
+            value, allow_nan=False, ensure_ascii=False, separators=(",", ":"), default=default
+        )
         return b"" if _is_deep(text, levels) else text.encode()
     except Exception:  # noqa: BLE001 - what an agent's objects do is no reason not to ask
         return b""

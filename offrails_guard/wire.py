@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from offrails_guard.decision import Decision, Outcome, UnreadableDecisionError
-from offrails_guard.question import Question
+from offrails_guard.lenient_json import NESTED_MAX
+from offrails_guard.question import BODY_BYTES_MAX, Question, as_json
 
 __all__ = [
     "DECIDE",
@@ -16,6 +17,7 @@ __all__ = [
     "TOO_MUCH",
     "URL",
     "Failure",
+    "ResultError",
     "ServiceAddress",
     "ServiceResponse",
     "headers_of",
@@ -32,7 +34,7 @@ DECIDE: Final = "/api/v1/decide"
 OUTCOME: Final = "/api/v1/outcome"
 
 TOO_MUCH: Final = (400, 413)
-"""What the service answers where it cannot read the arguments, or finds them too long."""
+"""Statuses of a service that cannot read the arguments or the result, or finds them too long."""
 
 
 class ServiceResponse(NamedTuple):
@@ -44,6 +46,10 @@ class ServiceResponse(NamedTuple):
 
 class Failure(Exception):  # noqa: N818 - no error of ours
     """There is no answer; the text says why in one word."""
+
+
+class ResultError(Exception):
+    """What a call returned cannot be told; its outcome can."""
 
 
 class ServiceAddress(NamedTuple):
@@ -98,9 +104,20 @@ def outcome_body(decision_id: str, outcome: Outcome, result: tuple[Any, ...] = (
     """The request that says what became of a call; `result` is what it returned, as its only item.
 
     What is no JSON within the result is told as a text.
+
+    Raises:
+        ResultError: the service would not read the result.
     """
-    told = {"decision_id": decision_id, "outcome": outcome}
-    return json.dumps({**told, "result": result[0]} if result else told, default=str).encode()
+    told = json.dumps({"decision_id": decision_id, "outcome": outcome}).encode()
+    if not result:
+        return told
+    whole = as_json(result[0], NESTED_MAX - 1, default=str)
+    if not whole:
+        raise ResultError("it cannot be written as JSON")
+    body = b'%s,"result":%s}' % (told[:-1], whole)
+    if len(body) > BODY_BYTES_MAX:
+        raise ResultError(f"it takes more than {BODY_BYTES_MAX} bytes")
+    return body
 
 
 def read_outcome(answer: ServiceResponse) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 __all__ = ["DENIED", "Double", "Mode", "running"]
 
 Mode = str
-"""decide | hang | garbage | half | no_decision | an HTTP status"""
+"""decide | hang | garbage | half | no_decision | arguments_unreadable | result_unreadable | an HTTP status"""
 
 DENIED = (
     "water is out of order here: open_valve was skipped. Allowed now: scan, open_valve, log."
@@ -50,6 +50,8 @@ class Double:
         """False: no spec matches any agent."""
         self.decisions: queue.Queue[Seen] = queue.Queue()
         self.outcomes: queue.Queue[tuple[str, str]] = queue.Queue()
+        self.results: list[Any] = []
+        """What outcomes tell that calls returned."""
         self.connections = 0
         self.resume = threading.Event()
         """Set: requests that hang go on."""
@@ -112,6 +114,10 @@ class _Handler(BaseHTTPRequestHandler):
         if double.token and headers.get("authorization") != f"Bearer {double.token}":
             self._error(401)
         elif self.path == "/api/v1/outcome":
+            if "result" in asked and double.mode == "result_unreadable":
+                self._error(400)
+                return
+            double.results += [asked["result"]] if "result" in asked else []
             self._answer(200, json.dumps({**asked, "known": True}).encode())
             double.outcomes.put((asked["decision_id"], asked["outcome"]))
         else:

@@ -442,6 +442,50 @@ def test_closing_waits_for_outcomes(double: Double, make: Make) -> None:
     assert double.outcomes.qsize() == 20
 
 
+def test_an_outcome_has_its_result(double: Double, make: Make) -> None:
+    """A result arrives as JSON, and what JSON does not have in it as a text."""
+    guard = make()
+    guard.outcome("d1", "ran", ({"status": "ok", "path": Path("a")},))
+    guard.close()
+
+    assert double.results == [{"status": "ok", "path": "a"}]
+    assert guard.counts() == {}
+
+
+UNREAD_RESULTS: list[Any] = [
+    float("nan"),
+    {(1, 2): "a"},
+    "\ud800",
+    "a" * (256 << 10),
+    json.loads("[" * 100 + "]" * 100),
+]
+"""Results that no service reads."""
+
+
+@pytest.mark.parametrize("result", UNREAD_RESULTS, ids=["nan", "key", "half", "long", "deep"])
+def test_a_result_that_nobody_reads_costs_no_outcome(
+    double: Double, make: Make, result: Any
+) -> None:
+    """The outcome arrives without it, and the loss is counted."""
+    guard = make()
+    guard.outcome("d1", "ran", (result,))
+    guard.close()
+
+    assert (double.outcome(), double.results) == (("d1", "ran"), [])
+    assert guard.counts() == {"results_lost": 1}
+
+
+def test_a_result_that_the_service_refuses_costs_no_outcome(double: Double, make: Make) -> None:
+    """A service of an earlier version, or with a smaller bound, gets the outcome alone."""
+    double.mode = "result_unreadable"
+    guard = make()
+    guard.outcome("d1", "failed", ({"status": "ok"},))
+    guard.close()
+
+    assert (double.outcome(), double.results) == (("d1", "failed"), [])
+    assert guard.counts() == {"results_lost": 1}
+
+
 def test_a_lost_outcome_is_counted(double: Double, make: Make) -> None:
     """A service that refuses it, or is gone, costs a count, and no exception."""
     guard = make(f"http://127.0.0.1:{free_port()}")

@@ -46,6 +46,17 @@ def test_it_asks_as_the_other_guard_does(double: Double) -> None:
     assert guard.counts() == {"deny": 3, "allow": 1, "unknown": 1}
 
 
+def test_a_result_that_is_not_read_costs_no_outcome(double: Double) -> None:
+    """Whether JSON does not have it or the service refuses it, the outcome arrives, and the loss is counted."""
+    guard = make(double)
+    guard.outcome("d1", "ran", (float("nan"),))
+    double.mode = "result_unreadable"
+    guard.outcome("d2", "failed", ({"status": "ok"},))
+
+    assert [double.outcome(), double.outcome()] == [("d1", "ran"), ("d2", "failed")]
+    assert (double.results, guard.counts()) == ([], {"results_lost": 2})
+
+
 @pytest.mark.parametrize("mode", FAILURES)
 @pytest.mark.parametrize(("setting", "allowed"), [("allow", True), ("deny", False)])
 def test_a_failing_service_leaves_it_to_the_setting(
