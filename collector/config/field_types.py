@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr, Strict
 from pydantic_core import PydanticKnownError
 
+from collector.config.duration import seconds_of
 from collector.receive.listener.address import parse_address
 
 __all__ = [
@@ -77,15 +78,11 @@ def _number(value: Any) -> Any:
     return value
 
 
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhdw])")
-_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-
-
 def _duration(value: Any) -> Any:
     """Seconds; a text may have a unit."""
-    found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    found = seconds_of(value) if isinstance(value, str) else None
     if found is not None:
-        return float(found[1]) * _UNIT_SECONDS[found[2]]
+        return found
     number = _number(value)
     if isinstance(number, str):
         raise ValueError("expected seconds, or a number with a unit: 30s, 10m, 12h, 7d or 2w")  # noqa: TRY004

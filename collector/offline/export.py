@@ -25,6 +25,7 @@ from typing import IO, Any, Final
 from collector.archive.reader import ArchiveReader, ArchiveSearch
 from collector.archive.store import FILE
 from collector.client.api_client import pages
+from collector.config.duration import seconds_of
 from collector.telemetry.json_text import as_json
 
 __all__ = [
@@ -117,8 +118,6 @@ STEP_COLUMNS: Final[Mapping[str, str]] = {
 _ABOUT: Final = ("session", "namespace", "agent", "spec", "spec_version", "started")
 """Columns of a call that are of its session."""
 _FORMULA: Final = re.compile(r"[=+\-@\t\r\n]")
-_AGE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhdw])")
-_UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 class ExportError(Exception):
@@ -136,11 +135,10 @@ def since_ns(text: str) -> int:
     Raises:
         ExportError: it is neither.
     """
-    found = _AGE.fullmatch(text.strip())
-    if found is not None:
-        seconds = float(found[1]) * _UNIT_SECONDS[found[2]]
-        return max(0, time.time_ns() - int(seconds * 1e9))
     with suppress(ValueError, OverflowError):
+        age = seconds_of(text)
+        if age is not None:
+            return max(0, time.time_ns() - int(age * 1e9))
         at = datetime.fromisoformat(text.strip())
         at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
         return max(0, int(at.timestamp()) * 1_000_000_000)

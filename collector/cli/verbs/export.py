@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from collector.cli.arguments import add_token_file, to_path
-from collector.cli.inputs import FAILED, OK, USAGE
+from collector.cli.inputs import FAILED, OK, USAGE, writing
 
 __all__ = ["add", "run"]
 
@@ -74,17 +74,18 @@ def _write(found: Any, options: argparse.Namespace) -> int:
     from collector.offline.export import write_csv, write_jsonl, write_parquet
 
     out: Path | None = options.out
-    if out is not None and options.format == "parquet":
-        return write_parquet(found, out, steps=options.steps)
-    if options.format == "csv":
-        if out is None:
-            return write_csv(found, sys.stdout, steps=options.steps)
-        with out.open("w", encoding="utf-8", newline="") as file:
-            return write_csv(found, file, steps=options.steps)
     if out is None:
+        if options.format == "csv":
+            return write_csv(found, sys.stdout, steps=options.steps)
         return write_jsonl(found, sys.stdout.buffer, steps=options.steps)
-    with out.open("wb") as lines:
-        return write_jsonl(found, lines, steps=options.steps)
+    with writing(out):
+        if options.format == "parquet":
+            return write_parquet(found, out, steps=options.steps)
+        if options.format == "csv":
+            with out.open("w", encoding="utf-8", newline="") as file:
+                return write_csv(found, file, steps=options.steps)
+        with out.open("wb") as lines:
+            return write_jsonl(found, lines, steps=options.steps)
 
 
 def _failed(message: str, code: int) -> int:

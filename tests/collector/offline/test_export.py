@@ -93,7 +93,22 @@ def test_since_leaves_out_what_is_older(archive: Path, tmp_path: Path) -> None:
     assert len(out.read_text().splitlines()) == len(HOSTILE)
 
 
-@pytest.mark.parametrize("text", ["7x", "yesterday", "", "-7d", "99999-01-01"])
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_a_file_that_cannot_be_written_is_told(
+    archive: Path, tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line names the file and the reason, and the exit code is that of usage."""
+    out = tmp_path / "no_folder" / "out"
+    with pytest.raises(SystemExit) as ended:
+        main(["export", "--from", str(archive), "--format", form, "--out", str(out)])
+
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"offrails: {out}: ")
+    assert "No such file or directory" in told
+
+
+@pytest.mark.parametrize("text", ["7x", "yesterday", "", "-7d", "99999-01-01", "9" * 400 + "d"])
 def test_a_wrong_time_is_told(text: str) -> None:
     """A sentence says what is expected."""
     with pytest.raises(ExportError, match="expected an age"):
