@@ -227,6 +227,9 @@ def inhibition(world: World) -> None:
     down = {"alertname": "AgentMonitorDown", "severity": "critical", "cluster": "far"}
     drops = {"alertname": "AgentMonitorSpansDropped", "severity": "critical"}
     world.post(critical, down)
+    # Alertmanager takes what inhibits on another thread than what it tells: both are there once it has told them.
+    eventually(lambda: world.pages.named(CRITICAL, agent="same"))
+    eventually(lambda: world.pages.named("AgentMonitorDown", cluster="far"))
     world.post({**high, "agent": "same"}, {**high, "agent": "other"})
     world.post({**drops, "cluster": "far"}, {**drops, "cluster": "near"})
 
