@@ -8,9 +8,8 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from collector.api.archive.past_sessions import PastSessions
 from collector.api.list_fields import Key, sort_key, summary
 from collector.api.session_query import (
     LISTED_MAX,
@@ -20,11 +19,14 @@ from collector.api.session_query import (
     SessionQuery,
     follow_nothing,
 )
-from collector.archive.reader import PastSession
 from collector.archive.record import SessionName
 from monitor.engine import Monitor
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.session import Session
+
+if TYPE_CHECKING:
+    from collector.api.archive.past_sessions import PastSessions
+    from collector.archive.reader import PastSession
 
 __all__ = [
     "LISTED_MAX",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from collector.api.access import Access, access_of
-from collector.api.archive.past_sessions import PastSessions
 from collector.api.argument_audit import ArgumentAudit
 from collector.api.denied_calls import mark_overruled, prevented
 from collector.api.query_string import check_names, parameters
@@ -29,6 +28,9 @@ from collector.telemetry.json_text import as_json
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
 from monitor.session.judgement.judgement import Judgement
+
+if TYPE_CHECKING:
+    from collector.api.archive.past_sessions import PastSessions
 
 __all__ = ["Admin"]
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from collector.api.access import AccessRules
 from collector.api.access_guard import AccessGuard, ProxyHeaders
-from collector.api.archive.archive_feed import ArchiveFeed
 from collector.api.archive.label_endpoint import LabelEndpoint
 from collector.api.argument_audit import ArgumentAudit
 from collector.api.end_session import EndEndpoint
@@ -31,6 +30,9 @@ from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
 from monitor.records import SessionKey
+
+if TYPE_CHECKING:
+    from collector.api.archive.archive_feed import ArchiveFeed
 
 __all__ = ["build_admin"]
 

@@ -19,9 +19,9 @@ from typing import Any, Final, NamedTuple
 
 import zstandard
 
-from collector.archive.record import SessionName
+from collector.archive.record import Label, SessionName
 from collector.archive.schema import VERSION, NewerSchemaError
-from collector.archive.store import FILE, Label
+from collector.archive.store import FILE
 
 __all__ = [
     "MATCHING_MAX",

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["ArchivedJudgement", "ArchivedSession", "HourlyCalls", "SessionName", "SortKeys"]
+__all__ = [
+    "ArchivedJudgement",
+    "ArchivedSession",
+    "HourlyCalls",
+    "Label",
+    "SessionName",
+    "SortKeys",
+]
 
 
 class SessionName(NamedTuple):
@@ -85,3 +92,22 @@ class ArchivedSession(NamedTuple):
     def size(self) -> int:
         """Bytes that it takes while it waits, about."""
         return 512 + sum(len(each.summary) + len(each.object) for each in self.judgements)
+
+
+class Label(NamedTuple):
+    """What somebody says of the verdict on a session."""
+
+    name: SessionName
+    spec: str | None
+    """None: under all specs."""
+    label: str | None
+    """right or wrong; None takes the label back."""
+    note: str
+    who: str
+    at: int
+    """Unix nanoseconds."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The label as the API shows it."""
+        said = self._asdict()
+        return {**said.pop("name")._asdict(), **said}

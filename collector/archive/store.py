@@ -19,18 +19,17 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import zstandard
 
-from collector.archive.record import ArchivedJudgement, ArchivedSession, SessionName
+from collector.archive.record import ArchivedJudgement, ArchivedSession, Label, SessionName
 from collector.archive.schema import migrate
 
 __all__ = [
     "FILE",
     "ArchiveBounds",
     "ArchiveStore",
-    "Label",
     "file_bytes",
     "is_full",
     "make_folder",
@@ -56,25 +55,6 @@ class ArchiveBounds(NamedTuple):
     keep_harmful_ns: int
     sessions_max: int
     bytes_max: int
-
-
-class Label(NamedTuple):
-    """What somebody says of the verdict on a session."""
-
-    name: SessionName
-    spec: str | None
-    """None: under all specs."""
-    label: str | None
-    """right or wrong; None takes the label back."""
-    note: str
-    who: str
-    at: int
-    """Unix nanoseconds."""
-
-    def as_json(self) -> dict[str, Any]:
-        """The label as the API shows it."""
-        said = self._asdict()
-        return {**said.pop("name")._asdict(), **said}
 
 
 class ArchiveStore:

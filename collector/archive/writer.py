@@ -22,13 +22,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from collector.archive.record import ArchivedSession
+from collector.archive.record import ArchivedSession, Label
 from collector.archive.schema import NewerSchemaError
 from collector.archive.store import (
     FILE,
     ArchiveBounds,
     ArchiveStore,
-    Label,
     file_bytes,
     is_full,
     make_folder,

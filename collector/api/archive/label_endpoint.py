@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote
 
 import msgspec
 
 from collector.api.access import Access, access_of
-from collector.api.archive.past_sessions import PastSessions
 from collector.api.query_string import check_names, parameters
 from collector.api.session_query import whole_number
-from collector.archive.record import SessionName
-from collector.archive.store import Label
+from collector.archive.record import Label, SessionName
 from collector.net.asgi import Receive, Scope, Send, is_refused, send_json
 from collector.telemetry.logs import log
+
+if TYPE_CHECKING:
+    from collector.api.archive.past_sessions import PastSessions
 
 __all__ = ["LabelEndpoint"]
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from collector.api.access import Access, access_of
-from collector.api.archive.past_sessions import PastSessions
 from collector.api.list_fields import agent_of, trail
 from collector.api.query_string import check_names, parameters
 from collector.api.reference_view import tree
@@ -36,6 +35,9 @@ from monitor.engine import Monitor
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.report.harms import harms
 from monitor.session.session import Session
+
+if TYPE_CHECKING:
+    from collector.api.archive.past_sessions import PastSessions
 
 __all__ = ["SessionView"]
 

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from collector.archive.reader import ArchiveReader, ArchiveSearch
-from collector.archive.record import ArchivedSession, SessionName
+from collector.archive.record import ArchivedSession, Label, SessionName
 from collector.archive.schema import VERSION, NewerSchemaError
 from collector.archive.store import (
     FILE,
     LOST,
     ArchiveBounds,
     ArchiveStore,
-    Label,
     file_bytes,
 )
 from tests.collector.archive.sessions import made

@@ -656,11 +656,12 @@ def test_a_user_is_taken_out_of_a_url() -> None:
     assert without_user("https://h/p@q") == ("https://h/p@q", "")
 
 
-def test_httpx_is_loaded_only_where_it_is_used() -> None:
-    """A service without sinks that post does not load httpx."""
+def test_a_client_and_a_database_are_loaded_only_where_they_are_used() -> None:
+    """A service without sinks that post does not load httpx; one without an archive no sqlite3."""
     program = (
-        "import sys, collector.app.service, collector.app.serve, collector.cli.main; "
-        "print([n for n in ('httpx', 'httpcore', 'anyio', 'urllib.request', 'http.cookiejar') if n in sys.modules])"
+        "import sys, collector.app.service, collector.app.serve, collector.app.admin, collector.cli.main; "
+        "unused = ('httpx', 'httpcore', 'anyio', 'urllib.request', 'http.cookiejar', 'sqlite3', 'judges'); "
+        "print([name for name in unused if name in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
