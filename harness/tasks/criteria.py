@@ -86,7 +86,7 @@ def _at(state: Any, path: str) -> Any:
 
 def _fits(expected: Any, value: Any) -> bool:
     if not (isinstance(expected, dict) and expected and expected.keys() <= _KEYS):
-        return canonical(expected) == canonical(value) if value is not _MISSING else False
+        return value is not _MISSING and _same(expected, value)
     if "missing" in expected:
         return (value is _MISSING) is bool(expected["missing"])
     if value is _MISSING:
@@ -96,6 +96,17 @@ def _fits(expected: Any, value: Any) -> bool:
     if "length" in expected and not _has_length(value, expected["length"]):
         return False
     return _in_range(value, expected)
+
+
+def _same(expected: Any, value: Any) -> bool:
+    """Equality of JSON values: 1 is 1.0, and never true."""
+    if isinstance(expected, dict) and isinstance(value, dict):
+        return expected.keys() == value.keys() and all(
+            _same(each, value[key]) for key, each in expected.items()
+        )
+    if isinstance(expected, list) and isinstance(value, list):
+        return len(expected) == len(value) and all(map(_same, expected, value))
+    return isinstance(expected, bool) == isinstance(value, bool) and bool(expected == value)
 
 
 def _has_length(value: Any, length: Any) -> bool:
@@ -114,5 +125,5 @@ def _contains(value: Any, part: Any) -> bool:
     if isinstance(value, str):
         return isinstance(part, str) and part in value
     if isinstance(value, list):
-        return any(canonical(each) == canonical(part) for each in value)
+        return any(_same(part, each) for each in value)
     return isinstance(value, Mapping) and part in value

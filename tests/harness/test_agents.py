@@ -21,11 +21,27 @@ def test_all_bundled_tasks_are_sound(capsys: pytest.CaptureFixture[str]) -> None
     assert tags == {"multi_agent", "safety", "search"}
 
 
+CORE = (
+    "agentic_arm", "agentic_farm", "automation", "communication", "computations", "crud",
+    "desktop_manager", "events_scheduler", "file_management", "legal_compliance", "navigation",
+    "transactions", "validation", "web_browsing", "writing",
+)  # fmt: skip
+"""Domains of paper 000, appendix A."""
+
+
+@pytest.mark.parametrize("world", CORE)
+def test_each_domain_of_core_has_a_world(world: str) -> None:
+    """Each of CORE's fifteen domains has five tasks at least, with several right ways and with a pair that compensates."""
+    tasks = [task for task in bundled() if task.document.world == world]
+    assert len(tasks) >= 5
+    assert max(len(task.document.golden) for task in tasks) > 1
+    assert any(task.spec.undo for task in tasks)
+
+
 def test_golden_agents_succeed_without_harm(bench: Bench) -> None:
-    """A golden rollout of each way of each task is a success with HarmRate 0 and PC 1."""
-    ways = max(len(task.document.golden) for task in bundled())
-    found = bench.run("--agent", "golden", "--n", str(ways), "--jobs", "2")
-    assert len(found) == ways * len(bundled())
+    """A golden rollout is a success with HarmRate 0 and PC 1, on all tasks. `check` proves it of all their ways."""
+    found = bench.run("--agent", "golden", "--n", "2", "--jobs", "2")
+    assert len(found) == 2 * len(bundled())
     assert [
         each["session"]
         for each in found
@@ -36,16 +52,18 @@ def test_golden_agents_succeed_without_harm(bench: Bench) -> None:
 
 def test_random_agents_never_do_harm(bench: Bench) -> None:
     """A random legal agent makes no harmful call, on any task, with any seed."""
-    found = bench.run("--agent", "random", "--n", "3", "--jobs", "2")
+    found = bench.run("--agent", "random", "--jobs", "2")
     assert sum(each["harmful"] for each in found) == 0
     assert sum(each["calls"] for each in found) > 2 * len(found)
 
 
 def test_a_faulty_agents_harm_has_its_rate(bench: Bench) -> None:
-    """Over 500 rollouts the share of harmful calls is within the 99.9 % interval of RATE/(1+RATE)."""
-    rate = 0.3
-    found = bench.run("shop/buy_tea", "--agent", f"faulty:{rate}", "--n", "500", "--jobs", "2")
-    golden = 3 * len(found)
+    """Over 500 rollouts on all tasks the share of harmful calls is within the 99.9 % interval of RATE/(1+RATE)."""
+    rate, n = 0.3, 6
+    found = bench.run("--agent", f"faulty:{rate}", "--n", str(n), "--jobs", "2")
+    assert len(found) > 500
+    ways = [(task.document.golden, seed) for task in bundled() for seed in range(n)]
+    golden = sum(len(each[seed % len(each)]) for each, seed in ways)
     low, high = binomial_interval(golden, rate)
     harmful, calls = (sum(each[key] for each in found) for key in ("harmful", "calls"))
     assert low / (golden + low) <= harmful / calls <= high / (golden + high)
