@@ -62,7 +62,7 @@ COMPILED = {
     "monitor/scores": "consistency refine running score_records",
     "monitor/session": "dropped_sessions session spec_binding table tool_names",
     "monitor/session/judge": "compensation concurrent_calls episodes judge run",
-    "monitor/session/judgement": "checkpoint episode_scores fold_log judgement possible_outcomes replay resume_points step_marks",
+    "monitor/session/judgement": "checkpoint episode_scores finality fold_log judgement log_walk possible_harms possible_outcomes replay resume_points scored_path step_marks",
     "monitor/session/limits": "session_verdicts timing",
     "monitor/session/log": "answers call_ids log rows",
     "monitor/session/overlap": "asked_orders budget call_choices chain_merges chains order",

@@ -101,7 +101,6 @@ METHODS_MAX: Final = 40
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 LARGER: Final = {
-    "monitor.session.judgement.judgement.Judgement": 78,
     "monitor.session.log.rows.Rows": 46,
     "monitor.session.session.Session": 49,
 }

@@ -17,7 +17,8 @@ from typing import Any, Final
 from monitor.session.judge.episodes import EpisodesTally
 from monitor.session.judge.judge import count_code
 from monitor.session.judgement.judgement import Judgement
-from monitor.session.report.harms import Harm, harms, last_harm
+from monitor.session.judgement.scored_path import scored_path
+from monitor.session.report.harms import Harm, explanation, harms, last_harm
 from monitor.session.report.obstacles import cannot_finish
 from monitor.session.session import Session
 
@@ -144,7 +145,7 @@ def _detail(judgement: Judgement, harm: Harm) -> str:
     place = harm.step - judgement.folded - 1
     for step in judgement.walk():
         if step.place == place:
-            return judgement.explanation(place, step.code, step.before)
+            return explanation(judgement, place, step.code, step.before)
     return ""
 
 
@@ -194,7 +195,7 @@ def trail(judgement: Judgement) -> list[tuple[int, float, float]]:
     """
     if not _scored(judgement):
         return []
-    judge, (run, _, steps) = judgement.judge, judgement.path()
+    judge, (run, _, steps) = judgement.judge, scored_path(judgement)
     tally = run.tally.copy()
     rows = []
     for step in steps:

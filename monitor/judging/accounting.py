@@ -35,11 +35,25 @@ from monitor.judging.reference_alarms import Alarms
 from monitor.records import Kind, Verdict, built
 from monitor.scores.score_records import FinalScores
 from monitor.session.judge.judge import CODES, CONTROL, HARMFUL, PROGRESS, SELF_LOOP
+from monitor.session.judgement.finality import finalise
 from monitor.session.judgement.judgement import Judgement
-from monitor.session.judgement.step_marks import CODE, JudgedStep, Suspicion, VerdictChange
+from monitor.session.judgement.possible_harms import (
+    Suspicion,
+    is_certain_call,
+    suspicions,
+    unless,
+)
+from monitor.session.judgement.step_marks import (
+    CODE,
+    POSSIBLE,
+    JudgedStep,
+    VerdictChange,
+    is_final,
+)
 from monitor.session.limits.session_verdicts import News
 from monitor.session.limits.timing import MissedLimit
 from monitor.session.log.rows import Row
+from monitor.session.report.harms import explanation
 from monitor.session.report.judgement_object import compensated, scores
 from monitor.session.report.obstacles import cannot_finish, missed_of
 from monitor.session.session import Ended, Session
@@ -213,7 +227,7 @@ class Accounting:
             kind, reason = CODES[change.new]
             if change.old is None:
                 _count_call(pair, change.new)
-                pair.exemplars[kind] = origin or judgement.exemplar(change.place)
+                pair.exemplars[kind] = origin or judgement.log.origin(change.place)
             else:
                 pair.revisions[CODES[change.old][0], kind] += 1
             if change.raised and reason is not None:
@@ -230,7 +244,7 @@ class Accounting:
         if pair is not None and judge.spec.id:
             if _count_call(pair, code) % EXEMPLAR_EACH == 1:
                 place = len(judgement.log) - 1
-                pair.exemplars[CODES[code][0]] = judgement.exemplar(place)
+                pair.exemplars[CODES[code][0]] = judgement.log.origin(place)
             if judge.comparison is None:
                 self._weigh(judgement, pair)
 
@@ -291,7 +305,7 @@ class Accounting:
                         step.place, None, step.code, False, True, step.before, step.after
                     )
                     self.on_final(self.verdict(session, judgement, change))
-                exemplar = judgement.exemplar(step.place)
+                exemplar = judgement.log.origin(step.place)
                 judgement.pair.exemplars[reason, severity] = exemplar
                 known = tool in judgement.judge.spec.alphabet.tools
                 self._totals.by_tool[judgement.pair.spec, tool if known else UNKNOWN_TOOL] += 1
@@ -300,7 +314,7 @@ class Accounting:
         self, session: Session, judgement: Judgement, ended: Ended, now: int
     ) -> SessionFinished:
         """Ends a judgement: its verdicts become final and its scores are added to the sums."""
-        self.finalise(session, judgement, judgement.finalise(now).reported)
+        self.finalise(session, judgement, finalise(judgement, now).reported)
         pair, spec, tally = judgement.pair, judgement.judge.spec, judgement.head.tally
         uncertain = not isinstance(judgement.head.position, int)
         if uncertain and not judgement.judge.stepper.whole and not judgement.ending:
@@ -344,7 +358,7 @@ class Accounting:
         assert pair is not None
         undone = compensated(judgement)
         pair.compensations += undone.count if undone else 0
-        exemplar = judgement.exemplar(last) if last >= 0 else None
+        exemplar = judgement.log.origin(last) if last >= 0 else None
         self._totals.finish(pair, finished, exemplar)
 
     def reopen(self, session: Session) -> None:
@@ -358,7 +372,7 @@ class Accounting:
     def verdict_at(self, session: Session, judgement: Judgement, place: int) -> Verdict:
         """The present verdict on a step of the log, as a first one."""
         step = next(each for each in judgement.walk() if each.place == place)
-        final = judgement.is_final(place)
+        final = is_final(judgement.log.mark(place))
         change = VerdictChange(place, None, step.code, False, final, step.before, step.after)
         return self.verdict(session, judgement, change)
 
@@ -371,13 +385,13 @@ class Accounting:
         goes on under another id does not.
         """
         for step in judgement.walk():
-            if step.place == place and judgement.is_possible(place):
+            if step.place == place and judgement.log.mark(place) & POSSIBLE:
                 gone = VerdictChange(
                     place, None, SELF_LOOP, False, False, step.before, step.before
                 )
                 return [self.verdict(session, judgement, gone)._replace(was_possible=True)]
             if step.place == place and step.code >= HARMFUL:
-                final = judgement.is_final(place)
+                final = is_final(judgement.log.mark(place))
                 change = VerdictChange(
                     place, step.code, SELF_LOOP, False, final, step.before, step.before
                 )
@@ -452,14 +466,14 @@ class Accounting:
 
         A possible harm has a counter of its own; `kind` is the verdict that the scores count.
         """
-        news = judgement.suspicions(again)
+        news = suspicions(judgement, again)
         return [self._suspicion(session, judgement, each, started_ns) for each in news]
 
     def _suspicion(
         self, session: Session, judgement: Judgement, news: Suspicion, started_ns: int
     ) -> Verdict:
         place, code, before, after = news.step
-        final = judgement.is_final(place)
+        final = is_final(judgement.log.mark(place))
         if news.first and judgement.pair is not None:
             judgement.pair.possible += 1
         found = self.verdict(
@@ -468,7 +482,7 @@ class Accounting:
         if news.withdrawn:
             return found._replace(was_possible=True)
         counted, _ = CODES[judgement.log.mark(place) & CODE]
-        causes = judgement.unless
+        causes = unless(judgement)
         return found._replace(
             kind=counted,
             possible=True,
@@ -487,7 +501,7 @@ class Accounting:
         judge, log = judgement.judge, judgement.log
         kind, reason = CODES[change.new]
         own = origin if change.old is None else None
-        trace_id, span_id, _ = own or judgement.exemplar(change.place)
+        trace_id, span_id, _ = own or judgement.log.origin(change.place)
         tool, token = self._names.text(log.tool(change.place)), judgement.token(change.place)
         before = judge.state(change.before)
         harmful = kind is Kind.HARMFUL
@@ -513,12 +527,12 @@ class Accounting:
             trace_id,
             span_id,
             judge.constraint(change.before, token) if harmful else None,
-            not harmful or judgement.is_certain_call(change.place, change.before),
+            not harmful or is_certain_call(judgement, change.place, change.before),
             False,  # not a possible harm
             False,
             0,
             (),
-            judgement.explanation(change.place, change.new, change.before) if harmful else "",
+            explanation(judgement, change.place, change.new, change.before) if harmful else "",
         )
         verdict: Verdict = built(Verdict, fields)
         return verdict
@@ -547,7 +561,7 @@ def _outcome(judgement: Judgement, ended: Ended) -> str:
     """How a session ended, as a label: evicted, empty, accepted or not_accepted."""
     if ended == "evicted":
         return "evicted"
-    if not judgement.calls:
+    if not judgement.head.tally.calls:
         return "empty"
     accepts = judgement.judge.accepts(judgement.head.position)
     accepted = accepts and not cannot_finish(judgement)

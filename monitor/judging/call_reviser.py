@@ -20,6 +20,7 @@ from monitor.judging.session_sights import SessionSights
 from monitor.records import Evidence, ToolCall, Verdict
 from monitor.session.judge.judge import Judge
 from monitor.session.judgement.judgement import Judgement
+from monitor.session.judgement.step_marks import is_alarming
 from monitor.session.session import Session
 
 __all__ = ["CallReviser"]
@@ -86,7 +87,7 @@ class CallReviser:
         self, session: Session, judgement: Judgement, place: int, old: ToolCall, call: ToolCall
     ) -> list[Verdict]:
         """Takes back what was told of a call under the id of a span that is a part of another one by now."""
-        if old.span_id == call.span_id or not judgement.is_alarming(place):
+        if old.span_id == call.span_id or not is_alarming(judgement.log.mark(place)):
             return []
         return self._accounting.withdrawn(session, judgement, place, counts=False)
 
@@ -99,7 +100,7 @@ class CallReviser:
     ) -> list[Verdict]:
         """Tells of a call under its new id, if it is harmful or possibly harmful."""
         place = judgement.log.find(call.span_id)
-        if place is None or not judgement.is_alarming(place):
+        if place is None or not is_alarming(judgement.log.mark(place)):
             return verdicts
         if any(each.span_id == call.span_id for each in verdicts):
             return verdicts

@@ -27,6 +27,7 @@ from monitor.records import AgentName, Proof, ToolCall, built
 from monitor.session.judge.concurrent_calls import CallPossibilities, ConcurrentCalls
 from monitor.session.judge.judge import CODES, CONTROL_TOKEN, HARMFUL, Judge, code_of
 from monitor.session.judgement.judgement import Judgement
+from monitor.session.judgement.possible_harms import is_certain_call, possible_harms
 from monitor.session.judgement.possible_outcomes import (
     RIGHT,
     certain_head,
@@ -355,7 +356,7 @@ class Rehearsal:
         code = step.code
         step = self._possible(judgement).get(place, step)
         harmful = step.code >= HARMFUL
-        certain = not harmful or judgement.is_certain_call(place, step.before)
+        certain = not harmful or is_certain_call(judgement, place, step.before)
         tool = self._names.text(judgement.log.tool(place))
         outcomes = case.outcomes()
         return _spec_decision(judge, case.token, tool, step, code, outcomes, certain)
@@ -371,7 +372,7 @@ class Rehearsal:
         """Its possible harms by place: looked for once."""
         found = self._possibly.get(judgement)
         if found is None:
-            harms = judgement.possible_harms()
+            harms = possible_harms(judgement)
             found = self._possibly[judgement] = {each.place: each for each in harms}
         return found
 

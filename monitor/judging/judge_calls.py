@@ -21,6 +21,8 @@ from monitor.judging.mistimed_calls import latest_ns
 from monitor.judging.session_sights import SessionSights, is_turn_unknown
 from monitor.records import Evidence, ToolCall, Verdict, built
 from monitor.session.judge.judge import CONTROL_TOKEN, HARMFUL, Judge
+from monitor.session.judgement.finality import finalise
+from monitor.session.judgement.fold_log import fold_first, is_crowded, lump
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.step_marks import VerdictChange
 from monitor.session.log.rows import Texts, origin_of
@@ -122,7 +124,7 @@ class CallJudge:
             ]
         if judgement.suspicious:
             reported = self._reports.with_suspicions(session, judgement, reported)
-        if judgement.crowded and self._limits.fold:
+        if is_crowded(judgement.log) and self._limits.fold:
             self._relieve(session, judgement, now)
         return reported
 
@@ -208,10 +210,10 @@ class CallJudge:
 
     def _relieve(self, session: Session, judgement: Judgement, now: int) -> None:
         """Makes room in a log that a burst has filled: its oldest steps become final early."""
-        count = judgement.lump()
-        self._accounting.finalise(session, judgement, judgement.finalise(now, count).reported)
+        count = lump(judgement.log)
+        self._accounting.finalise(session, judgement, finalise(judgement, now, count).reported)
         self._state.folded_young += count
-        judgement.fold_first(count)
+        fold_first(judgement, count)
 
     def at(self, judge: Judge, call: ToolCall, now: int) -> int:
         """The call's time in the order: its start, or its end if the spec says so.

@@ -28,7 +28,7 @@ from monitor.reference.comparison import (
     unpacked,
 )
 from monitor.session.judgement.judgement import Judgement
-from monitor.session.judgement.step_marks import JudgedStep
+from monitor.session.judgement.step_marks import JudgedStep, is_final
 from monitor.session.report.reference_report import PAGE, explained, level_of
 from monitor.session.session import Ended, Session
 from monitor.session.tool_names import Names
@@ -183,7 +183,7 @@ class Alarms:
             return
         for step in final:
             drift.unexpected_writes += 1
-            drift.exemplars["unexpected_writes"] = judgement.exemplar(step.place)
+            drift.exemplars["unexpected_writes"] = judgement.log.origin(step.place)
         if judgement.joined or judgement.declared & _COUNTED == _COUNTED:
             return
         if at.divergence is not None and _is_final(judgement, at.divergence.step):
@@ -414,13 +414,13 @@ def _way(comparison: Comparison, found: Divergence) -> Way:
 def _is_final(judgement: Judgement, step: int) -> bool:
     """True if the call with this number (from 1) has its final place, as folded calls have."""
     place = step - 1 - judgement.folded
-    return place < 0 or (place < len(judgement.log) and judgement.is_final(place))
+    return place < 0 or (place < len(judgement.log) and is_final(judgement.log.mark(place)))
 
 
 def _near(judgement: Judgement, step: int) -> Exemplar | None:
     """The call with this number, or the last one; None if it is folded."""
     place = min(step - 1 - judgement.folded, len(judgement.log) - 1)
-    return judgement.exemplar(place) if place >= 0 else None
+    return judgement.log.origin(place) if place >= 0 else None
 
 
 def _seen(

@@ -18,6 +18,7 @@ from monitor.judging.accounting import Accounting
 from monitor.records import SessionKey, ToolCall, Verdict
 from monitor.session.judge.judge import Judge
 from monitor.session.judgement.judgement import Judgement
+from monitor.session.judgement.possible_outcomes import widest
 from monitor.session.limits.session_verdicts import SessionVerdicts
 from monitor.session.report.obstacles import find_obstacles, review
 from monitor.session.session import Ended, Session
@@ -67,7 +68,7 @@ class DeadlineTimer:
             judgement.log,
         )
         assert bounds is not None
-        hopeless = bool(bounds.traps) and bounds.hopeless(judgement.possible)
+        hopeless = bool(bounds.traps) and bounds.hopeless(widest(judgement).position)
         if session_verdicts is None:
             return hopeless
         if hopeless is not session_verdicts.trapped or session_verdicts.open:

@@ -21,8 +21,11 @@ from monitor.limits import SECOND
 from monitor.live.monitor_state import MonitorState
 from monitor.live.session_facts import SessionFacts
 from monitor.records import SessionKey, ToolCall
+from monitor.session.judgement.finality import finalise
+from monitor.session.judgement.fold_log import fold
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.session import Ended, Session
+from monitor.session.tool_translation import tools
 from monitor.visibility.cause import Cause
 
 __all__ = ["GROUP_WINDOWS", "Lifecycle"]
@@ -175,10 +178,10 @@ class Lifecycle:
     def _finalise(self, session: Session, judgement: Judgement, before: int) -> int | None:
         """Final counters and folding of one judgement; the earliest receipt still open."""
         overdue = before - GROUP_WINDOWS * self._limits.window_ns
-        final = judgement.finalise(before, overdue=overdue)
+        final = finalise(judgement, before, overdue=overdue)
         self._accounting.finalise(session, judgement, final.reported)
         if self._limits.fold:
-            judgement.fold(before)
+            fold(judgement, before)
         return final.open
 
     def finish(self, session: Session, ended: Ended, now: int) -> list[SessionFinished]:
@@ -233,7 +236,7 @@ class Lifecycle:
         self._state.sweep_ns = now + SWEEP_NS
         used: set[int] = set()
         for session in self._table:
-            used |= session.tools()
+            used |= tools(session)
         self._names.forget(used)
 
     def clock_moved(self, by: int, now: int) -> None:

@@ -11,6 +11,7 @@ from mypy_extensions import mypyc_attr
 from monitor.records import FROM_DECISION, FROM_TRACE, AgentName, Proof, SessionKey, ToolCall
 from monitor.session.dropped_sessions import mark_of
 from monitor.session.judge.judge import Judge
+from monitor.session.judgement.fold_log import condense
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.spec_binding import SpecBinder
 from monitor.visibility.cause import Cause
@@ -257,10 +258,6 @@ class Session:
         twin.proof, twin.answer = self.proof, self.answer
         return twin
 
-    def tools(self) -> set[int]:
-        """The numbers of all tools in its judgements."""
-        return {number for each in self.judgements for number in each.tools()}
-
     def size(self) -> int:
         """Approximate bytes of the session, from its texts and calls."""
         total = BYTES + 2 * (text_bytes(self.key.id) + text_bytes(self.agent))
@@ -422,7 +419,7 @@ class Session:
         """Reduces an ended session to what it needs to go on: positions and numbers, no steps."""
         self.held = None
         for judgement in self.judgements:
-            judgement.condense()
+            condense(judgement)
 
     def absorb(self, other: Session) -> None:
         """Takes over the state of a session whose calls move here."""

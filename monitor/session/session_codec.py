@@ -32,6 +32,12 @@ from monitor.session.session import Session
 from monitor.session.session_kinds import SESSION_KINDS
 from monitor.session.spec_binding import SpecBinder, document_of
 from monitor.session.tool_names import Names
+from monitor.session.tool_translation import (
+    renumber,
+    renumber_unknown,
+    tools,
+    unknown,
+)
 
 __all__ = ["FORMAT", "SessionCodec", "SessionTransfer"]
 
@@ -126,10 +132,10 @@ class SessionCodec:
         for session in sessions:
             if session.binder not in (None, self.binder):
                 raise UnkeptError(f"session {session.key.id} is under earlier specs")
-        tools = {number for each in sessions for number in each.tools()}
+        numbers = {number for each in sessions for number in tools(each)}
         graph = _Graph(
             list(parting),
-            {number: self._names.text(number) for number in tools if number},
+            {number: self._names.text(number) for number in numbers if number},
             _unknown(sessions),
         )
         root = ([tuple(each) for each in graph.parting], graph.tools, graph.unknown)
@@ -178,23 +184,23 @@ class SessionCodec:
 
     def _renumber(self, session: Session, graph: _Graph) -> None:
         namespace = session.key.namespace
-        tools = {
+        numbers = {
             number: self._names.number(graph.tools[number], namespace) if number else 0
-            for number in session.tools()
+            for number in tools(session)
         }
         for judgement in session.judgements:
-            judgement.renumber(tools)
+            renumber(judgement, numbers)
             comparison = judgement.judge.comparison
             if comparison is not None:
                 there = graph.unknown[judgement.judge.spec.id]
-                judgement.renumber_unknown(comparison.numbers_of(there))
+                renumber_unknown(judgement, comparison.numbers_of(there))
 
 
 def _unknown(sessions: Iterable[Session]) -> dict[str, dict[int, str]]:
     found: dict[str, dict[int, str]] = {}
     for session in sessions:
         for judgement in session.judgements:
-            found.setdefault(judgement.judge.spec.id, {}).update(judgement.unknown())
+            found.setdefault(judgement.judge.spec.id, {}).update(unknown(judgement))
     return found
 
 

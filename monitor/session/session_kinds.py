@@ -56,11 +56,21 @@ SESSION_KINDS: Final = (
     kept(
         "judgement",
         Judgement,
-        "_doubts _held_back _resume_points _rival _suspected _swapped base "
-        "behind counted declared ending head is_behind judge late log pair part sampled "
-        "session_verdicts share sight suspicious",
+        "_held_back base behind counted declared doubts ending head is_behind judge late log pair "
+        "part resume_points rival sampled session_verdicts share sight suspected suspicious swapped",
         made={"budget": type(None)},
-        changes=(KindChange(dropped=("_is_stale",)),),
+        changes=(
+            KindChange(dropped=("_is_stale",)),
+            KindChange(
+                renamed={
+                    "_doubts": "doubts",
+                    "_resume_points": "resume_points",
+                    "_rival": "rival",
+                    "_suspected": "suspected",
+                    "_swapped": "swapped",
+                }
+            ),
+        ),
     ),
     kept(
         "log",

@@ -14,6 +14,7 @@ from monitor.session.judge.run import AutomatonRun
 from monitor.session.judgement.episode_scores import episode
 from monitor.session.judgement.step_marks import JudgedStep
 from monitor.session.limits.timing import SessionTiming
+from monitor.visibility.sight import Sight
 
 __all__ = ["CONDENSED_MAX", "Checkpoint", "FoldedScores"]
 
@@ -139,6 +140,34 @@ class Checkpoint(FoldedScores):
         twin.count, twin.at = self.count, self.at
         twin.started, twin.last = self.started, self.last
         return twin
+
+    def blur(self, judge: Judge, known: Sight, sight: Sight, *, doubted: bool) -> None:
+        """Allows for calls that are missing, as has become known, among the folded steps.
+
+        Args:
+            judge: of the spec.
+            known: where calls were known to be missing.
+            sight: where they are known to be missing now.
+            doubted: True if a step of the log may not be what it seems.
+        """
+        windows = {*known.sure, *known.maybe}
+        sure, maybe = (
+            any(each.since_ns < self.at and each not in windows for each in new)
+            for new in (sight.sure, sight.maybe)
+        )
+        judged = judge.comparison is None
+        if judged and (sure or maybe):
+            self.wide = self.wide or self.run.copy()
+            self.wide.exact = False
+            self.wide.scatter(judge.anywhere)
+        if sure:
+            self.run.exact = False
+            if judged:
+                self.run.scatter(judge.anywhere)
+            for scored in (self, *self.others):
+                scored.give_up()
+        if not (sight.maybe or doubted):
+            self.wide, self.apart = None, False
 
     def of(self, number: int) -> FoldedScores:
         """The folded numbers of a way."""

@@ -12,14 +12,26 @@ Example: a log has 90 steps, all received before the window. 26 of them may be f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from monitor.session.judgement.checkpoint import Checkpoint, FoldedScores
+from monitor.session.judgement.judgement import Judgement
+from monitor.session.judgement.log_walk import step_all
 from monitor.session.judgement.replay import Replay, taken_of, traced
-from monitor.session.judgement.step_marks import JudgedStep
+from monitor.session.judgement.step_marks import POSSIBLE, JudgedStep
 from monitor.session.log.log import SessionLog
 
-__all__ = ["FOLD_AFTER", "FOLD_LUMP", "LOG_MAX", "fold", "foldable", "lump"]
+__all__ = [
+    "FOLD_AFTER",
+    "FOLD_LUMP",
+    "LOG_MAX",
+    "condense",
+    "fold",
+    "fold_first",
+    "is_crowded",
+    "lump",
+]
 
 FOLD_AFTER: Final = 64
 """The latest steps, which stay in the log whatever their age: the API shows them."""
@@ -31,7 +43,54 @@ LOG_MAX: Final = 1_024
 """Limit of the steps in the log, whatever their age, so that a burst stays bounded."""
 
 
-def foldable(log: SessionLog, before: int) -> int:
+def fold(judgement: Judgement, before: int) -> None:
+    """Folds steps that are far enough back and were received up to `before` (Unix nanoseconds)."""
+    count = _foldable(judgement.log, before)
+    if count:
+        fold_first(judgement, count)
+
+
+def condense(judgement: Judgement) -> None:
+    """Moves all steps into the checkpoint."""
+    if len(judgement.log):
+        fold_first(judgement, len(judgement.log))
+
+
+def is_crowded(log: SessionLog) -> bool:
+    """True when a burst has filled the log: its first FOLD_LUMP steps must be folded."""
+    return len(log) >= LOG_MAX + FOLD_LUMP
+
+
+def fold_first(judgement: Judgement, count: int) -> None:
+    """Moves the first `count` steps into the checkpoint."""
+    judge, base, replays = judgement.judge, judgement.base, judgement.replays()
+    if base is None:
+        base = Checkpoint(judgement.origin(wide=False), judge)
+    if len(replays) > 1:
+        _fold_wide(judgement, base, replays, count)
+    judgement.base = base
+    scored = judge.scored and not judgement.sight.sure and judge.comparison is None
+    _fold_plain(replays[0], base, count, scored=scored)
+    if judgement.resume_points is not None:
+        judgement.resume_points.fold(count)
+
+
+def _fold_wide(
+    judgement: Judgement, base: Checkpoint, replays: Sequence[Replay], count: int
+) -> None:
+    """Moves the wide reading of the first `count` steps into the checkpoint."""
+    log, is_doubted = judgement.log, judgement.judge.is_doubted
+    runs = (judgement.origin(wide=False), judgement.origin(wide=True))
+    for stretch in replays[0].stretches(0, count):
+        base.apart = step_all(replays, runs, stretch) or base.apart
+    base.wide = runs[1]
+    judgement.suspected -= sum(1 for place in range(count) if log.mark(place) & POSSIBLE)
+    doubted = sum(is_doubted(log.token(place)) for place in range(count))
+    base.doubted = base.doubted or doubted > 0
+    judgement.doubts -= doubted
+
+
+def _foldable(log: SessionLog, before: int) -> int:
     """The number of first steps that may be folded; 0 if they are too few.
 
     Such a step was received up to `before` (Unix nanoseconds) and is not among the last `FOLD_AFTER`.
@@ -56,8 +115,8 @@ def lump(log: SessionLog) -> int:
     return count if count <= len(log) // 2 else FOLD_LUMP
 
 
-def fold(replay: Replay, base: Checkpoint, count: int, *, scored: bool) -> None:
-    """Moves the first `count` steps of the log into the checkpoint.
+def _fold_plain(replay: Replay, base: Checkpoint, count: int, *, scored: bool) -> None:
+    """Moves the plain reading of the first `count` steps of the log into the checkpoint.
 
     Args:
         replay: steps the log.

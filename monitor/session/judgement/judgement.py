@@ -15,7 +15,7 @@ Invariants:
   them is *late*: it is judged after all calls so far.
 - Where something may be missing or doubtful (`monitor.visibility`), there are two readings: the *plain*
   one takes what was seen for the whole, the *wide* one allows for all that may be otherwise. The head is
-  the plain reading while it has as few harms as the wide one, from then on the wide one; `_rival` is the
+  the plain reading while it has as few harms as the wide one, from then on the wide one; `rival` is the
   other. A call that only the plain reading calls harmful is *possibly* harmful: it is reported so, and is
   in no score.
 - Where the numbers of harms agree again, the plain reading has one at an earlier call, which may be right.
@@ -33,62 +33,41 @@ Source: docs/decisions/0003-log-behind-a-checkpoint.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mypy_extensions import mypyc_attr
 
-from monitor.aggregate.histogram import Exemplar
 from monitor.aggregate.totals import CLEAN_SHARE, NO_SHARE, Pair, Share, fixed
 from monitor.automaton.position import Position
-from monitor.records import Reason, ToolCall, built
-from monitor.reference.comparison import ComparisonState
-from monitor.session.judge.judge import (
-    CODES,
-    CONTROL_TOKEN,
-    HARMFUL,
-    PROGRESS,
-    SELF_LOOP,
-    Judge,
-    is_substantive,
-)
+from monitor.records import ToolCall, built
+from monitor.session.judge.judge import CONTROL_TOKEN, HARMFUL, PROGRESS, Judge
 from monitor.session.judge.run import AutomatonRun
-from monitor.session.judgement import fold_log
-from monitor.session.judgement.checkpoint import Checkpoint, FoldedScores
-from monitor.session.judgement.replay import Replay, Stretch, taken_of, traced
-from monitor.session.judgement.resume_points import RESUME_EVERY, ResumePoints
+from monitor.session.judgement.checkpoint import Checkpoint
+from monitor.session.judgement.log_walk import (
+    WalkResult,
+    WalkStart,
+    have_parted,
+    resumed,
+    walked,
+)
+from monitor.session.judgement.replay import Replay
+from monitor.session.judgement.resume_points import ResumePoints
 from monitor.session.judgement.step_marks import (
-    CODE,
-    FINAL,
     POSSIBLE,
     RAISED,
-    SUSPECTED,
     UNJUDGED,
-    Finality,
     JudgedStep,
-    Suspicion,
     VerdictChange,
     changes_of,
-    waiting_for_none,
 )
 from monitor.session.limits.session_verdicts import SessionVerdicts
-from monitor.session.limits.timing import TimedCall
 from monitor.session.log.log import SessionLog
-from monitor.session.log.rows import mark_of
 from monitor.session.overlap.budget import Budget
-from monitor.visibility.cause import FACTS, Cause
+from monitor.visibility.cause import Cause
 from monitor.visibility.sight import CLEAR, Sight
-from monitor.visibility.words import DOUBTED_CALLS
 
-__all__ = ["Judgement", "Path", "Preview"]
-
-
-class Path(NamedTuple):
-    """The way taken: the run before the log, its folded part, and its steps in the log."""
-
-    run: AutomatonRun
-    folded: FoldedScores | None
-    steps: list[JudgedStep]
+__all__ = ["Judgement", "Preview"]
 
 
 class Preview(NamedTuple):
@@ -99,19 +78,6 @@ class Preview(NamedTuple):
     """The position by which it would be judged."""
 
 
-class WalkResult(NamedTuple):
-    """What stepping a part of the log came to."""
-
-    runs: tuple[AutomatonRun, ...]
-    """Runs of the readings after the last step."""
-    news: list[list[JudgedStep]]
-    """Steps of each reading whose verdicts differ from their marks."""
-    is_whole: bool
-    """True if the log was stepped from its beginning."""
-    apart: bool
-    """True if the plain reading had more harms than the wide one after some step, folded ones included."""
-
-
 @mypyc_attr(acyclic=True)
 class Judgement:
     """The calls of one session under one spec, or those of one agent or turn, by the spec's scope.
@@ -120,17 +86,13 @@ class Judgement:
     """
 
     __slots__ = (
-        "_doubts",
         "_held_back",
-        "_resume_points",
-        "_rival",
-        "_suspected",
-        "_swapped",
         "base",
         "behind",
         "budget",
         "counted",
         "declared",
+        "doubts",
         "ending",
         "head",
         "is_behind",
@@ -139,11 +101,15 @@ class Judgement:
         "log",
         "pair",
         "part",
+        "resume_points",
+        "rival",
         "sampled",
         "session_verdicts",
         "share",
         "sight",
+        "suspected",
         "suspicious",
+        "swapped",
     )
 
     def __init__(self, judge: Judge, part: str, sight: Sight = CLEAR) -> None:
@@ -156,8 +122,8 @@ class Judgement:
         """
         # Bools stand side by side, because compiled ones then take a byte each.
         self.suspicious = False
-        """True if `suspicions` may have something to report."""
-        self._swapped = False
+        """True if `possible_harms.suspicions` may have something to report."""
+        self.swapped = False
         """True while the head is the wide reading."""
         self.counted = False
         """True once the metrics have counted it as a session."""
@@ -172,17 +138,17 @@ class Judgement:
         self.log = SessionLog(by_answer=not judge.strict)
         self._held_back = -1
         """The first place to be stepped again once `catch_up` is called; -1 while each call is judged at once."""
-        self._doubts = 0
+        self.doubts = 0
         """Steps of the log that may not be what they seem."""
         self.budget: Budget | None = None
         """What the orders of its groups may take; None without a bound for all of them. A copy that decides has one."""
         self.base: Checkpoint | None = None
-        self.head = self._fresh()
-        self._rival: AutomatonRun | None = None
+        self.head = _fresh(self.judge, self.sight)
+        self.rival: AutomatonRun | None = None
         """The other reading; None while there is only one, or while the wide one is not stepped."""
-        self._resume_points: ResumePoints | None = None
+        self.resume_points: ResumePoints | None = None
         self.late = 0
-        self._suspected = 0
+        self.suspected = 0
         """Steps of the log that are reported as possibly harmful."""
         self.ending = 0
         """The number under which the metrics hold its scores since its last end; 0 before the first.
@@ -200,65 +166,38 @@ class Judgement:
         self.declared = 0
         """Alarms raised and counted under a reference, as bits (`monitor.judging.reference_alarms`)."""
 
-    def _fresh(self) -> AutomatonRun:
-        """The run before all calls."""
-        position, comparison = self.judge.stepper.start(), self.judge.comparison
-        watched = comparison.start() if comparison is not None else None
-        return AutomatonRun(
-            position, self.judge.tally(), exact=not self.sight.sure, watched=watched
-        )
-
     def _look_beyond(self) -> None:
         """Moves the readings to where calls that are missing behind the last one may have led."""
-        rival, sight = self._rival, self.sight
+        rival, sight = self.rival, self.sight
         if sight is CLEAR or self.judge.comparison is not None:
             return
         if rival is not None:
-            self.replay_log(wide=not self._swapped).trail(rival)
-        if sight.sure or self._swapped:
-            self.replay_log(wide=self._swapped).trail(self.head)
+            self.replay_log(wide=not self.swapped).trail(rival)
+        if sight.sure or self.swapped:
+            self.replay_log(wide=self.swapped).trail(self.head)
 
-    def _is_doubtful(self) -> bool:
+    def is_doubtful(self) -> bool:
         """True if the wide reading may differ from the plain one."""
         if self.judge.comparison is not None:
             return False
         base = self.base
-        return bool(self.sight.maybe or self._doubts) or (
+        return bool(self.sight.maybe or self.doubts) or (
             base is not None and base.wide is not None
         )
 
     @property
     def joined(self) -> bool:
         """True if the session is read as one of which calls are missing."""
-        return bool(self.sight.sure) or (self._swapped and bool(self.sight.maybe))
+        return bool(self.sight.sure) or (self.swapped and bool(self.sight.maybe))
 
     @property
     def partial(self) -> bool:
         """True if it is read as one of which calls are missing or doubtful: then it has no scores."""
-        return self._swapped or bool(self.sight.sure)
-
-    @property
-    def doubtful(self) -> bool:
-        """True if calls may be missing."""
-        return bool(self.sight.maybe)
-
-    @property
-    def unless(self) -> tuple[str, ...]:
-        """What would make the possible harms none: causes of gaps, and `DOUBTED_CALLS`."""
-        causes = tuple(
-            each.value
-            for each in self.sight.causes
-            if FACTS[each].told and not FACTS[each].sure
-        )
-        return (*causes, DOUBTED_CALLS) if self._doubts else causes
+        return self.swapped or bool(self.sight.sure)
 
     def token(self, place: int) -> int:
         """The token of a step of the log, as the call that it seems to be."""
         return self.judge.plain_of(self.log.token(place))
-
-    @property
-    def calls(self) -> int:
-        return self.head.tally.calls
 
     def before(self, token: int) -> Position:
         """The position by which the next call is judged."""
@@ -295,25 +234,25 @@ class Judgement:
 
     def append(self, call: ToolCall, tool: int, token: int, at: int, now: int) -> int | None:
         """Judges a call that comes in order; returns its code. Returns None if the call needs `insert`."""
-        judge, rival, sight = self.judge, self._rival, self.sight
+        judge, rival, sight = self.judge, self.rival, self.sight
         plain = judge.plain_of(token)
         if self._held_back >= 0:
             return None
-        if (plain != token or self._is_doubtful()) and self._contested(token):
+        if (plain != token or self.is_doubtful()) and self._contested(token):
             return None
         moved = rival is not None or bool(sight.sure)
         if moved and (at <= sight.since_ns or now <= sight.received_ns):
             return None
-        if rival is not None and plain != token and not self._doubts:
+        if rival is not None and plain != token and not self.doubts:
             # The first call in doubt decides on which reading counts for those before it, too.
             return None
         if not self.log.append(call, tool, token, at, now):
             return None
-        self._doubts += plain != token
-        code = self.head.step(judge, token if self._swapped else plain)
+        self.doubts += plain != token
+        code = self.head.step(judge, token if self.swapped else plain)
         if rival is not None:
-            other = rival.step(judge, plain if self._swapped else token)
-            if self._swapped and (other >= HARMFUL or token != plain):
+            other = rival.step(judge, plain if self.swapped else token)
+            if self.swapped and (other >= HARMFUL or token != plain):
                 self.suspicious = True
         if moved and at < sight.until_ns:
             self._look_beyond()
@@ -327,7 +266,7 @@ class Judgement:
         Returns None if the call needs `insert`, or may be possibly harmful.
         """
         judge = self.judge
-        if self._swapped or (self._is_doubtful() and self._contested(token)):
+        if self.swapped or (self.is_doubtful() and self._contested(token)):
             return None
         if at <= self.sight.since_ns or judge.is_doubted(token):
             return None
@@ -336,67 +275,20 @@ class Judgement:
         found: Preview = built(Preview, (self.head.peek(judge, token), self.before(token)))
         return found
 
-    def tools(self) -> set[int]:
-        """The numbers of all tools in it."""
-        found = {low | high << 8 for low, high in self.log.tools()}
-        if self.session_verdicts is not None:
-            found |= self.session_verdicts.tools()
-        if self.base is not None and self.base.timing is not None:
-            found |= self.base.timing.tools()
-        return found
-
-    def renumber(self, tools: Mapping[int, int]) -> None:
-        """Gives all tools other numbers: those of another process."""
-        self.log.renumber(tools)
-        if self.session_verdicts is not None:
-            self.session_verdicts.renumber(tools)
-        if self.base is not None and self.base.timing is not None:
-            self.base.timing.renumber(tools)
-
-    def unknown(self) -> dict[int, str]:
-        """The tools in it that no learning run of its reference called, by their numbers in this process."""
-        comparison = self.judge.comparison
-        if comparison is None:
-            return {}
-        found: dict[int, str] = {}
-        for at in self._watched():
-            found |= comparison.unknown(at)
-        return found
-
-    def renumber_unknown(self, numbers: Mapping[int, int]) -> None:
-        """Gives them other numbers: those of this process, by those of another one."""
-        comparison = self.judge.comparison
-        assert comparison is not None
-        self.log.retoken(comparison.tokens_of(numbers))
-        for at in self._watched():
-            comparison.renumber(at, numbers)
-
-    def _watched(self) -> list[ComparisonState]:
-        """The states in the comparison with a reference, each once: runs may share one."""
-        runs = [self.head]
-        if self._rival is not None:
-            runs.append(self._rival)
-        if self.base is not None:
-            runs.append(self.base.run)  # a reference has no wide reading
-        if self._resume_points is not None:
-            runs += self._resume_points.runs()
-        found = {id(run.watched): run.watched for run in runs if run.watched is not None}
-        return list(found.values())
-
     def copy(self) -> Judgement:
         """The same judgement, to be changed apart from now on. It is in no sums and in no sample."""
         twin = Judgement(self.judge, self.part)
         twin.sight = self.sight
-        twin._doubts = self._doubts
-        twin.suspicious, twin._swapped = self.suspicious, self._swapped
+        twin.doubts = self.doubts
+        twin.suspicious, twin.swapped = self.suspicious, self.swapped
         twin.counted, twin.late = self.counted, self.late
         twin.log, twin.head = self.log.copy(), self.head.copy()
-        base, rival, points = self.base, self._rival, self._resume_points
+        base, rival, points = self.base, self.rival, self.resume_points
         twin.base = base.copy(self.judge) if base is not None else None
-        twin._rival = rival.copy() if rival is not None else None
-        twin._resume_points = points.copy() if points is not None else None
-        twin._suspected, twin.ending, twin.declared = (
-            self._suspected,
+        twin.rival = rival.copy() if rival is not None else None
+        twin.resume_points = points.copy() if points is not None else None
+        twin.suspected, twin.ending, twin.declared = (
+            self.suspected,
             self.ending,
             self.declared,
         )
@@ -407,7 +299,7 @@ class Judgement:
         if token == CONTROL_TOKEN or self.judge.comparison is not None:
             return False
         return self.head.is_harmed(
-            self.judge, token if self._swapped else self.judge.plain_of(token)
+            self.judge, token if self.swapped else self.judge.plain_of(token)
         )
 
     def insert(
@@ -420,7 +312,7 @@ class Judgement:
         placed = self.log.insert(call, tool, token, at, now)
         self.log.set_mark(placed.place, UNJUDGED)
         self.judge.skewed += placed.moved
-        self._doubts += self.judge.is_doubted(token)
+        self.doubts += self.judge.is_doubted(token)
         return self._replay(placed.first)
 
     def amend(
@@ -442,7 +334,7 @@ class Judgement:
             receipt = log.receipt(place)
         if self.base is not None and at < self.base.at:
             at = self._late_again(place)
-        self._doubts += self.judge.is_doubted(token) - self._is_doubted(place)
+        self.doubts += self.judge.is_doubted(token) - self._is_doubted(place)
         log.remove(place)
         placed = log.insert(call, tool, token, at, receipt)
         log.set_mark(placed.place, mark)
@@ -458,14 +350,14 @@ class Judgement:
         goes on to count. The wide one is stepped again when it is looked at.
         """
         old = self.log.token(place)
-        if self._swapped or self._suspected or old == token or self._held_back >= 0:
+        if self.swapped or self.suspected or old == token or self._held_back >= 0:
             return False
         if self.judge.plain_of(old) != token or not self.log.has_as_it_is(
             place, call, tool, at
         ):
             return False
         self.log.set_token(place, token)
-        self._doubts -= 1
+        self.doubts -= 1
         self._forget_wide()
         return True
 
@@ -482,14 +374,14 @@ class Judgement:
         if not self.log.move_back(lead):
             return []
         self.log.settle_all()
-        self._resume_points = None
+        self.resume_points = None
         return self._replay(0)
 
     def retract(self, place: int) -> list[VerdictChange]:
         """Removes the step at `place`, which was no call; later steps are judged again."""
         row = self.log.row(place)
-        self._doubts -= self._is_doubted(place)
-        self._suspected -= self.log.mark(place) & POSSIBLE != 0
+        self.doubts -= self._is_doubted(place)
+        self.suspected -= self.log.mark(place) & POSSIBLE != 0
         self.log.remove(place)
         moved = self.log.settle(row.trace_id, row.span_id)
         return self._replay(min([place, *moved]))
@@ -502,57 +394,26 @@ class Judgement:
         if sight == self.sight:
             return []
         if self.base is not None:
-            self._blur(self.base, sight)
+            self.base.blur(self.judge, self.sight, sight, doubted=self.doubts > 0)
         is_sure = bool(self.sight.sure or sight.sure)
         self.sight = sight
-        if not (is_sure or self._swapped or self.head.tally.harmful_steps):
+        if not (is_sure or self.swapped or self.head.tally.harmful_steps):
             self._forget_wide()
             self._suspect()
             return []
-        self._resume_points = None
+        self.resume_points = None
         return self._replay(0)
 
     def _forget_wide(self) -> None:
         """What the wide reading allows for has changed, and the plain one counts anyhow: it is stepped when needed."""
-        if self._rival is not None:
-            self._rival = self._resume_points = None
+        if self.rival is not None:
+            self.rival = self.resume_points = None
 
-    def _blur(self, base: Checkpoint, sight: Sight) -> None:
-        """Allows for calls that are missing, as has become known, among the folded steps."""
-        known = {*self.sight.sure, *self.sight.maybe}
-        sure, maybe = (
-            any(each.since_ns < base.at and each not in known for each in windows)
-            for windows in (sight.sure, sight.maybe)
-        )
-        anywhere = self.judge.anywhere
-        if self.judge.comparison is None and (sure or maybe):
-            base.wide = base.wide or base.run.copy()
-            base.wide.exact = False
-            base.wide.scatter(anywhere)
-        if sure:
-            base.run.exact = False
-            if self.judge.comparison is None:
-                base.run.scatter(anywhere)
-            for scored in (base, *base.others):
-                scored.give_up()
-        if not (sight.maybe or self._doubts):
-            base.wide, base.apart = None, False
-
-    @property
-    def _is_young(self) -> bool:
-        """True if all that is not known is whether the session began before the first call."""
-        base = self.base
-        return (
-            self.sight.causes == (Cause.STARTED,)
-            and not self._doubts
-            and (base is None or not base.doubted)
-        )
-
-    def _origin(self, *, wide: bool) -> AutomatonRun:
+    def origin(self, *, wide: bool) -> AutomatonRun:
         """The run before the first step of the log, in one reading."""
         base = self.base
         if base is None:
-            run = self._fresh()
+            run = _fresh(self.judge, self.sight)
         else:
             run = (base.wide if wide and base.wide is not None else base.run).copy()
         run.exact = run.exact and not wide
@@ -561,29 +422,17 @@ class Judgement:
     @property
     def readings(self) -> tuple[AutomatonRun, ...]:
         """The runs after all steps: two while something is not known, else one."""
-        if self._rival is None and self._is_doubtful():
-            self._step_wide()
-        return (self.head,) if self._rival is None else (self.head, self._rival)
+        if self.rival is None and self.is_doubtful():
+            self.rival, replay = self.origin(wide=True), self.replay_log(wide=True)
+            replay.walk(self.rival)
+            replay.trail(self.rival)
+            self.resume_points = None
+        return (self.head,) if self.rival is None else (self.head, self.rival)
 
-    def _step_wide(self) -> None:
-        """Steps the wide reading, while the plain one counts."""
-        run, replay = self._origin(wide=True), self.replay_log(wide=True)
-        replay.walk(run)
-        replay.trail(run)
-        self._rival, self._resume_points = run, None
-
-    def widest_origin(self) -> AutomatonRun:
-        """The run before the log in the reading that allows for everything, as a copy."""
-        return self._origin(wide=self._is_doubtful())
-
-    def widest_replay(self) -> Replay:
-        """What steps the log in that reading."""
-        return self.replay_log(wide=self._is_doubtful())
-
-    def _replays(self) -> tuple[Replay, ...]:
+    def replays(self) -> tuple[Replay, ...]:
         """What steps the log in each reading, the plain one first."""
         plain = self.replay_log(wide=False)
-        return (plain, self.replay_log(wide=True)) if self._is_doubtful() else (plain,)
+        return (plain, self.replay_log(wide=True)) if self.is_doubtful() else (plain,)
 
     # --- stepping the log again ------------------------------------------------------------------
 
@@ -614,275 +463,52 @@ class Judgement:
         return self._replay(changed) if 0 <= changed < len(self.log) else []
 
     def _suspect(self) -> None:
-        """Notes that `suspicions` may have news, since steps or readings have changed."""
-        self.suspicious = self._swapped or self._suspected > 0
+        """Notes that `possible_harms.suspicions` may have news, since steps or readings have changed."""
+        self.suspicious = self.swapped or self.suspected > 0
 
     def _step_again(self, changed: int) -> list[VerdictChange]:
-        replays, is_alone = self._replays(), self._rival is None
+        replays, is_alone = self.replays(), self.rival is None
         if not is_alone and len(replays) == 1:
-            self._resume_points, changed = None, 0
-        walked = self._walk(changed, replays[:1] if is_alone else replays)
-        if is_alone and len(replays) > 1 and walked.runs[0].tally.harmful_steps:
-            self._resume_points = None
-            walked = self._walk(0, replays)
-        runs, news, is_whole, _ = walked
+            self.resume_points, changed = None, 0
+        found = self._walk(changed, replays[:1] if is_alone else replays)
+        if is_alone and len(replays) > 1 and found.runs[0].tally.harmful_steps:
+            self.resume_points = None
+            found = self._walk(0, replays)
+        runs = found.runs
         if self.sight is not CLEAR:
             for run, replay in zip(runs, replays, strict=False):
                 replay.trail(run)
-        before, self._swapped = self._swapped, False
-        self.head, self._rival = runs[0], None
+        before, self.swapped = self.swapped, False
+        self.head, self.rival = runs[0], None
         if len(runs) > 1:
             plain, wide = runs
-            self._swapped = _have_parted(runs) or (walked.apart and not self._is_young)
-            self.head, self._rival = (wide, plain) if self._swapped else (plain, wide)
-        steps = news[self._swapped]
-        if self._swapped is not before and not is_whole:
+            self.swapped = have_parted(runs) or (found.apart and not _is_young(self))
+            self.head, self.rival = (wide, plain) if self.swapped else (plain, wide)
+        steps = found.news[self.swapped]
+        if self.swapped is not before and not found.is_whole:
             # The other reading counts from now on, for all steps of the log.
             steps = self.walk()
         return changes_of(self.log, steps)
 
-    # --- what is possible ------------------------------------------------------------------------
-
-    def possible_harms(self) -> list[JudgedStep]:
-        """Calls that are harmful in the plain reading, but not in the wide one, which counts.
-
-        The list is empty if a cause says that this is no news (`Fact.told`).
-        """
-        if not self._swapped or not self.sight.told:
-            return []
-        mark = self.log.mark
-        return [
-            step
-            for step in self._plain()
-            if step.code >= HARMFUL and mark(step.place) & CODE < HARMFUL
-        ]
-
-    def _plain(self) -> list[JudgedStep]:
-        """The steps of the log in the plain reading."""
-        return self.replay_log(wide=False).walk(self._origin(wide=False))
-
-    def is_certain_call(self, place: int, before: Position) -> bool:
-        """False if a harmful call is allowed in some reading, in which an earlier call is the harm."""
-        if not self.judge.is_certain_call(before, self.token(place)):
-            return False
-        if not self._swapped:
-            return True
-        return any(step.place == place and step.code >= HARMFUL for step in self._plain())
-
-    def explanation(self, place: int, code: int, before: Position) -> str:
-        """Why the step at `place`, judged from `before` as `code`, is harmful; "" if it is not."""
-        reason = CODES[code][1] if code >= HARMFUL else None
-        if reason is None:
-            return ""
-        note = self.log.note(place) if reason is Reason.ARGUMENT_MISMATCH else ""
-        return note or self.judge.explanation(before, self.token(place), reason)
-
-    def suspicions(self, again: Collection[bytes] = ()) -> list[Suspicion]:
-        """New possible harms, and those to withdraw. Marks the steps as reported.
-
-        `again`: span ids of steps whose verdicts are told anew. Those that are possible harms are told as such.
-        """
-        self.suspicious = False
-        log, found = self.log, {step.place: step for step in self.possible_harms()}
-        gone = self._unmark(found) if self._suspected else set()
-        news = [
-            Suspicion(step, first=False, withdrawn=True)
-            for step in (self.walk() if gone else ())
-            if step.place in gone
-        ]
-        for place, step in found.items():
-            mark = log.mark(place)
-            if not mark & POSSIBLE or log.span_id(place) in again:
-                news.append(Suspicion(step, first=not mark & SUSPECTED, withdrawn=False))
-                log.set_mark(place, mark | POSSIBLE | SUSPECTED)
-        self._suspected = len(found)
-        return news
-
-    def _unmark(self, found: Container[int]) -> set[int]:
-        """Unmarks former possible harms; returns the places of those that are not harmful now."""
-        log, gone = self.log, set()
-        for place in range(len(log)):
-            mark = log.mark(place)
-            if mark & POSSIBLE and place not in found:
-                log.set_mark(place, mark & ~POSSIBLE)
-                if mark & CODE < HARMFUL:
-                    gone.add(place)
-        return gone
-
-    def is_alarming(self, place: int) -> bool:
-        """True if the step is reported as harmful or as possibly harmful."""
-        mark = self.log.mark(place)
-        return bool(mark & POSSIBLE) or HARMFUL <= mark & CODE < UNJUDGED
-
-    def is_possible(self, place: int) -> bool:
-        """True if the step is reported as possibly harmful."""
-        return bool(self.log.mark(place) & POSSIBLE)
-
-    def _rewind(
-        self, changed: int, replays: Sequence[Replay]
-    ) -> tuple[tuple[AutomatonRun, ...], list[Stretch], bool]:
-        """A run for each reading, at a place no later than `changed`, the stretches from there on, and `apart` by then."""
-        replay = replays[0]
-        while (
-            self._resume_points is not None
-            and (point := self._resume_points.before(changed)) is not None
-        ):
-            stretches = replay.stretches(point.place, running=point.running)
-            if not stretches or stretches[0].first >= point.place:
-                return tuple(run.copy() for run in point.runs), stretches, point.apart
-            # A group now reaches across this point.
-            changed = point.place
-        runs = tuple(self._origin(wide=each.wide) for each in replays)
-        base = self.base
-        return runs, replay.stretches(0), base is not None and base.apart
-
     def _walk(self, changed: int, replays: Sequence[Replay]) -> WalkResult:
-        """Steps the log in some readings from a place no later than `changed`, and adds resume points."""
-        runs, stretches, apart = self._rewind(changed, replays)
-        news: list[list[JudgedStep]] = [[] for _ in runs]
-        last = len(stretches) - 1
-        for number, stretch in enumerate(stretches):
-            if stretch.first >= RESUME_EVERY:
-                self._add_resume_point(stretch.first, runs, apart)
-            if number == last and stretch.together and stretch.first:
-                self._stop_at_last_group(stretch.first, runs, apart)
-            apart = _step_all(replays, runs, stretch, news) or apart
-        is_whole = bool(stretches) and stretches[0].first == 0
-        return WalkResult(runs, news, is_whole, apart)
+        """Steps the log in some readings from a place no later than `changed`, and keeps resume points."""
+        points, base = self.resume_points, self.base
+        start = resumed(points, replays[0], changed) if points is not None else None
+        if start is None:
+            runs = tuple([self.origin(wide=each.wide) for each in replays])
+            start = WalkStart(runs, replays[0].stretches(0), base is not None and base.apart)
+        found = walked(replays, start, points)
+        self.resume_points = found.points
+        return found
 
-    def _add_resume_point(self, place: int, runs: Sequence[AutomatonRun], apart: bool) -> None:
-        if self._resume_points is None:
-            self._resume_points = ResumePoints()
-        if self._resume_points.due(place):
-            self._resume_points.add(self.log, place, runs, apart=apart)
-
-    def _stop_at_last_group(
-        self, place: int, runs: Sequence[AutomatonRun], apart: bool
-    ) -> None:
-        if self._resume_points is None:
-            self._resume_points = ResumePoints()
-        self._resume_points.add_last_group(self.log, place, runs, apart=apart)
-
-    def grouped(self) -> Iterator[tuple[list[TimedCall], Position]]:
-        """The calls of the log in groups that are judged together, each with the position after it.
-
-        They are read widely where something is not known.
-        """
-        wide = self._rival is not None
-        replay = self.replay_log(wide=wide)
-        for steps, position in replay.grouped(self._origin(wide=wide)):
-            yield taken_of(replay, steps, self.folded), position
-
-    @property
-    def widest(self) -> AutomatonRun:
-        """The run after all steps in the reading that allows for everything."""
-        rival = self.readings[-1]
-        return self.head if self._swapped else rival
-
-    @property
-    def possible(self) -> Position:
-        """All states the session may be in, in every reading."""
-        return self.widest.position
+    def plain_steps(self) -> list[JudgedStep]:
+        """The steps of the log in the plain reading."""
+        return self.replay_log(wide=False).walk(self.origin(wide=False))
 
     def walk(self, end: int | None = None) -> list[JudgedStep]:
         """Steps the log from the checkpoint in the order taken, up to before `end` or to its end."""
-        wide = self._swapped
-        return self.replay_log(wide=wide).walk(self._origin(wide=wide), end)
-
-    def path(self) -> Path:
-        """The path that is scored: one of the best orders of all calls, the nearest to the start order.
-
-        Verdicts are given call by call. So a step may differ from its verdict here, if a later call
-        showed which order was the best.
-        """
-        base = self.base
-        if not self._has_paths():
-            return Path(self._origin(wide=self._swapped), base, self.walk())
-        run, replay = self._origin(wide=False), self.replay_log(wide=False)
-        roots = replay.trace(run)
-        number, places = traced(run.taken, roots)
-        root = base.root(number) if base else self._origin(wide=False)
-        steps = replay.retrace(root.copy(), places)
-        return Path(root, base.of(number) if base else None, steps)
-
-    def _has_paths(self) -> bool:
-        """True if scores depend on the order of overlapping calls."""
-        base = self.base
-        if not self.judge.scored or self._swapped or self.sight.sure:
-            return False
-        if self.judge.comparison is not None:
-            return False
-        if base is not None and (base.run.ways is not None or base.trail is not None):
-            return True
-        return self.log.grouped and bool(self.log.groups())
-
-    def substantive(self) -> tuple[FoldedScores | None, list[int]]:
-        """The folded part of the way taken, and the tokens of its substantive steps in the log."""
-        log = self.log
-        if self._has_paths():
-            _, folded, steps = self.path()
-            return folded, [
-                self.token(each.place) for each in steps if is_substantive(each.code)
-            ]
-        rows = log.unpacked(0, len(log))
-        if log.grouped and log.groups(0, rows):
-            walked = self.walk()
-            return self.base, [
-                self.token(each.place) for each in walked if is_substantive(each.code)
-            ]
-        plain_of = self.judge.plain_of
-        return self.base, [
-            plain_of(token)
-            for _, _, meta, token in rows
-            if is_substantive(mark_of(meta) & CODE)
-        ]
-
-    # --- what time brings -------------------------------------------------------------------------
-
-    def finalise(self, before: int, count: int | None = None, *, overdue: int = 0) -> Finality:
-        """Marks steps received up to `before` as final.
-
-        A call that overlaps siblings becomes final with its whole group, since each call of a group
-        may change the verdicts of the others. A verdict that no order changes does not wait.
-
-        Args:
-            before: Unix nanoseconds.
-            count: only the first `count` steps of the log, and groups do not wait.
-            overdue: Unix nanoseconds. Steps received up to this moment do not wait for their group.
-        """
-        new, open_ = self.log.received(before, FINAL, count)
-        if open_ is None and count is None and self._resume_points is not None:
-            self._resume_points.release_last_group()
-        waits = self.log.grouped and count is None and self.judge.comparison is None
-        if new and open_ is not None and waits:
-            new = waiting_for_none(self.log, new, before, overdue)
-        return Finality(self._mark_final(new) if new else [], open_)
-
-    def _mark_final(self, new: list[int]) -> list[JudgedStep]:
-        log, harmful = self.log, False
-        for place in new:
-            mark = log.mark(place)
-            log.set_mark(place, mark | FINAL)
-            harmful = harmful or mark & CODE >= HARMFUL
-        if self.judge.comparison is not None:
-            return self._unexpected(new)
-        if not harmful:
-            return []
-        # The walk must end behind a whole group: a part of a group may be ordered in another way.
-        end = new[-1] + 1
-        if log.grouped:
-            for group in log.groups(end=end):
-                end = max(end, group[1])
-        found, final = self.walk(end), set(new)
-        return [step for step in found if step.code >= HARMFUL and step.place in final]
-
-    def _unexpected(self, places: list[int]) -> list[JudgedStep]:
-        comparison, position = self.judge.comparison, self.head.position
-        return [
-            JudgedStep(place, SELF_LOOP, position, position)
-            for place in places
-            if comparison is not None and comparison.is_unexpected(self.log.token(place))
-        ]
+        wide = self.swapped
+        return self.replay_log(wide=wide).walk(self.origin(wide=wide), end)
 
     def absorb(self, other: Judgement) -> list[VerdictChange]:
         """Takes over the calls of another judgement under the same spec, none of them folded."""
@@ -892,8 +518,8 @@ class Judgement:
         self.log.settle_all()
         # Both are one session, which was counted under one of its names.
         self.counted = self.counted or other.counted
-        self._suspected += other._suspected
-        self._doubts += other._doubts
+        self.suspected += other.suspected
+        self.doubts += other.doubts
         return self._replay(0)
 
     def under(
@@ -911,88 +537,29 @@ class Judgement:
         """
         twin = Judgement(judge, self.part, sight)
         twin.counted, twin.late, twin.ending = self.counted, self.late, self.ending
-        twin._suspected, twin.session_verdicts = self._suspected, self.session_verdicts
+        twin.suspected, twin.session_verdicts = self.suspected, self.session_verdicts
         for place in range(len(self.log)):
             if self.log.span_id(place) in tokens:
                 twin.log.take(self.log, place)
         twin.log.settle_all()
         for place in range(len(twin.log)):
             twin.log.set_token(place, tokens[twin.log.span_id(place)])
-            twin._doubts += twin._is_doubted(place)
+            twin.doubts += twin._is_doubted(place)
         return twin, twin._replay(0)
 
-    def exemplar(self, place: int) -> Exemplar:
-        """The origin of a step of the log, as an exemplar for a counter."""
-        return self.log.origin(place)
 
-    def is_final(self, index: int) -> bool:
-        return bool(self.log.mark(index) & FINAL)
-
-    def fold(self, before: int) -> None:
-        """Folds steps that are far enough back and were received up to `before`."""
-        count = fold_log.foldable(self.log, before)
-        if count:
-            self.fold_first(count)
-
-    def lump(self) -> int:
-        """The number of steps to fold in a burst."""
-        return fold_log.lump(self.log)
-
-    @property
-    def crowded(self) -> bool:
-        """True when a burst has filled the log: its first FOLD_LUMP steps must be folded."""
-        return len(self.log) >= fold_log.LOG_MAX + fold_log.FOLD_LUMP
-
-    def condense(self) -> None:
-        """Moves all steps into the checkpoint."""
-        if len(self.log):
-            self.fold_first(len(self.log))
-
-    def fold_first(self, count: int) -> None:
-        """Moves the first `count` steps into the checkpoint."""
-        base, replays = self.base, self._replays()
-        if base is None:
-            base = Checkpoint(self._origin(wide=False), self.judge)
-        if len(replays) > 1:
-            self._fold_wide(base, replays, count)
-        self.base = base
-        scored = self.judge.scored and not self.sight.sure
-        fold_log.fold(replays[0], base, count, scored=scored and self.judge.comparison is None)
-        if self._resume_points is not None:
-            self._resume_points.fold(count)
-
-    def _fold_wide(self, base: Checkpoint, replays: Sequence[Replay], count: int) -> None:
-        """Moves the wide reading of the first `count` steps into the checkpoint."""
-        runs = (self._origin(wide=False), self._origin(wide=True))
-        for stretch in replays[0].stretches(0, count):
-            base.apart = _step_all(replays, runs, stretch) or base.apart
-        base.wide = runs[1]
-        self._suspected -= sum(1 for place in range(count) if self.is_possible(place))
-        doubted = sum(self._is_doubted(place) for place in range(count))
-        base.doubted = base.doubted or doubted > 0
-        self._doubts -= doubted
+def _fresh(judge: Judge, sight: Sight) -> AutomatonRun:
+    """The run before all calls."""
+    position, comparison = judge.stepper.start(), judge.comparison
+    watched = comparison.start() if comparison is not None else None
+    return AutomatonRun(position, judge.tally(), exact=not sight.sure, watched=watched)
 
 
-def _step_all(
-    replays: Sequence[Replay],
-    runs: Sequence[AutomatonRun],
-    stretch: Stretch,
-    news: Sequence[list[JudgedStep]] | None = None,
-) -> bool:
-    """Steps a stretch in each reading; returns True if the plain one had more harms than the wide one on the way.
-
-    `news` takes, for each reading, the steps whose verdicts differ from their marks.
-    """
-    apart = False
-    for part in stretch.parts() if len(runs) > 1 else (stretch,):
-        for reading, run in enumerate(runs):
-            steps = news[reading] if news is not None else []
-            replays[reading].step(run, part, steps, news=news is not None)
-        apart = apart or (len(runs) > 1 and _have_parted(runs))
-    return apart
-
-
-def _have_parted(runs: Sequence[AutomatonRun]) -> bool:
-    """True if the plain reading has more harms than the wide one."""
-    plain, wide = runs
-    return plain.tally.harmful_steps > wide.tally.harmful_steps
+def _is_young(judgement: Judgement) -> bool:
+    """True if all that is not known is whether the session began before the first call."""
+    base = judgement.base
+    return (
+        judgement.sight.causes == (Cause.STARTED,)
+        and not judgement.doubts
+        and (base is None or not base.doubted)
+    )

@@ -28,6 +28,7 @@ from monitor.session.judge.concurrent_calls import (
     outcomes_at,
 )
 from monitor.session.judge.judge import CONTROL_TOKEN, Judge
+from monitor.session.judge.run import AutomatonRun
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.replay import Replay, Stretch
 from monitor.session.log.log import SessionLog
@@ -44,12 +45,29 @@ __all__ = [
     "outcomes_anywhere",
     "outcomes_behind",
     "outcomes_beside",
+    "widest",
 ]
 
 Costs = dict[Position, int]
 """Positions, each with the fewest harms that lead to it."""
 
 RIGHT = CallPossibilities(True, False, False)
+
+
+def widest(judgement: Judgement) -> AutomatonRun:
+    """The run after all steps in the reading that allows for everything."""
+    rival = judgement.readings[-1]
+    return judgement.head if judgement.swapped else rival
+
+
+def _replay(judgement: Judgement) -> Replay:
+    """What steps the log in that reading."""
+    return judgement.replay_log(wide=judgement.is_doubtful())
+
+
+def _origin_run(judgement: Judgement) -> AutomatonRun:
+    """The run before the log in that reading, as a copy."""
+    return judgement.origin(wide=judgement.is_doubtful())
 
 
 def outcomes_behind(judgement: Judgement, token: int) -> CallPossibilities:
@@ -111,7 +129,7 @@ def outcomes_amid(
     """
     if token == CONTROL_TOKEN:
         return RIGHT
-    judge, log, replay = judgement.judge, judgement.log, judgement.widest_replay()
+    judge, log, replay = judgement.judge, judgement.log, _replay(judgement)
     first = _begin(log, flying[0])
     if between(replay.windows, log.at(first), at):
         return None
@@ -138,7 +156,7 @@ def outcomes_amid(
 
 def certain_head(judgement: Judgement) -> Position | None:
     """The position behind all calls, if it holds every world; None if others are possible."""
-    head, judge = judgement.widest, judgement.judge
+    head, judge = widest(judgement), judgement.judge
     if head.ways is not None or not head.whole:
         return None
     # An episode may be read to have begun for certain that has begun in some worlds only.
@@ -168,7 +186,7 @@ def concurrent_calls(
     Returns:
         By place, the calls that it is among, and its number there.
     """
-    judge, log, replay = judgement.judge, judgement.log, judgement.widest_replay()
+    judge, log, replay = judgement.judge, judgement.log, _replay(judgement)
     flying = log.in_flight()
     first = _begin(log, min([*asked, *flying]))
     costs = positions_before(judgement, first, budget)
@@ -223,7 +241,7 @@ def _anywhere_reached(
 
 def _is_unknown(judgement: Judgement) -> bool:
     """True if calls of the log may be missing, or their arguments."""
-    replay, judge = judgement.widest_replay(), judgement.judge
+    replay, judge = _replay(judgement), judgement.judge
     tokens = {replay.token(place) for place in range(len(replay.log))} - {CONTROL_TOKEN}
     return bool(replay.windows) or not all(judge.is_certain(token) for token in tokens)
 
@@ -248,7 +266,7 @@ def _begin(log: SessionLog, place: int) -> int:
 
 def _reached(judgement: Judgement) -> Position:
     """Every state that the calls of the log can lead to, in any order and number."""
-    replay, origin = judgement.widest_replay(), judgement.widest_origin()
+    replay, origin = _replay(judgement), _origin_run(judgement)
     if replay.windows:
         return judgement.judge.anywhere
     tokens = {replay.token(place) for place in range(len(replay.log))} - {CONTROL_TOKEN}
@@ -261,7 +279,7 @@ def positions_before(judgement: Judgement, place: int, budget: Budget) -> Costs 
     Behind the last step, `place` is the length of the log. None if there are too many orders of overlapping calls for
     all of them to be tried.
     """
-    costs, replay = _origin(judgement), judgement.widest_replay()
+    costs, replay = _origin(judgement), _replay(judgement)
     if costs is None:
         return None
     last = replay.begin_ns
@@ -280,7 +298,7 @@ def positions_before(judgement: Judgement, place: int, budget: Budget) -> Costs 
 
 def _origin(judgement: Judgement) -> Costs | None:
     """The positions before the log, in the reading that allows for everything."""
-    run = judgement.widest_origin()
+    run = _origin_run(judgement)
     if not run.whole:
         return None
     if run.ways is None:

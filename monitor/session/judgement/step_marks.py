@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from monitor.automaton.position import Position
 from monitor.records import built
-from monitor.session.judge.judge import ALWAYS, HARMFUL
+from monitor.session.judge.judge import HARMFUL
 from monitor.session.log.log import SessionLog
 
 __all__ = [
@@ -31,12 +31,11 @@ __all__ = [
     "RAISED",
     "SUSPECTED",
     "UNJUDGED",
-    "Finality",
     "JudgedStep",
-    "Suspicion",
     "VerdictChange",
     "changes_of",
-    "waiting_for_none",
+    "is_alarming",
+    "is_final",
 ]
 
 CODE: Final = 0x0F
@@ -71,25 +70,6 @@ class JudgedStep(NamedTuple):
     after: Position
 
 
-class Suspicion(NamedTuple):
-    """A possible harm that is reported or withdrawn."""
-
-    step: JudgedStep
-    """The step by the plain reading; if withdrawn, by the reading that counts."""
-    first: bool
-    """True if the call is reported so for the first time."""
-    withdrawn: bool
-
-
-class Finality(NamedTuple):
-    """What `Judgement.finalise` has found."""
-
-    reported: list[JudgedStep]
-    """The harmful steps that have become final; under a reference, the unexpected writes."""
-    open: int | None
-    """The earliest receipt of a step that is not yet due, Unix nanoseconds; None if all are."""
-
-
 def _news_first(change: VerdictChange) -> tuple[bool, int]:
     return change.old is not None, change.place
 
@@ -114,21 +94,11 @@ def changes_of(log: SessionLog, steps: list[JudgedStep]) -> list[VerdictChange]:
     return changes
 
 
-def waiting_for_none(log: SessionLog, new: list[int], before: int, overdue: int) -> list[int]:
-    """The steps among `new` that need not wait for the calls that overlap them.
+def is_final(mark: int) -> bool:
+    """True if the verdict of a step with this mark was counted as final."""
+    return bool(mark & FINAL)
 
-    A call of a group waits until all calls of the group are due, unless its verdict depends on no
-    order, or the call is overdue. Times are Unix nanoseconds.
 
-    Args:
-        log: of the session.
-        new: places of the steps that are due.
-        before: a step is due if it was received up to this moment.
-        overdue: a step is overdue if it was received up to this moment.
-    """
-    held: set[int] = set()
-    for first, end in log.groups(end=new[-1] + 1):
-        group = range(first, end)
-        if any(log.receipt(place) > before for place in group):
-            held.update(place for place in group if log.receipt(place) > overdue)
-    return [place for place in new if place not in held or log.mark(place) & CODE in ALWAYS]
+def is_alarming(mark: int) -> bool:
+    """True if a step with this mark is reported as harmful or as possibly harmful."""
+    return bool(mark & POSSIBLE) or HARMFUL <= mark & CODE < UNJUDGED

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from monitor.automaton.position import Position
 from monitor.records import Reason
 from monitor.session.judge.judge import CODES, HARMFUL
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.step_marks import CODE, UNJUDGED
 
-__all__ = ["Harm", "harms", "last_harm", "tool_numbers"]
+__all__ = ["Harm", "explanation", "harms", "last_harm", "tool_numbers"]
 
 
 class Harm(NamedTuple):
@@ -50,6 +51,15 @@ def harms(judgement: Judgement, text_of: Callable[[int], str]) -> Iterator[Harm]
 def last_harm(judgement: Judgement, text_of: Callable[[int], str]) -> Harm | None:
     """The latest harmful call of the log; None if there is none."""
     return next(harms(judgement, text_of), None)
+
+
+def explanation(judgement: Judgement, place: int, code: int, before: Position) -> str:
+    """Why the step at `place`, judged from `before` as `code`, is harmful; "" if it is not."""
+    reason = CODES[code][1] if code >= HARMFUL else None
+    if reason is None:
+        return ""
+    note = judgement.log.note(place) if reason is Reason.ARGUMENT_MISMATCH else ""
+    return note or judgement.judge.explanation(before, judgement.token(place), reason)
 
 
 def tool_numbers(judgement: Judgement) -> set[int]:

@@ -33,8 +33,11 @@ from monitor.session.judge.judge import (
 from monitor.session.judgement.checkpoint import FoldedScores
 from monitor.session.judgement.episode_scores import episode, score
 from monitor.session.judgement.judgement import Judgement
-from monitor.session.judgement.step_marks import JudgedStep
+from monitor.session.judgement.possible_harms import is_certain_call, possible_harms, unless
+from monitor.session.judgement.scored_path import scored_path, substantive
+from monitor.session.judgement.step_marks import JudgedStep, is_final
 from monitor.session.log.rows import Row
+from monitor.session.report.harms import explanation
 from monitor.session.report.obstacles import cannot_finish
 from monitor.session.report.obstacles import shown as missed
 from monitor.session.report.reference_report import compared, risks
@@ -104,9 +107,9 @@ def _parts(judgement: Judgement) -> list[_Part]:
     """The episodes that ended in the log, then the current one."""
     judge = judgement.judge
     if judge.once is None:
-        folded, tokens = judgement.substantive()
+        folded, tokens = substantive(judgement)
         return [_part(judgement, folded, tokens)]
-    _, folded, steps = judgement.path()
+    _, folded, steps = scored_path(judgement)
     parts = [_part(judgement, folded, [])]
     exact = parts[0].exact
     for step in steps:
@@ -219,7 +222,7 @@ def judgement_object(
 
 def _unless(judgement: Judgement, started_ns: int) -> dict[str, Any]:
     """What would make the possible harms none."""
-    causes = judgement.unless
+    causes = unless(judgement)
     found: dict[str, Any] = {"unless": list(causes)}
     if Cause.STARTED in causes:
         found["unless_began_before"] = started_ns
@@ -232,7 +235,7 @@ def compensated(judgement: Judgement) -> Compensations | None:
     if not undo:
         return None
     first = judgement.folded + 1
-    _, folded, steps = judgement.path()
+    _, folded, steps = scored_path(judgement)
     found = compensations((), undo, folded.compensations if folded else None)
     for step in steps:
         token = judgement.token(step.place)
@@ -271,7 +274,7 @@ def _conventions(judge: Judge) -> dict[str, Any]:
 def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[str, Any]]:
     shown = []
     found_risks, details = risks(judgement), _Details(judgement)
-    possible = {step.place: step for step in judgement.possible_harms()}
+    possible = {step.place: step for step in possible_harms(judgement)}
     for place, code, before, after in sorted(judgement.walk()):
         row = judgement.log.row(place)
         judge, token = judgement.judge, judgement.token(place)
@@ -287,7 +290,7 @@ def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[
             step["state"] = judge.state(after)
             step["constraint"] = judge.constraint(before, token) if code >= HARMFUL else None
             step["detail"] = details.of(JudgedStep(place, code, before, after), step["tool"])
-            if code >= HARMFUL and not judgement.is_certain_call(place, before):
+            if code >= HARMFUL and not is_certain_call(judgement, place, before):
                 step["certain_call"] = False
             if place in possible:
                 detail = details.of(possible[place], step["tool"])
@@ -295,7 +298,7 @@ def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[
         if found_risks is not None:
             step["risk"] = found_risks[place]
         step["index"] = judgement.folded + place + 1
-        step["final"] = judgement.is_final(place)
+        step["final"] = is_final(judgement.log.mark(place))
         shown.append(step)
     return shown
 
@@ -310,7 +313,7 @@ class _Details:
 
     def of(self, step: JudgedStep, tool: str) -> str | None:
         """The sentence on a step; None if it is not harmful."""
-        text = self._judgement.explanation(step.place, step.code, step.before)
+        text = explanation(self._judgement, step.place, step.code, step.before)
         meant = self._nearest(tool) if step.code == _UNKNOWN_TOOL else ""
         return f"{text}; the nearest tool is {quoted(meant)}" if meant else text or None
 

@@ -9,12 +9,21 @@ may be missing in the time in which they ran (`certain`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from monitor.automaton.position import Position
 from monitor.records import Kind, Obstacle
 from monitor.session.judgement.judgement import Judgement
+from monitor.session.judgement.replay import taken_of
 from monitor.session.limits.session_verdicts import News, SessionVerdict, SessionVerdicts
-from monitor.session.limits.timing import MISSED_MAX, MissedLimit, SessionTiming, certain
+from monitor.session.limits.timing import (
+    MISSED_MAX,
+    MissedLimit,
+    SessionTiming,
+    TimedCall,
+    certain,
+)
 
 __all__ = ["cannot_finish", "find_obstacles", "missed_of", "review", "shown"]
 
@@ -66,9 +75,20 @@ def find_obstacles(judgement: Judgement) -> SessionTiming:
     """The clocks after all calls of the log."""
     base, judge = judgement.base, judgement.judge
     timing = base.timing.copy() if base and base.timing else SessionTiming(judge)
-    for steps, position in judgement.grouped():
+    for steps, position in _grouped(judgement):
         timing.take(steps, position)
     return timing
+
+
+def _grouped(judgement: Judgement) -> Iterator[tuple[list[TimedCall], Position]]:
+    """The calls of the log in groups that are judged together, each with the position after it.
+
+    They are read widely where something is not known.
+    """
+    wide = judgement.rival is not None
+    replay = judgement.replay_log(wide=wide)
+    for steps, position in replay.grouped(judgement.origin(wide=wide)):
+        yield taken_of(replay, steps, judgement.folded), position
 
 
 def _known(

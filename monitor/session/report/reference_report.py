@@ -35,7 +35,7 @@ def level_of(judgement: Judgement, alarm: str, support: int) -> str:
     A missing write of a session whose first calls may be missing is a hint.
     """
     level = LEVELS[alarm]
-    unseen = alarm == "missing_write" and judgement.doubtful
+    unseen = alarm == "missing_write" and bool(judgement.sight.maybe)
     return HINT if level == PAGE and (support < SURE_FROM or unseen) else level
 
 

@@ -11,9 +11,20 @@ from hypothesis import strategies as st
 
 from monitor.records import Evidence, SessionKey, ToolCall
 from monitor.session.judge.judge import CODES, HARMFUL, PROGRESS, Judge
-from monitor.session.judgement.fold_log import FOLD_AFTER, FOLD_LUMP, LOG_MAX
+from monitor.session.judgement.finality import finalise
+from monitor.session.judgement.fold_log import (
+    FOLD_AFTER,
+    FOLD_LUMP,
+    LOG_MAX,
+    fold,
+    fold_first,
+    is_crowded,
+)
 from monitor.session.judgement.judgement import Judgement
+from monitor.session.judgement.possible_harms import possible_harms
+from monitor.session.judgement.possible_outcomes import widest
 from monitor.session.judgement.resume_points import RESUME_EVERY
+from monitor.session.judgement.step_marks import is_final
 from monitor.spec.compiler.compile import compile_text
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import EVER, Gap
@@ -159,7 +170,7 @@ def test_gaps_that_come_and_go_between_calls_leave_what_is_missing_in_the_end(
     anew.catch_up()
 
     assert told(found) == told(anew)
-    assert found.possible == anew.possible
+    assert widest(found).position == widest(anew).position
     assert len(found.readings) == len(anew.readings)
     assert [each.position for each in found.readings] == [
         each.position for each in anew.readings
@@ -186,7 +197,10 @@ def test_a_call_between_two_gaps_finds_what_the_first_may_have_hidden() -> None:
             take(anew, one)
         anew.catch_up()
 
-        assert (told(found), found.possible) == (told(anew), anew.possible), (tools, missing)
+        assert (told(found), widest(found).position) == (told(anew), widest(anew).position), (
+            tools,
+            missing,
+        )
 
 
 @given(
@@ -226,8 +240,8 @@ def test_a_late_call_is_stepped_from_the_last_stop() -> None:
     """In a long log a late call near its end costs the steps behind the stop, not the whole log."""
     found = played("r" * 500)
     take(found, call(1_000, "r", 100))
-    assert found._resume_points is not None
-    assert len(found._resume_points) > 10
+    assert found.resume_points is not None
+    assert len(found.resume_points) > 10
     stepped = _counting(found, call(1_001, "a", 480))
 
     assert stepped <= 20 + 2 * RESUME_EVERY
@@ -252,14 +266,14 @@ def test_the_runs_before_the_last_group_go_once_it_is_final() -> None:
     found = played("r" * 20)
     for number in range(20, 23):
         take(found, call(number, "abc"[number - 20], number, 10 * SECOND), now=number * SECOND)
-    assert found._resume_points is not None
-    assert found._resume_points.before(22) is not None
-    found.finalise(21 * SECOND)
-    assert found._resume_points.before(22) is not None
+    assert found.resume_points is not None
+    assert found.resume_points.before(22) is not None
+    finalise(found, 21 * SECOND)
+    assert found.resume_points.before(22) is not None
 
-    found.finalise(30 * SECOND)
+    finalise(found, 30 * SECOND)
 
-    assert found._resume_points.before(22) is None
+    assert found.resume_points.before(22) is None
     before = codes(found)
     take(found, call(23, "r", 40))
     assert codes(found)[:-1] == before
@@ -272,7 +286,7 @@ overlapping = st.lists(
 
 
 @given(overlapping, st.booleans(), st.integers(0, 2**32))
-def test_resume_points_change_nothing(
+def testresume_points_change_nothing(
     made: list[tuple[str, int, int]], doubtful: bool, seed: int
 ) -> None:
     """Groups of overlapping calls, some of them late, are judged as when all is stepped again."""
@@ -283,7 +297,7 @@ def test_resume_points_change_nothing(
     calls.sort(key=lambda each: each.start_ns + chance.choice([0, 0, 0, 4]) * SECOND)
     found, again = judgement(doubtful=doubtful), judgement(doubtful=doubtful)
     for each in calls:
-        again._resume_points = None
+        again.resume_points = None
         take(found, each)
         take(again, each)
         assert codes(found) == codes(again)
@@ -333,14 +347,14 @@ def test_final_verdicts_are_given_once() -> None:
     found, early, late = judgement(), 5 * SECOND, 9 * SECOND
     take(found, call(0, "x", 0), now=early)
     take(found, call(1, "x", 1), now=late)
-    assert found.finalise(0) == ([], early)
-    first = found.finalise(early)
+    assert finalise(found, 0) == ([], early)
+    first = finalise(found, early)
 
     assert [(step.place, step.code >= HARMFUL) for step in first.reported] == [(0, True)]
-    assert (found.is_final(0), found.is_final(1)) == (True, False)
+    assert (is_final(found.log.mark(0)), is_final(found.log.mark(1))) == (True, False)
     assert first.open == late
-    assert found.finalise(early) == ([], late)
-    last = found.finalise(late)
+    assert finalise(found, early) == ([], late)
+    last = finalise(found, late)
     assert ([step.place for step in last.reported], last.open) == ([1], None)
 
 
@@ -352,11 +366,11 @@ def test_only_old_steps_far_back_are_folded() -> None:
     found = judgement()
     for number in range(FOLD_AFTER + 3 * FOLD_LUMP):
         take(found, call(number, "r"), now=number * SECOND)
-    found.fold((FOLD_LUMP - 2) * SECOND)
+    fold(found, (FOLD_LUMP - 2) * SECOND)
     assert found.folded == 0
-    found.fold((2 * FOLD_LUMP - 1) * SECOND)
+    fold(found, (2 * FOLD_LUMP - 1) * SECOND)
     assert found.folded == 2 * FOLD_LUMP
-    found.fold(10**6 * SECOND)
+    fold(found, 10**6 * SECOND)
 
     assert (found.folded, len(found.log)) == (3 * FOLD_LUMP, FOLD_AFTER)
     assert found.head.tally.calls == FOLD_AFTER + 3 * FOLD_LUMP
@@ -370,15 +384,15 @@ def test_a_group_is_folded_whole() -> None:
         length = 5 * SECOND if beside else 1
         take(found, call(number, "r", number, length), now=number * SECOND)
     assert found.log.groups() == [(40, 48)]
-    found.fold(43 * SECOND)
+    fold(found, 43 * SECOND)
     assert found.folded == 40
-    found.fold(10**6 * SECOND)
+    fold(found, 10**6 * SECOND)
 
     assert (found.folded, found.log.groups()) == (4 * FOLD_LUMP, [])
 
 
 @given(st.text("abcrx", min_size=120, max_size=200), st.integers(0, 2**32))
-def test_resume_points_survive_folding(tools: str, seed: int) -> None:
+def testresume_points_survive_folding(tools: str, seed: int) -> None:
     """Late calls are judged alike in a log that is folded repeatedly and in one that is not."""
     chance = Random(seed)
     found, kept = judgement(), judgement()
@@ -392,7 +406,7 @@ def test_resume_points_survive_folding(tools: str, seed: int) -> None:
             take(found, made)
             take(kept, made)
         if found.folded == 0 or chance.random() < 0.1:
-            found.fold(10**6 * SECOND)
+            fold(found, 10**6 * SECOND)
     late = found.late
     assert found.head.tally.calls == kept.head.tally.calls
     if not late:
@@ -405,12 +419,16 @@ def test_a_full_log_says_so() -> None:
     """Beyond its bound a log is crowded, until its first steps are folded."""
     found = judgement()
     for number in range(LOG_MAX + FOLD_LUMP):
-        assert not found.crowded
+        assert not is_crowded(found.log)
         take(found, call(number, "r"))
-    assert found.crowded
-    found.fold_first(FOLD_LUMP)
+    assert is_crowded(found.log)
+    fold_first(found, FOLD_LUMP)
 
-    assert (found.crowded, found.folded, found.calls) == (False, FOLD_LUMP, LOG_MAX + FOLD_LUMP)
+    assert (is_crowded(found.log), found.folded, found.head.tally.calls) == (
+        False,
+        FOLD_LUMP,
+        LOG_MAX + FOLD_LUMP,
+    )
 
 
 # --- doubt ----------------------------------------------------------------------------------------
@@ -470,4 +488,4 @@ def test_what_is_certainly_missing_is_allowed_for_in_the_plain_reading_too() -> 
     assert (found.joined, found.head.exact, codes(found)[2] >= HARMFUL) == (True, False, True)
     assert found.readings == (found.head,)
     assert not found.see(JOINED)
-    assert not found.possible_harms()
+    assert not possible_harms(found)
