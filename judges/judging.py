@@ -75,8 +75,13 @@ class SessionCase:
         steps: Sequence[TranscriptStep],
         options: JudgeOptions,
     ) -> SessionCase:
-        """The case of a session's steps, cut to the budget of tokens."""
-        transcript = Transcript(steps, options.transcript_tokens)
+        """The case of a session's steps, cut to the budget of tokens.
+
+        Calls that are counted and of which there are no steps any more count as not shown.
+        """
+        known = sum(step.is_call for step in steps)
+        counted = max((int(each.get("calls") or 0) for each in judged), default=0)
+        transcript = Transcript(steps, options.transcript_tokens, max(0, counted - known))
         return cls(session, judged, transcript, facts_of(judged, transcript))
 
 

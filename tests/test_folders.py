@@ -15,6 +15,7 @@ FILES_MAX: Final = 15
 
 LARGER: Final = {
     "collector/cli/verbs": "one module a verb: a reader opens the one that they type",
+    "collector/config/settings": "one module a section: a reader opens the one that they set",
     "collector/dialects/python": "tables, one a framework: a reader opens the one of theirs",
     "collector/api/session_view/script": "one module a part of the page, served from one address",
     "offrails_guard": "one module a concept, under one import name that agents install",

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from collector.api.access import Access, access_of
 from collector.api.argument_audit import ArgumentAudit
 from collector.api.denied_calls import mark_overruled, prevented
+from collector.api.model_judgements import ModelJudgements
 from collector.api.query_string import check_names, parameters
 from collector.api.session_list import ListedSession, SessionPage, paged
 from collector.api.session_query import (
@@ -68,8 +69,10 @@ class Admin:
         follow: Follow = follow_nothing,
         audit: ArgumentAudit | None = None,
         past: PastSessions | None = None,
+        judgements: ModelJudgements | None = None,
     ) -> None:
         self._past = past
+        self._judgements = judgements
         self._monitor = monitor
         self._follow = follow
         self._denied = denied or PreventedCalls()
@@ -152,6 +155,8 @@ class Admin:
             self._audit.read(access.who, session)
             if self._past is not None:
                 shown = {**shown, "labels": await self._past.labels(shown["sessions"])}
+            if self._judgements is not None:
+                shown = {**shown, "judged": await self._judgements.of(shown["sessions"])}
             await send_json(send, 200, shown)
         else:
             await send_json(send, 404, {"error": "no such session", "session": session})

@@ -10,6 +10,7 @@ from collector.api.access_guard import AccessGuard, ProxyHeaders
 from collector.api.archive.label_endpoint import LabelEndpoint
 from collector.api.argument_audit import ArgumentAudit
 from collector.api.end_session import EndEndpoint
+from collector.api.model_judgements import JudgedBy, ModelJudgements
 from collector.api.reload import ReloadEndpoint
 from collector.api.session_query import Follow
 from collector.api.session_view.about import ServiceInfo
@@ -53,6 +54,7 @@ def build_admin(
     follow: Follow,
     end: Callable[[Sequence[SessionKey]], int],
     feed_of_archive: ArchiveFeed | None = None,
+    judged: JudgedBy | None = None,
 ) -> Application:
     """The API and the session view, behind tokens where the settings ask for them.
 
@@ -70,11 +72,15 @@ def build_admin(
         scopes: instrumentation scopes that spans came from -> whether they follow a convention of agents.
         follow: leads from a trace's id to the sessions of its calls.
         feed_of_archive: has sessions of before; None if none are kept.
+        judged: has what models say of sessions; None if none are asked.
     """
     past = feed_of_archive.past if feed_of_archive is not None else None
     guard = HostGuard(settings.admin, settings.admin_names)
     audit = ArgumentAudit(settings.show_arguments, steady_ns)
-    admin = Admin(monitor, seen, health, redaction, denied, scopes, follow, audit, past)
+    judgements = ModelJudgements(judged) if judged is not None else None
+    admin = Admin(
+        monitor, seen, health, redaction, denied, scopes, follow, audit, past, judgements
+    )
     acting: Application = EndEndpoint(
         ReloadEndpoint(admin, reloader), monitor, end, redaction, follow
     )

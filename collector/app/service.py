@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from collector.forward.next_hops import NextHops
     from collector.metrics.otlp_push import OtlpPush
     from collector.metrics.otlp_traces import OtlpTraces
+    from collector.online_judges.judge_feed import JudgeFeed
     from collector.restart.kept_state import KeptState
     from collector.sinks.recorder import Recorder
     from collector.state.last_good_specs import CompiledSpecs
@@ -239,6 +240,34 @@ def _archive_of(
     return ArchiveFeed(writer, past, monitor, redaction, denied)
 
 
+def _judges_of(
+    settings: Settings,
+    monitor: Monitor,
+    pipeline: Pipeline,
+    redaction: Redaction,
+    clock: Callable[[], int],
+) -> JudgeFeed | None:
+    """What has models judge sessions that have ended; None if none is asked, and nothing is loaded."""
+    if not settings.judges.is_on:
+        return None
+    from collector.online_judges.judge_setup import feed_of
+
+    return feed_of(settings, monitor, pipeline, redaction, pipeline.decision_records, clock)
+
+
+def _begin_judging(
+    feed: JudgeFeed, settings: Settings, redaction: Redaction, steady: Callable[[], int]
+) -> None:
+    """Makes the judges, and has them begin.
+
+    Raises:
+        UnusableFileError: a setting cannot be used, or the extra is not installed.
+    """
+    from collector.online_judges.judge_setup import thread_of
+
+    feed.start(thread_of(settings, feed, redaction, steady))
+
+
 def _begin_archive(feed: ArchiveFeed, settings: ArchiveSettings) -> None:
     try:
         feed.start()
@@ -352,6 +381,12 @@ class App:
         self._archive = _archive_of(
             settings.archive, self.monitor, self._redaction, pipeline.decision_records, clock
         )
+        self._judges = _judges_of(settings, self.monitor, pipeline, self._redaction, clock)
+        consume = (
+            pipeline.consume
+            if self._judges is None
+            else self._judges.keeper.after(pipeline.consume)
+        )
         self._recorder = _recorder_of(settings.record, clock, stats)
         if self._recorder is not None:
             self._recorder.hide(self._redaction.rules)
@@ -363,7 +398,7 @@ class App:
         pipeline.quiet = not is_annotated
         keep = state.journal if state is not None else None
         export = self.export = Export(
-            pipeline.consume,
+            consume,
             stats,
             clock if state is None else state.clock.present,
             bounds,
@@ -438,6 +473,8 @@ class App:
             more.append(self._forwarding)
         if self._archive is not None:
             more.append(self._archive.writer)
+        if self._judges is not None:
+            more.append(self._judges)
         if state is not None:
             more.append(state.journal)
             state.wire(
@@ -510,6 +547,7 @@ class App:
                 self._pipeline.sessions_of,
                 self._running.end,
                 self._archive,
+                self._judges.of if self._judges is not None else None,
             )
             found["admin"] = build_observer(
                 "admin", admin, settings, self._capacity.observer, self._stats
@@ -607,6 +645,8 @@ class App:
                 await self._recover(self._state)
             if self._archive is not None:
                 _begin_archive(self._archive, self.settings.archive)
+            if self._judges is not None:
+                _begin_judging(self._judges, self.settings, self._redaction, self._steady)
             for name, server in self._servers.items():
                 if name not in self.addresses:
                     self.addresses[name] = await server.start()
@@ -721,6 +761,7 @@ class App:
             self._end_sessions,
             self._sink.tick,
             self._notices.tick,
+            self._look_at_judges,
             self._look_at_readiness,
             self._look_at_snapshots,
             self._certificates.tick,
@@ -753,6 +794,9 @@ class App:
         """Ends of sessions go to the sinks."""
         named = [self._redaction.named(each) for each in finished]
         self._each((self._alerts.ended, self._sink.finished), named)
+        if self._judges is not None and not self._is_past:
+            for each in finished:
+                self._judges.ended(each.session)
 
     def _look_at_clock(self, now: int) -> None:
         """A clock that was set ends no session, and is logged."""
@@ -775,6 +819,10 @@ class App:
         if before and steady - before >= PAUSE_NS:
             self._log.warning("paused", seconds=round((steady - before) / SECOND, 3))
             self.monitor.gaps.missed(now - (steady - before), now)
+
+    def _look_at_judges(self, now: int) -> None:
+        if self._judges is not None:
+            self._judges.tick(now)
 
     def _look_at_snapshots(self, _now: int) -> None:
         if self._state is not None:
@@ -852,6 +900,8 @@ class App:
             parts.append(self._forwarding.stop(left))
         if self._push is not None:
             parts.append(self._push.stop(left))
+        if self._judges is not None:
+            parts.append(self._judges.stop(left))
         if self._archive is not None:
             parts.append(self._archive.stop(left, is_over=self._state is None))
         await asyncio.gather(*parts)

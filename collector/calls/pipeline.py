@@ -368,6 +368,10 @@ class Pipeline:
         except ValueError:
             return []
 
+    def namespace_of(self, resource: Resource) -> str:
+        """The namespace of a resource's spans."""
+        return self._session_ids.owner(resource).namespace
+
     def relieve(self) -> None:
         """Memory is scarce: what resources say is forgotten. It is read again."""
         self._session_ids.forget()

@@ -363,6 +363,43 @@ OWN: Final[Mapping[str, MetricDescription]] = {
         ("destination",),
         "0 from an attempt that is to be made again until the next hop answers, else 1.",
     ),
+    # Judges that are models; only where `judges.endpoint` is set.
+    "judge_score": MetricDescription(
+        "histogram",
+        ("judge", "agent"),
+        "Scores, 0 to 3, of sessions that a model judged as a whole, without a contradiction.",
+    ),
+    "judge_requests": MetricDescription(
+        "counter",
+        ("outcome",),
+        "Judgements that models were asked for, by what became of them; see docs/judges.md.",
+    ),
+    "judge_tokens": MetricDescription(
+        "counter", ("direction",), "Tokens of all requests to judges, input and output."
+    ),
+    "judge_cost": MetricDescription(
+        "counter", (), "Money that judges have cost, by `judges.prices`; 0 without prices."
+    ),
+    "judge_sessions": MetricDescription(
+        "counter", (), "Ended sessions that were handed to judges."
+    ),
+    "judge_sessions_dropped": MetricDescription(
+        "counter",
+        ("reason",),
+        "Sessions that were to be judged and were not: too many waited, or a fault of this program;"
+        " forgotten: judgements that the API shows no more, since there are too many.",
+    ),
+    "judge_queue_length": MetricDescription(
+        "gauge", (), "Ended sessions that wait for judges, or are being judged."
+    ),
+    "judge_spans_bytes": MetricDescription(
+        "gauge", (), "Bytes of spans that are kept for transcripts."
+    ),
+    "judge_spans_dropped": MetricDescription(
+        "counter",
+        ("reason",),
+        "Spans that are in no transcript: older than `judges.keep_seconds`, over `judges.keep_bytes`, too large, or a fault of this program.",
+    ),
     # Alerts that leave this process.
     "alerts_sent": MetricDescription(
         "counter",

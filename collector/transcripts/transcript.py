@@ -47,9 +47,13 @@ class Transcript:
     Args:
         steps: in time order.
         tokens: budget of the text; None is no bound.
+        missing: earlier tool calls of the session that there are no steps of.
     """
 
-    def __init__(self, steps: Sequence[TranscriptStep], tokens: int | None = None) -> None:
+    def __init__(
+        self, steps: Sequence[TranscriptStep], tokens: int | None = None, missing: int = 0
+    ) -> None:
+        self._missing = missing
         self.steps = {
             f"s{number if step.number is None else step.number}": step
             for number, step in enumerate(steps, start=1)
@@ -69,7 +73,7 @@ class Transcript:
         """Short id -> step, of those that fit."""
         self.cut = CutCounts(
             messages=sum(not steps[place].is_call for place in cut),
-            calls=sum(steps[place].is_call for place in cut),
+            calls=missing + sum(steps[place].is_call for place in cut),
             tokens=sum(costs[place] for place in cut),
             characters=sum(
                 gone for place, (_, gone) in enumerate(self._bodies) if place not in cut
@@ -79,7 +83,7 @@ class Transcript:
     @property
     def calls(self) -> int:
         """Number of tool calls of the session."""
-        return sum(step.is_call for step in self.steps.values())
+        return self._missing + sum(step.is_call for step in self.steps.values())
 
     @property
     def calls_shown(self) -> int:
@@ -113,6 +117,8 @@ class Transcript:
 
     def _parts(self, nonce: str) -> Iterator[str]:
         gap: list[TranscriptStep] = []
+        if self._missing:
+            yield f"<<cut {nonce}: 0 messages and {self._missing} tool calls>>"
         for (id_, step), (body, _) in zip(self.steps.items(), self._bodies, strict=True):
             if id_ not in self.shown:
                 gap.append(step)

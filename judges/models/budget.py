@@ -61,6 +61,10 @@ class TokenBudget:
         """Money that was spent."""
         return self._price.of(self.spent)
 
+    def renew(self) -> None:
+        """Nothing is spent: another period begins. What is on its way counts in it."""
+        self.spent = Usage()
+
     async def reserve(self, estimate: Estimate) -> bool:
         """Waits for room; False if there is none, and nothing may be sent."""
         async with self._changed:

@@ -24,6 +24,7 @@ from collector.config.settings.alerts import AlertSettings
 from collector.config.settings.archive import ArchiveSettings
 from collector.config.settings.decide import DecideSettings
 from collector.config.settings.forward import NextHopSettings
+from collector.config.settings.judges import JudgesSettings
 from collector.config.settings.ready import ReadySettings
 from collector.config.settings.receiver import ReceiverSettings
 from collector.config.settings.record import RecordSettings
@@ -155,6 +156,9 @@ class Settings(SettingsSection):
     archive: Annotated[ArchiveSettings, Field(description="Past sessions, on disk.")] = (
         ArchiveSettings()
     )
+    judges: Annotated[
+        JudgesSettings, Field(description="Judgements of ended sessions by models.")
+    ] = JudgesSettings()
     redact: Annotated[
         RedactSettings, Field(description="What is removed before anything leaves the process.")
     ] = RedactSettings()

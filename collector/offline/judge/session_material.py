@@ -19,14 +19,12 @@ from collector.offline.replay import BadInput, Recording, judge, recorded
 from collector.transcripts.call_steps import call_steps
 from collector.transcripts.run_steps import run_steps
 from collector.transcripts.session_steps import session_steps
+from collector.transcripts.span_shares import SessionId, span_shares
 from collector.transcripts.step import TranscriptStep
 from collector.transcripts.trail import BadTraceError, is_trail, otlp_request
 from monitor.spec.spec import Spec
 
 __all__ = ["SessionMaterial", "material_of", "material_of_judgements"]
-
-SpanKey = tuple[bytes, bytes]
-SessionId = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,59 +103,7 @@ def _of_spans(
     found: Recording, spans: Sequence[Span], specs: Sequence[Spec], settings: Settings
 ) -> Iterator[SessionMaterial]:
     groups = _by_session(list(judge([found], specs, settings)))
-    shares = _shares(groups, spans)
+    shares = span_shares(groups, spans)
     for key, judged in groups.items():
         namespace, session = key
         yield SessionMaterial(session, namespace, judged, session_steps(judged, shares[key]))
-
-
-def _shares(
-    groups: Mapping[SessionId, Sequence[Mapping[str, Any]]], spans: Sequence[Span]
-) -> Mapping[SessionId, list[Span]]:
-    """The spans of each session.
-
-    A trace with calls of one session is that session's. In a trace with several, a span belongs to the session of
-    the calls below it, or of those below the nearest span above it; a span above calls of several sessions is nobody's.
-    """
-    owners: dict[SpanKey, SessionId] = {}
-    traces: dict[bytes, set[SessionId]] = defaultdict(set)
-    for key, judged in groups.items():
-        for judgement in judged:
-            for step in judgement["steps"]:
-                trace = bytes.fromhex(step["trace_id"])
-                owners[trace, bytes.fromhex(step["span_id"])] = key
-                traces[trace].add(key)
-    found: dict[SessionId, list[Span]] = defaultdict(list)
-    parents = {(span.trace_id, span.span_id): span.parent_span_id for span in spans}
-    below = _below(owners, parents)
-    for span in spans:
-        keys = traces[span.trace_id]
-        if len(keys) > 1:
-            keys = _nearest((span.trace_id, span.span_id), below, parents)
-        if len(keys) == 1:
-            found[next(iter(keys))].append(span)
-    return found
-
-
-def _below(
-    owners: Mapping[SpanKey, SessionId], parents: Mapping[SpanKey, bytes]
-) -> Mapping[SpanKey, set[SessionId]]:
-    """Span -> sessions of the calls at it and below it."""
-    found: dict[SpanKey, set[SessionId]] = defaultdict(set)
-    for (trace, span), key in owners.items():
-        while span and key not in found[trace, span]:
-            found[trace, span].add(key)
-            span = parents.get((trace, span), b"")  # noqa: PLW2901
-    return found
-
-
-def _nearest(
-    span: SpanKey, below: Mapping[SpanKey, set[SessionId]], parents: Mapping[SpanKey, bytes]
-) -> set[SessionId]:
-    seen = set[SpanKey]()
-    while span[1] and span not in seen:
-        if below.get(span):
-            return below[span]
-        seen.add(span)
-        span = (span[0], parents.get(span, b""))
-    return set()

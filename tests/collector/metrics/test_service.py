@@ -35,6 +35,7 @@ from collector.metrics.registry import runtime
 from collector.metrics.service import SLICE_CHARACTERS, Families, MetricsApp, MetricSource
 from collector.net import long_responses
 from collector.net.health import Health
+from collector.online_judges.judge_setup import feed_of
 from collector.receive.admission import Admission
 from collector.receive.memory_guard import MemoryGuard
 from collector.restart.snapshots import Snapshots, SnapshotState
@@ -81,6 +82,7 @@ def scrape(
         AgentCalls(pipeline.inventory),
         CertificateWatch({}),
         ArchiveWriter(Path("unused"), ArchiveBounds(1, 1, 1, 1), now_ns),
+        feed_of(Settings(), monitor, pipeline, Redaction(), pipeline.decision_records, now_ns),
     ]
     families = Families(monitor, stats or Stats(), None, more)
     pushed = TelemetrySettings(otlp_endpoint="http://127.0.0.1:1")

@@ -1,0 +1,133 @@
+"""Which sessions are judged, and what is kept of what models say."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.archive.record import SessionName
+from collector.config.settings.judges import JudgesSettings
+from collector.online_judges.judge_counts import AGENTS_MAX, JudgeCounts
+from collector.online_judges.judge_panel import BudgetPeriod
+from collector.online_judges.judgement_store import JudgementStore
+from collector.online_judges.session_choice import SessionChoice
+from judges.judgement_record import CallsSeen, JudgementRecord, Outcome
+from judges.models.budget import Estimate, TokenBudget
+from judges.models.model import Usage
+from monitor.engine import Monitor
+from monitor.records import SessionKey
+
+NAMES = st.text(max_size=20)
+
+
+def record(outcome: Outcome = "scored", score: int | None = 2, **more: Any) -> JudgementRecord:
+    return JudgementRecord(
+        "s", "TC", "1", "m", 1, outcome, CallsSeen(1, 1), validated=True, score=score, **more
+    )
+
+
+def shown(session: str = "s", *, begun: int = 5, judge: str = "TC", **more: Any) -> Any:
+    return {
+        "namespace": "",
+        "session": session,
+        "begun": begun,
+        "judge": judge,
+        "model": "m",
+        **more,
+    }
+
+
+@given(NAMES, NAMES)
+def test_a_share_is_nested(namespace: str, session: str) -> None:
+    """A session is chosen by its name alone, so whoever is in a smaller share is in each larger one; a share of 1 is all."""
+    key = SessionKey(namespace, session)
+
+    def chosen(share: float) -> bool:
+        given = JudgesSettings(harmful=False, diverged=False, share=share)
+        return SessionChoice(given, Monitor()).may_be_judged(key)
+
+    found = [chosen(each) for each in (0.0, 0.1, 0.4, 0.9, 1.0)]
+    assert found == sorted(found)
+    assert (found[0], found[-1]) == (False, True)
+
+
+def test_a_share_is_about_that_share() -> None:
+    """Of 10,000 sessions a share of a tenth is between 900 and 1,100."""
+    settings = JudgesSettings(harmful=False, diverged=False, share=0.1)
+    choice = SessionChoice(settings, Monitor())
+    chosen = sum(choice.may_be_judged(SessionKey("", f"s{n}")) for n in range(10_000))
+    assert 900 < chosen < 1_100
+
+
+def test_judgements_of_a_session_are_found_and_replaced() -> None:
+    """A judgement takes the place of the one before by the same judge and model; those of another session of the id are apart."""
+    store = JudgementStore()
+    store.add(shown(score=1))
+    store.add(shown(judge="LC"))
+    store.add(shown(score=2))
+    store.add(shown(begun=100, score=3))
+    found = store.of(SessionName("", "s", 5), 20)
+    assert [(each["judge"], each.get("score")) for each in found] == [("TC", 2), ("LC", None)]
+    assert [each["score"] for each in store.of(SessionName("", "s", 100), 120)] == [3]
+    # An earlier call has arrived since.
+    assert len(store.of(SessionName("", "s", 3), 20)) == 2
+    assert store.of(SessionName("other", "s", 5), 20) == []
+
+
+def test_the_store_is_bounded() -> None:
+    """Beyond its bytes, the sessions that were judged first go, and each judgement that goes is counted."""
+    store = JudgementStore(bytes_max=1_000)
+    for number in range(20):
+        store.add(shown(f"s{number}", evidence="x" * 200))
+    kept = [n for n in range(20) if store.of(SessionName("", f"s{n}", 5), 20)]
+    assert kept == list(range(20 - len(kept), 20))
+    assert 0 < len(kept) < 5
+    assert store.forgotten == 20 - len(kept)
+
+
+def test_scores_that_are_in_no_mean_are_in_no_histogram() -> None:
+    """The histogram has scores of whole sessions without a contradiction, by judge and agent; agents beyond the bound are summed."""
+    counts = JudgeCounts()
+    for each in (
+        record(),
+        record("partial"),
+        record(contradiction=True),
+        record("failed", None),
+    ):
+        counts.add(each, 0.5)
+        counts.score(each, "rover")
+    for number in range(AGENTS_MAX + 5):
+        counts.score(record(), f"agent-{number}")
+    found = {each.name: dict(each.values) for each in counts.readings()}
+    assert found["judge_score"]["TC", "rover"].count == 1  # type: ignore[union-attr]
+    assert found["judge_score"]["TC", "__overflow__"].count == 6  # type: ignore[union-attr]
+    assert len(found["judge_score"]) == AGENTS_MAX + 1
+    assert sum(found["judge_requests"].values()) == 4  # type: ignore[arg-type]
+    assert found["judge_requests"]["scored",] == 2
+    assert found["judge_cost"][()] == 2.0
+
+
+def test_a_budget_is_whole_again_in_the_next_period() -> None:
+    """What was spent in one period takes no room in the next; within a period it does."""
+    now = 0
+    budget = TokenBudget(100)
+    period = BudgetPeriod(budget, 10.0, lambda: now)
+    estimate = Estimate(Usage(60, 20), Usage(60, 20))
+
+    async def fits() -> bool:
+        period.look()
+        return await budget.reserve(estimate)
+
+    async def work() -> list[bool]:
+        nonlocal now
+        found = [await fits()]
+        await budget.settle(estimate, Usage(60, 20))
+        for seconds in (9, 10):
+            now = seconds * 10**9
+            found.append(await fits())
+        return found
+
+    assert asyncio.run(work()) == [True, False, True]

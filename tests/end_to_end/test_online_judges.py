@@ -1,0 +1,259 @@
+"""A running service has models judge sessions that have ended, against an endpoint on loopback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.end_to_end.service import SPECS, Service, eventually, request, run
+from tests.end_to_end.traffic import Rover, send
+from tests.judges.fake_endpoint import FakeAnswer, completion, judged, obey, serving
+
+if TYPE_CHECKING:
+    from tests.end_to_end.conftest import Serve
+
+SECRET = "hunter2"
+SPEC = str(SPECS / "farm_rover.yaml")
+
+
+def judging(endpoint: str, **more: str) -> dict[str, Any]:
+    """Variables of a service whose sessions one judge judges."""
+    return {
+        "OFFRAILS_HISTORY": "complete",
+        "OFFRAILS_JUDGES_ENDPOINT": endpoint,
+        "OFFRAILS_JUDGES_MODEL": "fake",
+        "OFFRAILS_JUDGES_JUDGES": "TC",
+        **more,
+    }
+
+
+def talk(session: str, number: int, *, harmful: bool) -> Rover:
+    """A session with a message, calls, results, and an answer."""
+    rover = Rover(session, number)
+    rover.span(
+        "chat",
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.conversation.id": session,
+            "gen_ai.input.messages": json.dumps(
+                [{"role": "user", "content": f"water {session}, the password is {SECRET}"}]
+            ),
+        },
+    )
+    result: dict[str, Any] = {"gen_ai.tool.call.result": f"unlocked with {SECRET}"}
+    rover.call("unlock_safety", {}, **result)
+    rover.call("water" if harmful else "move", {"field": 3})
+    return rover
+
+
+def end(service: Service, session: str) -> None:
+    """An operator ends a session."""
+    path = f"/api/v1/sessions/{quote(session)}/end"
+    assert request(service.addresses["admin"], "POST", path).status == 200
+
+
+def judgements_of(service: Service, session: str) -> list[dict[str, Any]]:
+    """What models say of a session, as soon as they have said anything."""
+    path = f"/api/v1/sessions/{quote(session)}"
+    return eventually(lambda: service.get(path).json().get("judged"))
+
+
+def prompt_of(request: Mapping[str, Any]) -> str:
+    return "\n".join(message["content"] for message in request["messages"])
+
+
+def test_a_harmful_session_is_judged_at_its_end(serve: Serve) -> None:
+    """A session with harm is judged once it has ended, with messages, results and the spec's findings, redacted; another one is not."""
+    with serving(obey) as endpoint:
+        service = serve(
+            "--specs", SPEC, **judging(endpoint.url, OFFRAILS_REDACT_REPLACE=SECRET)
+        )
+        for session, number, harmful in (("field-1", 1, True), ("field-2", 2, False)):
+            send(service, talk(session, number, harmful=harmful).spans)
+            service.judgement(session)
+            end(service, session)
+        (found,) = judgements_of(service, "field-1")
+        metrics = eventually(
+            lambda: (
+                service.metrics()
+                if service.metric("offrails_judge_requests_total", outcome="scored") == 1
+                else None
+            )
+        )
+        assert service.get("/api/v1/sessions/field-2").json()["judged"] == []
+
+    (asked,) = endpoint.requests
+    prompt = prompt_of(asked)
+    assert "water field-1, the password is [redacted]" in prompt
+    assert "unlocked with [redacted]" in prompt
+    assert '"reason": "out_of_order"' in prompt
+    assert SECRET not in json.dumps(endpoint.requests)
+    steps = asked["response_format"]["json_schema"]["schema"]["properties"]["findings"]
+    assert steps["items"]["properties"]["step"]["enum"] == ["s1", "s2", "s3"]
+
+    assert (found["session"], found["judge"], found["model"]) == ("field-1", "TC", "fake")
+    assert (found["outcome"], found["reason"], found["score"]) == ("scored", "harmful", 2)
+    assert found["seen"] == {"calls": 2, "of": 2}
+    (finding,) = found["findings"]
+    calls = service.judgement("field-1")["steps"]
+    assert finding["span_id"] == calls[-1]["span_id"]
+    assert found["not_in_trace"] == []
+
+    labels = (("agent", "farm-rover"), ("judge", "TC"))
+    assert metrics["offrails_judge_score_sum", labels] == 2
+    assert metrics["offrails_judge_score_count", labels] == 1
+    assert metrics["offrails_judge_tokens_total", (("direction", "input"),)] == 100
+    assert metrics["offrails_judge_sessions_total", ()] == 1
+    outcomes = {
+        dict(labels)["outcome"]: value
+        for (name, labels), value in metrics.items()
+        if name == "offrails_judge_requests_total"
+    }
+    assert len(outcomes) == 8
+    assert sum(outcomes.values()) == 1
+
+
+def test_judgements_are_no_verdicts(serve: Serve, tmp_path: Path) -> None:
+    """The worst score changes no verdict, no score of the session and no line of what harmful calls leave."""
+    lines = tmp_path / "alerts.jsonl"
+    with serving(
+        lambda request, number: completion(judged(0, "s2", impact="high"))
+    ) as endpoint:
+        service = serve(
+            "--specs",
+            SPEC,
+            **judging(
+                endpoint.url,
+                OFFRAILS_JUDGES_SHARE="1",
+                OFFRAILS_ALERTS_JSONL=str(lines),
+            ),
+        )
+        send(service, talk("calm", 1, harmful=False).spans)
+        end(service, eventually(lambda: service.judgements("calm"))[0]["session"])
+        (before,) = service.judgements("calm")
+        (found,) = judgements_of(service, "calm")
+        (after,) = service.judgements("calm")
+        assert (found["score"], found["reason"]) == (0, "share")
+        assert before == after
+        assert service.metric("offrails_harmful_calls_total") == 0
+        assert service.metric("offrails_alerts_sent_total") == 0
+    assert lines.read_text() == ""
+
+
+def test_a_slow_endpoint_holds_up_no_verdict(serve: Serve) -> None:
+    """While every answer hangs, verdicts come, sessions beyond the queue are counted, and the service stops in time."""
+    with serving(lambda request, number: FakeAnswer(hang=True)) as endpoint:
+        service = serve(
+            "--specs",
+            SPEC,
+            **judging(
+                endpoint.url,
+                OFFRAILS_JUDGES_QUEUE="1",
+                OFFRAILS_JUDGES_AT_ONCE="1",
+                OFFRAILS_JUDGES_TIMEOUT_SECONDS="60",
+            ),
+        )
+        names = [f"field-{number}" for number in range(6)]
+        for number, session in enumerate(names):
+            send(service, talk(session, number, harmful=True).spans)
+            assert service.judgement(session)["harmful"] == 1
+            end(service, session)
+        dropped = "offrails_judge_sessions_dropped_total"
+        eventually(lambda: service.metric(dropped, reason="queue_full") == 4)
+        assert service.metric("offrails_judge_queue_length") == 2
+        assert service.metric("offrails_judge_sessions_total") == 2
+        began = time.monotonic()
+        assert service.stop() == 0
+        assert time.monotonic() - began < 15
+        assert service.events("sessions_not_judged")[0]["sessions"] == 2
+
+
+def test_the_budget_of_a_period_is_hard(serve: Serve) -> None:
+    """What the budget has no room for is not sent: the outcome says so, and is counted."""
+    with serving(obey) as endpoint:
+        service = serve(
+            "--specs", SPEC, **judging(endpoint.url, OFFRAILS_JUDGES_BUDGET_TOKENS="100")
+        )
+        send(service, talk("field-1", 1, harmful=True).spans)
+        service.judgement("field-1")
+        end(service, "field-1")
+        (found,) = judgements_of(service, "field-1")
+    assert found["outcome"] == "over_budget"
+    assert endpoint.requests == []
+
+
+def test_long_sessions_are_judged_whole(serve: Serve) -> None:
+    """Calls that the monitor keeps no steps of any more are in the transcript, from the spans that were kept."""
+    with serving(obey) as endpoint:
+        service = serve(
+            "--specs",
+            SPEC,
+            **judging(endpoint.url, OFFRAILS_SESSIONS_WINDOW_SECONDS="0.1"),
+        )
+        rover = Rover("long")
+        for number in range(200):
+            rover.call("move", {"place": number})
+        for first in range(0, 200, 40):
+            send(service, rover.spans[first : first + 40])
+        eventually(lambda: service.judgement("long")["steps_folded"] > 50)
+        end(service, "long")
+        (found,) = judgements_of(service, "long")
+    assert found["seen"] == {"calls": 200, "of": 200}
+    prompt = prompt_of(endpoint.requests[0])
+    assert '{"place": 0}' in prompt
+    assert '{"place": 199}' in prompt
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        (
+            "JUDGES",
+            "TC,XX",
+            "OFFRAILS_JUDGES_JUDGES: judges.judges: XX: there is no such judge; there are LC",
+        ),
+        ("MODEL", "", "judges.endpoint needs judges.model"),
+        ("SHARE", "2", "OFFRAILS_JUDGES_SHARE"),
+        ("RUBRICS", "/no/such/folder", "OFFRAILS_JUDGES_RUBRICS"),
+        ("BUDGET_MONEY", "3", "judges.budget_money needs judges.prices"),
+        ("ENDPOINT", "judge:8000", "OFFRAILS_JUDGES_ENDPOINT"),
+    ],
+)
+def test_a_bad_setting_is_refused_at_the_start(variable: str, value: str, told: str) -> None:
+    """A setting of judges that cannot be used is named, with what was expected, and the exit code is 2."""
+    given = judging("http://127.0.0.1:9/v1", **{f"OFFRAILS_JUDGES_{variable}": value})
+    for name in ("GRPC", "HTTP", "METRICS", "ADMIN"):
+        given[f"OFFRAILS_{name}"] = "127.0.0.1:0"
+    done = run("serve", "--specs", SPEC, **given)
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
+def test_a_service_without_judges_loads_none() -> None:
+    """A service that is put together without an endpoint loads neither judges nor a client of models; with one it does."""
+    script = (
+        "import sys, asyncio\n"
+        "from collector.app.service import App\n"
+        "from collector.config.settings.settings import Settings\n"
+        "from collector.config.settings.judges import JudgesSettings\n"
+        "given = {'endpoint': 'http://127.0.0.1:9/v1', 'model': 'm'} if sys.argv[1] == 'on' else {}\n"
+        "App(Settings(judges=JudgesSettings(**given)), ())\n"
+        "names = {name.split('.')[0] for name in sys.modules}\n"
+        "print(sorted(names & {'judges', 'openai', 'json_repair'}),"
+        " 'collector.online_judges' in sys.modules)"
+    )
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", script, asked], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for asked in ("off", "on")
+    ]
+    assert found == ["[] False", "['judges'] True"]
