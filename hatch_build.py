@@ -54,7 +54,7 @@ COMPILED = {
     "collector/telemetry": "counters log_format",
     "monitor": "decision engine limits records tenants weights",
     "monitor/aggregate": "consistency_sample drift histogram top_k totals",
-    "monitor/alphabet": "match pattern",
+    "monitor/alphabet": "match near_names pattern",
     "monitor/automaton": "dfa paths position",
     "monitor/judging": "accounting call_reviser change_reports decide_calls going_ahead held_calls judge_calls judging_parts judging_state mistimed_calls reference_alarms sender_clocks session_binder session_sights",
     "monitor/live": "corrections deadline_timer due_queue gaps lifecycle mention monitor_reader monitor_state session_facts specs_in_use",

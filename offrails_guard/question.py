@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from offrails_guard.lenient_json import NESTED_MAX
@@ -21,7 +22,10 @@ ROUND_BYTES: Final = 64
 """Bytes of a request around its calls."""
 
 NAME_MAX: Final = 1_024
-"""Characters of an agent's name and of a call's id; the service refuses longer ones."""
+"""Bytes of an agent's name and of ids of calls and sessions, as UTF-8. The service cuts longer ones of spans; so do we."""
+
+DIGEST_BYTES: Final = 16
+"""Length of the digest of the whole, at the end of what was cut."""
 
 ID_BYTES: Final = 12
 """Bytes of a question's own id: no two are equal."""
@@ -82,7 +86,9 @@ class Question(NamedTuple):
         Args:
             arguments: False leaves those of all calls out.
         """
-        fields = {**self.shared._asdict(), "agent": _short(self.shared.agent)}
+        about = self.shared
+        short = {"session": _short(about.session), "agent": _short(about.agent)}
+        fields = {**about._asdict(), **short}
         fields["question_id"] = self.id
         commit = b'"commit":%s' % (b"true" if fields.pop("commit") else b"false")
         shared = b",".join(each for each in (_members(fields), commit) if each)
@@ -133,8 +139,12 @@ def _members(fields: Mapping[str, Any]) -> bytes:
 
 
 def _short(text: str) -> str:
-    """A name; "" where it is longer than the service reads, of a question or of a span."""
-    return text if len(text) <= NAME_MAX else ""
+    """A name or id as the service keeps that of a span: two long ones that begin alike stay two."""
+    raw = text.encode(errors="surrogatepass") if len(text) > NAME_MAX // 4 else b""
+    if len(raw) <= NAME_MAX:
+        return text
+    end = f"~{blake2b(raw, digest_size=DIGEST_BYTES).hexdigest()}"
+    return raw[: NAME_MAX - len(end)].decode(errors="ignore") + end
 
 
 def _told(arguments: Mapping[str, Any] | None) -> bytes:

@@ -31,6 +31,12 @@ SHARES: Final = {
 }
 """Setting -> its share of what the idle process leaves."""
 
+PAIRS_SHARE: Final = 1 / 8
+"""Share of the sums of agents under specs (`metrics_pairs_max`)."""
+
+PAIR_BYTES: Final = 10 << 10
+"""What the sums of one agent under one spec take."""
+
 FORWARD_SHARE: Final = 1 / 10
 """Share of the queues of all next hops together (`forward[].queue_bytes`)."""
 
@@ -70,10 +76,24 @@ def fitted(settings: Settings, cgroup: int) -> FittedSettings:
         for name, bounds in changed.items()
     }
     return FittedSettings(
-        settings.model_copy(update={**sections, "forward": _hops(settings, free)}),
+        settings.model_copy(
+            update={
+                **sections,
+                "forward": _hops(settings, free),
+                "metrics_pairs_max": _pairs(settings, free),
+            }
+        ),
         limit,
         "setting" if is_set else "cgroup",
     )
+
+
+def _pairs(settings: Settings, free: int) -> int:
+    """The pairs of agent and spec that there is room for."""
+    given = settings.metrics_pairs_max
+    if "metrics_pairs_max" in settings.model_fields_set:
+        return given
+    return min(given, int(free * PAIRS_SHARE) // PAIR_BYTES)
 
 
 def _hops(settings: Settings, free: int) -> tuple[NextHopSettings, ...]:

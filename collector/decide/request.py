@@ -196,7 +196,7 @@ def _attributes(found: _Body) -> dict[str, Any]:
 def _asked(found: _Body, call: _Call, trace_id: bytes, place: int, where: str) -> QuestionCall:
     if not call.tool:
         raise BadRequest("expected the name of a tool", f"{where}tool")
-    for name, text in (("tool", call.tool), ("call_id", call.call_id), ("agent", found.agent)):
+    for name, text in (("tool", call.tool), ("agent", found.agent)):
         if len(text) > NAME_MAX:
             path = name if name == "agent" else where + name
             raise BadRequest(f"expected at most {NAME_MAX} characters", path)

@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from monitor.alphabet.call_facts import COUNTED, FAILED, AskedFacts, is_fact, taking
+from monitor.alphabet.near_names import NearNames, ToolsAlike
 from monitor.alphabet.pattern import Matcher, Pattern, parse
 from monitor.alphabet.readings import NONE, Readings
-from monitor.alphabet.spelling import folded, without_namespaces
+from monitor.alphabet.spelling import folded
 from monitor.partial import PartialArguments
 from monitor.records import Reason
 
@@ -37,9 +38,6 @@ them, calls with partly known arguments share the token of unknown ones."""
 
 WORK_MAX: Final = 500_000
 """Matches of a value against a pattern, to find which symbols a call may be: 0.2 s."""
-
-NAMES_MAX: Final = 4_096
-"""Names that no tool has and that are remembered. At the bound, all are forgotten and compared anew."""
 
 _ABSENT: Final = object()
 
@@ -107,15 +105,6 @@ class _Tool:
     """Symbols of failed calls, which count as calls that did not fail."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Alike:
-    """Tools whose names look alike."""
-
-    tools: tuple[str, ...]
-    token: int
-    """Token of a call with a name that is nearly theirs."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Alphabet:
     """Tools and patterns of a spec, compiled. Made by `build`."""
@@ -136,10 +125,8 @@ class Alphabet:
     """Token of a call of a known tool whose arguments match no symbol."""
     _failed: tuple[int, ...]
     """Token of the failed call, by token of the call."""
-    _alike: dict[str, _Alike]
-    """Folded name -> the tools that have it."""
-    _others: dict[str, _Alike | None]
-    """Names that no tool has, as far as they are remembered -> the tools that they are nearly the names of."""
+    _near: NearNames
+    """What is nearly the name of a tool."""
     stride: int
     """The number of tokens without doubt, which come first. Behind them each has its doubted versions."""
 
@@ -229,27 +216,13 @@ class Alphabet:
 
     def _match_other(self, tool: str, arguments: Mapping[str, Any] | None) -> int:
         """The token of a call whose name no tool has, as it is spelt."""
-        if tool in self._others:
-            alike = self._others[tool]
-        else:
-            if len(self._others) >= NAMES_MAX:
-                self._others.clear()
-            alike = self._others[tool] = self._nearest(tool)
+        alike = self._near.tools_of(tool)
         if alike is None:
             return self._unknown_tool
         for each in alike.tools:
             if self.match(each, arguments, failed=False) != self.mismatch:
                 return alike.token
         return self._unknown_tool
-
-    def _nearest(self, tool: str) -> _Alike | None:
-        found = self._alike.get(folded(tool))
-        if found is None:
-            for name, _ in without_namespaces(tool):
-                found = self._alike.get(folded(name))
-                if found is not None:
-                    break
-        return found
 
     def failed(self, token: int) -> int:
         """The token of a failed call, by that of the call."""
@@ -318,8 +291,7 @@ def build(
         _unknown_tool=unknown_tool,
         mismatch=mismatch,
         _failed=failed,
-        _alike=alike,
-        _others={},
+        _near=NearNames(alike),
         stride=stride,
     )
 
@@ -443,19 +415,19 @@ def _add_alike(
     failed_calls: FailedCalls,
     *,
     open_world: bool,
-) -> tuple[dict[str, _Alike], tuple[int, ...]]:
+) -> tuple[dict[str, ToolsAlike], tuple[int, ...]]:
     """Appends the tokens of calls with names that are nearly those of tools; returns the tools, and all failed versions."""
     tools: dict[str, dict[str, list[int]]] = {}
     for tool, members in _by_tool(symbols).items():
         tools.setdefault(folded(tool), {})[tool] = [symbol for symbol, _ in members]
     tools.pop("", None)
     first = len(tokens)
-    alike: dict[str, _Alike] = {}
+    alike: dict[str, ToolsAlike] = {}
     for name, named in tools.items():
         readings = tuple(sorted(each for found in named.values() for each in found))
         symbol = readings[0] if len(readings) == 1 else None
         token = _add(tokens, Token(readings, exact=False, symbol=symbol, sure=False))
-        alike[name] = _Alike(tuple(named), token)
+        alike[name] = ToolsAlike(tuple(named), token)
     added = tokens[first:]
     before = (*failed, *range(len(failed), first))
     found = _failed_of(added, first, tokens, failed_calls, open_world=open_world)

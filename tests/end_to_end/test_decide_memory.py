@@ -98,6 +98,41 @@ def test_a_flood_of_questions_leaves_room(serve: Serve, tmp_path: Path, name: st
     send(service, Rover("small", 1).call("move", {}).spans)
 
 
+ROUNDS: Final = 4
+"""Of floods that fill the tables, and as many again that find them full."""
+BESIDE: Final = 16 * MIB
+"""What the tables may hold, as much that is free between, what is loaded at the first request, and memories of fixed size."""
+MORE: Final = 3 * MIB
+"""What the allocator may still take for full tables. Each flood has 4 MB of new names."""
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(120)
+def test_floods_with_new_names_take_no_more_than_the_bounds(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """Once the tables are full, further floods of names that nobody has seen add nothing to the process."""
+    (tmp_path / "shop.yaml").write_text(SPECS["shop.yaml"])
+    service = serve(
+        "--specs",
+        str(tmp_path),
+        OFFRAILS_HISTORY="complete",
+        # Tables that a few floods fill.
+        OFFRAILS_SESSIONS_MAX_BYTES=str(MIB),
+        OFFRAILS_DECIDE_MAX_CALL_BYTES=str(MIB),
+        OFFRAILS_METRICS_PAIRS_MAX="50",
+    )
+    quiet = peak(service)
+    for part in range(ROUNDS):
+        flood(service, names, 200, part)
+    full = peak(service)
+    for part in range(ROUNDS, 2 * ROUNDS):
+        flood(service, names, 200, part)
+
+    assert full - quiet < BESIDE, f"{full / MIB:.1f} MiB after {quiet / MIB:.1f}"
+    assert peak(service) - full < MORE, f"{peak(service) / MIB:.1f} MiB after {full / MIB:.1f}"
+
+
 def flood(
     service: Service, asked: Callable[[int], dict[str, Any]], number: int, part: int
 ) -> None:

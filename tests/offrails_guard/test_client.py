@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from collector.dialects.names.name_bound import bounded
 from offrails_guard import Call, Decision, Guard
 from offrails_guard.lenient_json import UNREAD
 from tests.end_to_end.loopback import free_port
@@ -149,6 +150,14 @@ def test_long_values_take_no_others_with_them(double: Double, make: Make) -> Non
 
     asked = [(each["arguments"], each.get("unread", [])) for each in double.asked()["calls"]]
     assert asked == [({"y": 1}, ["x"]), (long, []), ({"field": 3}, [])]
+
+
+@pytest.mark.parametrize("long", ["x" * 1_300, "é" * 600, "\U0001f600" * 300])
+def test_long_ids_are_cut_as_those_of_spans_are(double: Double, make: Make, long: str) -> None:
+    """A gateway puts a model's signature into the id of a call: with it whole, the service would refuse the question."""
+    make(session=long, agent=long).check("scan", {}, call_id=long)
+    asked = double.asked()
+    assert [asked[each] for each in ("session", "agent", "call_id")] == [bounded(long)] * 3
 
 
 def test_arguments_that_the_service_cannot_read_are_unknown(double: Double, make: Make) -> None:

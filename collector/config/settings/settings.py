@@ -78,7 +78,7 @@ class Settings(SettingsSection):
         Whole,
         Field(
             ge=1,
-            description="Pairs of agent and spec with series of their own, 100 to 150 each, and about 40 `_created` in OpenMetrics. Further pairs are summed in `__overflow__`. A quarter more is reserved for tenants with few pairs.",
+            description="Pairs of agent and spec with series of their own, 100 to 150 each, and about 40 `_created` in OpenMetrics. Further pairs are summed in `__overflow__`. A quarter more is reserved for tenants with few pairs. Unset: at most as many as `memory_limit` has room for.",
         ),
     ] = 2_000
     metrics_agents_max: Annotated[

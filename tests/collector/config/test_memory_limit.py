@@ -48,6 +48,14 @@ def test_the_memory_limit_keeps_explicit_settings() -> None:
     assert found["max_inflight_bytes"] == 11
 
 
+@pytest.mark.parametrize(("mib", "pairs"), [(64, 204), (128, 614), (192, 1_433), (512, 2_000)])
+def test_agents_have_as_many_sums_as_there_is_room_for(mib: int, pairs: int) -> None:
+    """Sums of agents under specs take an eighth, so a flood of agents' names never fills a small process."""
+    assert fitted(Settings(memory_limit=mib * MIB), 0).settings.metrics_pairs_max == pairs
+    given = Settings(memory_limit=mib * MIB, metrics_pairs_max=5_000)
+    assert fitted(given, 0).settings.metrics_pairs_max == 5_000
+
+
 def test_next_hops_share_a_bound() -> None:
     """The queues of next hops share a tenth of what is free; one that is set stays."""
     hops = (

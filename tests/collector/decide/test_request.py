@@ -16,6 +16,7 @@ from collector.decide.request import (
     read_outcome,
     read_question,
 )
+from collector.dialects.names.name_bound import NAME_MAX, bounded
 from collector.dialects.values.arguments import mapping
 from monitor.partial import PartialArguments
 from offrails_guard.wire import outcome_body
@@ -88,6 +89,16 @@ def test_a_batch_shares_what_stands_beside_its_calls() -> None:
     assert {each.session for each in found.calls} == {"s"}
     assert [each.parent_span_id.hex() for each in found.calls] == [SPAN, other]
     assert (found.commit, found.is_batch) == (False, True)
+
+
+def test_a_long_call_id_is_cut_as_that_of_a_span_is() -> None:
+    """Gateways put a model's signature into it. Two long ids that begin alike stay two, and one is the same in both ways."""
+    signed = "call_1__thought__" + "x" * 1_300
+    [first] = question(session="s", tool="t", call_id=signed).calls
+    [second] = question(session="s", calls=[{"tool": "t", "call_id": f"{signed}2"}]).calls
+
+    assert first.call_id == bounded(signed) != second.call_id
+    assert len(first.call_id) == len(second.call_id) == NAME_MAX
 
 
 FAULTS: list[tuple[Any, str, str]] = [
