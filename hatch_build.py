@@ -60,7 +60,7 @@ COMPILED = {
     "monitor/live": "corrections deadline_timer due_queue gaps lifecycle mention monitor_reader monitor_state session_facts specs_in_use",
     "monitor/reference": "comparison",
     "monitor/scores": "consistency refine running score_records",
-    "monitor/session": "dropped_sessions session spec_binding table tool_names",
+    "monitor/session": "dropped_sessions outside_calls proofs session spec_binding table tool_names",
     "monitor/session/judge": "compensation concurrent_calls episodes judge run",
     "monitor/session/judgement": "checkpoint episode_scores finality fold_log judgement log_walk possible_harms possible_outcomes replay resume_points scored_path step_marks",
     "monitor/session/limits": "session_verdicts timing",

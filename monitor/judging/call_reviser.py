@@ -21,6 +21,7 @@ from monitor.records import Evidence, ToolCall, Verdict
 from monitor.session.judge.judge import Judge
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.step_marks import is_alarming
+from monitor.session.proofs import proves
 from monitor.session.session import Session
 
 __all__ = ["CallReviser"]
@@ -201,7 +202,7 @@ class CallReviser:
             self._held.hold(target, call)
         for call, judges in moved.owed or ():
             target.owe(call, judges)
-        target.fresh = target.take_proof(None)
+        target.fresh = proves(target.proof, target.started_ns)
         verdicts += self._sights.look_again(target)
         self._accounting.relabel(target)
         if target.binder is not None:

@@ -39,6 +39,7 @@ from monitor.session.judgement.possible_outcomes import (
 )
 from monitor.session.judgement.step_marks import JudgedStep
 from monitor.session.overlap.budget import Budget
+from monitor.session.proofs import is_dated, of_both, proves
 from monitor.session.session import Session
 from monitor.session.tool_names import BorrowedNames, Names
 from monitor.visibility.cause import Cause
@@ -179,9 +180,9 @@ class CallDecider:
             return True
         if proof is not None or session.fresh:
             started_ns = min(session.started_ns, start_ns) if session.seen else start_ns
-            if session.is_proven(proof, started_ns) is not session.fresh:
+            if proves(of_both(session.proof, proof), started_ns) is not session.fresh:
                 return True
-            if session.gaps and session.is_dated_by(proof):
+            if session.gaps and is_dated(session.proof, proof):
                 return True
         agent = session.known_agent
         if named is not None or call.agent:

@@ -16,9 +16,10 @@ from monitor.judging.sender_clocks import moved_back
 from monitor.records import NO_TRACE, Proof, ToolCall, Verdict
 from monitor.session.judge.judge import Judge
 from monitor.session.log.log import is_led
+from monitor.session.proofs import is_dated, of_both, proves
 from monitor.session.session import Session
 from monitor.visibility.cause import FACTS, OF_ONE_SESSION, Cause
-from monitor.visibility.gap import EVER, Gap
+from monitor.visibility.gap import EVER, Gap, with_own
 from monitor.visibility.sight import CLEAR, Sight, sight_of
 
 __all__ = ["SessionSights", "is_turn_unknown"]
@@ -48,7 +49,7 @@ class SessionSights:
             session.note_cause(cause)
             self._ledger.counts[cause] += 1
         else:
-            session.drop_cause(cause)
+            session.causes = tuple([each for each in session.causes if each is not cause])
         return self.look_again(session)
 
     def doubt_times(self, session: Session, call: ToolCall, now: int) -> list[Verdict]:
@@ -60,7 +61,7 @@ class SessionSights:
         if gap in session.gaps:
             return []
         self._ledger.counts[gap.cause] += 1
-        session.note_gap(gap)
+        session.gaps = with_own(session.gaps, gap)
         return self.look_again(session)
 
     def prove(self, session: Session, proof: Proof | None) -> list[Verdict]:
@@ -70,8 +71,9 @@ class SessionSights:
         """
         if proof is None and session.proof is None:
             return []
-        known, dated = session.fresh, bool(session.gaps) and session.is_dated_by(proof)
-        session.fresh = session.take_proof(proof)
+        known, dated = session.fresh, bool(session.gaps) and is_dated(session.proof, proof)
+        session.proof = of_both(session.proof, proof)
+        session.fresh = proves(session.proof, session.started_ns)
         return self.look_again(session) if dated or session.fresh is not known else []
 
     def move_back(self, session: Session) -> list[Verdict]:

@@ -24,7 +24,7 @@ from monitor.records import SessionKey, ToolCall
 from monitor.session.judgement.finality import finalise
 from monitor.session.judgement.fold_log import fold
 from monitor.session.judgement.judgement import Judgement
-from monitor.session.session import Ended, Session
+from monitor.session.session import Ended, Session, without_spec
 from monitor.session.tool_translation import tools
 from monitor.visibility.cause import Cause
 
@@ -195,7 +195,7 @@ class Lifecycle:
         self._state.news += self._deadline_timer.finish(session, ended, now)
         judgements = session.judgements
         if not any(each.ending for each in judgements):
-            self._state.without_spec += session.without_spec
+            self._state.without_spec += without_spec(session)
         events = [self._accounting.finish(session, each, ended, now) for each in judgements]
         self._table.bury(session)
         if self._state.on_end is not None:

@@ -13,20 +13,26 @@ from monitor.session.dropped_sessions import mark_of
 from monitor.session.judge.judge import Judge
 from monitor.session.judgement.fold_log import condense
 from monitor.session.judgement.judgement import Judgement
+from monitor.session.outside_calls import OutsideCalls
+from monitor.session.proofs import of_both
 from monitor.session.spec_binding import SpecBinder
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 from monitor.weights import call_bytes, text_bytes
 
-__all__ = ["ATTRIBUTES_MAX", "UNKNOWN_AGENT", "Ended", "Session", "TenantSessions"]
+__all__ = [
+    "ATTRIBUTES_MAX",
+    "UNKNOWN_AGENT",
+    "Ended",
+    "Session",
+    "TenantSessions",
+    "without_spec",
+]
 
 Ended = Literal["idle", "explicit", "operator", "evicted", "input_end"]
 """`operator`: somebody ended it at the service, so that what goes on under its id is another session."""
 
 UNKNOWN_AGENT: Final = "unknown"
-
-SAID_SLACK_NS: Final = 60_000_000_000
-"""How long before a client's question a call may have begun that the client says is the first of its session."""
 
 _NO_ATTRIBUTE: Final = ("", FROM_TRACE, FROM_DECISION)
 """Sources of a session's id while no attribute names it."""
@@ -40,73 +46,7 @@ BYTES: Final = 640
 LOOKED_THROUGH_MAX: Final = 4
 """Up to this many judgements are searched one by one; more are found by a dictionary."""
 
-
-OWN_GAPS_MAX: Final = 16
-"""Gaps of one cause that a session has for itself."""
-
-OUTSIDE_MAX: Final = 8
-"""Limit of the first starts, and of the last ends, that are kept per call for calls in no log."""
-
-_Time = tuple[int, bytes]
 Binding = tuple[Mapping[str, Any] | None, str, tuple[Mapping[str, Any], ...]]
-
-
-class OutsideCalls:
-    """Times of calls that are in no log. Some are kept per call, so that one may be withdrawn."""
-
-    __slots__ = ("_ends", "_kept", "_starts")
-
-    def __init__(self) -> None:
-        self._starts: list[_Time] = []
-        """The earliest starts, with their span ids."""
-        self._ends: list[_Time] = []
-        """The latest ends, with their span ids."""
-        self._kept: tuple[int, int] | None = None
-        """First start and last end of the calls that cannot be withdrawn."""
-
-    def add(self, call: ToolCall) -> None:
-        """Adds the times of a call that may be withdrawn."""
-        self._add((call.start_ns, call.span_id), (call.end_ns, call.span_id))
-
-    def _add(self, start: _Time | None, end: _Time | None) -> None:
-        if start is not None:
-            self._starts = sorted([*self._starts, start])[:OUTSIDE_MAX]
-        if end is not None:
-            self._ends = sorted([*self._ends, end])[-OUTSIDE_MAX:]
-
-    def remove(self, span_id: bytes) -> None:
-        """Removes the times of a call."""
-        self._starts = [each for each in self._starts if each[1] != span_id]
-        self._ends = [each for each in self._ends if each[1] != span_id]
-
-    def keep(self, span: tuple[int, int]) -> None:
-        """Adds times that cannot be withdrawn."""
-        start, end = self._kept or span
-        self._kept = min(start, span[0]), max(end, span[1])
-
-    def absorb(self, other: OutsideCalls) -> None:
-        """Adds all times of another session."""
-        for each in other._starts:
-            self._add(each, None)
-        for each in other._ends:
-            self._add(None, each)
-        if other._kept is not None:
-            self.keep(other._kept)
-
-    def copy(self) -> OutsideCalls:
-        """The same times, to be changed apart from now on."""
-        twin = OutsideCalls()
-        twin._starts, twin._ends, twin._kept = self._starts, self._ends, self._kept
-        return twin
-
-    def span(self) -> tuple[int, int] | None:
-        """(first start, last end); None if there are none."""
-        starts = [start for start, _ in self._starts]
-        ends = [end for end, _ in self._ends]
-        if self._kept is not None:
-            starts.append(self._kept[0])
-            ends.append(self._kept[1])
-        return (min(starts), max(ends)) if starts and ends else None
 
 
 @mypyc_attr(acyclic=True)
@@ -267,14 +207,6 @@ class Session:
             for call in self.held:
                 total += call_bytes(call)
         return total
-
-    def drop_arguments(self, least: int) -> int:
-        """Drops shown arguments of its earliest calls, until about so many bytes are free; returns how many calls.
-
-        Under several specs the same arguments are held by each, so all of them drop theirs.
-        """
-        each_least = least // max(1, len(self.judgements))
-        return max((each.log.drop_arguments(each_least) for each in self.judgements), default=0)
 
     def mark(self) -> int:
         """What its key is remembered by once its state is dropped (`mark_of`): each file of a journal has it."""
@@ -451,7 +383,7 @@ class Session:
         self.bound_late = self.bound_late or other.bound_late
         for reason, count in (other.not_judged or {}).items():
             self.miss(reason, count)
-        self.take_proof(other.proof)
+        self.proof = of_both(self.proof, other.proof)
         self.opened_ns = min(self.opened_ns, other.opened_ns)
         self.gaps = tuple(dict.fromkeys((*self.gaps, *other.gaps)))
         self.ledger_version = -1
@@ -464,78 +396,12 @@ class Session:
         if cause not in self.causes:
             self.causes = (*self.causes, cause)
 
-    def note_gap(self, gap: Gap) -> None:
-        """Notes a gap of this session alone. Of too many of one cause, the first two become one."""
-        alike = [each for each in self.gaps if each.cause is gap.cause]
-        gaps = self.gaps
-        if len(alike) >= OWN_GAPS_MAX:
-            first, second = alike[:2]
-            gaps = (*(each for each in gaps if each not in (first, second)), first.and_(second))
-        self.gaps = (*gaps, gap)
-
-    def drop_cause(self, cause: Cause) -> None:
-        """Takes `note_cause` back."""
-        self.causes = tuple(each for each in self.causes if each is not cause)
-
     def is_named_by(self, named: AgentName) -> bool:
         """True if `name` would take the agent's name from this span."""
         known = self._named_by
         if not known or named.start_ns != self._named_ns:
             return not known or named.start_ns < self._named_ns
         return named.span_id < known
-
-    def take_proof(self, proof: Proof | None) -> bool:
-        """Takes note of what a trace shows of the session's beginning. The earliest trace counts.
-
-        Returns:
-            True if the session provably begins with its first call.
-        """
-        self.proof = self._earliest(proof)
-        return self.is_proven(None, self.started_ns)
-
-    def is_proven(self, proof: Proof | None, started_ns: int) -> bool:
-        """What `take_proof` would return if the session began at a time."""
-        known = self._earliest(proof)
-        if known is None or not known.holds:
-            return False
-        # A framework's span of a call begins before its client asks about the call.
-        slack = SAID_SLACK_NS if known.is_said else 0
-        return known.start_ns - slack <= started_ns
-
-    def is_dated_by(self, proof: Proof | None) -> bool:
-        """True if `take_proof` would take another time for the session's beginning than the known proof gives."""
-        known, found = self.proof, self._earliest(proof)
-        if found is known or found is None:
-            return False
-        return known is None or found.start_ns != known.start_ns
-
-    def _earliest(self, proof: Proof | None) -> Proof | None:
-        known = self.proof
-        if known is not None and known.is_said:
-            return known
-        if proof is not None and proof.is_said:
-            return proof
-        if proof is not None and (
-            known is None or proof.trace_id == known.trace_id or proof.start_ns < known.start_ns
-        ):
-            return proof
-        return known
-
-    @property
-    def without_spec(self) -> int:
-        """The number of its calls that no spec has judged."""
-        if not self.judges:
-            return self.seen
-        return self.not_judged["no_spec"] if self.not_judged else 0
-
-    @property
-    def unjudged(self) -> dict[str, int]:
-        """Reason -> number of calls that were not judged, or not with certainty."""
-        also = {"no_dialect": self.foreign, "no_spec": self.without_spec}
-        return {
-            **(self.not_judged or {}),
-            **{key: count for key, count in also.items() if count},
-        }
 
     @property
     def known_agent(self) -> str:
@@ -591,12 +457,6 @@ class Session:
             if each.get("service.name") == service:
                 return True
         return False
-
-    @property
-    def services(self) -> list[str]:
-        """Names of the services that its calls came from, each once, sorted; at most `ATTRIBUTES_MAX` + 1."""
-        found = [each.get("service.name") for each in self.attributes]
-        return sorted({name for name in found if isinstance(name, str) and name})
 
     def bind_late(self, judges: Iterable[Judge], now: int) -> None:
         """Marks specs that were bound after calls had been dropped: those calls are missing for them."""
@@ -660,3 +520,10 @@ class TenantSessions:
 def _service(call: ToolCall) -> str:
     service = call.attributes.get("service.name")
     return service if isinstance(service, str) and service else UNKNOWN_AGENT
+
+
+def without_spec(session: Session) -> int:
+    """The number of calls of a session that no spec has judged."""
+    if not session.judges:
+        return session.seen
+    return session.not_judged["no_spec"] if session.not_judged else 0

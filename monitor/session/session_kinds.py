@@ -34,7 +34,8 @@ from monitor.session.limits.timing import ClockStart, MissedLimit, SessionTiming
 from monitor.session.log.answers import StepAnswers
 from monitor.session.log.log import SessionLog
 from monitor.session.log.rows import StepTimes, Texts
-from monitor.session.session import OutsideCalls, Session, TenantSessions
+from monitor.session.outside_calls import OutsideCalls
+from monitor.session.session import Session, TenantSessions
 from monitor.visibility.cause import Cause, Effect
 from monitor.visibility.gap import Gap
 from monitor.visibility.sight import Sight, Window

@@ -268,7 +268,7 @@ class Table:
             session = self._shown.oldest(held.gives_way(own or held.most()))
             if session is None:  # sessions of that tenant go instead
                 break
-            dropped = session.drop_arguments(held.total - least)
+            dropped = _drop_arguments(session, held.total - least)
             calls += dropped
             self.weigh(session)
             if not dropped:
@@ -432,3 +432,12 @@ class Table:
                     for gap in session.gaps
                 )
                 session.ledger_version = -1  # what its judgements allow for follows
+
+
+def _drop_arguments(session: Session, least: int) -> int:
+    """Drops shown arguments of the earliest calls, until about so many bytes are free; returns how many calls.
+
+    Under several specs the same arguments are held by each, so all of them drop theirs.
+    """
+    logs = [each.log for each in session.judgements]
+    return max((each.drop_arguments(least // len(logs)) for each in logs), default=0)

@@ -6,10 +6,14 @@ from typing import Final, NamedTuple
 
 from monitor.visibility.cause import Cause
 
-__all__ = ["EVER", "Gap"]
+__all__ = ["EVER", "Gap", "with_own"]
 
 EVER: Final = 2**63 - 1
 """End of a gap that does not end, in nanoseconds."""
+
+
+OWN_MAX: Final = 16
+"""Gaps of one cause that a session has for itself."""
 
 
 class Gap(NamedTuple):
@@ -57,3 +61,12 @@ class Gap(NamedTuple):
             self.agent if self.agent == other.agent else "",
             min(self.received_ns, other.received_ns),
         )
+
+
+def with_own(gaps: tuple[Gap, ...], gap: Gap) -> tuple[Gap, ...]:
+    """The gaps of a session with one more of this session alone. Of too many of one cause, the first two become one."""
+    alike = [each for each in gaps if each.cause is gap.cause]
+    if len(alike) >= OWN_MAX:
+        first, second = alike[:2]
+        gaps = (*(each for each in gaps if each not in (first, second)), first.and_(second))
+    return (*gaps, gap)

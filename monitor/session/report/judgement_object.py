@@ -41,7 +41,7 @@ from monitor.session.report.harms import explanation
 from monitor.session.report.obstacles import cannot_finish
 from monitor.session.report.obstacles import shown as missed
 from monitor.session.report.reference_report import compared, risks
-from monitor.session.session import Session
+from monitor.session.session import Session, without_spec
 from monitor.session.tool_names import Names
 from monitor.spec.suggestions import closest
 from monitor.visibility.cause import Cause
@@ -180,7 +180,7 @@ def judgement_object(
         "session": session.key.id,
         "namespace": session.key.namespace,
         "agent": (judgement.part if spec.scope == "agent" else "") or session.agent,
-        "services": session.services,
+        "services": _services(session),
         "spec": spec.id or None,
         "spec_version": spec.version if spec.id else None,
         "spec_kind": spec.kind if spec.id else None,
@@ -210,13 +210,28 @@ def judgement_object(
         "coverage": {
             "spans": session.spans,
             "judged": session.judged,
-            "not_judged": session.unjudged,
+            "not_judged": _not_judged(session),
         },
         **compared(judgement, ended=session.ended is not None),
         "episodes": [each._asdict() for each in _episodes(judgement)],
         "steps_folded": judgement.folded,
         **(_unless(judgement, started_ns) if possible else {}),
         "steps": steps,
+    }
+
+
+def _services(session: Session) -> list[str]:
+    """Names of the services that calls came from, each once, sorted; at most `ATTRIBUTES_MAX` + 1."""
+    found = [each.get("service.name") for each in session.attributes]
+    return sorted({name for name in found if isinstance(name, str) and name})
+
+
+def _not_judged(session: Session) -> dict[str, int]:
+    """Reason -> number of calls that were not judged, or not with certainty."""
+    also = {"no_dialect": session.foreign, "no_spec": without_spec(session)}
+    return {
+        **(session.not_judged or {}),
+        **{key: count for key, count in also.items() if count},
     }
 
 
