@@ -15,7 +15,7 @@ from collector.telemetry.json_text import as_json
 from monitor.engine import Monitor
 from monitor.records import Reason, SessionKey
 from monitor.session.judgement.judgement import Judgement
-from monitor.session.report.harms import harms, tool_numbers
+from monitor.session.report.harms import harms
 from monitor.session.session import Session
 
 __all__ = [
@@ -315,4 +315,4 @@ def _tools(monitor: Monitor, text: str, shown: Callable[[str], str]) -> frozense
 
 
 def _calls_any(judgement: Judgement, tools: frozenset[int]) -> bool:
-    return bool(tools) and not tools.isdisjoint(tool_numbers(judgement))
+    return bool(tools) and not tools.isdisjoint(judgement.log.tools())

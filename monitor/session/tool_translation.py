@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from monitor.reference.comparison import ComparisonState
 from monitor.session.judgement.judgement import Judgement
+from monitor.session.log.rows import TOKEN, TOOL
 from monitor.session.session import Session
 
 __all__ = ["renumber", "renumber_unknown", "tools", "unknown"]
@@ -23,7 +24,7 @@ def tools(session: Session) -> set[int]:
 
 
 def _tools(judgement: Judgement) -> set[int]:
-    found = {low | high << 8 for low, high in judgement.log.tools()}
+    found = judgement.log.tools()
     if judgement.session_verdicts is not None:
         found |= judgement.session_verdicts.tools()
     if judgement.base is not None and judgement.base.timing is not None:
@@ -33,7 +34,7 @@ def _tools(judgement: Judgement) -> set[int]:
 
 def renumber(judgement: Judgement, numbers: Mapping[int, int]) -> None:
     """Gives all tools other numbers: those of another process."""
-    judgement.log.renumber(numbers)
+    judgement.log.rewrite(TOOL, numbers)
     if judgement.session_verdicts is not None:
         judgement.session_verdicts.renumber(numbers)
     if judgement.base is not None and judgement.base.timing is not None:
@@ -55,7 +56,7 @@ def renumber_unknown(judgement: Judgement, numbers: Mapping[int, int]) -> None:
     """Gives these other numbers: those of this process, by those of another one."""
     comparison = judgement.judge.comparison
     assert comparison is not None
-    judgement.log.retoken(comparison.tokens_of(numbers))
+    judgement.log.rewrite(TOKEN, comparison.tokens_of(numbers))
     for state in _states(judgement):
         comparison.renumber(state, numbers)
 

@@ -257,7 +257,7 @@ class Judgement:
         if moved and at < sight.until_ns:
             self._look_beyond()
         if code != PROGRESS:
-            self.log.mark_last(code if code < HARMFUL else code | RAISED)
+            self.log.set_mark(-1, code if code < HARMFUL else code | RAISED)
         return code
 
     def preview(self, call: ToolCall, token: int, at: int) -> Preview | None:

@@ -40,6 +40,7 @@ from monitor.session.log.rows import (
     ENDED,
     ERROR_SHIFT,
     EVIDENCE,
+    EVIDENCE_AT,
     EVIDENCE_SHIFT,
     LENGTH,
     MOVED,
@@ -434,7 +435,7 @@ class SessionLog(Rows):
 
     def in_flight(self) -> list[int]:
         """The places of the steps that have begun and, as far as is known, not ended."""
-        flags = self.evidence_bytes()
+        flags = bytes(self._rows[EVIDENCE_AT::WIDTH])
         if not flags.translate(None, ENDED):
             return []
         return [place for place, flag in enumerate(flags) if flag not in ENDED]

@@ -41,10 +41,13 @@ __all__ = [
     "ENDED",
     "ERROR_SHIFT",
     "EVIDENCE",
+    "EVIDENCE_AT",
     "EVIDENCE_SHIFT",
     "LENGTH",
     "MOVED",
     "NO_PARENT",
+    "TOKEN",
+    "TOOL",
     "WIDTH",
     "Brief",
     "Row",
@@ -80,8 +83,8 @@ _AT: Final = Struct("<Q")
 _TIMES: Final = Struct("<QQ")
 _SPAN: Final = 16
 _MARK: Final = 27
-_TOOL: Final = 28
-_TOKEN: Final = 30
+TOOL: Final = 28
+TOKEN: Final = 30
 """Offsets, in bytes, of the fields that are read alone."""
 
 _Packed = tuple[int, int, bytes, int, int, int]
@@ -154,7 +157,7 @@ _LOOKED_THROUGH_MAX: Final = 16 * CONTEXT_BYTES
 _LOOK_BACK: Final = 4
 """Contexts, the latest, that a new one is compared with."""
 EVIDENCE: Final = tuple(Evidence)
-_EVIDENCE_AT: Final = 26
+EVIDENCE_AT: Final = 26
 _IN_FLIGHT: Final = tuple(EVIDENCE.index(each) for each in (Evidence.PENDING, Evidence.DECIDED))
 ENDED: Final = bytes(
     flag for flag in range(256) if flag >> (EVIDENCE_SHIFT - 16) & 3 not in _IN_FLIGHT
@@ -316,26 +319,22 @@ class Rows:
     def drop_arguments(self, least: int) -> int:
         """Drops arguments of the earliest steps, until about so many bytes are free; returns how many steps'."""
         steps = freed = 0
-        for place in range(len(self._rows) // WIDTH if self._texts else 0):
+        kept = self._texts or {}
+        for place in range(len(self._rows) // WIDTH if kept else 0):
             span = self._step(place)[2]
-            texts = self._texts.get(span) if self._texts is not None else None
+            texts = kept.get(span)
             if texts is None or texts.arguments is None:
                 continue
             steps += 1
             freed += value_bytes(texts.arguments)
-            self._keep_without(span, texts._replace(arguments=None))
+            left = texts._replace(arguments=None)
+            if _is_needed(span, left):
+                kept[span] = left
+            else:
+                del kept[span]
             if freed >= least:
                 break
         return steps
-
-    def _keep_without(self, span: bytes, texts: Texts) -> None:
-        """Keeps what is left of a step's texts."""
-        assert self._texts is not None
-        is_packed = not texts.call_id or bool(call_ids.packed(span, texts.call_id))
-        if texts.hashed is None and not texts.note and is_packed:
-            del self._texts[span]
-        else:
-            self._texts[span] = texts
 
     def annotate(self, span_id: bytes, call_id: str, note: str) -> None:
         """Keeps a note on a step until the step is folded."""
@@ -368,9 +367,9 @@ class Rows:
         """Drops the hashes of arguments, which are no longer needed."""
         kept: dict[bytes, Texts] = {}
         for span, each in (self._texts or {}).items():
-            is_packed = not each.call_id or bool(call_ids.packed(span, each.call_id))
-            if each.arguments is not None or each.note or not is_packed:
-                kept[span] = each._replace(hashed=None)
+            left = each._replace(hashed=None)
+            if _is_needed(span, left):
+                kept[span] = left
         self._texts = kept or None
 
     def _drop_aside(self, place: int) -> None:
@@ -452,15 +451,15 @@ class Rows:
 
     def tool(self, place: int) -> int:
         """The number of the step's tool."""
-        rows, base = self._rows, place * WIDTH + _TOOL
+        rows, base = self._rows, place * WIDTH + TOOL
         return rows[base] | rows[base + 1] << 8
 
     def token(self, place: int) -> int:
-        rows, base = self._rows, place * WIDTH + _TOKEN
+        rows, base = self._rows, place * WIDTH + TOKEN
         return rows[base] | rows[base + 1] << 8
 
     def set_token(self, place: int, token: int) -> None:
-        rows, base = self._rows, place * WIDTH + _TOKEN
+        rows, base = self._rows, place * WIDTH + TOKEN
         rows[base], rows[base + 1] = token & 0xFF, token >> 8
 
     def span_id(self, place: int) -> bytes:
@@ -473,36 +472,28 @@ class Rows:
         return self._rows[place * WIDTH + _MARK]
 
     def set_mark(self, place: int, mark: int) -> None:
+        """Marks a step; -1 is the last one."""
         self._rows[place * WIDTH + _MARK] = mark
-
-    def mark_last(self, mark: int) -> None:
-        """Marks the step that was just appended."""
-        self._rows[_MARK - WIDTH] = mark
 
     def marks(self) -> bytes:
         """The marks of all steps."""
         return bytes(self._rows[_MARK::WIDTH])
 
-    def evidence_bytes(self) -> bytes:
-        """Byte 26 of all rows, which says how each call is known."""
-        return bytes(self._rows[_EVIDENCE_AT::WIDTH])
-
-    def tools(self) -> set[tuple[int, int]]:
-        """The numbers of the tools of all steps, each as (low byte, high byte)."""
+    def tools(self) -> set[int]:
+        """The numbers of the tools of all steps."""
         rows = self._rows
-        return set(zip(rows[_TOOL::WIDTH], rows[_TOOL + 1 :: WIDTH], strict=True))
+        found = set(zip(rows[TOOL::WIDTH], rows[TOOL + 1 :: WIDTH], strict=True))
+        return {low | high << 8 for low, high in found}
 
-    def renumber(self, tools: Mapping[int, int]) -> None:
-        """Gives tools other numbers, in all steps."""
-        self._rewrite(_TOOL, tools)
+    def rewrite(self, field: int, numbers: Mapping[int, int]) -> None:
+        """Gives tools or tokens other numbers, in all steps; those that are not named stay.
 
-    def retoken(self, tokens: Mapping[int, int]) -> None:
-        """Gives tokens other numbers, in all steps; those that are not named stay."""
-        self._rewrite(_TOKEN, tokens)
-
-    def _rewrite(self, at: int, numbers: Mapping[int, int]) -> None:
+        Args:
+            field: `TOOL` or `TOKEN`.
+            numbers: new ones by the old ones.
+        """
         rows = self._rows
-        for place in range(at, len(rows), WIDTH):
+        for place in range(field, len(rows), WIDTH):
             old = rows[place] | rows[place + 1] << 8
             new = numbers.get(old, old)
             rows[place], rows[place + 1] = new & 0xFF, new >> 8
@@ -577,14 +568,14 @@ class Rows:
             return at + (times & LENGTH)
         return self._end_and_receipt(at, times, self._step(place)[2])[0]
 
-    def times(self, first: int, end: int) -> list[tuple[int, int]]:
-        """(at, end) of the steps from `first` to before `end`."""
-        return [
-            (at, self._end(place, at, times))
-            for place, (at, times, _, _) in enumerate(self.unpacked(first, end), first)
-        ]
-
 
 def mark_of(meta: int) -> int:
     """The mark of a step, from its flags."""
     return meta >> _MARK_SHIFT
+
+
+def _is_needed(span: bytes, texts: Texts) -> bool:
+    """True if texts have more to keep than a call id that `call_ids` packs."""
+    if texts.arguments is not None or texts.hashed is not None or texts.note:
+        return True
+    return bool(texts.call_id) and not call_ids.packed(span, texts.call_id)

@@ -18,7 +18,7 @@ from monitor.session.judge.judge import CODES, HARMFUL
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.step_marks import CODE, UNJUDGED
 
-__all__ = ["Harm", "explanation", "harms", "last_harm", "tool_numbers"]
+__all__ = ["Harm", "explanation", "harms", "last_harm"]
 
 
 class Harm(NamedTuple):
@@ -60,11 +60,6 @@ def explanation(judgement: Judgement, place: int, code: int, before: Position) -
         return ""
     note = judgement.log.note(place) if reason is Reason.ARGUMENT_MISMATCH else ""
     return note or judgement.judge.explanation(before, judgement.token(place), reason)
-
-
-def tool_numbers(judgement: Judgement) -> set[int]:
-    """The numbers of the tools of the calls in the log."""
-    return {low | high << 8 for low, high in judgement.log.tools()}
 
 
 def _states(judgement: Judgement) -> dict[int, str | None]:

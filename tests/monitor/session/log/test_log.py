@@ -87,7 +87,7 @@ def test_any_times_can_be_kept(at: int, end: int, receipt: int, appended: bool) 
     assert (row.at, row.end) == (at, end)
     assert 0 <= receipt - row.receipt < MILLISECOND
     assert row.receipt == log.receipt(0)
-    assert log.times(0, 1) == [(at, end)]
+    assert (log.row(0).at, log.row(0).end) == (at, end)
     log.remove(0)
     assert not log._far
 
@@ -405,7 +405,7 @@ def test_span_ids_of_two_traces_may_be_equal(
         merged.take(log, place)
     merged.settle_all()
 
-    assert len(spans(merged)) == len(log.times(0, len(log))) == count
+    assert len(spans(merged)) == len(log.marks()) == count
 
 
 def test_siblings_overlap_by_time_and_parent() -> None:
