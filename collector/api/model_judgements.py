@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from collector.api.archive.past_sessions import PastSessions
 from collector.archive.record import SessionName
 
 __all__ = ["JudgedBy", "ModelJudgements"]
@@ -14,14 +15,16 @@ JudgedBy = Callable[[SessionName, int], Sequence[Mapping[str, Any]]]
 
 
 class ModelJudgements:
-    """Finds judgements.
+    """Finds judgements: of this process, and of the archive.
 
     Args:
-        live: has those of this process.
+        live: has those of this process; None if no model is asked.
+        past: has those that are archived; None if there is no archive.
     """
 
-    def __init__(self, live: JudgedBy) -> None:
+    def __init__(self, live: JudgedBy | None, past: PastSessions | None) -> None:
         self._live = live
+        self._past = past
 
     async def of(self, found: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """The judgements of the sessions of judgement objects."""
@@ -32,4 +35,8 @@ class ModelJudgements:
         return [each for name, end in last.items() for each in await self._of(name, end)]
 
     async def _of(self, name: SessionName, end: int) -> Sequence[Mapping[str, Any]]:
-        return self._live(name, end)
+        """What this process has is the latest; a session of an earlier process is in the archive alone."""
+        before = await self._past.judged(name) if self._past is not None else ()
+        now = self._live(name, end) if self._live is not None else ()
+        named = {(each["judge"], each["model"]): each for each in (*before, *now)}
+        return list(named.values())

@@ -77,7 +77,9 @@ def build_admin(
     past = feed_of_archive.past if feed_of_archive is not None else None
     guard = HostGuard(settings.admin, settings.admin_names)
     audit = ArgumentAudit(settings.show_arguments, steady_ns)
-    judgements = ModelJudgements(judged) if judged is not None else None
+    judgements = (
+        ModelJudgements(judged, past) if judged is not None or past is not None else None
+    )
     admin = Admin(
         monitor, seen, health, redaction, denied, scopes, follow, audit, past, judgements
     )

@@ -387,6 +387,10 @@ class App:
             if self._judges is None
             else self._judges.keeper.after(pipeline.consume)
         )
+        if self._judges is not None:
+            self._judges.deliver.append(self._alerts.judged)
+            if self._archive is not None:
+                self._judges.deliver.append(self._archive.judged)
         self._recorder = _recorder_of(settings.record, clock, stats)
         if self._recorder is not None:
             self._recorder.hide(self._redaction.rules)

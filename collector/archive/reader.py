@@ -202,6 +202,16 @@ class ArchiveReader:
             )
             return [Label(SessionName(*row[:3]), *row[3:]) for row in rows]
 
+    def judged(self, name: SessionName) -> list[bytes]:
+        """What models say of a session, as JSON, the earliest first."""
+        with self._opened() as connection:
+            rows = connection.execute(
+                "SELECT object FROM judged WHERE session = ? AND namespace = ? AND begun = ? ORDER BY at LIMIT 100",
+                (name.session, name.namespace, name.begun),
+            ).fetchall()
+        unpack = zstandard.ZstdDecompressor().decompress
+        return [unpack(each) for (each,) in rows]
+
     def labelled(self, label: str) -> list[SessionName]:
         """Sessions whose latest label is this one; at most `MATCHING_MAX`, whose label is the latest."""
         with self._opened() as connection:

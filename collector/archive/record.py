@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 __all__ = [
+    "ArchiveRecord",
     "ArchivedJudgement",
     "ArchivedSession",
     "HourlyCalls",
     "Label",
+    "ModelJudgement",
     "SessionName",
     "SortKeys",
 ]
@@ -94,6 +96,23 @@ class ArchivedSession(NamedTuple):
         return 512 + sum(len(each.summary) + len(each.object) for each in self.judgements)
 
 
+class ModelJudgement(NamedTuple):
+    """What a model says of a session: a record of its own, beside the judgements by specs."""
+
+    name: SessionName
+    judge: str
+    model: str
+    at: int
+    """Unix nanoseconds."""
+    object: bytes
+    """The judgement as the API shows it, as JSON."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes while it waits, about."""
+        return 512 + len(self.object)
+
+
 class Label(NamedTuple):
     """What somebody says of the verdict on a session."""
 
@@ -111,3 +130,12 @@ class Label(NamedTuple):
         """The label as the API shows it."""
         said = self._asdict()
         return {**said.pop("name")._asdict(), **said}
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes while it waits, about."""
+        return 512
+
+
+ArchiveRecord = ArchivedSession | ModelJudgement | Label
+"""What the archive keeps."""

@@ -47,6 +47,13 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
         "CREATE INDEX labels_session ON labels (session, namespace, begun)",
         "CREATE INDEX labels_at ON labels (at)",
     ),
+    (
+        """CREATE TABLE judged (
+            namespace TEXT NOT NULL, session TEXT NOT NULL, begun INTEGER NOT NULL,
+            judge TEXT NOT NULL, model TEXT NOT NULL, at INTEGER NOT NULL, object BLOB NOT NULL,
+            PRIMARY KEY (session, namespace, begun, judge, model))""",
+        "CREATE INDEX judged_at ON judged (at)",
+    ),
 )
 """What makes the next version, by version."""
 

@@ -23,11 +23,19 @@ from typing import Final, NamedTuple
 
 import zstandard
 
-from collector.archive.record import ArchivedJudgement, ArchivedSession, Label, SessionName
+from collector.archive.record import (
+    ArchivedJudgement,
+    ArchivedSession,
+    ArchiveRecord,
+    Label,
+    ModelJudgement,
+    SessionName,
+)
 from collector.archive.schema import migrate
 
 __all__ = [
     "FILE",
+    "ORPHAN_NS",
     "ArchiveBounds",
     "ArchiveStore",
     "file_bytes",
@@ -42,6 +50,8 @@ _FILE_MODE: Final = 0o600
 
 PRUNED_AT_ONCE: Final = 2_000
 """Sessions that are deleted in one transaction."""
+ORPHAN_NS: Final = 600 * 1_000_000_000
+"""Time in which a session follows what models say of it."""
 _WAL_BYTES: Final = 4 << 20
 _BUSY_MS: Final = 1_000
 LOST: Final = "unknown"
@@ -114,8 +124,8 @@ class ArchiveStore:
 
     # --- writing -------------------------------------------------------------------------------
 
-    def write(self, records: Iterable[ArchivedSession | Label]) -> None:
-        """Writes sessions and labels in one transaction.
+    def write(self, records: Iterable[ArchiveRecord]) -> None:
+        """Writes sessions, judgements by models, and labels in one transaction.
 
         Raises:
             sqlite3.Error: nothing of them is written.
@@ -125,6 +135,8 @@ class ArchiveStore:
             for record in records:
                 if isinstance(record, Label):
                     self._write_label(record)
+                elif isinstance(record, ModelJudgement):
+                    self._write_judged(record)
                 else:
                     self._write_session(record)
             self._connection.execute("COMMIT")
@@ -162,11 +174,12 @@ class ArchiveStore:
         """What was written of the session before: under its id, or under its trace's."""
         namespace, session, begun = name
         last = record.last
-        self._connection.execute(
-            "UPDATE labels SET begun = ? WHERE session = ? AND namespace = ?"
-            " AND begun > ? AND begun <= ?",
-            (begun, session, namespace, begun, last),
-        )
+        for table in ("labels", "judged"):
+            self._connection.execute(
+                f"UPDATE OR REPLACE {table} SET begun = ? WHERE session = ? AND namespace = ?"  # noqa: S608 - a name of ours
+                " AND begun > ? AND begun <= ?",
+                (begun, session, namespace, begun, last),
+            )
         self._connection.execute(
             "DELETE FROM sessions WHERE session = ? AND namespace = ?"
             " AND (ended IS NULL OR begun = ? OR (begun BETWEEN ? AND ? AND last <= ?))",
@@ -212,6 +225,20 @@ class ArchiveStore:
             ),
         )
 
+    def _write_judged(self, found: ModelJudgement) -> None:
+        """A judgement takes the place of an earlier one by the same judge and model."""
+        self._connection.execute(
+            "INSERT OR REPLACE INTO judged (namespace, session, begun, judge, model, at, object)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(_text(each) if isinstance(each, str) else each for each in found.name),
+                _text(found.judge),
+                _text(found.model),
+                found.at,
+                self._packer.compress(found.object),
+            ),
+        )
+
     def settle(self, alive: Iterable[tuple[str, str]]) -> None:
         """Sessions that live by their rows and are not among these have ended with an earlier process.
 
@@ -246,15 +273,17 @@ class ArchiveStore:
             PRUNED_AT_ONCE,
         ):
             gone["age"] += removed
-        self._connection.execute(
-            "DELETE FROM labels WHERE at < ?",
-            (now - max(bounds.keep_ns, bounds.keep_harmful_ns),),
-        )
+        oldest = now - max(bounds.keep_ns, bounds.keep_harmful_ns)
+        self._connection.execute("DELETE FROM labels WHERE at < ?", (oldest,))
+        self._connection.execute("DELETE FROM judged WHERE at < ?", (oldest,))
         while (excess := self.sessions - bounds.sessions_max) > 0:
             gone["sessions"] += self._remove_first(min(excess, PRUNED_AT_ONCE))
         while (excess := self._used_bytes() - bounds.bytes_max) > 0 and (held := self.sessions):
             share = max(1, min(PRUNED_AT_ONCE, held * excess // max(1, self._used_bytes())))
             gone["bytes"] += self._remove_first(share)
+            self._remove_orphans(now)
+        if any(gone.values()):
+            self._remove_orphans(now)
         self._give_back()
         return gone
 
@@ -270,6 +299,14 @@ class ArchiveStore:
         removed = self._remove("harmful = 0", (), count)
         return removed + (
             self._remove("harmful > 0", (), count - removed) if removed < count else 0
+        )
+
+    def _remove_orphans(self, now: int) -> None:
+        """Judgements by models go with their sessions. A session may be written after its judgements."""
+        self._connection.execute(
+            "DELETE FROM judged WHERE at < ? AND NOT EXISTS (SELECT 1 FROM sessions s"
+            " WHERE s.session = judged.session AND s.namespace = judged.namespace AND s.begun = judged.begun)",
+            (now - ORPHAN_NS,),
         )
 
     def _used_bytes(self) -> int:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from collector.archive.record import ArchivedSession, Label
+from collector.archive.record import ArchivedSession, ArchiveRecord
 from collector.archive.schema import NewerSchemaError
 from collector.archive.store import (
     FILE,
@@ -66,11 +66,11 @@ class _Settle(NamedTuple):
     alive: Sequence[tuple[str, str]]
 
 
-_Waiting = ArchivedSession | Label | _Settle
+_Waiting = ArchiveRecord | _Settle
 
 
 class ArchiveWriter:
-    """Writes sessions and labels.
+    """Writes sessions, what models say of them, and labels.
 
     Args:
         folder: of the archive.
@@ -117,9 +117,9 @@ class ArchiveWriter:
         self._thread.start()
         log.info("archive", folder=str(self._folder), sessions=self.sessions)
 
-    def put(self, record: ArchivedSession | Label) -> bool:
-        """Takes a session or a label; never waits. False if there is no room: it is lost, and counted."""
-        size = record.size if isinstance(record, ArchivedSession) else 512
+    def put(self, record: ArchiveRecord) -> bool:
+        """Takes a session, a judgement by a model, or a label; never waits. False if there is no room: it is lost, and counted."""
+        size = record.size
         with self._lock:
             if self._waiting >= QUEUE_MAX or self._bytes + size > QUEUE_BYTES_MAX:
                 self.dropped["queue_full"] += 1
@@ -196,11 +196,10 @@ class ArchiveWriter:
         return batch, True
 
     def _release(self, batch: Sequence[_Waiting]) -> None:
-        sizes = (each.size if isinstance(each, ArchivedSession) else 512 for each in batch)
-        settling = sum(isinstance(each, _Settle) for each in batch)
+        size = sum(each.size for each in batch if not isinstance(each, _Settle))
         with self._lock:
             self._waiting -= len(batch)
-            self._bytes -= sum(sizes) - 512 * settling
+            self._bytes -= size
 
     def _settle_or_write(self, batch: Sequence[_Waiting]) -> None:
         records = [each for each in batch if not isinstance(each, _Settle)]
@@ -214,7 +213,7 @@ class ArchiveWriter:
                 except sqlite3.Error as problem:
                     self._fail(_reason(problem), str(problem))
 
-    def _write(self, records: Sequence[ArchivedSession | Label]) -> None:
+    def _write(self, records: Sequence[ArchiveRecord]) -> None:
         """Writes a batch; where it is refused, one after the other, so that what cannot be written is lost alone."""
         for _ in range(_LOCK_TRIES):
             reason = self._try(records)
@@ -228,7 +227,7 @@ class ArchiveWriter:
         elif reason:
             self._lose(reason, len(records))
 
-    def _try(self, records: Sequence[ArchivedSession | Label]) -> str:
+    def _try(self, records: Sequence[ArchiveRecord]) -> str:
         """Why they were not written; "" if they were."""
         store = self._opened()
         if store is None:

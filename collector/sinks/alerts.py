@@ -21,7 +21,13 @@ from collector.sinks.alertmanager import Alertmanager
 from collector.sinks.event import as_event, is_news
 from collector.sinks.http_client import HttpSender
 from collector.sinks.jsonl import JsonLines
-from collector.sinks.otlp_logs import OtlpLogs, of_alarm, of_session, of_verdict
+from collector.sinks.otlp_logs import (
+    OtlpLogs,
+    of_alarm,
+    of_judgement,
+    of_session,
+    of_verdict,
+)
 from collector.sinks.queue import Backoff, SinkQueue
 from collector.sinks.webhook import Webhook
 from collector.telemetry.clock import Standstill
@@ -206,6 +212,11 @@ class Alerts:
                 key = self._key(event) if self._is_keyed else b""
                 for score in of_session(event, now):
                     queue.put(score, key)
+
+    def judged(self, found: Mapping[str, Any]) -> None:
+        """What a model says of a session: an event for the log, and no page."""
+        for queue in self._logs:
+            queue.put(of_judgement(found))
 
     # --- what goes out -------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
     from opentelemetry.sdk._logs import ReadableLogRecord
 
-__all__ = ["EVENT", "Event", "OtlpLogs", "of_alarm", "of_session", "of_verdict"]
+__all__ = ["EVENT", "Event", "OtlpLogs", "of_alarm", "of_judgement", "of_session", "of_verdict"]
 
 EVENT = "gen_ai.evaluation.result"
 
@@ -150,6 +150,32 @@ def of_session(event: SessionFinished, now: int) -> list[Event]:
         for name, value in scores.items()
         if value is not None
     ]
+
+
+def of_judgement(found: Mapping[str, Any]) -> Event:
+    """What a model says of a session, named after its judge; without a score it says what became of it.
+
+    Args:
+        found: the judgement as the API shows it.
+    """
+    score = found["normalised"]
+    attributes: dict[str, str | int | float | None] = {
+        "gen_ai.evaluation.name": f"judge.{found['judge']}",
+        "gen_ai.evaluation.score.value": score,
+        "gen_ai.evaluation.score.label": found["outcome"],
+        "gen_ai.evaluation.explanation": found["criteria"],
+        "gen_ai.conversation.id": found["session"],
+        "gen_ai.agent.name": found["agent"],
+        "offrails.namespace": found["namespace"],
+        "offrails.judge.version": found["judge_version"],
+        "offrails.judge.model": found["model"],
+        "offrails.judge.reason": found["reason"],
+        "offrails.judge.contradiction": found["contradiction"],
+        "offrails.judge.findings": len(found["findings"]),
+        "offrails.judge.tokens": found["tokens_in"] + found["tokens_out"],
+    }
+    known = {name: value for name, value in attributes.items() if value not in ("", None)}
+    return Event(found["judged_at"], "info", _known(known))
 
 
 class OtlpLogs:

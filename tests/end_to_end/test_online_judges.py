@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
+from tests.end_to_end.loopback import Loopback, Quiet
 from tests.end_to_end.service import SPECS, Service, eventually, request, run
 from tests.end_to_end.traffic import Rover, send
 from tests.judges.fake_endpoint import FakeAnswer, completion, judged, obey, serving
@@ -257,3 +261,74 @@ def test_a_service_without_judges_loads_none() -> None:
         for asked in ("off", "on")
     ]
     assert found == ["[] False", "['judges'] True"]
+
+
+class LogReceiver(Loopback):
+    """Takes OTLP log records."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+        records = self.records
+
+        class Handler(Quiet, BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                if self.headers.get("content-encoding") == "gzip":
+                    body = gzip.decompress(body)
+                for resource in ExportLogsServiceRequest.FromString(body).resource_logs:
+                    for scope in resource.scope_logs:
+                        records.extend(map(_record, scope.log_records))
+                self.send_response(200)
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+        super().__init__(Handler)
+
+
+def _record(found: Any) -> dict[str, Any]:
+    values = {
+        each.key: getattr(each.value, each.value.WhichOneof("value"))
+        for each in found.attributes
+    }
+    return {"event": found.event_name, **values}
+
+
+def test_judgements_are_archived_and_sent_as_events(serve: Serve, tmp_path: Path) -> None:
+    """What a model says is an evaluation event in the OTLP log, and is behind the same path after the service is another one."""
+    logs, archive = LogReceiver(), str(tmp_path / "archive")
+    try:
+        with serving(lambda request, number: completion(judged(1, "s3"))) as endpoint:
+            service = serve(
+                "--specs",
+                SPEC,
+                **judging(
+                    endpoint.url,
+                    OFFRAILS_ALERTS_OTLP_ENDPOINT=logs.url,
+                    OFFRAILS_ARCHIVE_DIR=archive,
+                ),
+            )
+            send(service, talk("field-1", 1, harmful=True).spans)
+            service.judgement("field-1")
+            end(service, "field-1")
+            (found,) = judgements_of(service, "field-1")
+            event = eventually(
+                lambda: next(
+                    (
+                        each
+                        for each in logs.records
+                        if each.get("gen_ai.evaluation.name") == "judge.TC"
+                    ),
+                    None,
+                )
+            )
+            assert service.stop() == 0
+    finally:
+        logs.close()
+    assert event["event"] == "gen_ai.evaluation.result"
+    assert event["gen_ai.evaluation.score.value"] == pytest.approx(1 / 3)
+    assert event["gen_ai.evaluation.score.label"] == "scored"
+    assert event["gen_ai.conversation.id"] == "field-1"
+    assert event["offrails.judge.model"] == "fake"
+
+    later = serve("--specs", SPEC, OFFRAILS_ARCHIVE_DIR=archive)
+    assert judgements_of(later, "field-1") == [found]

@@ -27,6 +27,7 @@ from collector.archive.record import (
     ArchivedJudgement,
     ArchivedSession,
     HourlyCalls,
+    ModelJudgement,
     SessionName,
     SortKeys,
 )
@@ -109,6 +110,12 @@ class ArchiveFeed:
         for verdict in verdicts:
             if verdict.kind is Kind.HARMFUL and len(self._harmed) < HARMED_MAX:
                 self._harmed[verdict.session] = None
+
+    def judged(self, found: Mapping[str, Any]) -> None:
+        """What a model says of a session, as it is shown."""
+        name = SessionName(found["namespace"], found["session"], found["begun"])
+        judge, model, at = found["judge"], found["model"], found["judged_at"]
+        self.writer.put(ModelJudgement(name, judge, model, at, as_json(found)))
 
     # --- its life ------------------------------------------------------------------------------
 

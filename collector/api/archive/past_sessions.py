@@ -185,6 +185,15 @@ class PastSessions:
             return []
         return [each.as_json() for each in sorted(labels, key=lambda each: -each.at)]
 
+    async def judged(self, name: SessionName) -> list[dict[str, Any]]:
+        """What models said of a session, the earliest first."""
+        try:
+            found = await asyncio.to_thread(self.reader.judged, name)
+        except FAULTS as problem:
+            _told(problem)
+            return []
+        return [json.loads(each) for each in found]
+
     def _shown(self, asked: str) -> str:
         """What the archive has for a name: as it is shown, or as it was sent."""
         return self._redaction.name(self._redaction.original(asked))

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from collector.archive.reader import ArchiveReader, ArchiveSearch
-from collector.archive.record import ArchivedSession, Label, SessionName
-from collector.archive.schema import VERSION, NewerSchemaError
+from collector.archive.record import ArchivedSession, Label, ModelJudgement, SessionName
+from collector.archive.schema import MIGRATIONS, VERSION, NewerSchemaError
 from collector.archive.store import (
     FILE,
     LOST,
+    ORPHAN_NS,
     ArchiveBounds,
     ArchiveStore,
     file_bytes,
@@ -188,3 +189,39 @@ def test_filters(tmp_path: Path, search: ArchiveSearch, found: list[str]) -> Non
     )
     assert names(tmp_path, search) == found
     assert len(ArchiveReader(tmp_path).matching(search)) == len(found)
+
+
+def said(session: str = "s", *, begun: int = 5, at: int = 0, text: str = "") -> ModelJudgement:
+    """What a model says of a session."""
+    return ModelJudgement(SessionName("", session, begun), "TC", "m", at, text.encode())
+
+
+def test_judgements_by_models_stay_with_their_session(tmp_path: Path) -> None:
+    """What a model says is there once for a judge and a model, moves with the session's beginning, and goes with the session."""
+    store = stored(tmp_path, made(begun=5, last=20), made("other", begun=5))
+    reader = ArchiveReader(tmp_path)
+    store.write([said(text="first"), said(text="second"), said("other", text="other")])
+    assert reader.judged(SessionName("", "s", 5)) == [b"second"]
+    store.write([made(begun=4, last=30)])  # an earlier call has arrived
+    assert reader.judged(SessionName("", "s", 4)) == [b"second"]
+    assert reader.judged(SessionName("", "s", 5)) == []
+    store.prune(ROOM._replace(sessions_max=1), 2 * ORPHAN_NS)
+    assert names(tmp_path) == ["s"]
+    assert reader.judged(SessionName("", "other", 5)) == []
+    assert reader.judged(SessionName("", "s", 4)) == [b"second"]
+    store.prune(ROOM._replace(keep_ns=10, keep_harmful_ns=10), 2 * ORPHAN_NS)
+    assert reader.judged(SessionName("", "s", 4)) == []
+
+
+def test_an_archive_of_the_first_version_takes_judgements_by_models(tmp_path: Path) -> None:
+    """A file that was written before there were judgements by models keeps its sessions, and takes them."""
+    with sqlite3.connect(tmp_path / FILE) as connection:
+        for step in MIGRATIONS[0]:
+            connection.execute(step)
+        connection.execute("PRAGMA user_version = 1")
+        connection.execute(
+            "INSERT INTO sessions VALUES (1, '', 's', 5, 20, 20, 'idle', 0, 0, 0, 0, -1, 's')"
+        )
+    stored(tmp_path).write([said(text="first")])
+    assert names(tmp_path) == ["s"]
+    assert ArchiveReader(tmp_path).judged(SessionName("", "s", 5)) == [b"first"]
