@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,6 +53,14 @@ def add(group: Any) -> None:
         type=to_path,
         metavar="FILE",
         help="scores and errors that people found: how far the judges can be trusted",
+    )
+    judge.add_argument(
+        "--compare",
+        type=to_path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="judgements of another run (--json): judges and models against each other, also without sessions to judge",
     )
     judge.add_argument(
         "--dry-run", action="store_true", help="print the prompts, and ask nobody"
@@ -171,6 +179,9 @@ def _seconds(text: str) -> float:
 
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails judge`, and returns the exit code."""
+    kept = _kept(options.compare)
+    if kept and not options.files and not options.url:
+        return _compared_alone(kept, as_json=options.json)
     if bool(options.files) == bool(options.url):
         quit_with("judge: name recordings, or a service with --from URL")
     if not options.dry_run:
@@ -190,7 +201,42 @@ def run(options: argparse.Namespace) -> int:
         for line in dry_lines(found, judging):
             print(line)
         return OK
-    return _judged(options, judging, found, labels)
+    return _judged(options, judging, found, labels, kept)
+
+
+def _kept(files: Sequence[Path]) -> list[dict[str, Any]]:
+    """The judgements of other runs, read before anybody is asked."""
+    if not files:
+        return []
+    from collector.offline.judge.kept_judgements import kept_judgements
+    from collector.offline.replay import BadInput
+
+    try:
+        found = [each for file in files for each in kept_judgements(file)]
+    except BadInput as problem:
+        quit_with(str(problem))
+    if not found:
+        quit_with("--compare: expected judgements, as `offrails judge --json` prints them")
+    return found
+
+
+def _compared_alone(kept: Sequence[Mapping[str, Any]], *, as_json: bool) -> int:
+    """Prints how judges and models of other runs do against each other."""
+    for line in _compared(kept, as_json=as_json):
+        print(line)
+    return OK
+
+
+def _compared(records: Sequence[Mapping[str, Any]], *, as_json: bool) -> Iterator[str]:
+    from collector.offline.judge.comparison_table import comparison_table_lines
+    from collector.offline.judge.judge_sessions import json_line
+    from judges.agreement import comparisons
+
+    found = comparisons(records)
+    if as_json:
+        yield json_line({"comparisons": found})
+    else:
+        yield from comparison_table_lines(found)
 
 
 def _labels(file: Path | None) -> Labels | None:
@@ -263,7 +309,11 @@ def _run_of(options: argparse.Namespace) -> JudgeRun:
 
 
 def _judged(
-    options: argparse.Namespace, judging: JudgeRun, found: Any, labels: Labels | None
+    options: argparse.Namespace,
+    judging: JudgeRun,
+    found: Any,
+    labels: Labels | None,
+    before: Sequence[Mapping[str, Any]],
 ) -> int:
     """Asks, prints, and returns the exit code."""
     import asyncio
@@ -285,7 +335,7 @@ def _judged(
     if cache.problem is not None:
         where, why = cache.problem.filename, cache.problem.strerror
         print(f"offrails: answers were not kept: {where}: {why}", file=sys.stderr)
-    for line in _figures(kept, labels, options.json):
+    for line in _figures(kept, labels, before, options.json):
         print(line)
     if labels is not None:
         _tell_unjudged(kept, labels)
@@ -293,9 +343,12 @@ def _judged(
 
 
 def _figures(
-    kept: Sequence[JudgementRecord], labels: Labels | None, as_json: bool
+    kept: Sequence[JudgementRecord],
+    labels: Labels | None,
+    before: Sequence[Mapping[str, Any]],
+    as_json: bool,
 ) -> Iterator[str]:
-    """What is printed after the judgements: their figures, and those against labels."""
+    """What is printed after the judgements: their figures, and those against labels and other runs."""
     from collector.offline.judge.judge_sessions import json_line, table_lines
     from collector.offline.judge.label_table import label_table_lines
     from judges.agreement import label_lines, summary
@@ -303,6 +356,8 @@ def _figures(
     lines = [record.as_json() for record in kept]
     labelled = None if labels is None else label_lines(lines, labels)
     if as_json:
+        if before:
+            yield from _compared([*before, *lines], as_json=True)
         if labelled is not None:
             yield json_line(labelled)
         yield json_line({"summary": summary(lines)})
@@ -310,6 +365,8 @@ def _figures(
     yield from table_lines(kept)
     if labelled is not None:
         yield from label_table_lines(labelled["labels"])
+    if before:
+        yield from _compared([*before, *lines], as_json=False)
 
 
 def _tell_unjudged(kept: Sequence[JudgementRecord], labels: Labels) -> None:
