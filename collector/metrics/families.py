@@ -380,6 +380,17 @@ OWN: Final[Mapping[str, MetricDescription]] = {
     "judge_cost": MetricDescription(
         "counter", (), "Money that judges have cost, by `judges.prices`; 0 without prices."
     ),
+    "judge_canary": MetricDescription(
+        "counter",
+        ("kind", "passed"),
+        "Sessions of which it is known how they went and that a judge gave a score: good or bad, with or without an injected text;"
+        " passed: the judge saw it.",
+    ),
+    "judge_second_scores": MetricDescription(
+        "counter",
+        ("disputed",),
+        "Judgements that two models gave a score; disputed: the scores differ by more than a point.",
+    ),
     "judge_sessions": MetricDescription(
         "counter", (), "Ended sessions that were handed to judges."
     ),

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from collector.online_judges.canary_figures import CanaryFigures
+from collector.online_judges.judge_panel import PanelAnswer
 from collector.telemetry.counters import DurationHistogram, MetricReading
 from judges.judgement_record import OUTCOMES, JudgementRecord
 
@@ -30,17 +32,27 @@ class JudgeCounts:
         self._outcomes: Counter[str] = Counter(dict.fromkeys(OUTCOMES, 0))
         self._tokens: Counter[str] = Counter(input=0, output=0)
         self._cost = 0.0
+        self.canaries = CanaryFigures()
+        self._disputes: Counter[bool | None] = Counter()
         self._scores: dict[tuple[str, str], DurationHistogram] = {}
         self._agents: set[str] = set()
 
-    def add(self, record: JudgementRecord, cost: float) -> None:
-        """Counts one judgement, but for its score."""
-        self._outcomes[record.outcome] += 1
+    def add(self, answer: PanelAnswer, agent: str) -> None:
+        """Counts one judgement. The histogram has scores of the first model alone; canaries have a counter of their own."""
+        record = answer.record
         self._tokens["input"] += record.tokens_in
         self._tokens["output"] += record.tokens_out
-        self._cost += cost
+        self._cost += answer.cost
+        if answer.canary is not None:
+            self.canaries.add(answer.canary, record)
+            return
+        self._outcomes[record.outcome] += 1
+        if answer.is_second:
+            self._disputes[answer.disputed] += 1
+        else:
+            self._score(record, agent)
 
-    def score(self, record: JudgementRecord, agent: str) -> None:
+    def _score(self, record: JudgementRecord, agent: str) -> None:
         """Counts a score, if it is in a mean: of a whole session, without a contradiction."""
         if record.outcome != "scored" or record.contradiction or record.score is None:
             return
@@ -60,6 +72,9 @@ class JudgeCounts:
         yield MetricReading("judge_requests", _by(self._outcomes))
         yield MetricReading("judge_tokens", _by(self._tokens))
         yield MetricReading("judge_cost", [((), self._cost)])
+        yield from self.canaries.readings()
+        compared = [(("true",), self._disputes[True]), (("false",), self._disputes[False])]
+        yield MetricReading("judge_second_scores", compared)
         yield MetricReading("judge_sessions", [((), self.sessions)])
         yield MetricReading("judge_sessions_dropped", _by(self.dropped))
 

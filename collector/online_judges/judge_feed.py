@@ -25,6 +25,7 @@ from collector.calls.decisions.prevented_calls import PreventedCalls
 from collector.calls.pipeline import Pipeline
 from collector.online_judges.judge_counts import JudgeCounts
 from collector.online_judges.judge_job import JudgeJob
+from collector.online_judges.judge_panel import PanelAnswer
 from collector.online_judges.judge_thread import JudgeThread
 from collector.online_judges.judgement_store import JudgementStore
 from collector.online_judges.session_choice import SessionChoice
@@ -33,7 +34,6 @@ from collector.telemetry.counters import MetricReading
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction
 from collector.transcripts.span_shares import SessionId
-from judges.judgement_record import JudgementRecord
 from monitor.engine import Monitor
 from monitor.limits import SECOND
 from monitor.records import SessionKey
@@ -210,19 +210,21 @@ class JudgeFeed:
 
     # --- what judges say -------------------------------------------------------------------------
 
-    def judged(self, job: JudgeJob, record: JudgementRecord, cost: float) -> None:
-        """One judgement of a session."""
-        self.counts.add(record, cost)
-        self.counts.score(record, job.agent)
-        if record.outcome == "failed":
-            self._log(record.why)
-        found = self._shown(job, record)
+    def judged(self, job: JudgeJob, answer: PanelAnswer) -> None:
+        """One judgement, of a session or of a canary that came with it: this one is counted alone."""
+        self.counts.add(answer, job.agent)
+        if answer.record.outcome == "failed":
+            self._log(answer.record.why)
+        if answer.canary is not None:
+            return
+        found = self._shown(job, answer)
         self.store.add(found)
         self.counts.dropped["forgotten"] = self.store.forgotten
         for deliver in self.deliver:
             deliver(found)
 
-    def _shown(self, job: JudgeJob, record: JudgementRecord) -> dict[str, Any]:
+    def _shown(self, job: JudgeJob, answer: PanelAnswer) -> dict[str, Any]:
+        record = answer.record
         return {
             **record.as_json(),
             "namespace": job.name.namespace,
@@ -230,6 +232,8 @@ class JudgeFeed:
             "agent": job.agent,
             "reason": job.reason,
             "judged_at": self._clock(),
+            "disputed": answer.disputed,
+            "canaries": self.counts.canaries.of(record.judge, record.model),
         }
 
     def failed(self, job: JudgeJob, error: Exception) -> None:  # noqa: ARG002 - of the protocol

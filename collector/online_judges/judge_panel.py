@@ -1,10 +1,13 @@
-"""Who judges: a model, the rubrics, and a budget that begins anew with each period."""
+"""Who judges: a model and perhaps a second one, the rubrics, canaries, and a budget that begins anew with each period."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
+from judges.canary import Canary, canaries_of
+from judges.dispute import is_disputed
 from judges.judgement_record import JudgementRecord
 from judges.judging import JudgeOptions, SessionCase, judge_session
 from judges.models.budget import Price, TokenBudget
@@ -13,7 +16,7 @@ from judges.models.model import Usage
 from judges.models.openai_endpoint import OpenAIEndpoint
 from judges.rubric import Rubric
 
-__all__ = ["BudgetPeriod", "JudgePanel", "PricedModel"]
+__all__ = ["BudgetPeriod", "JudgePanel", "PanelAnswer", "PricedModel"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,20 @@ class PricedModel:
     def cost(self, record: JudgementRecord) -> float:
         """Money that a judgement has cost."""
         return self.price.of(Usage(record.tokens_in, record.tokens_out))
+
+
+@dataclass(frozen=True, slots=True)
+class PanelAnswer:
+    """One judgement, of a session or of a canary."""
+
+    record: JudgementRecord
+    cost: float
+    is_second: bool = False
+    """True if it is the second model's."""
+    disputed: bool | None = None
+    """Whether the scores of both models differ by more than a point; None if there are not both."""
+    canary: Canary | None = None
+    """None for a session."""
 
 
 class BudgetPeriod:
@@ -56,36 +73,77 @@ class JudgePanel:
 
     Args:
         first: the model that judges.
+        second: the model that judges what the first has scored; None if there is none.
         rubrics: the judges.
         options: how it is judged.
         period: of the budget.
+        canaries: a canary comes with each so many judgements of a judge; 0: none come.
     """
 
     def __init__(
         self,
         first: PricedModel,
+        second: PricedModel | None,
         rubrics: Sequence[Rubric],
         options: JudgeOptions,
         period: BudgetPeriod,
+        canaries: int,
     ) -> None:
         self.options = options
         self._first = first
+        self._second = second
         self._rubrics = rubrics
         self._period = period
+        self._canaries = canaries
+        self._judged: Counter[str] = Counter()
+        """Judgements of each judge so far."""
         self._nothing_kept = AnswerCache(None)
 
-    async def judge(self, case: SessionCase) -> AsyncIterator[tuple[JudgementRecord, float]]:
-        """The judgements of a session, each with its cost."""
+    async def judge(self, case: SessionCase) -> AsyncIterator[PanelAnswer]:
+        """The judgements of a session; before those of a judge its canary, if one is due."""
         for rubric in self._rubrics:
             self._period.look()
-            yield await self._one(case, rubric, self._first)
+            canary = self._due(rubric)
+            if canary is not None:
+                async for each in self._tried(canary, rubric):
+                    yield each
+            async for each in self._of_session(case, rubric):
+                yield each
 
-    async def _one(
-        self, case: SessionCase, rubric: Rubric, by: PricedModel
-    ) -> tuple[JudgementRecord, float]:
-        found = await judge_session(case, rubric, 1, by.model, self._nothing_kept, self.options)
-        return found, by.cost(found)
+    async def _of_session(
+        self, case: SessionCase, rubric: Rubric
+    ) -> AsyncIterator[PanelAnswer]:
+        found = await self._one(case, rubric, self._first)
+        if self._second is None or found.score is None:
+            yield PanelAnswer(found, self._first.cost(found))
+            return
+        other = await self._one(case, rubric, self._second)
+        disputed = is_disputed(found, other)
+        yield PanelAnswer(found, self._first.cost(found), disputed=disputed)
+        yield PanelAnswer(other, self._second.cost(other), is_second=True, disputed=disputed)
+
+    def _due(self, rubric: Rubric) -> Canary | None:
+        """The canary that comes before this judgement; kind after kind."""
+        number = self._judged[rubric.id]
+        self._judged[rubric.id] += 1
+        known = canaries_of(rubric.id)
+        if not known or not self._canaries or number % self._canaries:
+            return None
+        return known[number // self._canaries % len(known)]
+
+    async def _tried(self, canary: Canary, rubric: Rubric) -> AsyncIterator[PanelAnswer]:
+        case = SessionCase.of("canary", (), canary.steps, self.options)
+        for by in (self._first, self._second):
+            if by is not None:
+                found = await self._one(case, rubric, by)
+                is_second = by is not self._first
+                yield PanelAnswer(found, by.cost(found), is_second, canary=canary)
+
+    async def _one(self, case: SessionCase, rubric: Rubric, by: PricedModel) -> JudgementRecord:
+        return await judge_session(case, rubric, 1, by.model, self._nothing_kept, self.options)
 
     async def close(self) -> None:
         """Closes the connections."""
-        await self._first.model.close()
+        for each in (self._first, self._second):
+            if each is not None:
+                await each.model.close()

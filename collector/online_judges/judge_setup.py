@@ -33,10 +33,13 @@ from judges.models.prices import BadPricesError, price_of
 from judges.rubric import BadRubricError, Rubric, load_rubrics
 from monitor.engine import Monitor
 
-__all__ = ["KEY", "feed_of", "thread_of"]
+__all__ = ["KEY", "SECOND_KEY", "feed_of", "thread_of"]
 
 KEY: Final = "OPENAI_API_KEY"
 """Environment variable with the key of the endpoint."""
+
+SECOND_KEY: Final = "OPENAI_API_KEY_SECOND"
+"""The same of another endpoint of the second model."""
 
 
 def feed_of(
@@ -85,11 +88,13 @@ def _check_installed() -> None:
 def _panel(
     given: JudgesSettings, environ: Mapping[str, str], steady: Callable[[], int]
 ) -> JudgePanel:
-    price = _price(given, given.model)
-    budget = TokenBudget(given.budget_tokens, given.budget_money, price)
-    first = PricedModel(_model(given, budget, _key(environ)), price)
+    models = [given.model, *([given.second.model] if given.second.model else ())]
+    prices = [_price(given, model) for model in models]
+    budget = TokenBudget(given.budget_tokens, given.budget_money, _dearest(prices))
+    first = PricedModel(_first(given, budget, environ), prices[0])
     return JudgePanel(
         first,
+        PricedModel(_second(given, budget, environ), prices[1]) if len(models) > 1 else None,
         _rubrics(given),
         JudgeOptions(
             transcript_tokens=given.transcript_tokens,
@@ -99,6 +104,14 @@ def _panel(
             instructions=_instructions(given),
         ),
         BudgetPeriod(budget, given.budget_seconds, steady),
+        given.canaries,
+    )
+
+
+def _dearest(prices: Sequence[Price]) -> Price:
+    """What tokens cost at the most: both models have one budget."""
+    return Price(
+        max(each.tokens_in for each in prices), max(each.tokens_out for each in prices)
     )
 
 
@@ -132,25 +145,49 @@ def _price(given: JudgesSettings, model: str) -> Price:
         _refuse("prices", given.prices, str(problem))
 
 
-def _model(given: JudgesSettings, budget: TokenBudget, key: str | None) -> OpenAIEndpoint:
+def _first(
+    given: JudgesSettings, budget: TokenBudget, environ: Mapping[str, str]
+) -> OpenAIEndpoint:
+    key = _key(environ, KEY, "endpoint")
+    return _model(given, "endpoint", given.endpoint, given.model, budget, key)
+
+
+def _second(
+    given: JudgesSettings, budget: TokenBudget, environ: Mapping[str, str]
+) -> OpenAIEndpoint:
+    second = given.second
+    name = SECOND_KEY if second.endpoint else KEY
+    key = _key(environ, name, "second.endpoint")
+    endpoint = second.endpoint or given.endpoint
+    return _model(given, "second.endpoint", endpoint, second.model, budget, key)
+
+
+def _model(
+    given: JudgesSettings,
+    setting: str,
+    endpoint: str,
+    model: str,
+    budget: TokenBudget,
+    key: str | None,
+) -> OpenAIEndpoint:
     try:
         return OpenAIEndpoint(
-            given.endpoint,
-            given.model,
+            endpoint,
+            model,
             key=key,
             timeout=given.timeout_seconds,
             sampling=SamplingOptions(given.temperature, given.seed, given.answer_tokens),
             budget=budget,
         )
     except BadEndpointError as problem:
-        _refuse("endpoint", given.endpoint, str(problem))
+        _refuse(setting, endpoint, str(problem))
 
 
-def _key(environ: Mapping[str, str]) -> str | None:
-    """The key of the endpoint; None if there is none."""
-    key = environ.get(KEY, "").strip()
+def _key(environ: Mapping[str, str], name: str, setting: str) -> str | None:
+    """The key of an endpoint; None if there is none."""
+    key = environ.get(name, "").strip()
     if key and not (key.isascii() and key.isprintable()):
-        _refuse("endpoint", KEY, "expected printable ASCII characters")
+        _refuse(setting, name, "expected printable ASCII characters")
     return key or None
 
 

@@ -16,8 +16,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from collector.online_judges.judge_job import JudgeJob
-from collector.online_judges.judge_panel import JudgePanel
-from judges.judgement_record import JudgementRecord
+from collector.online_judges.judge_panel import JudgePanel, PanelAnswer
 from judges.judging import SessionCase
 
 __all__ = ["JudgeThread", "JudgesReceiver"]
@@ -26,8 +25,8 @@ __all__ = ["JudgeThread", "JudgesReceiver"]
 class JudgesReceiver(Protocol):
     """Who is told what judges said, on the event loop of the service."""
 
-    def judged(self, job: JudgeJob, record: JudgementRecord, cost: float) -> None:
-        """One judgement of a session."""
+    def judged(self, job: JudgeJob, answer: PanelAnswer) -> None:
+        """One judgement, of the session or of a canary that came with it."""
         ...
 
     def failed(self, job: JudgeJob, error: Exception) -> None:
@@ -119,8 +118,8 @@ class JudgeThread:
         while True:
             job = await self._jobs.get()
             try:
-                async for record, cost in self._panel.judge(self._case_of(job)):
-                    self._tell(self._receiver.judged, job, record, cost)
+                async for answer in self._panel.judge(self._case_of(job)):
+                    self._tell(self._receiver.judged, job, answer)
             except Exception as error:  # noqa: BLE001 - it is counted, and the next one is judged
                 self._tell(self._receiver.failed, job, error)
             self._tell(self._over)

@@ -35,6 +35,7 @@ def judging(endpoint: str, **more: str) -> dict[str, Any]:
         "OFFRAILS_JUDGES_ENDPOINT": endpoint,
         "OFFRAILS_JUDGES_MODEL": "fake",
         "OFFRAILS_JUDGES_JUDGES": "TC",
+        "OFFRAILS_JUDGES_CANARIES": "0",
         **more,
     }
 
@@ -332,3 +333,57 @@ def test_judgements_are_archived_and_sent_as_events(serve: Serve, tmp_path: Path
 
     later = serve("--specs", SPEC, OFFRAILS_ARCHIVE_DIR=archive)
     assert judgements_of(later, "field-1") == [found]
+
+
+def test_canaries_stand_beside_the_scores(serve: Serve) -> None:
+    """With the first of each two judgements comes a canary, kind after kind; how the judge did is counted, and stands with later scores."""
+    with serving(lambda request, number: completion(judged(3))) as endpoint:
+        service = serve("--specs", SPEC, **judging(endpoint.url, OFFRAILS_JUDGES_CANARIES="2"))
+        found = []
+        for number in range(4):
+            session = f"field-{number}"
+            send(service, talk(session, number, harmful=True).spans)
+            service.judgement(session)
+            end(service, session)
+            found += judgements_of(service, session)
+        canary = "offrails_judge_canary_total"
+        assert service.metric(canary, kind="good", passed="true") == 1
+        assert service.metric(canary, kind="bad", passed="false") == 1
+        assert service.metric(canary) == 2
+        series = [labels for name, labels in service.metrics() if name == canary]
+        assert len(series) == 8
+        assert service.metric("offrails_judge_requests_total") == 4
+        assert service.metric("offrails_judge_tokens_total", direction="output") == 60
+    assert len(endpoint.requests) == 6
+    assert [each["canaries"]["of"] for each in found] == [1, 1, 2, 2]
+    assert found[-1]["canaries"] == {
+        "passed": 1,
+        "of": 2,
+        "injected": {"passed": 0, "of": 0},
+    }
+    assert {each["session"] for each in found} == {f"field-{number}" for number in range(4)}
+
+
+def test_a_second_model_disputes_a_score(serve: Serve) -> None:
+    """Two models that differ by two points have a disputed judgement each; the histogram has the first one's score alone."""
+
+    def by_model(request: Mapping[str, Any], number: int) -> FakeAnswer:
+        return completion(judged(3 if request["model"] == "fake" else 1, "s2"))
+
+    with serving(by_model) as endpoint:
+        service = serve(
+            "--specs", SPEC, **judging(endpoint.url, OFFRAILS_JUDGES_SECOND_MODEL="other")
+        )
+        send(service, talk("field-1", 1, harmful=True).spans)
+        service.judgement("field-1")
+        end(service, "field-1")
+        found = eventually(
+            lambda: each if len(each := judgements_of(service, "field-1")) == 2 else None
+        )
+        assert service.metric("offrails_judge_score_count") == 1
+        assert service.metric("offrails_judge_score_sum") == 3
+        assert service.metric("offrails_judge_second_scores_total", disputed="true") == 1
+    assert [(each["model"], each["score"], each["disputed"]) for each in found] == [
+        ("fake", 3, True),
+        ("other", 1, True),
+    ]

@@ -9,12 +9,29 @@ from pydantic import Field, model_validator
 from collector.config.field_types import Duration, File, Names, Number, Switch, Url, Whole
 from collector.config.section import SettingsSection
 
-__all__ = ["JudgesSettings"]
+__all__ = ["JudgesSettings", "SecondJudgeSettings"]
 
 DAY: int = 24 * 3_600
 
 Share = Annotated[Number, Field(ge=0, le=1)]
 Amount = Annotated[Number, Field(ge=0)]
+
+
+class SecondJudgeSettings(SettingsSection):
+    """A second model, which judges what the first has scored."""
+
+    model: Annotated[
+        str,
+        Field(
+            description="Second model, which judges each session that the first has given a score. Scores that differ by more than one point are `disputed`. If empty, there is none."
+        ),
+    ] = ""
+    endpoint: Annotated[
+        Url,
+        Field(
+            description="Its endpoint. If empty, that of the first, with its key. The key of another one is read from `OPENAI_API_KEY_SECOND`."
+        ),
+    ] = ""
 
 
 class JudgesSettings(SettingsSection):
@@ -123,6 +140,16 @@ class JudgesSettings(SettingsSection):
             description="File with the prices of the models for a million tokens: `{MODEL: {input: 0.15, output: 0.60}}`."
         ),
     ] = None
+    canaries: Annotated[
+        Whole,
+        Field(
+            ge=0,
+            description="With the first of each so many judgements of a judge comes a canary: a session of which it is known how it went. 0: none comes.",
+        ),
+    ] = 50
+    second: Annotated[
+        SecondJudgeSettings, Field(description="A second model, to be asked as well.")
+    ] = SecondJudgeSettings()
     at_once: Annotated[
         Whole, Field(ge=1, le=64, description="Sessions that are judged together.")
     ] = 2
@@ -140,6 +167,8 @@ class JudgesSettings(SettingsSection):
             raise ValueError("judges.endpoint needs judges.model")
         if self.budget_money is not None and self.prices is None:
             raise ValueError("judges.budget_money needs judges.prices")
+        if self.second.endpoint and not self.second.model:
+            raise ValueError("judges.second.endpoint needs judges.second.model")
         return self
 
     @property

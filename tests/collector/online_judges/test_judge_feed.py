@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from collector.archive.record import SessionName
 from collector.config.settings.judges import JudgesSettings
 from collector.online_judges.judge_counts import AGENTS_MAX, JudgeCounts
-from collector.online_judges.judge_panel import BudgetPeriod
+from collector.online_judges.judge_panel import BudgetPeriod, PanelAnswer
 from collector.online_judges.judgement_store import JudgementStore
 from collector.online_judges.session_choice import SessionChoice
 from judges.judgement_record import CallsSeen, JudgementRecord, Outcome
@@ -97,17 +97,19 @@ def test_scores_that_are_in_no_mean_are_in_no_histogram() -> None:
         record(contradiction=True),
         record("failed", None),
     ):
-        counts.add(each, 0.5)
-        counts.score(each, "rover")
+        counts.add(PanelAnswer(each, 0.5), "rover")
+    counts.add(PanelAnswer(record(), 0.5, is_second=True, disputed=False), "rover")
     for number in range(AGENTS_MAX + 5):
-        counts.score(record(), f"agent-{number}")
+        counts.add(PanelAnswer(record(), 0.0), f"agent-{number}")
     found = {each.name: dict(each.values) for each in counts.readings()}
     assert found["judge_score"]["TC", "rover"].count == 1  # type: ignore[union-attr]
     assert found["judge_score"]["TC", "__overflow__"].count == 6  # type: ignore[union-attr]
     assert len(found["judge_score"]) == AGENTS_MAX + 1
-    assert sum(found["judge_requests"].values()) == 4  # type: ignore[arg-type]
-    assert found["judge_requests"]["scored",] == 2
-    assert found["judge_cost"][()] == 2.0
+    outcomes = found["judge_requests"]
+    assert outcomes["partial",] == outcomes["failed",] == 1
+    assert outcomes["scored",] == 3 + AGENTS_MAX + 5
+    assert found["judge_cost"][()] == 2.5
+    assert found["judge_second_scores"] == {("true",): 0, ("false",): 1}
 
 
 def test_a_budget_is_whole_again_in_the_next_period() -> None:
