@@ -2,26 +2,30 @@
 
 python -m docs.reference_pages settings > docs/settings.md
 python -m docs.reference_pages metrics  > docs/metrics.md
+python -m docs.reference_pages openapi  > docs/openapi.md
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
 
+from collector.api.openapi import admin_routes
 from collector.config.environment import ENVIRONMENT
 from collector.config.section import Leaf, leaves
 from collector.config.settings.forward import NextHopSettings
 from collector.config.settings.http_client import HttpClientSettings
 from collector.config.settings.settings import Settings
+from collector.decide.openapi import decide_routes
 from collector.metrics.families import TABLE
 from collector.metrics.registry import runtime
+from collector.net.openapi import ApiParameter, ApiRoute
 
-__all__ = ["metrics", "settings"]
+__all__ = ["metrics", "openapi", "settings"]
 
 
 def settings() -> str:
@@ -73,6 +77,56 @@ def _shown(default: Any) -> str:
     if isinstance(default, tuple):
         return ", ".join(f"`{part}`" for part in default)
     return f"`{default:.15g}`" if isinstance(default, float) else f"`{default}`"
+
+
+def openapi() -> str:
+    """The page of both OpenAPI documents: every method of every path, its parameters and its answers."""
+    head = (
+        "# Every path of the API\n\n"
+        "`GET /api/v1/openapi.json` at the admin listener is this page as OpenAPI 3.1, for generators of clients and for\n"
+        "Swagger UI; with `?listener=decide` it is the document of the listener for decisions. Both are made from the code, and\n"
+        "tests ask a running service whatever they allow. [api.md](api.md) says what the answers mean.\n"
+    )
+    return (
+        head
+        + _routes("Admin listener", admin_routes())
+        + _routes("Listener for decisions", decide_routes())
+    )
+
+
+def _routes(title: str, routes: Iterable[ApiRoute]) -> str:
+    text = f"\n## {title}\n"
+    for route in routes:
+        text += f"\n### {route.method} {route.path}\n\n{route.meaning}.\n"
+        if route.parameters:
+            rows = [
+                f"| `{each.name}` | {_kind(each)} | {each.meaning} |"
+                for each in route.parameters
+            ]
+            text += (
+                "\n| parameter | value | meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+            )
+        if route.body is not None:
+            text += f"\nThe body is JSON: {_fields(route.body)}.\n"
+        rows = [
+            f"| {status} | {each.meaning} | {_fields(each.schema or {})} |"
+            for status, each in sorted(route.answers.items())
+        ]
+        text += "\n| status | meaning | fields |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+    return text
+
+
+def _kind(parameter: ApiParameter) -> str:
+    words = parameter.schema.get("enum")
+    return ", ".join(f"`{each}`" for each in words) if words else str(parameter.schema["type"])
+
+
+def _fields(schema: Mapping[str, Any]) -> str:
+    """The fields of an object in one line; of several, those of each."""
+    for many in ("anyOf", "oneOf"):
+        if many in schema:
+            return "; or ".join(_fields(each) for each in schema[many])
+    return ", ".join(f"`{name}`" for name in schema.get("properties", {}))
 
 
 def metrics() -> str:
@@ -163,7 +217,7 @@ span processor of `offrails[sdk]`, use `processor.lock`.
 """
 
 
-PAGES: Mapping[str, Any] = {"settings": settings, "metrics": metrics}
+PAGES: Mapping[str, Any] = {"settings": settings, "metrics": metrics, "openapi": openapi}
 
 if __name__ == "__main__":
     sys.stdout.write(PAGES[sys.argv[1]]())

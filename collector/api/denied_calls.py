@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from collector.calls.decisions.prevented_calls import PreventedCall, PreventedCalls
+from monitor.records import SessionKey
 
-__all__ = ["mark_overruled", "prevented"]
+__all__ = ["mark_overruled", "prevented", "prevented_of"]
 
 
 def prevented(
@@ -17,6 +18,11 @@ def prevented(
     return [
         _as_json(each) for each in records.named(session, namespace) if not each.is_overruled
     ]
+
+
+def prevented_of(records: PreventedCalls, key: SessionKey) -> list[PreventedCall]:
+    """The calls of one session that were denied and, as far as is known, not made."""
+    return [each for each in records.of(key) if not each.is_overruled]
 
 
 def mark_overruled(

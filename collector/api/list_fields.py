@@ -22,7 +22,16 @@ from monitor.session.report.harms import Harm, explanation, harms, last_harm
 from monitor.session.report.obstacles import cannot_finish
 from monitor.session.session import Session
 
-__all__ = ["SEVERITIES", "SORTS", "Key", "agent_of", "sort_key", "summary", "trail"]
+__all__ = [
+    "SEVERITIES",
+    "SORTS",
+    "Key",
+    "agent_of",
+    "service_version",
+    "sort_key",
+    "summary",
+    "trail",
+]
 
 Key = tuple[float, float, int]
 
@@ -33,6 +42,15 @@ def agent_of(session: Session, judgement: Judgement) -> str:
     """The agent of the calls: the judgement's own under `scope: agent`, else the session's."""
     part = judgement.part if judgement.judge.spec.scope == "agent" else ""
     return part or session.agent
+
+
+def service_version(session: Session) -> str:
+    """`service.version` of the session's resource, the latest that says one; "" if none does."""
+    for each in session.attributes:
+        found: Any = each.get("service.version")
+        if isinstance(found, str) and found:
+            return found
+    return ""
 
 
 def _judged(judgement: Judgement) -> bool:

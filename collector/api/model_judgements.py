@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from collector.api.archive.past_sessions import PastSessions
 from collector.archive.record import SessionName
+
+if TYPE_CHECKING:
+    from collector.api.archive.past_sessions import PastSessions
 
 __all__ = ["JudgedBy", "ModelJudgements"]
 

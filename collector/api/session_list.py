@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import heapq
 import json
-import time
 from collections.abc import Callable, Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from collector.api.list_fields import Key, sort_key, summary
 from collector.api.session_query import (
@@ -19,6 +18,7 @@ from collector.api.session_query import (
     SessionQuery,
     follow_nothing,
 )
+from collector.api.shared_answers import SharedAnswers
 from collector.archive.record import SessionName
 from monitor.engine import Monitor
 from monitor.session.judgement.judgement import Judgement
@@ -42,9 +42,6 @@ _LUMP = 500
 """Judgements looked at before other tasks get their turn: half a millisecond."""
 _DEEP = 50
 """Sessions between two turns of other tasks, if each of their calls may have to be examined."""
-
-REST: Final = 4
-"""Pause after a list, as a multiple of the list's own time: lists take a fifth of the time at most."""
 
 
 class ListedSession(NamedTuple):
@@ -212,12 +209,8 @@ def _by_session(monitor: Monitor) -> Iterator[tuple[Session, list[Judgement]]]:
         yield session, [judgement for _, judgement in pairs]
 
 
-class SessionLists:
-    """One list at a time, shared by all who wait for the same one, so that ingest comes first.
-
-    However many session views are open, ranking takes a fifth of the process's time at most. Who asks
-    while a list is being made waits for the next one, so that none is older than the question.
-    """
+class SessionLists(SharedAnswers[SessionQuery, dict[str, Any]]):
+    """What `ranked` gives, for all who ask for the same list."""
 
     def __init__(
         self,
@@ -226,30 +219,7 @@ class SessionLists:
         follow: Follow = follow_nothing,
         past: PastSessions | None = None,
     ) -> None:
-        self._monitor = monitor
-        self._past = past
-        self._shown = shown
-        self._follow = follow
-        self._waiting: dict[SessionQuery, asyncio.Future[dict[str, Any]]] = {}
-        """Lists that have not begun, by query."""
-        self._turn = asyncio.Lock()
-        self._next = 0.0
-        """The event loop's time from which there may be another list."""
+        async def make(query: SessionQuery) -> dict[str, Any]:
+            return await ranked(monitor, query, shown, follow, past)
 
-    async def get(self, query: SessionQuery) -> dict[str, Any]:
-        """What `ranked` gives, no earlier than now."""
-        found = self._waiting.get(query)
-        if found is None:
-            found = self._waiting[query] = asyncio.ensure_future(self._make(query))
-        return await asyncio.shield(found)
-
-    async def _make(self, query: SessionQuery) -> dict[str, Any]:
-        async with self._turn:
-            loop = asyncio.get_running_loop()
-            await asyncio.sleep(self._next - loop.time())
-            del self._waiting[query]
-            began = time.thread_time()
-            try:
-                return await ranked(self._monitor, query, self._shown, self._follow, self._past)
-            finally:
-                self._next = loop.time() + REST * (time.thread_time() - began)
+        super().__init__(make)

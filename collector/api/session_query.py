@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from collector.api.access import ANYBODY, Access
-from collector.api.list_fields import SORTS, agent_of
+from collector.api.list_fields import SORTS, agent_of, service_version
 from collector.archive.record import SessionName
 from collector.telemetry.json_text import as_json
 from monitor.engine import Monitor
@@ -41,7 +41,7 @@ OFFSET_MAX: Final = 10_000
 
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "sort": SORTS,
-    "only": ("harmful", "live", "ended"),
+    "only": ("harmful", "live", "ended", "unjudged"),
     "reason": tuple(reason.value for reason in Reason),
     "severity": ("info", "warning", "critical"),
     "mode": ("shadow", "page"),
@@ -54,7 +54,16 @@ NUMBERS: Final = ("limit", "offset", "since", "until")
 
 FILTERS: Final = (
     *("agent", "spec", "namespace", "q", "only", "reason", "severity", "tool", "mode"),
-    *("since", "until", "state", "trace_id", "span_id", "label"),
+    *(
+        "since",
+        "until",
+        "state",
+        "trace_id",
+        "span_id",
+        "label",
+        "spec_version",
+        "service_version",
+    ),
 )
 """Parameters that choose among judgements."""
 
@@ -122,6 +131,9 @@ class SessionQuery(NamedTuple):
     trace_id: bytes = b""
     span_id: bytes = b""
     label: str = ""
+    spec_version: str = ""
+    service_version: str = ""
+    """`service.version` of the session's resource."""
     after: Place | None = None
     """The last session of the page before."""
     access: Access = ANYBODY
@@ -161,6 +173,8 @@ class SessionQuery(NamedTuple):
             _id(query, "trace_id", 16),
             _id(query, "span_id", 8),
             query.get("label", ""),
+            query.get("spec_version", ""),
+            query.get("service_version", ""),
             Place.read(query["cursor"], sort) if query.get("cursor") else None,
         )
 
@@ -247,6 +261,10 @@ class Matcher:
             and (not query.agent or agent_of(session, judgement) == query.agent)
             and (not query.spec or spec.id == query.spec)
             and (query.namespace is None or session.key.namespace == query.namespace)
+            and (
+                not query.spec_version or (spec.version == query.spec_version and spec.id != "")
+            )
+            and (not query.service_version or self._is_of_version(session))
             and (not query.mode or (spec.mode == query.mode and spec.id != ""))
             and session.last_ns >= query.since
             and (not query.until or session.started_ns <= query.until)
@@ -264,7 +282,12 @@ class Matcher:
         if only == "harmful":
             judged = judgement.judge.spec.kind != "reference"
             return judged and judgement.head.tally.harmful_steps > 0
+        if only == "unjudged":
+            return not judgement.judge.spec.id
         return not only or (session.ended is None) == (only == "live")
+
+    def _is_of_version(self, session: Session) -> bool:
+        return self._shown(service_version(session)) == self._query.service_version
 
     def _has_label(self, session: Session) -> bool:
         if not self._query.label:

@@ -33,7 +33,7 @@ def head(spec: Spec) -> dict[str, Any]:
 def drawn(spec: Spec) -> dict[str, Any]:
     """The head, and the machine, or those of the constraints, where they fit a picture.
 
-    A learnt reference has none: its tree goes with a session (`collector.api.reference_view`).
+    A learnt reference has none: its tree goes with a session (`collector.api.session_view.reference_view`).
     """
     symbols = spec.machine.symbols
     golden = [[symbols[symbol] for symbol in path] for path in (spec.golden or ())]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from collector.api.access import AccessRules
 from collector.api.access_guard import AccessGuard, ProxyHeaders
+from collector.api.actions.end_session import EndEndpoint
+from collector.api.actions.reload import ReloadEndpoint
 from collector.api.archive.label_endpoint import LabelEndpoint
 from collector.api.argument_audit import ArgumentAudit
-from collector.api.end_session import EndEndpoint
 from collector.api.model_judgements import JudgedBy, ModelJudgements
-from collector.api.reload import ReloadEndpoint
 from collector.api.session_query import Follow
 from collector.api.session_view.about import ServiceInfo
 from collector.api.session_view.routes import SessionView
@@ -104,6 +104,9 @@ def build_admin(
         redaction=redaction,
         follow=follow,
         past=past,
+        denied=denied,
+        documents={"admin": _admin_document, "decide": _decide_document},
+        written=feed_of_archive.written if feed_of_archive is not None else None,
     )
     auth = settings.admin_auth
     if not auth.is_asked:
@@ -124,8 +127,20 @@ def build_admin(
     )
 
 
-def _no_room(_label: object) -> bool:
-    return False
+def _admin_document() -> dict[str, Any]:
+    from collector.api.openapi import admin_document
+
+    return admin_document()
+
+
+def _decide_document() -> dict[str, Any]:
+    from collector.decide.openapi import decide_document
+
+    return decide_document()
+
+
+def _no_room(_label: object) -> int:
+    return 0
 
 
 def _warn_of_unknown(names: Iterable[str], tokens: Tokens) -> None:

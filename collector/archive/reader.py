@@ -10,17 +10,27 @@ there and did not move is on one page.
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import zstandard
 
-from collector.archive.record import Label, SessionName
-from collector.archive.schema import VERSION, NewerSchemaError
+from collector.archive.record import FigureGroup, Figures, Label, SessionName
+from collector.archive.schema import FIGURES, VERSION, NewerSchemaError
+from collector.archive.search import (
+    MATCHING_MAX,
+    ArchiveSearch,
+    SqlText,
+    SumsSearch,
+    conditions,
+    judged,
+    sets,
+)
 from collector.archive.store import FILE
 
 __all__ = [
@@ -35,8 +45,6 @@ __all__ = [
 SortKey = tuple[float, float, int]
 """What a list is sorted by, the greatest first; the last is the receipt of the last call."""
 
-MATCHING_MAX: Final = 10_000
-"""Sessions that are counted, at most."""
 PATIENCE_SECONDS: Final = 10.0
 """Time for one question."""
 _STEPS: Final = 20_000
@@ -53,36 +61,11 @@ COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
 """The first two parts of the sort key, by what is sorted by."""
 
 
+_GROUP: Final = ", ".join(f"g.{name}" for name in FigureGroup._fields)
+
+
 class TooSlowError(Exception):
     """A question took too long."""
-
-
-class ArchiveSearch(NamedTuple):
-    """Which sessions, and in what order. "" and None let anything pass."""
-
-    sort: str = "recent"
-    agent: str = ""
-    spec: str = ""
-    namespace: str | None = None
-    text: str = ""
-    """Part of a session's id, its agent, its spec, a tool or a reason, in lower case; or the whole id of a trace."""
-    harmful: bool = False
-    reason: str = ""
-    severity: str = ""
-    tool: str = ""
-    """Part of a tool's name, in lower case."""
-    mode: str = ""
-    since: int = 0
-    """Sessions whose last call ended then or later, Unix nanoseconds."""
-    until: int = 0
-    """Sessions whose first call began then or earlier; 0: all."""
-    ids: tuple[bytes, ...] = ()
-    """Ids of traces and spans that the session all has."""
-    label: str = ""
-    namespaces: tuple[str, ...] | None = None
-    """Visible namespaces, each with all below it; None: all."""
-    ended: bool = True
-    """True leaves out sessions that live by their rows."""
 
 
 class PastSession(NamedTuple):
@@ -127,19 +110,20 @@ class ArchiveReader:
             NewerSchemaError: a newer version has written it.
             TooSlowError: it took too long.
         """
-        where, values = _where(search)
         first, second = COLUMNS[search.sort]
         order = f"{first}, {second}, s.touched, s.begun, s.namespace, s.session"
         if search.sort == "recent":
             order = order.removeprefix("0, 0, ")
-        if after is not None:
-            key, name = after
-            last = key[2:] if search.sort == "recent" else key
-            places = ", ".join("?" * (len(last) + len(name)))
-            where += f" AND ({order}) < ({places})"
-            values = (*values, *last, name.begun, name.namespace, name.session)
-        down = ", ".join(f"{each} DESC" for each in order.split(", "))
         with self._opened() as connection:
+            found = _led(connection, search)
+            where, values = found
+            if after is not None:
+                key, name = after
+                last = key[2:] if search.sort == "recent" else key
+                places = ", ".join("?" * (len(last) + len(name)))
+                where += f" AND ({order}) < ({places})"
+                values = (*values, *last, name.begun, name.namespace, name.session)
+            down = ", ".join(f"{each} DESC" for each in order.split(", "))
             rows = connection.execute(
                 f"SELECT s.id, s.namespace, s.session, s.begun, {first}, {second}, s.touched"
                 f" FROM sessions s WHERE {where} ORDER BY {down} LIMIT ?",
@@ -158,8 +142,8 @@ class ArchiveReader:
 
     def matching(self, search: ArchiveSearch) -> list[SessionName]:
         """The names of all sessions that are asked for; at most `MATCHING_MAX` + 1."""
-        where, values = _where(search)
         with self._opened() as connection:
+            where, values = _led(connection, search)
             rows = connection.execute(
                 f"SELECT s.namespace, s.session, s.begun FROM sessions s WHERE {where} LIMIT ?",
                 (*values, MATCHING_MAX + 1),
@@ -218,8 +202,46 @@ class ArchiveReader:
             rows = connection.execute(
                 "SELECT DISTINCT l.namespace, l.session, l.begun FROM labels l WHERE l.label = ? AND NOT EXISTS"
                 " (SELECT 1 FROM labels m WHERE m.session = l.session AND m.namespace = l.namespace"
-                " AND m.begun = l.begun AND m.spec IS l.spec AND m.id > l.id) ORDER BY l.id DESC LIMIT ?",
+                " AND m.begun = l.begun AND coalesce(m.spec, '') = coalesce(l.spec, '') AND m.id > l.id) ORDER BY l.id DESC LIMIT ?",
                 (label, MATCHING_MAX),
+            )
+            return [SessionName(*row) for row in rows]
+
+    def sums(self, search: SumsSearch) -> list[tuple[int, FigureGroup, Figures]]:
+        """The sums of groups: the number of the step, the group, its figures."""
+        where, values = search.conditions("u")
+        columns = ", ".join(f"sum(u.{name})" for name in FIGURES.split(", "))
+        with self._opened() as connection:
+            rows = connection.execute(
+                f"SELECT (u.hour + ?) / ? AS step, {_GROUP}, {columns} FROM groups g JOIN sums u ON u.grp = g.id"
+                f" WHERE {where} GROUP BY step, g.id",
+                (search.offset, search.step, *values),
+            )
+            return [
+                (
+                    step,
+                    FigureGroup._make(rest[: len(FigureGroup._fields)]),
+                    Figures._make(rest[len(FigureGroup._fields) :]),
+                )
+                for step, *rest in rows
+            ]
+
+    def harm_sums(self, search: SumsSearch) -> list[tuple[FigureGroup, str, str, int]]:
+        """Of groups: what is counted (reason, tool, severity), its name, and the sessions that have it."""
+        where, values = search.conditions("u")
+        with self._opened() as connection:
+            rows = connection.execute(
+                f"SELECT {_GROUP}, u.what, u.name, sum(u.sessions) FROM groups g JOIN harm_sums u ON u.grp = g.id"
+                f" WHERE {where} GROUP BY g.id, u.what, u.name",
+                values,
+            )
+            return [(FigureGroup._make(rest[:-3]), *rest[-3:]) for rest in rows]
+
+    def live(self) -> list[SessionName]:
+        """Sessions that live by their rows."""
+        with self._opened() as connection:
+            rows = connection.execute(
+                "SELECT namespace, session, begun FROM sessions WHERE ended IS NULL"
             )
             return [SessionName(*row) for row in rows]
 
@@ -253,113 +275,32 @@ def _connected(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def _led(connection: sqlite3.Connection, search: ArchiveSearch) -> SqlText:
+    """The conditions of a search, with the sessions of its smallest set in front where that is small."""
+    where = conditions(search)
+    smallest: set[int] | None = None
+    for each in sets(search):
+        rows = connection.execute(
+            f"{each.text} LIMIT ?", (*each.values, MATCHING_MAX + 1)
+        ).fetchall()
+        if len(rows) <= MATCHING_MAX and (smallest is None or len(rows) < len(smallest)):
+            smallest = {row for (row,) in rows}
+    if smallest is None:
+        return where
+    led = SqlText("s.id IN (SELECT value FROM json_each(?))", (json.dumps([*smallest]),))
+    return SqlText.all_of((led, where))
+
+
 def _objects(
     connection: sqlite3.Connection, row: int, search: ArchiveSearch, *, steps: bool
 ) -> list[bytes]:
-    where, values = _judgement(search)
+    where, values = judged(search)
     column = "object" if steps else "summary"
     found = connection.execute(
-        f"SELECT j.{column} FROM judgements j WHERE j.sid = ?{where} ORDER BY j.id",
+        f"SELECT o.{column} FROM judgements j JOIN objects o ON o.jid = j.id WHERE j.sid = ? AND {where} ORDER BY j.id",
         (row, *values),
     )
     if not steps:
         return [each for (each,) in found]
     unpack = zstandard.ZstdDecompressor().decompress
     return [unpack(each) for (each,) in found]
-
-
-def _where(search: ArchiveSearch) -> tuple[str, tuple[Any, ...]]:
-    """The conditions on a session."""
-    parts: list[tuple[str, Sequence[Any]]] = [("1", ())]
-    if search.ended:
-        parts.append(("s.ended IS NOT NULL", ()))
-    if search.namespace is not None:
-        parts.append(("s.namespace = ?", (search.namespace,)))
-    if search.namespaces is not None:
-        each = " OR ".join(
-            "s.namespace = ? OR (s.namespace >= ? AND s.namespace < ?)"
-            for _ in search.namespaces
-        )
-        # 0 is the character behind /.
-        seen = [text for name in search.namespaces for text in (name, f"{name}/", f"{name}0")]
-        parts.append((f"({each or '0'})", seen))
-    if search.since:
-        parts.append(("s.last >= ?", (search.since,)))
-    if search.until:
-        parts.append(("s.begun <= ?", (search.until,)))
-    if search.text:
-        parts.append(_text(search.text))
-    parts += [("s.id IN (SELECT sid FROM ids WHERE hash = ?)", (each,)) for each in search.ids]
-    if search.label:
-        parts.append((_LABELLED, (search.label,)))
-    condition, values = _judgement(search)
-    if condition:
-        parts.append(
-            (f"EXISTS (SELECT 1 FROM judgements j WHERE j.sid = s.id{condition})", values)
-        )
-    return " AND ".join(text for text, _ in parts), tuple(
-        value for _, values in parts for value in values
-    )
-
-
-_LABELLED: Final = (
-    "EXISTS (SELECT 1 FROM labels l WHERE l.session = s.session AND l.namespace = s.namespace"
-    " AND l.begun = s.begun AND l.label = ? AND NOT EXISTS (SELECT 1 FROM labels m WHERE m.session = l.session"
-    " AND m.namespace = l.namespace AND m.begun = l.begun AND m.spec IS l.spec AND m.id > l.id))"
-)
-"""The latest label under a spec, or under all, is this one."""
-
-
-def _text(text: str) -> tuple[str, Sequence[Any]]:
-    words = text.replace(" ", "_")
-    found = "(instr(s.text, ?) > 0 OR instr(s.text, ?) > 0"
-    with contextlib.suppress(ValueError):
-        if len(text) in (16, 32):
-            id_ = bytes.fromhex(text)
-            return f"{found} OR s.id IN (SELECT sid FROM ids WHERE hash = ?))", (
-                text,
-                words,
-                id_,
-            )
-    return f"{found})", (text, words)
-
-
-def _judgement(search: ArchiveSearch) -> tuple[str, tuple[Any, ...]]:
-    """The conditions on one judgement of a session."""
-    parts: list[tuple[str, Any]] = []
-    if search.agent:
-        parts.append((" AND j.agent = ?", search.agent))
-    if search.spec:
-        parts.append((" AND j.spec = ?", search.spec))
-    if search.mode:
-        parts.append((" AND j.mode = ?", search.mode))
-    if search.reason or search.severity:
-        text, values = _harm(search)
-        return "".join(each for each, _ in parts) + text, (
-            *(value for _, value in parts),
-            *values,
-        )
-    if search.tool:
-        parts.append(
-            (
-                " AND EXISTS (SELECT 1 FROM json_each(j.tools) t WHERE instr(casefold(t.value), ?) > 0)",
-                search.tool,
-            )
-        )
-    harmful = " AND j.harmful > 0 AND j.kind <> 'reference'" if search.harmful else ""
-    return harmful + "".join(text for text, _ in parts), tuple(value for _, value in parts)
-
-
-def _harm(search: ArchiveSearch) -> tuple[str, tuple[Any, ...]]:
-    """One harmful call has all that is asked for."""
-    asked = {
-        "json_extract(h.value, '$[1]') = ?": search.reason,
-        "json_extract(h.value, '$[2]') = ?": search.severity,
-        "instr(casefold(json_extract(h.value, '$[0]')), ?) > 0": search.tool,
-    }
-    given = {text: value for text, value in asked.items() if value}
-    each = " AND ".join(given)
-    return (
-        f" AND j.harmful > 0 AND EXISTS (SELECT 1 FROM json_each(j.harms) h WHERE {each})",
-        tuple(given.values()),
-    )

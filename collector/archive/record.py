@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 __all__ = [
+    "AGENT",
+    "HOUR_NS",
+    "NO_FIGURES",
     "ArchiveRecord",
     "ArchivedJudgement",
     "ArchivedSession",
-    "HourlyCalls",
+    "FigureGroup",
+    "Figures",
+    "HarmShare",
     "Label",
     "ModelJudgement",
     "SessionName",
+    "SessionShare",
     "SortKeys",
 ]
+
+HOUR_NS: Final = 3_600 * 1_000_000_000
+
+AGENT: Final = "agent"
+"""Kind of the groups that hold an agent's sessions under all specs together."""
 
 
 class SessionName(NamedTuple):
@@ -25,37 +36,72 @@ class SessionName(NamedTuple):
     """Start of its first call, Unix nanoseconds."""
 
 
-class HourlyCalls(NamedTuple):
-    """Calls of one judgement that began in one hour."""
+class FigureGroup(NamedTuple):
+    """Whose figures are added up: an agent's under one spec, or (`AGENT`) under all of them. Names are as they are shown."""
 
-    hour: int
-    """Hours since 1970."""
+    kind: str
+    """task, policy, reference, "" for no spec, or `AGENT`."""
+    namespace: str
+    agent: str
+    spec: str
+    spec_version: str
+    service_version: str
+    """`service.version` of the calls' resource, if they say one."""
+    mode: str
+
+
+class Figures(NamedTuple):
+    """Sums over sessions and their calls."""
+
+    sessions: int
+    harmed: int
+    """Sessions with a harmful call."""
+    scored: int
+    """Sessions with scores."""
+    harm_rate: float
+    """Sum of the sessions' HarmRate, each the worst of its judgements."""
+    prefix_crit: float
     calls: int
     harmful: int
     possible: int
+    prevented: int
+    """Calls that were denied and not made."""
+    not_judged: int
+
+    def plus(self, other: Figures, sign: int = 1) -> Figures:
+        """The sum; with `sign` -1 the difference."""
+        return Figures._make(one + sign * two for one, two in zip(self, other, strict=True))
+
+
+NO_FIGURES: Final = Figures(0, 0, 0, 0.0, 0.0, 0, 0, 0, 0, 0)
+
+
+class SessionShare(NamedTuple):
+    """What a session adds to one hour of a group: calls to the hour in which they began, the rest to that of its last call."""
+
+    hour: int
+    """Hours since 1970."""
+    group: FigureGroup
+    figures: Figures
+
+
+class HarmShare(NamedTuple):
+    """A session of a group has a harmful call with this reason, tool or severity; in the hour of its last call."""
+
+    hour: int
+    group: FigureGroup
+    what: Literal["reason", "tool", "severity"]
+    name: str
 
 
 class ArchivedJudgement(NamedTuple):
     """One session under one spec. Names are as they are shown."""
 
-    agent: str
-    spec: str
-    """"" where no spec matches."""
-    spec_version: str
-    service_version: str
-    """`service.version` of its calls' resource, if they say one."""
-    mode: str
-    kind: str
-    calls: int
+    group: FigureGroup
     harmful: int
-    possible: int
-    harm_rate: float | None
-    prefix_crit: float | None
-    not_judged: int
     harms: tuple[tuple[str, str, str], ...]
     """Tool, reason and severity of its harmful calls, each combination once."""
     tools: tuple[str, ...]
-    hours: tuple[HourlyCalls, ...]
     summary: bytes
     """What lists show, as JSON."""
     object: bytes
@@ -89,6 +135,8 @@ class ArchivedSession(NamedTuple):
     traces: tuple[bytes, ...]
     spans: tuple[bytes, ...]
     judgements: tuple[ArchivedJudgement, ...]
+    shares: tuple[SessionShare, ...]
+    harms: tuple[HarmShare, ...]
 
     @property
     def size(self) -> int:

@@ -13,25 +13,28 @@ call that began at 4 arrives an hour later and wakes it; at its next end the row
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import zstandard
 
 from collector.archive.record import (
+    HOUR_NS,
+    NO_FIGURES,
     ArchivedJudgement,
     ArchivedSession,
     ArchiveRecord,
+    FigureGroup,
     Label,
     ModelJudgement,
     SessionName,
 )
 from collector.archive.schema import migrate
+from collector.archive.sum_changes import SumChanges
 
 __all__ = [
     "FILE",
@@ -48,6 +51,12 @@ _FOLDER_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
 """An archive holds texts of agents: it is its owner's alone."""
 
+GROUPS_KEPT: Final = 10_000
+"""Groups whose rows are remembered."""
+BYTES_A_SUM: Final = 1 << 10
+"""Share of `bytes_max` for one sum of an hour: sums take about a tenth of it at most."""
+SWEPT_EVERY: Final = 60
+"""Looks at the bounds between two searches for names that no row has any longer."""
 PRUNED_AT_ONCE: Final = 2_000
 """Sessions that are deleted in one transaction."""
 ORPHAN_NS: Final = 600 * 1_000_000_000
@@ -93,6 +102,9 @@ class ArchiveStore:
             self._connection.close()
             raise
         self._packer = zstandard.ZstdCompressor(level=3)
+        self._groups: dict[FigureGroup, int] = {}
+        """Rows of groups that were written lately."""
+        self._sweeps = 0
 
     def _prepare(self) -> None:
         run = self._connection.execute
@@ -131,6 +143,7 @@ class ArchiveStore:
             sqlite3.Error: nothing of them is written.
         """
         self._begin()
+        changes = SumChanges()
         try:
             for record in records:
                 if isinstance(record, Label):
@@ -138,7 +151,8 @@ class ArchiveStore:
                 elif isinstance(record, ModelJudgement):
                     self._write_judged(record)
                 else:
-                    self._write_session(record)
+                    self._write_session(record, changes)
+            changes.write(self._connection)
             self._connection.execute("COMMIT")
         except BaseException:
             self._roll_back()
@@ -148,29 +162,37 @@ class ArchiveStore:
         self._connection.execute("BEGIN IMMEDIATE")
 
     def _roll_back(self) -> None:
+        self._groups.clear()
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
-    def _write_session(self, record: ArchivedSession) -> None:
+    def _write_session(self, record: ArchivedSession, changes: SumChanges) -> None:
         name = SessionName(
             _text(record.name.namespace), _text(record.name.session), record.name.begun
         )
-        self._remove_earlier(record, name)
-        cursor = self._connection.execute(
-            "INSERT INTO sessions (namespace, session, begun, last, touched, ended, severity, harmful, harm_rate, lost, risk, text)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*name, record.last, record.touched, record.ended, *record.keys, _searched(record)),
+        self._remove_earlier(record, name, changes)
+        row = self._insert(
+            "INSERT INTO sessions (namespace, session, begun, last, touched, ended, severity, harmful, harm_rate, lost, risk)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*name, record.last, record.touched, record.ended, *record.keys),
         )
-        row = cursor.lastrowid
-        assert row is not None
         ids = {*record.traces, *record.spans}
         self._connection.executemany(
-            "INSERT OR IGNORE INTO ids VALUES (?, ?)", [(each, row) for each in ids]
+            "INSERT INTO ids VALUES (?, ?) ON CONFLICT DO NOTHING",
+            [(each, row) for each in ids],
         )
         for judgement in record.judgements:
             self._write_judgement(row, judgement)
+        self._write_shares(row, record, changes)
 
-    def _remove_earlier(self, record: ArchivedSession, name: SessionName) -> None:
+    def _insert(self, statement: str, values: Sequence[Any]) -> int:
+        row = self._connection.execute(statement, values).lastrowid
+        assert row is not None
+        return row
+
+    def _remove_earlier(
+        self, record: ArchivedSession, name: SessionName, changes: SumChanges
+    ) -> None:
         """What was written of the session before: under its id, or under its trace's."""
         namespace, session, begun = name
         last = record.last
@@ -180,38 +202,93 @@ class ArchiveStore:
                 " AND begun > ? AND begun <= ?",
                 (begun, session, namespace, begun, last),
             )
-        self._connection.execute(
-            "DELETE FROM sessions WHERE session = ? AND namespace = ?"
+        self._take_back(
+            changes,
+            "session = ? AND namespace = ?"
             " AND (ended IS NULL OR begun = ? OR (begun BETWEEN ? AND ? AND last <= ?))",
             (session, namespace, begun, begun, last, last),
         )
         for trace in record.traces:
             if trace.hex() != session:
-                self._connection.execute(
-                    "DELETE FROM sessions WHERE session = ? AND namespace = ?"
-                    " AND (ended IS NULL OR ended = ?)",
+                self._take_back(
+                    changes,
+                    "session = ? AND namespace = ? AND (ended IS NULL OR ended = ?)",
                     (trace.hex(), namespace, LOST),
                 )
 
+    def _take_back(self, changes: SumChanges, where: str, values: Sequence[Any]) -> None:
+        """Deletes sessions that are written anew, with what they have added to the sums."""
+        found = self._connection.execute(
+            f"SELECT id FROM sessions WHERE {where}",  # noqa: S608 - of texts of ours
+            values,
+        ).fetchall()
+        for (row,) in found:
+            changes.take_back(self._connection, row)
+            self._connection.execute("DELETE FROM sessions WHERE id = ?", (row,))
+
     def _write_judgement(self, row: int, judgement: ArchivedJudgement) -> None:
-        (*plain, harms, tools, hours, summary, object_) = judgement
-        cursor = self._connection.execute(
-            "INSERT INTO judgements (sid, agent, spec, spec_version, service_version, mode, kind, calls, harmful,"
-            " possible, harm_rate, prefix_crit, not_judged, harms, tools, summary, object)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                row,
-                *(_text(each) if isinstance(each, str) else each for each in plain),
-                _text(json.dumps(harms)),
-                _text(json.dumps(tools)),
-                summary,
-                self._packer.compress(object_),
-            ),
+        tools = _text("\n".join(sorted(judgement.tools)).casefold())
+        number = self._insert(
+            "INSERT INTO judgements (sid, grp, words, harmful) VALUES (?, ?, ?, ?)",
+            (row, self._group(judgement.group), self._word(tools), judgement.harmful),
+        )
+        self._connection.execute(
+            "INSERT INTO objects VALUES (?, ?, ?)",
+            (number, judgement.summary, self._packer.compress(judgement.object)),
         )
         self._connection.executemany(
-            "INSERT INTO hours VALUES (?, ?, ?, ?, ?)",
-            [(cursor.lastrowid, *each) for each in hours],
+            "INSERT INTO harms VALUES (?, ?, ?, ?, ?)",
+            [
+                (number, row, _text(tool.casefold()), reason, severity)
+                for tool, reason, severity in judgement.harms
+            ],
         )
+
+    def _write_shares(self, row: int, record: ArchivedSession, changes: SumChanges) -> None:
+        shares = [(each.hour, self._group(each.group), each.figures) for each in record.shares]
+        harms = [
+            (each.hour, self._group(each.group), each.what, _text(each.name))
+            for each in record.harms
+        ]
+        self._connection.executemany(
+            f"INSERT INTO shares VALUES (?, ?, ?{', ?' * len(NO_FIGURES)})",  # noqa: S608
+            [(row, hour, group, *figures) for hour, group, figures in shares],
+        )
+        self._connection.executemany(
+            "INSERT INTO harm_shares VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            [(row, *each) for each in harms],
+        )
+        changes.add(shares, set(harms))
+
+    def _group(self, group: FigureGroup) -> int:
+        found = self._groups.get(group)
+        if found is None:
+            if len(self._groups) >= GROUPS_KEPT:
+                self._groups.clear()
+            found = self._groups[group] = self._group_row(FigureGroup(*map(_text, group)))
+        return found
+
+    def _group_row(self, group: FigureGroup) -> int:
+        self._connection.execute(
+            "INSERT INTO groups (kind, namespace, agent, spec, spec_version, service_version, mode, folded)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            (*group, f"{group.agent}\n{group.spec}".casefold()),
+        )
+        (found,) = self._connection.execute(
+            "SELECT id FROM groups WHERE kind = ? AND namespace = ? AND agent = ? AND spec = ?"
+            " AND spec_version = ? AND service_version = ? AND mode = ?",
+            group,
+        ).fetchone()
+        return int(found)
+
+    def _word(self, text: str) -> int:
+        self._connection.execute(
+            "INSERT INTO words (text) VALUES (?) ON CONFLICT DO NOTHING", (text,)
+        )
+        (found,) = self._connection.execute(
+            "SELECT id FROM words WHERE text = ?", (text,)
+        ).fetchone()
+        return int(found)
 
     def _write_label(self, label: Label) -> None:
         name, spec, *rest = label
@@ -276,6 +353,8 @@ class ArchiveStore:
         oldest = now - max(bounds.keep_ns, bounds.keep_harmful_ns)
         self._connection.execute("DELETE FROM labels WHERE at < ?", (oldest,))
         self._connection.execute("DELETE FROM judged WHERE at < ?", (oldest,))
+        self._prune_sums(bounds, now)
+        self._sweep()
         while (excess := self.sessions - bounds.sessions_max) > 0:
             gone["sessions"] += self._remove_first(min(excess, PRUNED_AT_ONCE))
         while (excess := self._used_bytes() - bounds.bytes_max) > 0 and (held := self.sessions):
@@ -286,6 +365,38 @@ class ArchiveStore:
             self._remove_orphans(now)
         self._give_back()
         return gone
+
+    def _prune_sums(self, bounds: ArchiveBounds, now: int) -> None:
+        """Sums outlive harmless sessions, so that rates of earlier days stay true; they go when harmful ones do."""
+        oldest = (now - max(bounds.keep_ns, bounds.keep_harmful_ns)) // HOUR_NS
+        rows = bounds.bytes_max // BYTES_A_SUM
+        for table in ("sums", "harm_sums"):
+            found = self._connection.execute(
+                f"SELECT hour FROM {table} ORDER BY hour DESC LIMIT 1 OFFSET ?",  # noqa: S608 - a name of ours
+                (rows,),
+            ).fetchone()
+            oldest = max(oldest, found[0] + 1) if found else oldest
+        self._connection.execute(
+            "DELETE FROM sums WHERE hour < ? OR (sessions <= 0 AND calls <= 0)", (oldest,)
+        )
+        self._connection.execute(
+            "DELETE FROM harm_sums WHERE hour < ? OR sessions <= 0", (oldest,)
+        )
+
+    def _sweep(self) -> None:
+        """Deletes names that no row has any longer."""
+        self._sweeps += 1
+        if self._sweeps % SWEPT_EVERY:
+            return
+        self._groups.clear()
+        self._connection.execute(
+            "DELETE FROM words WHERE NOT EXISTS (SELECT 1 FROM judgements j WHERE j.words = words.id)"
+        )
+        self._connection.execute(
+            "DELETE FROM groups WHERE NOT EXISTS (SELECT 1 FROM judgements j WHERE j.grp = groups.id)"
+            " AND NOT EXISTS (SELECT 1 FROM sums s WHERE s.grp = groups.id)"
+            " AND NOT EXISTS (SELECT 1 FROM harm_sums h WHERE h.grp = groups.id)"
+        )
 
     def _remove(self, where: str, values: Sequence[int], limit: int) -> int:
         found = self._connection.execute(
@@ -340,16 +451,6 @@ def file_bytes(folder: Path) -> int:
         with suppress(OSError):
             total += file.stat().st_size
     return total
-
-
-def _searched(record: ArchivedSession) -> str:
-    """What a search looks through, in lower case, a line each."""
-    found = {record.name.session: None}
-    for each in record.judgements:
-        found |= dict.fromkeys((each.agent, each.spec, *each.tools))
-        for tool, reason, _ in each.harms:
-            found |= {tool: None, reason: None}
-    return _text("\n".join(found).casefold())
 
 
 def _text(text: str) -> str:

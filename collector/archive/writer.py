@@ -89,6 +89,9 @@ class ArchiveWriter:
         self._clock = clock
         self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._waiting = 0
+        self._taken = 0
+        self.done = 0
+        """Sessions and labels that were taken and are written, or lost."""
         self._bytes = 0
         self._lock = threading.Lock()
         self._store: ArchiveStore | None = None
@@ -117,17 +120,19 @@ class ArchiveWriter:
         self._thread.start()
         log.info("archive", folder=str(self._folder), sessions=self.sessions)
 
-    def put(self, record: ArchiveRecord) -> bool:
-        """Takes a session, a judgement by a model, or a label; never waits. False if there is no room: it is lost, and counted."""
+    def put(self, record: ArchiveRecord) -> int:
+        """Takes a session, a judgement by a model, or a label; never waits. Its number, from 1; 0 if there is no room: it is lost, and counted."""
         size = record.size
         with self._lock:
             if self._waiting >= QUEUE_MAX or self._bytes + size > QUEUE_BYTES_MAX:
                 self.dropped["queue_full"] += 1
-                return False
+                return 0
             self._waiting += 1
             self._bytes += size
-        self._queue.put(record)
-        return True
+            self._taken += 1
+            number = self._taken
+            self._queue.put(record)
+        return number
 
     def settle(self, alive: Sequence[tuple[str, str]]) -> None:
         """The start is over, and these sessions live: others that live by their rows have ended."""
@@ -205,6 +210,7 @@ class ArchiveWriter:
         records = [each for each in batch if not isinstance(each, _Settle)]
         if records:
             self._write(records)
+            self.done += len(records)
         for each in batch:
             store = self._opened() if isinstance(each, _Settle) else None
             if store is not None and isinstance(each, _Settle):

@@ -22,7 +22,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final
 
-from collector.archive.reader import ArchiveReader, ArchiveSearch
+from collector.archive.reader import ArchiveReader
+from collector.archive.search import ArchiveSearch
 from collector.archive.store import FILE
 from collector.client.api_client import pages
 from collector.config.duration import seconds_of

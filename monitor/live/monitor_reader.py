@@ -70,6 +70,10 @@ class MonitorReader:
             started_ns=self._judging.started_ns,
         )
 
+    def has(self, key: SessionKey) -> bool:
+        """True for a session that is live, or has ended and is still shown."""
+        return self._table.find(key) is not None
+
     def tool_name(self, number: int) -> str:
         """The name of a tool, by the number that steps hold."""
         return self._names.text(number)

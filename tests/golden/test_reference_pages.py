@@ -11,7 +11,7 @@ from docs import reference_pages as reference
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("page", ["settings", "metrics"])
+@pytest.mark.parametrize("page", ["settings", "metrics", "openapi"])
 def test_the_page_is_fresh(page: str) -> None:
     """`docs/` holds what `python -m docs.reference_pages` prints."""
     assert (DOCS / f"{page}.md").read_text() == reference.PAGES[page]()

@@ -21,12 +21,13 @@ from itertools import groupby
 from typing import Any, Final
 
 from collector.api.archive.past_sessions import PastSessions
-from collector.api.denied_calls import mark_overruled
-from collector.api.list_fields import SEVERITIES, summary
+from collector.api.archive.session_shares import SessionShares, group_of
+from collector.api.archive.written_sessions import WrittenSessions
+from collector.api.denied_calls import mark_overruled, prevented_of
+from collector.api.list_fields import SEVERITIES, service_version, summary
 from collector.archive.record import (
     ArchivedJudgement,
     ArchivedSession,
-    HourlyCalls,
     ModelJudgement,
     SessionName,
     SortKeys,
@@ -56,7 +57,6 @@ HARMED_SECONDS: Final = 0.25
 CROWDED_SECONDS: Final = 0.05
 LAST_SECONDS: Final = 0.5
 """Time for live sessions at the stop of a process without a journal."""
-_HOUR_NS: Final = 3_600 * 1_000_000_000
 
 
 class ArchiveFeed:
@@ -86,6 +86,7 @@ class ArchiveFeed:
         self._ended: deque[Session] = deque()
         self._harmed: OrderedDict[SessionKey, None] = OrderedDict()
         self._news = asyncio.Event()
+        self.written = WrittenSessions(monitor.reader.has, lambda: writer.done)
         self._tasks: list[asyncio.Task[None]] = []
 
     # --- notes ---------------------------------------------------------------------------------
@@ -134,6 +135,13 @@ class ArchiveFeed:
         self.writer.settle(
             [(name(key.namespace), name(key.id)) for key in monitor.reader.live_sessions()]
         )
+        for known in self.past.live():
+            key = SessionKey(
+                self._redaction.original(known.namespace),
+                self._redaction.original(known.session),
+            )
+            if monitor.reader.has(key):
+                self.written.note(key, 0)
         for session in _ended_ones(monitor):
             self.ended(session)
         self.listen()
@@ -202,7 +210,9 @@ class ArchiveFeed:
         except Exception:  # noqa: BLE001 - a session that cannot be shown is lost alone
             self.writer.dropped["error"] += 1
             return
-        self.writer.put(record)
+        number = self.writer.put(record)
+        if number:
+            self.written.note(session.key, number)
 
 
 def _session_of(pair: tuple[Session, Judgement]) -> Session:
@@ -225,10 +235,13 @@ def archived(
     judgements = sorted(session.judgements, key=lambda each: (each.judge.spec.id, each.part))
     objects = [monitor.reader.as_object(session, each) for each in judgements]
     mark_overruled(objects, denied, session.key.id)
-    pairs = list(zip(judgements, objects, strict=True))
-    version = _service_version(session)
+    version = service_version(session)
+    pairs = zip(judgements, objects, strict=True)
     rows = [_row(session, each, found, monitor, redaction, version) for each, found in pairs]
     steps = [step for found in objects for step in found["steps"][:IDS_MAX]]
+    shares = SessionShares.of(
+        session, monitor.reader.tool_name, redaction.name, prevented_of(denied, session.key)
+    )
     return ArchivedSession(
         name=SessionName(
             redaction.askable(session.key.namespace),
@@ -242,6 +255,8 @@ def archived(
         traces=tuple({bytes.fromhex(step["trace_id"]) for step in steps}),
         spans=tuple({bytes.fromhex(step["span_id"]) for step in steps}),
         judgements=tuple(rows),
+        shares=shares.shares,
+        harms=shares.harms,
     )
 
 
@@ -261,21 +276,10 @@ def _row(
         for harm in harms(judgement, text_of)
     }
     return ArchivedJudgement(
-        agent=short["agent"],
-        spec=short["spec"] or "",
-        spec_version=short["spec_version"] or "",
-        service_version=name(version),
-        mode=short["mode"] or "",
-        kind=short["spec_kind"] or "",
-        calls=short["calls"],
+        group=group_of(session, judgement, name, version),
         harmful=short["harmful"] or 0,
-        possible=sum("possible" in step for step in found["steps"]),
-        harm_rate=short["harm_rate"],
-        prefix_crit=short["prefix_crit"],
-        not_judged=sum(found["coverage"]["not_judged"].values()),
         harms=tuple(told),
         tools=tuple(dict.fromkeys(step["tool"] for step in whole["steps"])),
-        hours=_hours(found),
         summary=as_json(short),
         object=as_json(whole),
     )
@@ -296,26 +300,3 @@ def _keys(objects: Sequence[Mapping[str, Any]], rows: Sequence[ArchivedJudgement
 def _risk(found: Mapping[str, Any]) -> float:
     risk = found.get("risk")
     return -1.0 if risk is None else float(risk)
-
-
-def _hours(found: Mapping[str, Any]) -> tuple[HourlyCalls, ...]:
-    """The calls by the hour in which they began. Folded ones count in the hour of the first call."""
-    hours: dict[int, list[int]] = {}
-    for step in found["steps"]:
-        counts = hours.setdefault(step["start_ns"] // _HOUR_NS, [0, 0, 0])
-        counts[0] += 1
-        counts[1] += step["kind"] == "harmful"
-        counts[2] += "possible" in step
-    first = hours.setdefault(found["started"] // _HOUR_NS, [0, 0, 0])
-    first[0] += found["steps_folded"]
-    kept = sum(counts[1] for counts in hours.values())
-    first[1] += max(0, (found["harmful"] or 0) - kept)
-    return tuple(HourlyCalls(hour, *counts) for hour, counts in sorted(hours.items()))
-
-
-def _service_version(session: Session) -> str:
-    for each in session.attributes:
-        found = each.get("service.version")
-        if isinstance(found, str) and found:
-            return found
-    return ""

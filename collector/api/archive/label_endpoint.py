@@ -18,7 +18,7 @@ from collector.telemetry.logs import log
 if TYPE_CHECKING:
     from collector.api.archive.past_sessions import PastSessions
 
-__all__ = ["LabelEndpoint"]
+__all__ = ["LabelEndpoint", "LabelRequest"]
 
 _BEFORE: Final = b"/api/v1/sessions/"
 _BEHIND: Final = b"/label"
@@ -28,7 +28,7 @@ NOTE_MAX: Final = 2_000
 """Characters of a note."""
 
 
-class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+class LabelRequest(msgspec.Struct, forbid_unknown_fields=True):
     """What the body of a request says."""
 
     label: Literal["right", "wrong"] | None
@@ -44,7 +44,7 @@ class LabelEndpoint:
     Args:
         inner: the admin application.
         past: finds sessions of now and of before; None if there is no archive.
-        put: takes a label for the archive; False if there is no room.
+        put: takes a label for the archive; 0 if there is no room.
         clock: Unix nanoseconds.
     """
 
@@ -52,7 +52,7 @@ class LabelEndpoint:
         self,
         inner: Any,
         past: PastSessions | None,
-        put: Callable[[Label], bool],
+        put: Callable[[Label], int],
         clock: Callable[[], int],
     ) -> None:
         self._inner = inner
@@ -89,7 +89,7 @@ class LabelEndpoint:
         return self._keep(found, asked, access)
 
     def _keep(
-        self, name: SessionName, asked: _Asked, access: Access
+        self, name: SessionName, asked: LabelRequest, access: Access
     ) -> tuple[int, dict[str, Any]]:
         label = Label(name, asked.spec, asked.label, asked.note, access.who, self._clock())
         if not self._put(label):
@@ -100,13 +100,13 @@ class LabelEndpoint:
         return 200, label.as_json()
 
 
-def _asked(body: bytes) -> _Asked:
+def _asked(body: bytes) -> LabelRequest:
     """Reads a body.
 
     Raises:
         ValueError: it is none; msgspec's own errors are such.
     """
-    found = msgspec.json.decode(body, type=_Asked)
+    found = msgspec.json.decode(body, type=LabelRequest)
     if len(found.note) > NOTE_MAX:
         raise ValueError(f"note has more than {NOTE_MAX} characters")
     return found

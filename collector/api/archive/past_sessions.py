@@ -13,15 +13,10 @@ from typing import Any, Final, NamedTuple
 
 from collector.api.access import Access
 from collector.api.session_query import Place, SessionQuery
-from collector.archive.reader import (
-    MATCHING_MAX,
-    ArchiveReader,
-    ArchiveSearch,
-    PastSession,
-    TooSlowError,
-)
-from collector.archive.record import SessionName
+from collector.archive.reader import ArchiveReader, PastSession, TooSlowError
+from collector.archive.record import FigureGroup, Figures, SessionName
 from collector.archive.schema import NewerSchemaError
+from collector.archive.search import MATCHING_MAX, ArchiveSearch, SumsSearch
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
@@ -115,6 +110,27 @@ class PastSessions:
         original = self._redaction.original
         named = self._monitor.reader.named(original(name.session), original(name.namespace))
         return any(session.started_ns <= name.begun <= session.last_ns for session, _ in named)
+
+    async def sums(
+        self, search: SumsSearch
+    ) -> tuple[
+        list[tuple[int, FigureGroup, Figures]], list[tuple[FigureGroup, str, str, int]], str
+    ]:
+        """The sums of groups by step, their harms, and why there are none."""
+        try:
+            figures = await asyncio.to_thread(self.reader.sums, search)
+            harms = await asyncio.to_thread(self.reader.harm_sums, search)
+        except FAULTS as problem:
+            return [], [], _told(problem)
+        return figures, harms, ""
+
+    def live(self) -> list[SessionName]:
+        """Sessions that live by their rows."""
+        try:
+            return self.reader.live()
+        except FAULTS as problem:
+            _told(problem)
+            return []
 
     async def labelled(self, label: str) -> frozenset[tuple[str, str]]:
         """Namespaces and ids, as they are shown, of sessions with a label."""
@@ -240,6 +256,9 @@ def _search(query: SessionQuery, shown: Callable[[str], str]) -> ArchiveSearch:
         namespace=None if query.namespace is None else shown(query.namespace),
         text=query.text,
         harmful=query.only == "harmful",
+        unjudged=query.only == "unjudged",
+        spec_version=query.spec_version,
+        service_version=query.service_version,
         reason=query.reason,
         severity=query.severity,
         tool=query.tool,

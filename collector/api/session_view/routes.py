@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from collector.api.access import Access, access_of
 from collector.api.list_fields import agent_of, trail
+from collector.api.overview.overview import Overview
+from collector.api.overview.overview_answers import OverviewAnswers
+from collector.api.overview.overview_query import NAMES
 from collector.api.query_string import check_names, parameters
-from collector.api.reference_view import tree
 from collector.api.session_list import SessionLists, SessionQuery
 from collector.api.session_query import RANKED, Follow, follow_nothing
 from collector.api.session_view.about import ServiceInfo
 from collector.api.session_view.files import FILES, send_file
+from collector.api.session_view.reference_view import tree
 from collector.api.session_view.runbooks import PATH as RUNBOOKS
 from collector.api.session_view.runbooks import runbook
-from collector.api.spec_view import drawn, head
+from collector.api.spec_view import drawn
 from collector.api.streams.change_stream import Events
+from collector.calls.decisions.prevented_calls import PreventedCalls
 from collector.net.asgi import (
     Application,
     Receive,
@@ -29,6 +35,7 @@ from collector.net.asgi import (
 )
 from collector.net.health import Health
 from collector.net.host_guard import HostGuard
+from collector.telemetry.clock import now_ns
 from collector.telemetry.json_text import as_json
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
@@ -38,15 +45,20 @@ from monitor.session.session import Session
 
 if TYPE_CHECKING:
     from collector.api.archive.past_sessions import PastSessions
+    from collector.api.archive.written_sessions import WrittenSessions
 
 __all__ = ["SessionView"]
 
 Answer = Callable[[Send, str, Mapping[str, str], Access], Awaitable[None]]
 
 _API = b"/api/v1/"
+SUMS: Final = (b"agents", b"timeline", b"versions", b"overview")
+"""Paths whose answers are added up."""
 _TAKEN: Final[Mapping[bytes, tuple[str, ...]]] = {
     b"sessions": ("steps", *RANKED),
     b"trails": ("namespace",),
+    b"openapi.json": ("listener",),
+    **dict.fromkeys((b"specs", *SUMS), NAMES),
 }
 """Parameters of each path that has any, by the path's first part below `/api/v1/`."""
 
@@ -73,6 +85,10 @@ class SessionView:
         redaction: Redaction | None = None,
         follow: Follow = follow_nothing,
         past: PastSessions | None = None,
+        denied: PreventedCalls | None = None,
+        written: WrittenSessions | None = None,
+        clock: Callable[[], int] = now_ns,
+        documents: Mapping[str, Callable[[], dict[str, Any]]] = MappingProxyType({}),
     ) -> None:
         self._api = api
         self._follow = follow
@@ -89,8 +105,20 @@ class SessionView:
             b"about": self._send_about,
             b"specs": self._send_specs,
             b"trails": self._send_trails,
+            b"openapi.json": self._send_openapi,
+            **{name: partial(self._send_sums, name) for name in SUMS},
         }
         """Handlers, by the first part of the path below `/api/v1/`."""
+        self._documents = documents
+        shown = self._redaction.name
+        self._sums = OverviewAnswers(
+            Overview(monitor, shown, denied or PreventedCalls(), past, written),
+            self._lists,
+            monitor,
+            self._redaction,
+            clock,
+            past=past is not None,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refused = self._guard.refuses(scope)
@@ -115,7 +143,7 @@ class SessionView:
             await send_file(send, path)
         else:
             try:
-                check_names(query, _TAKEN.get(first, ()))
+                check_names(query, () if first == b"specs" and rest else _TAKEN.get(first, ()))
             except ValueError as problem:
                 await send_json(send, 400, {"error": str(problem)})
                 return
@@ -161,13 +189,32 @@ class SessionView:
         else:
             await self._events.serve(receive, send, access)
 
+    async def _send_openapi(
+        self, send: Send, name: str, query: Mapping[str, str], _access: Access
+    ) -> None:
+        listener = query.get("listener", "admin")
+        if name:
+            await send_json(send, 404, {"error": "no such path"})
+        elif listener not in self._documents:
+            known = ", ".join(self._documents)
+            await send_json(send, 400, {"error": f"listener must be one of {known}"})
+        else:
+            await send_json(send, 200, self._documents[listener]())
+
+    async def _send_sums(
+        self, what: bytes, send: Send, name: str, query: Mapping[str, str], access: Access
+    ) -> None:
+        if name:
+            await send_json(send, 404, {"error": "no such path"})
+        else:
+            await self._sums.send(send, what.decode(), query, access)
+
     async def _send_specs(
-        self, send: Send, name: str, _query: Mapping[str, str], _access: Access
+        self, send: Send, name: str, query: Mapping[str, str], access: Access
     ) -> None:
         judges = self._monitor.binder.judges
         if not name:
-            specs = [head(judge.spec) for judge in judges.values()]
-            await send_json(send, 200, {"specs": specs})
+            await self._sums.send(send, "specs", query, access)
         elif name in judges:
             await send_json(send, 200, drawn(judges[name].spec))
         else:

@@ -46,7 +46,7 @@ from monitor.session.tool_names import Names
 from monitor.spec.suggestions import closest
 from monitor.visibility.cause import Cause
 
-__all__ = ["compensated", "judgement_object", "scores"]
+__all__ = ["compensated", "judgement_object", "not_judged", "scores"]
 
 _UNKNOWN_TOOL: Final = code_of(Reason.UNKNOWN_TOOL)
 
@@ -210,7 +210,7 @@ def judgement_object(
         "coverage": {
             "spans": session.spans,
             "judged": session.judged,
-            "not_judged": _not_judged(session),
+            "not_judged": not_judged(session),
         },
         **compared(judgement, ended=session.ended is not None),
         "episodes": [each._asdict() for each in _episodes(judgement)],
@@ -226,7 +226,7 @@ def _services(session: Session) -> list[str]:
     return sorted({name for name in found if isinstance(name, str) and name})
 
 
-def _not_judged(session: Session) -> dict[str, int]:
+def not_judged(session: Session) -> dict[str, int]:
     """Reason -> number of calls that were not judged, or not with certainty."""
     also = {"no_dialect": session.foreign, "no_spec": without_spec(session)}
     return {

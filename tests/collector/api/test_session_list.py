@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from collector.api import session_list
-from collector.api.session_list import LISTED_MAX, REST, SessionLists, SessionQuery, ranked
+from collector.api.session_list import LISTED_MAX, SessionLists, SessionQuery, ranked
 from collector.api.session_query import Follow, follow_nothing
 from collector.api.session_view.about import ServiceInfo
 from collector.api.session_view.routes import SessionView
+from collector.api.shared_answers import REST
 from collector.net.health import Health
 from collector.net.host_guard import HostGuard
 from monitor.engine import Monitor
@@ -225,7 +226,8 @@ def test_a_bad_question_is_refused(monitor: Monitor, query: str) -> None:
         ("sessions", "steps=0&sevrity=info", "did you mean `severity`?"),
         ("trails/two", "spec=x", "unknown parameter `spec`: This path takes namespace"),
         ("about", "x=1", "this path takes none"),
-        ("specs", "limit=1", "this path takes none"),
+        ("specs", "limit=1", "unknown parameter `limit`: This path takes agent"),
+        ("specs/farm", "since=1", "this path takes none"),
         ("events", "session=two", "this path takes none"),
     ],
 )

@@ -319,3 +319,87 @@ def test_roles_hold_for_past_sessions_and_labels(tmp_path: Path) -> None:
         assert (status, kept_label["who"]) == (200, "sam")
 
     running(use, **guarded(tmp_path))
+
+
+TIME = "since=0&until=7200000000000"
+"""The first hours of 1970, in which the calls of these tests begin."""
+
+
+def test_figures_count_each_session_once(tmp_path: Path) -> None:
+    """Live, at a harm, ended, forgotten: agents, specs and times have a session once, as it is by then."""
+
+    async def use(app: App, clock: Clock) -> None:
+        async def holds(calls: int, harmful: int) -> None:
+            [found] = (await get(app, f"/api/v1/agents?{TIME}"))["agents"]
+            assert (found["agent"], found["calls"]) == ("farm-rover", calls)
+            assert (found["sessions"], found["harmful"]) == (1, harmful)
+
+        await send(app, "unlock_safety")
+        await holds(1, 0)
+        second = body("water").replace(b"02" * 8, b"03" * 8)
+        assert (await http(app.addresses["http"], "POST", "/v1/traces", second))[0] == 200
+        await holds(2, 1)
+        await written(app, 1)
+        await holds(2, 1)
+        clock.now += 2 * SECOND
+        app.step()
+        await written(app, 2)
+        await holds(2, 1)
+        app.step()
+        assert not list(app.monitor.reader.named("s"))
+        await holds(2, 1)
+        whole = await get(app, f"/api/v1/overview?{TIME}")
+        assert (whole["total"]["harmed_sessions"], whole["archive"]) == (1, True)
+        assert whole["reasons"] == [{"name": "out_of_order", "sessions": 1}]
+        assert [each["session"] for each in whole["worst"]] == ["s"]
+        assert [each["id"] for each in whole["specs"]] == ["farm_rover"]
+        steps = (await get(app, f"/api/v1/timeline?step=hour&{TIME}"))["steps"]
+        assert [each["calls"] for each in steps] == [2, 0, 0]
+        [version] = (await get(app, f"/api/v1/versions?spec=farm_rover&{TIME}"))["versions"]
+        assert (version["version"], version["tools"]) == (
+            "1",
+            [{"name": "water", "sessions": 1}],
+        )
+        for query in ("spec_version=1", "spec_version=1&only=harmful", "agent=farm-rover"):
+            assert (await get(app, f"/api/v1/sessions?steps=0&{query}"))["matching"] == 1, query
+        for query in ("spec_version=2", "service_version=1", "only=unjudged"):
+            assert (await get(app, f"/api/v1/sessions?steps=0&{query}"))["matching"] == 0, query
+
+    running(use, **kept(tmp_path / "a"))
+
+
+def test_figures_keep_to_namespaces(tmp_path: Path) -> None:
+    """Who is kept to a namespace gets no figure of another, of live sessions or of past ones."""
+
+    async def use(app: App, clock: Clock) -> None:
+        async def agents(who: dict[str, str], query: str = "") -> list[str]:
+            async with httpx.AsyncClient(headers=who) as client:
+                path = f"http://{app.addresses['admin']}/api/v1/overview?{TIME}{query}"
+                found = (await client.get(path)).json()
+            counts = [found["total"]["sessions"], len(found["worst"])]
+            assert counts == [len(found["agents"])] * 2
+            return sorted(each["namespace"] for each in found["agents"])
+
+        async def hold() -> None:
+            assert await agents(BOB) == ["north", "south", "southern"]
+            assert await agents(EVE) == ["south"]
+            assert await agents(EVE, "&namespace=north") == []
+            assert await agents(BOB, "&namespace=north") == ["north"]
+
+        for number, namespace in enumerate(("north", "south", "southern"), 1):
+            await send_from(app, number, namespace)
+        await hold()
+        clock.now += 2 * SECOND
+        app.step()
+
+        def is_past() -> bool:
+            app.step()
+            return not list(app.monitor.reader.open_judgements())
+
+        await until(is_past)
+        assert app._archive is not None
+        writer = app._archive.writer
+        await until(lambda: not len(writer))
+        await hold()
+
+    running(use, **guarded(tmp_path))

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final, Literal
 
 from collector.archive.record import (
+    AGENT,
+    HOUR_NS,
     ArchivedJudgement,
     ArchivedSession,
-    HourlyCalls,
+    FigureGroup,
+    Figures,
+    HarmShare,
     SessionName,
+    SessionShare,
     SortKeys,
 )
+
+WHAT: Final[tuple[Literal["tool", "reason", "severity"], ...]] = ("tool", "reason", "severity")
 
 
 def made(
@@ -34,33 +41,45 @@ def made(
     last = last or begun + 10
     harms = (("water", "repeated", "critical"),) if harmful else ()
     whole = {"session": session, "begun": begun, "text": text}
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
+        "kind": "task",
+        "namespace": namespace,
         "agent": agent,
         "spec": spec,
         "spec_version": "1",
         "service_version": "",
         "mode": "page",
-        "kind": "task",
-        "calls": 3,
+    }
+    group = FigureGroup(
+        **{**fields, **{name: more.pop(name) for name in fields if name in more}}
+    )
+    given: dict[str, Any] = {
+        "group": group,
         "harmful": harmful,
-        "possible": possible,
-        "harm_rate": harmful / 3,
-        "prefix_crit": 1.0 - harmful / 3,
-        "not_judged": 0,
         "harms": harms,
         "tools": ("move", "water"),
-        "hours": (HourlyCalls(begun // 3_600_000_000_000, 3, harmful, possible),),
         "summary": json.dumps(whole).encode(),
         "object": json.dumps(whole).encode(),
         **more,
     }
+    rate = harmful / 3
+    figures = Figures(1, int(harmful > 0), 1, rate, 1.0 - rate, 3, harmful, possible, 0, 0)
+    hour = last // HOUR_NS
+    groups = (group, group._replace(kind=AGENT, spec="", spec_version="", mode=""))
     return ArchivedSession(
         SessionName(namespace, session, begun),
         last,
         touched or last,
         ended,
-        SortKeys(3 if harmful else 0, harmful, harmful / 3, harmful / 3, -1.0),
+        SortKeys(3 if harmful else 0, harmful, rate, rate, -1.0),
         (trace,) if trace else (),
         (),
         (ArchivedJudgement(**given),),
+        tuple(SessionShare(hour, each, figures) for each in groups),
+        tuple(
+            HarmShare(hour, each, what, name)
+            for each in groups
+            for told in harms
+            for what, name in zip(WHAT, told, strict=True)
+        ),
     )

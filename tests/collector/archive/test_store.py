@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from collector.archive.reader import ArchiveReader, ArchiveSearch
+from collector.archive.reader import ArchiveReader
 from collector.archive.record import ArchivedSession, Label, ModelJudgement, SessionName
 from collector.archive.schema import MIGRATIONS, VERSION, NewerSchemaError
+from collector.archive.search import ArchiveSearch
 from collector.archive.store import (
     FILE,
     LOST,

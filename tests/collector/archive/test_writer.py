@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from collector.archive import writer as writer_module
-from collector.archive.reader import ArchiveReader, ArchiveSearch
+from collector.archive.reader import ArchiveReader
 from collector.archive.schema import VERSION
+from collector.archive.search import ArchiveSearch
 from collector.archive.store import FILE, ArchiveBounds, ArchiveStore
 from collector.archive.writer import ArchiveWriter
 from collector.state.lock import Lock, LockedError
@@ -78,7 +79,7 @@ def test_a_full_queue_drops_and_counts(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(writer_module, "QUEUE_MAX", 3)
     writer = new(tmp_path)  # nobody empties its queue
     taken = [writer.put(made(f"s{number}")) for number in range(5)]
-    assert taken == [True, True, True, False, False]
+    assert taken == [1, 2, 3, 0, 0]
     assert writer.dropped["queue_full"] == 2
 
 

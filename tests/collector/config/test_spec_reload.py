@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from collector.api.reload import ReloadEndpoint
+from collector.api.actions.reload import ReloadEndpoint
 from collector.config.spec_reload import Reloader, look
 from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits

@@ -1,0 +1,1 @@
+"""What an operator changes through the API."""

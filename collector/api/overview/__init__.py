@@ -1,0 +1,1 @@
+"""Agents and specs over days: what the session view shows first."""

@@ -1,0 +1,80 @@
+"""What one transaction changes in the sums of the archive.
+
+Invariant: the sums of an hour are those of all shares that were written of it and not taken back. A session that is
+deleted for its age takes nothing back.
+"""
+
+# ruff: noqa: S608 - names of columns are ours; values are bound
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from collector.archive.record import NO_FIGURES, Figures
+from collector.archive.schema import FIGURES
+
+__all__ = ["SumChanges"]
+
+_NAMES: Final = FIGURES.split(", ")
+_ADD: Final = (
+    f"INSERT INTO sums (grp, hour, {FIGURES}) VALUES (?, ?{', ?' * len(_NAMES)}) ON CONFLICT (grp, hour) DO UPDATE SET "
+    + ", ".join(f"{name} = sums.{name} + excluded.{name}" for name in _NAMES)
+)
+_ADD_HARM: Final = (
+    "INSERT INTO harm_sums (grp, hour, what, name, sessions) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (grp, hour, what, name) DO UPDATE SET sessions = harm_sums.sessions + excluded.sessions"
+)
+
+
+class SumChanges:
+    """Collects changes, and writes each row once."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[int, int], Figures] = {}
+        self._harms: dict[tuple[int, int, str, str], int] = {}
+
+    def add(
+        self,
+        shares: Iterable[tuple[int, int, Figures]],
+        harms: Iterable[tuple[int, int, str, str]],
+        sign: int = 1,
+    ) -> None:
+        """Adds what a session adds; with `sign` -1 takes it back.
+
+        Args:
+            shares: hour, group and figures.
+            harms: hour, group, what and name, each once.
+            sign: 1 or -1.
+        """
+        for hour, group, figures in shares:
+            key = group, hour
+            self._sums[key] = self._sums.get(key, NO_FIGURES).plus(figures, sign)
+        for hour, group, what, name in harms:
+            place = group, hour, what, name
+            self._harms[place] = self._harms.get(place, 0) + sign
+
+    def take_back(self, connection: sqlite3.Connection, row: int) -> None:
+        """Takes back what a session of the archive has added."""
+        shares = connection.execute(
+            f"SELECT hour, grp, {FIGURES} FROM shares WHERE sid = ?",
+            (row,),
+        ).fetchall()
+        harms = connection.execute(
+            "SELECT hour, grp, what, name FROM harm_shares WHERE sid = ?", (row,)
+        ).fetchall()
+        self.add([_share(each) for each in shares], [(*each,) for each in harms], -1)
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """Writes what has changed."""
+        connection.executemany(
+            _ADD, [(*key, *figures) for key, figures in self._sums.items() if any(figures)]
+        )
+        connection.executemany(
+            _ADD_HARM, [(*key, count) for key, count in self._harms.items() if count]
+        )
+
+
+def _share(row: Sequence[float]) -> tuple[int, int, Figures]:
+    hour, group, *figures = row
+    return int(hour), int(group), Figures(*figures)  # type: ignore[arg-type]
