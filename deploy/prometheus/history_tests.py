@@ -336,6 +336,44 @@ def _surge(bad: str, everything: str) -> dict[str, History | str]:
     }
 
 
+def _fall(total: str, count: str) -> dict[str, History | str]:
+    """A mean: each sample has ten more scores of 3, and from sample 60 to 100 of 0. Without a past nothing falls."""
+
+    def go(*pieces: tuple[int, int] | str, start: int = 0) -> dict[str, str]:
+        found: dict[str, list[str]] = {total: [], count: []}
+        for piece in pieces:
+            number, score = piece if isinstance(piece, tuple) else (0, 0)
+            for series, step in ((total, 10 * score), (count, 10)):
+                found[series].append(
+                    piece if isinstance(piece, str) else f"{start}+{step}x{number - 1}"
+                )
+        return {series: " ".join(parts) for series, parts in found.items()}
+
+    def fallen(calm: int, ill: int) -> dict[str, str]:
+        """So many samples of 3, then of 0."""
+        return {
+            total: f"{_rising(0, (calm, 30), (ill, 0))} {30 * calm}x{119 - calm - ill}",
+            count: _rising(0, (120, 10)),
+        }
+
+    never = (21, 40, 60, 80, 119)
+    at_first = _flat((20, "_"), (100, 1))
+    return {
+        "born at 1": History(go("_x20", (100, 1), start=1), silent=never, up=at_first),
+        "born at 500": History(go("_x20", (100, 1), start=500), silent=never, up=at_first),
+        "reset": History(go((30, 3), (90, 3)), silent=(29, 30, 31, *never)),
+        "gap": History(
+            go((30, 3), _flat((31, "stale")), (59, 3), start=7),
+            silent=(29, 61, 62, 80, 112),
+            up=_flat((30, 1), (31, 0), (59, 1)),
+        ),
+        "flood": History(fallen(60, 40), (90, 99), (59, 60, 61)),
+        "silence": History(
+            {total: _flat((120, 7)), count: _flat((120, 7))}, silent=(1, 20, 60, 119)
+        ),
+    }
+
+
 # --- the table --------------------------------------------------------------------------------------
 
 _ALWAYS: Final = "it always fires: its absence is what alerts"
@@ -412,6 +450,23 @@ ALERTS: Final[Mapping[str, Alert]] = {
             },
         ),
         "agent",
+    ),
+    "AgentJudgeScoreDrift": Alert(
+        _fall(
+            'offrails_judge_score_sum{monitor,agent="{alert}",judge="LC"}',
+            'offrails_judge_score_count{monitor,agent="{alert}",judge="LC"}',
+        ),
+        "agent",
+        "days",
+    ),
+    "AgentMonitorJudgeCanaries": Alert(
+        _shared(
+            _Share(
+                bad=('offrails_judge_canary_total{monitor,kind="bad",passed="false"}',),
+                good=('offrails_judge_canary_total{monitor,kind="bad",passed="true"}',),
+            )
+        ),
+        clock="days",
     ),
     "AgentEarlyDivergenceSurge": Alert(
         _surge(
