@@ -23,6 +23,7 @@ from monitor.session.judge.episodes import EpisodesTally, looped
 from monitor.session.judge.explanation import explain_call
 from monitor.session.judge.spec_limits import bounds_of
 from monitor.session.overlap.budget import Budget
+from monitor.session.overlap.chain_merges import SEARCH_STEPS_MAX
 from monitor.session.overlap.chains import spans_of
 from monitor.session.overlap.order import Order, order
 from monitor.spec.constraints import SideBySide
@@ -63,7 +64,7 @@ HARMFUL: Final = 4
 CONTROL_TOKEN: Final = 0xFFFF
 """Token of a framework's control tool that no alphabet names: shown, never judged."""
 
-_Group = tuple[Position, tuple[int, ...], tuple[int, ...], tuple[int, ...], bool]
+_Group = tuple[Position, tuple[int, ...], tuple[int, ...], tuple[int, ...], bool, int]
 """Everything that the order of overlapping calls depends on."""
 
 _CODE_OF: Final = {reason: HARMFUL + index for index, reason in enumerate(Reason)}
@@ -217,6 +218,7 @@ class Judge:
         times: tuple[tuple[int, int], ...],
         *,
         strict: bool | None = None,
+        steps: int = SEARCH_STEPS_MAX,
         budget: Budget | None = None,
     ) -> Order:
         """The order in which overlapping siblings are judged (`monitor.session.overlap.order`), cached.
@@ -226,14 +228,17 @@ class Judge:
             tokens: of the calls, in start order.
             times: (start, end) of each.
             strict: False for the order with the fewest harms; None as the spec says.
+            steps: as in `order`.
             budget: as in `order`; an order that is cached costs nothing.
         """
         strict = self.strict if strict is None else strict
         spans = spans_of(times)
-        key = (before, tokens, tuple(spans.ended), tuple(spans.by_end), strict)
+        key = (before, tokens, tuple(spans.ended), tuple(spans.by_end), strict, steps)
         found = self._orders.get(key)
         if found is None:
-            found = order(self.stepper, before, tokens, spans, strict=strict, budget=budget)
+            found = order(
+                self.stepper, before, tokens, spans, strict=strict, steps=steps, budget=budget
+            )
             if budget is not None and budget.group_steps <= 0:
                 return found  # perhaps with fewer orders than are tried without a budget
             if self._ordered > _ORDERED_MAX:

@@ -46,7 +46,7 @@ from monitor.session.judge.judge import (
     code_of,
 )
 from monitor.session.overlap.budget import Budget
-from monitor.session.overlap.chain_merges import ENDS_MAX
+from monitor.session.overlap.chain_merges import ENDS_MAX, SEARCH_STEPS_MAX
 from monitor.session.overlap.order import Order
 
 __all__ = ["AutomatonRun", "GroupPlan", "Lineage"]
@@ -289,7 +289,11 @@ class AutomatonRun:
         """
         is_cut = budget is not None and budget.group_steps <= 0
         before = [self.taken] if is_cut else self.ways or [self]
-        orders = [judge.order(way.position, tokens, times, budget=budget) for way in before]
+        steps = SEARCH_STEPS_MAX // len(before)
+        orders = [
+            judge.order(way.position, tokens, times, steps=steps, budget=budget)
+            for way in before
+        ]
         whole = not is_cut and all(order.whole for order in orders)
         listed = not is_cut and all(order.listed for order in orders)
         if self.ways is None and len(orders[0].every) == 1:

@@ -28,7 +28,17 @@ from monitor.automaton.position import Position, StepEffect, Stepper
 from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chains import Chain, advanced, is_ready
 
-__all__ = ["ENDS_MAX", "FEW", "STEPS_MAX", "MergeNode", "Merges", "best_of", "merge", "ways_to"]
+__all__ = [
+    "ENDS_MAX",
+    "FEW",
+    "SEARCH_STEPS_MAX",
+    "STEPS_MAX",
+    "MergeNode",
+    "Merges",
+    "best_of",
+    "merge",
+    "ways_to",
+]
 
 ENDS_MAX: Final = 32
 """Limit of the ends that are listed: those with the best number of harms."""
@@ -39,6 +49,10 @@ FEW: Final = 6
 STEPS_MAX: Final = 2_048
 """Budget of steps for a group of more than `FEW` calls. It may be overdrawn by as much: some milliseconds.
 Eight calls of a task that all differ need half of it."""
+
+SEARCH_STEPS_MAX: Final = 8_192
+"""Budget of steps for a group of several parts, or one that is reached in several ways, for all of them: up to four have `STEPS_MAX`
+each. A late call has the groups behind it judged again, each in up to `ENDS_MAX` ways."""
 
 _MANY: Final = 64
 """Number of calls above which the budget shrinks, since each arriving call has its group judged
@@ -92,17 +106,18 @@ def merge(
     chains: Sequence[Chain],
     *,
     strict: bool,
+    steps: int = STEPS_MAX,
     budget: Budget | None = None,
 ) -> Merges:
     """Finds the merges with the fewest harms, or with the most for a strict spec.
 
-    Of a `budget`, no more is taken than is left, but for what may be overdrawn.
+    Of a `budget`, no more is taken than is left, but for what may be overdrawn; likewise of `steps`.
     """
     by_start = sorted(
         (place, number) for number, chain in enumerate(chains) for place in chain.places
     )
     count, width = len(by_start), 2 * len(chains)
-    left = most = STEPS_MAX * _MANY // max(count, _MANY)
+    left = most = min(steps, STEPS_MAX * _MANY // max(count, _MANY))
     if budget is not None:
         left = most = min(most, max(0, budget.group_steps))
     plain = MergeNode((0,) * len(chains), position, 0, ())

@@ -35,6 +35,8 @@ from monitor.automaton.position import Position, StepEffect, Stepper
 from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chain_merges import (
     ENDS_MAX,
+    SEARCH_STEPS_MAX,
+    STEPS_MAX,
     MergeNode,
     Merges,
     best_of,
@@ -82,6 +84,7 @@ def order(
     spans: Spans,
     *,
     strict: bool,
+    steps: int = SEARCH_STEPS_MAX,
     budget: Budget | None = None,
 ) -> Order:
     """The order in which a group is judged.
@@ -92,6 +95,7 @@ def order(
         tokens: of the calls, in start order.
         spans: of the calls (`spans_of`).
         strict: True looks for the most harms instead of the fewest.
+        steps: what the search may take, over all parts.
         budget: is charged for the work. Once it is used up, the start order is taken.
 
     Returns:
@@ -102,7 +106,9 @@ def order(
         return Order((), position, True, (GroupEnd(position, 0, ()),))
     if budget is not None and budget.group_steps <= 0:
         return _as_started(stepper, position, tokens)
-    found = _ordered(stepper, position, tokens, spans, strict=strict, budget=budget)
+    found = _ordered(
+        stepper, position, tokens, spans, strict=strict, steps=steps, budget=budget
+    )
     if budget is not None:
         budget.group_steps -= len(tokens) * len(found.every)
     return found
@@ -122,21 +128,30 @@ def _ordered(
     spans: Spans,
     *,
     strict: bool,
+    steps: int,
     budget: Budget | None,
 ) -> Order:
-    found = _searched(stepper, position, tokens, spans, strict=strict, budget=budget)
+    found = _searched(
+        stepper, position, tokens, spans, strict=strict, steps=steps, budget=budget
+    )
     if found.whole or not strict:
         return found
     # A constraint that refuses no call of the group cannot cause a harm in it: fewer orders are left to try.
     kinds = [stepper.kinds[token] for token in tokens]
     heeded = _refusing(stepper, position, kinds)
     fewer = _searched(
-        stepper, position, tokens, spans, strict=strict, heeded=heeded, budget=budget
-    )
-    fewer = fewer._replace(listed=False)
+        stepper,
+        position,
+        tokens,
+        spans,
+        strict=strict,
+        heeded=heeded,
+        steps=steps,
+        budget=budget,
+    )._replace(listed=False)
     if _walk(stepper, position, tokens, fewer.places).harms:
         return fewer
-    return _broken(stepper, position, tokens, spans, budget) or fewer
+    return _broken(stepper, position, tokens, spans, steps, budget) or fewer
 
 
 def _broken(
@@ -144,6 +159,7 @@ def _broken(
     position: Position,
     tokens: Sequence[int],
     spans: Spans,
+    steps: int = SEARCH_STEPS_MAX,
     budget: Budget | None = None,
 ) -> Order | None:
     """An order with a harm, if the search was cut and has found none; None if there is none here.
@@ -160,7 +176,10 @@ def _broken(
             continue
         tried += 1
         lone = stepper.under(machine.alone(constraint))
-        places = _searched(lone, digit, tokens, spans, strict=True, budget=budget).places
+        searched = _searched(
+            lone, digit, tokens, spans, strict=True, steps=steps, budget=budget
+        )
+        places = searched.places
         walked = _walk(stepper, position, tokens, places)
         if walked.harms:
             reached = (GroupEnd(walked.end, walked.harms, places),)
@@ -203,20 +222,26 @@ def _searched(
     *,
     strict: bool,
     heeded: int = -1,
+    steps: int = SEARCH_STEPS_MAX,
     budget: Budget | None = None,
 ) -> Order:
     kinds = [stepper.kinds[token] for token in tokens]
     free: list[int] = []
     ends: list[list[Position]] = []
     found: list[Merges] = []
-    for places in parts(stepper, position, kinds, heeded, free):
+    split = parts(stepper, position, kinds, heeded, free)
+    mixed = sum(not _alike(places, kinds) for places in split)
+    steps = min(STEPS_MAX, steps // max(mixed, 1))
+    for places in split:
         if _alike(places, kinds):
             free += places
             if not strict:
                 ends.append([_walk(stepper, position, tokens, places).end])
         else:
             chains = chained(places, kinds, spans)
-            found.append(merge(stepper, position, chains, strict=strict, budget=budget))
+            found.append(
+                merge(stepper, position, chains, strict=strict, steps=steps, budget=budget)
+            )
     if len(found) == 1 and not free:
         return _only(stepper, found[0], strict=strict)
     taken = _taken(spans, sorted(free), [ways_to(best_of(each)) for each in found])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -12,6 +12,7 @@ from monitor.decision import Answer
 from monitor.limits import SECOND
 from monitor.records import Evidence
 from monitor.session.judge.judge import Judge
+from monitor.session.judge.run import AutomatonRun
 from monitor.session.overlap import chain_merges
 from monitor.session.overlap.budget import GROUP_STEPS_MAX, Budget
 from monitor.session.overlap.chains import spans_of
@@ -145,3 +146,48 @@ def test_a_question_behind_more_groups_than_can_be_ordered_misses_its_budget(
         unknown, allowed = [monitor.decide(each, now) for each in asked]
     assert (unknown.answer, allowed.answer) == (Answer.UNKNOWN, Answer.ALLOW)
     assert unknown.specs[0].missing == ("budget",)
+
+
+PARTS: Final = 8
+
+
+def apart() -> Spec:
+    """Chains of six tools that do not see each other: their orders are searched apart, and may end anywhere."""
+    tools = [f"t{part}_{n}" for part in range(PARTS) for n in range(6)]
+    symbols = ", ".join(f"{each}: {{tool: {each}}}" for each in tools)
+    rules = ", ".join(
+        f"{{exactly: [t{part}_{n}, 1]}}, {{precedence: [t{part}_{n}, t{part}_{n + 1}]}}"
+        for part in range(PARTS)
+        for n in range(5)
+    )
+    spec, problems = compile_text(
+        f"id: apart\nkind: policy\nalphabet: {{{symbols}}}\nconstraints: [{rules}]",
+        "apart.yaml",
+    )
+    assert spec is not None, problems
+    return spec
+
+
+def test_a_group_of_many_parts_in_many_ways_takes_a_bounded_number_of_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They share the steps: a late outcome that has such a group judged again holds nobody up for a second."""
+    taken: list[int] = []
+    step = chain_merges._step
+
+    def counted(*given: Any, **options: Any) -> int:
+        taken.append(step(*given, **options))
+        return taken[-1]
+
+    monkeypatch.setattr(chain_merges, "_step", counted)
+    judge, chance = Judge(apart()), Random(3)
+    run, ways, most = AutomatonRun(judge.stepper.start(), judge.tally()), 0, 0
+    for number in range(12):
+        taken.clear()
+        ways = max(ways, len(run.ways or ()))
+        tokens = tuple([chance.randrange(6 * PARTS) for _ in range(2 * GROUP)])
+        plan = run.plan(judge, GROUP * number, tokens, ((0, 1),) * len(tokens))
+        most = max(most, sum(taken))
+        run.resume(judge, plan)
+    assert ways > 4
+    assert most <= 4 * chain_merges.SEARCH_STEPS_MAX
