@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, Literal, NamedTuple
 
-from monitor.records import Kind, Reason
+from monitor.records import Kind, Reason, ReferenceReason
 
 __all__ = ["Answer", "CallDecision", "Missing", "SpecDecision", "Until"]
 
@@ -49,7 +49,7 @@ class SpecDecision(NamedTuple):
     """off, advise or block: what the spec asks for where `answer` is deny. `answer` does not depend on it."""
     answer: Answer
     kind: Kind
-    reason: Reason | None
+    reason: Reason | ReferenceReason | None
     severity: str
     symbol: str | None
     skipped: tuple[str, ...]
@@ -91,7 +91,7 @@ class CallDecision(NamedTuple):
     answer: Answer
     """The worst of the specs: deny, unknown, allow. Allow if no spec judges the call."""
     specs: tuple[SpecDecision, ...]
-    """One for each spec that judges the call, the worst first, then by id. References are left out."""
+    """One for each spec that judges the call, the worst first, then by id. A reference that enforces nothing is left out."""
 
     @property
     def worst(self) -> SpecDecision | None:

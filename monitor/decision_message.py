@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from monitor.decision import Answer, SpecDecision
-from monitor.records import Reason
+from monitor.records import Reason, ReferenceReason
 
 __all__ = ["LISTED_MAX", "decision_message"]
 
@@ -27,7 +27,7 @@ _MISSING: Final = {
 }
 """What a decision misses -> its words."""
 
-_FAULTS: Final[dict[Reason | None, str]] = {
+_FAULTS: Final[dict[Reason | ReferenceReason | None, str]] = {
     Reason.FORBIDDEN: "{} is forbidden here",
     Reason.UNKNOWN_TOOL: "{} is not a tool of this task",
     Reason.ARGUMENT_MISMATCH: "{} is not allowed with these arguments",
@@ -56,12 +56,23 @@ def decision_message(
     if found.answer is Answer.UNKNOWN:
         missing = " and ".join([_MISSING[each] for each in found.missing])
         what = f"not certain: whether {name} is allowed here depends on {missing or 'what is not known'}"
+        if found.reason is ReferenceReason.UNEXPECTED_WRITE:
+            return f"{what}."
+    elif found.reason is ReferenceReason.UNEXPECTED_WRITE:
+        return f"{_begin(found)}: {name} writes what no usual run wrote ({found.spec})."
     else:
-        begin = "refused" if found.enforced is Answer.DENY else "against the rules"
-        what = f"{begin}: {_fault(name, found, tools)}"
+        what = f"{_begin(found)}: {_fault(name, found, tools)}"
         if found.until is not None:
             what += ". It may be allowed once a call in flight has failed"
     return f"{what}. {_allowed(found, tools, policy=policy)}"
+
+
+def _begin(found: SpecDecision) -> str:
+    if found.enforced is Answer.DENY:
+        return "refused"
+    return (
+        "unusual" if found.reason is ReferenceReason.UNEXPECTED_WRITE else "against the rules"
+    )
 
 
 def _fault(tool: str, found: SpecDecision, tools: Mapping[str, str]) -> str:

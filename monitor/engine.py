@@ -280,14 +280,18 @@ class Monitor:
         return [found[place] for place in range(len(calls))]
 
     def matches(self, call: ToolCall) -> bool:
-        """True if a spec judges the session of a call, once the call is made. References do not judge."""
+        """True if a spec judges the session of a call, once the call is made; a reference only if it enforces."""
         session = self._table.live(call.session)
         agent = (session.known_agent if session is not None else "") or call.agent
         judges = session.judges if session is not None else ()
         mention = self._quiet.get(call.session)
         attributes = (call.attributes, *(mention.attributes if mention is not None else ()))
         bound = (judges, *(self._judging.binder.bind(each, agent) for each in attributes))
-        return any(judge.comparison is None for found in bound for judge in found)
+        return any(
+            judge.comparison is None or judge.spec.enforce != "off"
+            for found in bound
+            for judge in found
+        )
 
     def explain(self, tool: str, decision: CallDecision) -> str:
         """A decision on a call of a tool in words that a model can act on; "" if nothing is wrong.

@@ -34,6 +34,7 @@ __all__ = [
     "Proof",
     "Reason",
     "ReferenceAlarm",
+    "ReferenceReason",
     "SessionKey",
     "ToolCall",
     "Verdict",
@@ -89,6 +90,13 @@ class Reason(StrEnum):
     OUT_OF_ORDER = "out_of_order"
     REPEATED = "repeated"
     UNREACHABLE = "unreachable"
+
+
+class ReferenceReason(StrEnum):
+    """Why a learnt reference denies a call that is asked about."""
+
+    UNEXPECTED_WRITE = "unexpected_write"
+    """No usual run wrote by the tool, or all gave another value to an argument."""
 
 
 class Obstacle(StrEnum):
@@ -417,7 +425,7 @@ class ReferenceAlarm(NamedTuple):
     spec_version: str
     mode: str
     alarm: str
-    """unexpected_write, missing_write, first_two, divergence or risk."""
+    """new_write_tool, new_arguments, missing_write, first_two, divergence or risk."""
     level: str
     """page, hint or advisory."""
     severity: str

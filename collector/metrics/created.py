@@ -56,6 +56,7 @@ VERDICTS: Final = frozenset(
         "harmful_calls_by_tool",
         "harmful_calls_provisional",
         "missing_writes",
+        "paging_writes",
         "possible_harm",
         "session_verdicts",
         "unexpected_writes",

@@ -395,7 +395,7 @@ ALERTS: Final[Mapping[str, Alert]] = {
         "agent",
     ),
     "AgentUnexpectedWrite": Alert(
-        _counted("offrails_unexpected_writes_total{agent}", first=0, last=5, over=9), "agent"
+        _counted("offrails_paging_writes_total{agent}", first=0, last=5, over=9), "agent"
     ),
     "AgentSessionStuck": Alert(
         _counted(

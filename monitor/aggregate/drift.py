@@ -56,6 +56,7 @@ class Drift:
         "missing_writes",
         "new_arguments",
         "new_tools",
+        "paging_writes",
         "riskiest",
         "risks",
         "similar",
@@ -67,6 +68,8 @@ class Drift:
     def __init__(self) -> None:
         self.divergences: Counter[Way] = Counter()
         self.unexpected_writes = 0
+        self.paging_writes = 0
+        """Those of `unexpected_writes` that are worth a page."""
         self.first_two = 0
         self.missing_writes = 0
         self.exemplars: dict[Way | str, Exemplar] = {}

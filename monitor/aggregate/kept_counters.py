@@ -30,7 +30,12 @@ _NUMBERS: Final = (
     "controls",
     "finished",
 )
-_DRIFT_NUMBERS: Final = ("unexpected_writes", "first_two", "missing_writes")
+_DRIFT_NUMBERS: Final = (
+    "unexpected_writes",
+    "paging_writes",
+    "first_two",
+    "missing_writes",
+)
 _TOTALS_NUMBERS: Final = ("read_in_parts", "left_early")
 
 First = TypeVar("First", bound=StrEnum)

@@ -153,6 +153,11 @@ TABLE: Mapping[str, MetricDescription] = {
     "unexpected_writes": MetricDescription(
         "counter", PAIR, "Calls that wrote what no seen run of the reference has written."
     ),
+    "paging_writes": MetricDescription(
+        "counter",
+        PAIR,
+        "Unexpected writes that are worth a page: by a tool of no usual run, or against what usual runs agree on.",
+    ),
     "first_two_diverged": MetricDescription(
         "counter", PAIR, "Sessions whose first two tools are not those of the medoid."
     ),

@@ -257,6 +257,7 @@ def _consistency(pairs: _Pairs) -> Iterator[Family]:
 
 _DRIFT_COUNTS = {
     "unexpected_writes": "unexpected_writes",
+    "paging_writes": "paging_writes",
     "first_two_diverged": "first_two",
     "missing_writes": "missing_writes",
 }

@@ -14,12 +14,13 @@ it as its first call. Then the session is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from monitor.aggregate.totals import Totals
 from monitor.decision import Answer, CallDecision, SpecDecision
 from monitor.judging.accounting import Accounting
+from monitor.judging.decide_by_reference import decided_by_reference
 from monitor.judging.going_ahead import SpecCall, go_ahead
 from monitor.judging.judge_calls import part_of
 from monitor.judging.judging_parts import JudgingParts
@@ -85,6 +86,9 @@ class CallDecider:
         found: list[SpecDecision] = []
         for judge in session.judges:
             if judge.comparison is not None:
+                by_reference = decided_by_reference(judge, call)
+                if by_reference is not None:
+                    found.append(by_reference)
                 continue
             token = self._calls.token(judge, call)
             if token is None:
@@ -322,7 +326,16 @@ class Rehearsal:
         for cases, rises in zip(searched, risen, strict=True):
             for case, each in zip(cases, rises, strict=True):
                 case.rises = each
-        return [_decision([self._judged(case) for case in cases]) for cases in by_call]
+        return [
+            _decision([*map(self._judged, cases), *self._by_references(call)])
+            for call, cases in zip(calls, by_call, strict=True)
+        ]
+
+    def _by_references(self, call: ToolCall) -> Iterator[SpecDecision]:
+        for judge in self._session.judges:
+            found = decided_by_reference(judge, call)
+            if found is not None:
+                yield found
 
     def _search(self, cases: Sequence[_Case]) -> None:
         """Finds the calls that each call is among."""

@@ -24,12 +24,13 @@ from monitor.reference.comparison import (
     Comparison,
     ComparisonState,
     Divergence,
+    NewWrite,
     packed,
     unpacked,
 )
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.step_marks import JudgedStep, is_final
-from monitor.session.report.reference_report import PAGE, explained, level_of
+from monitor.session.report.reference_report import PAGE, explained, level_of, measured
 from monitor.session.session import Ended, Session
 from monitor.session.tool_names import Names
 
@@ -95,9 +96,10 @@ class Alarms:
         comparison, at = judgement.judge.comparison, judgement.head.watched
         if comparison is None or at is None:
             return
-        if comparison.is_unexpected(token):
+        new = comparison.new_write(token)
+        if new is not None:
             place = len(judgement.log) - 1 if place is None else place
-            self._write(session, judgement, self._call(judgement, place), withdrawn=False)
+            self._write(session, judgement, self._call(judgement, place), new, withdrawn=False)
         if judgement.joined:
             self.compare(session, judgement)
             return
@@ -112,18 +114,22 @@ class Alarms:
         comparison, log = judgement.judge.comparison, judgement.log
         if comparison is None:
             return
-        before, after = (
-            comparison.is_unexpected(log.token(place)),
-            comparison.is_unexpected(token),
-        )
-        if before != after:
-            self._write(session, judgement, self._call(judgement, place), withdrawn=before)
+        before, after = comparison.new_write(log.token(place)), comparison.new_write(token)
+        if before == after:
+            return
+        for new, withdrawn in ((before, True), (after, False)):
+            if new is not None:
+                call = self._call(judgement, place)
+                self._write(session, judgement, call, new, withdrawn=withdrawn)
 
     def removed(self, session: Session, judgement: Judgement, place: int) -> None:
         """Withdraws the alarm on the call at `place` before it is removed."""
         comparison = judgement.judge.comparison
-        if comparison is not None and comparison.is_unexpected(judgement.log.token(place)):
-            self._write(session, judgement, self._call(judgement, place), withdrawn=True)
+        new = (
+            comparison.new_write(judgement.log.token(place)) if comparison is not None else None
+        )
+        if new is not None:
+            self._write(session, judgement, self._call(judgement, place), new, withdrawn=True)
 
     def compare(self, session: Session, judgement: Judgement, *, ended: bool = False) -> None:
         """Raises the alarms that now hold for the session as a whole, and withdraws those that do not."""
@@ -182,14 +188,23 @@ class Alarms:
         if drift is None or at is None:
             return
         for step in final:
-            drift.unexpected_writes += 1
-            drift.exemplars["unexpected_writes"] = judgement.log.origin(step.place)
+            self._count_write(judgement, drift, step)
         if judgement.joined or judgement.declared & _COUNTED == _COUNTED:
             return
         if at.divergence is not None and _is_final(judgement, at.divergence.step):
             self._count_divergence(judgement, drift, at.divergence)
         if at.first_two_diverged and _is_final(judgement, min(2, at.calls)):
             self._count_first_two(judgement, drift)
+
+    def _count_write(self, judgement: Judgement, drift: Drift, step: JudgedStep) -> None:
+        comparison = judgement.judge.comparison
+        assert comparison is not None
+        drift.unexpected_writes += 1
+        exemplar = drift.exemplars["unexpected_writes"] = judgement.log.origin(step.place)
+        new = comparison.new_write(judgement.log.token(step.place))
+        if new is not None and level_of(judgement, new.alarm, is_sure=new.is_sure) == PAGE:
+            drift.paging_writes += 1
+            drift.exemplars["paging_writes"] = exemplar
 
     def _count_divergence(self, judgement: Judgement, drift: Drift, found: Divergence) -> None:
         comparison = judgement.judge.comparison
@@ -309,23 +324,29 @@ class Alarms:
         )
 
     def _write(
-        self, session: Session, judgement: Judgement, call: _Call, *, withdrawn: bool
+        self,
+        session: Session,
+        judgement: Judgement,
+        call: _Call,
+        new: NewWrite,
+        *,
+        withdrawn: bool,
     ) -> None:
         """Raises or withdraws the alarm on one call that made a write of no recorded run."""
         comparison = judgement.judge.comparison
         if self.on_alarm is None or comparison is None:
             return
-        known = call.tool in comparison.learnt.write_calls
         raised = self._raised(
             session,
             judgement,
-            "unexpected_write",
+            new.alarm,
             withdrawn=withdrawn,
             call=call,
             step=call.step,
-            kind="wrong_arguments" if known else "wrong_tool",
+            kind="wrong_arguments" if new.alarm == "new_arguments" else "wrong_tool",
             phase=comparison.phase(call.step),
             write=True,
+            is_sure=new.is_sure,
         )
         self.on_alarm(raised)
 
@@ -343,6 +364,7 @@ class Alarms:
         phase: str | None = None,
         expected: tuple[str, ...] = (),
         explanation: Mapping[str, Any] | None = None,
+        is_sure: bool = True,
     ) -> ReferenceAlarm:
         spec, comparison, at = (
             judgement.judge.spec,
@@ -351,8 +373,9 @@ class Alarms:
         )
         assert comparison is not None
         assert at is not None
-        worth, runs = comparison.alarm(alarm), comparison.learnt.runs
-        level = level_of(judgement, alarm, runs)
+        worth = measured(comparison, alarm, is_sure=is_sure)
+        runs = comparison.learnt.runs
+        level = level_of(judgement, alarm, is_sure=is_sure)
         return ReferenceAlarm(
             session=session.key,
             agent=(judgement.part if spec.scope == "agent" else "") or session.agent,

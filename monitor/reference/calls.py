@@ -9,7 +9,7 @@ from functools import cache
 from hashlib import blake2b
 from typing import Any, Final
 
-__all__ = ["digest", "seems_to_write"]
+__all__ = ["digest", "digest_of_text", "seems_to_write"]
 
 DIGEST_BYTES: Final = 6
 """Bytes of a digest. Among ten thousand different arguments, two collide with a chance of one in
@@ -151,6 +151,11 @@ def digest(arguments: Mapping[str, Any]) -> str:
     if _FLOAT.search(text):
         text = _text(_plain(arguments))
     return blake2b(text, digest_size=DIGEST_BYTES).hexdigest()
+
+
+def digest_of_text(text: str) -> str:
+    """A short digest of one argument, by its text (`monitor.scores.consistency.text_of`)."""
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=DIGEST_BYTES).hexdigest()
 
 
 @cache

@@ -15,13 +15,13 @@ from zlib import crc32
 from mypy_extensions import mypyc_attr
 
 from monitor.partial import PartialArguments
-from monitor.reference.calls import digest, seems_to_write
+from monitor.reference.calls import digest, digest_of_text, seems_to_write
 from monitor.reference.risk import Risk
 from monitor.reference.run_features import CallSeen, RunFeatures, UsualRuns
 from monitor.reference.runs import SeenCall
 from monitor.reference.settings import AHEAD_MAX, RISK_ALARM, UNKNOWN_MAX
 from monitor.reference.travelling_risk import TravellingRisk
-from monitor.scores.consistency import similarity
+from monitor.scores.consistency import similarity, text_of
 from monitor.spec.learnt_reference import Alarm, LearntReference
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "ComparisonState",
     "Departure",
     "Divergence",
+    "NewWrite",
     "packed",
     "unpacked",
 ]
@@ -53,10 +54,14 @@ _PENDING: Final = 1
 _FIRST_TWO: Final = 2
 _UNEXPECTED: Final = 4
 _NEW_ARGUMENTS: Final = 8
+_NEW_WRITE_TOOL: Final = 16
+_NEW_AGREED: Final = 32
 _NONE: Final = -1
 _NOWHERE: Final = -2
 _RISKS_MAX: Final = 4_096
 FIRST_STEPS: Final = 2
+_OFF: Final = "off"
+"""In place of a digest: other values where usual runs agree."""
 
 
 class Departure(IntEnum):
@@ -119,6 +124,16 @@ class ComparisonState:
         return bool(self.flags & _UNEXPECTED)
 
     @property
+    def new_write_tool(self) -> bool:
+        """Whether a call that did not fail wrote by a tool that no usual run called."""
+        return bool(self.flags & _NEW_WRITE_TOOL)
+
+    @property
+    def new_agreed(self) -> bool:
+        """Whether a write that did not fail had another value where all usual runs have the same one."""
+        return bool(self.flags & _NEW_AGREED)
+
+    @property
     def new_tools(self) -> bool:
         """Whether a tool was called that no learning run called."""
         return bool(self.called & 1)
@@ -147,6 +162,15 @@ def unpacked(found: int) -> Divergence:
     return Divergence(rest >> 3, Departure(rest >> 1 & 3), bool(rest & 1), node)
 
 
+class NewWrite(NamedTuple):
+    """What an unexpected write is told as."""
+
+    alarm: str
+    """new_write_tool or new_arguments."""
+    is_sure: bool
+    """Whether it is worth a page: the call did not fail, and usual runs agree on what it did otherwise."""
+
+
 def _foreign(learnt: LearntReference) -> frozenset[str]:
     """Tools that write by their names and that only failed learning runs called.
 
@@ -168,6 +192,7 @@ class Comparison:
         "_foreign",
         "_medoid",
         "_numbers",
+        "_off",
         "_pairs",
         "_plain",
         "_risks",
@@ -218,6 +243,7 @@ class Comparison:
         varying = {tool for tool, _ in self._pairs}
         self._plain = frozenset(set(range(len(tools))) - varying)
         """Tools whose arguments make no difference: they are not looked at."""
+        self._off = self._number_agreed()
         self._children = self._grow()
         self._ahead = [self._look_ahead(node) for node in range(len(learnt.nodes))]
 
@@ -228,6 +254,28 @@ class Comparison:
             number = self._numbers[tool]
             # A writing tool's arguments matter even where no seen run called it.
             self._pairs.setdefault((number, ""), self._base + number * _PER_TOOL)
+
+    def _number_agreed(self) -> dict[int, int]:
+        """Writing tool -> the token of its calls with other values where usual runs agree.
+
+        They are numbered behind all other tokens, which keep their numbers whatever runs agree on.
+        """
+        found: dict[int, int] = {}
+        for tool in sorted(self.learnt.agreed_arguments):
+            number = self._numbers.get(tool)
+            if number is not None and tool in self.learnt.writes:
+                token = self._pair(number, _OFF)
+                if token is not None:
+                    found[number] = token
+                    self._unexpected[token] = True
+        return found
+
+    def _is_off(self, tool: str, arguments: Mapping[str, Any]) -> bool:
+        agreed = self.learnt.agreed_arguments[tool]
+        return any(
+            name not in arguments or digest_of_text(text_of(arguments[name])) != known
+            for name, known in agreed.items()
+        )
 
     def _number_nodes(self) -> None:
         for node in self.learnt.nodes:
@@ -285,6 +333,8 @@ class Comparison:
         else:
             unseen = self._base + number * _PER_TOOL + _UNSEEN
             base = self._pairs.get((number, digest(arguments)), unseen)
+            if base == unseen and number in self._off and self._is_off(tool, arguments):
+                base = self._off[number]
         return base << 1 | failed
 
     def token_of(self, call: SeenCall) -> int:
@@ -318,6 +368,8 @@ class Comparison:
     ) -> CallSeen:
         base = token >> 1
         tool = self._tool_of[base]
+        if self._off.get(tool) == base:
+            base = self._base + tool * _PER_TOOL + _UNSEEN
         known = int(base >= self._base + len(self._numbers) * _PER_TOOL)
         if not known and (tool < 0 or self._is_untold(base)):
             known = -1
@@ -345,6 +397,8 @@ class Comparison:
             at.flags |= _UNEXPECTED
             if tool != _NONE and self.tool(tool) in self.learnt.writes:
                 at.flags |= _NEW_ARGUMENTS
+            if not token & 1:
+                at.flags |= self._sure_flag(base, tool)
         if not token & 1:
             at.wrote |= 1 << (tool + 1)
         before = at.node
@@ -387,7 +441,11 @@ class Comparison:
 
     def _is_untold(self, base: int) -> bool:
         place = base - self._base
-        return place < len(self._numbers) * _PER_TOOL and place % _PER_TOOL == _UNTOLD
+        return 0 <= place < len(self._numbers) * _PER_TOOL and place % _PER_TOOL == _UNTOLD
+
+    def is_untold(self, token: int) -> bool:
+        """Whether the arguments of the call of a known tool are not known."""
+        return self._is_untold(token >> 1)
 
     def _writes(self, base: int, tool: int) -> bool:
         if tool == _NONE:
@@ -439,6 +497,20 @@ class Comparison:
     def is_unexpected(self, token: int) -> bool:
         """Whether the call writes what no seen run has written."""
         return self._unexpected[token >> 1]
+
+    def new_write(self, token: int) -> NewWrite | None:
+        """What the call is told as; None if usual runs wrote the same."""
+        base = token >> 1
+        if not self._unexpected[base]:
+            return None
+        is_new = self.is_new_tool(token)
+        sure = not token & 1 and bool(self._sure_flag(base, self._tool_of[base]))
+        return NewWrite("new_write_tool" if is_new else "new_arguments", sure)
+
+    def _sure_flag(self, base: int, tool: int) -> int:
+        if self.is_new_tool(base << 1):
+            return _NEW_WRITE_TOOL
+        return _NEW_AGREED if self._off.get(tool) == base else 0
 
     def is_new_tool(self, token: int) -> bool:
         """Whether no usual run called the tool, of a call that is unexpected."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from monitor.spec.document.reference import node_text
 from monitor.spec.document.write import flow, name
-from monitor.spec.learnt_reference import LearntReference
+from monitor.spec.learnt_reference import PAGE_PRECISION, LearntReference
 from monitor.spec.risk_model import RiskModel, tree_text
 
 __all__ = ["reference_text"]
@@ -40,6 +40,8 @@ def _lines(
     yield f"id: {flow(id_)}"
     yield f"version: {flow(version)}"
     yield "kind: reference"
+    if learnt.page_precision != PAGE_PRECISION:
+        yield f"page_precision: {flow(learnt.page_precision)}"
     if match:
         yield "match:"
         yield from (f"  {flow(key)}: {flow(value)}" for key, value in match.items())
@@ -72,6 +74,10 @@ def _lines(
     yield "write_calls:" if learnt.write_calls else "write_calls: {}"
     for tool, digests in sorted(learnt.write_calls.items()):
         yield f"  {flow(tool)}: {flow(sorted(digests))}"
+    if learnt.agreed_arguments:
+        yield "agreed_arguments:  # what every usual run gave them"
+    for tool, agreed in learnt.agreed_arguments.items():
+        yield f"  {flow(tool)}: {flow(dict(sorted(agreed.items())))}"
     yield "tree:  # parent, tool, runs, runs that end here, digests of the arguments"
     yield from (f"  - {flow(node_text(node))}" for node in learnt.nodes)
 

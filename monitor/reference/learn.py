@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from monitor.reference.calls import seems_to_write
+from monitor.reference.calls import digest_of_text, seems_to_write
 from monitor.reference.medoid import Medoids
 from monitor.reference.risk import Risk
 from monitor.reference.runs import SeenRun, sample
-from monitor.reference.settings import COMPARED_MAX, RISK_ALARM, WRITES_MAX
+from monitor.reference.settings import AGREED_FROM, COMPARED_MAX, RISK_ALARM, WRITES_MAX
 from monitor.reference.tree import PrefixTree
 from monitor.scores.consistency import Consistency, consistency
 from monitor.spec.learnt_reference import Alarm, LearntReference
@@ -23,8 +23,20 @@ from monitor.spec.risk_model import RiskModel
 
 __all__ = ["ALARMS", "learn", "usual"]
 
-ALARMS = ("unexpected_write", "first_two", "divergence", "missing_write", "risk")
-"""Alarms of a reference; `divergence` is any departure in the tools' names."""
+ALARMS = (
+    "unexpected_write",
+    "new_write_tool",
+    "new_arguments",
+    "agreed_arguments",
+    "first_two",
+    "divergence",
+    "missing_write",
+    "risk",
+)
+"""Alarms of a reference; `divergence` is any departure in the tools' names.
+
+`unexpected_write` is any of the three below it; `agreed_arguments` are those of `new_arguments` that may page.
+"""
 
 Pair = tuple[str, str]
 
@@ -74,6 +86,70 @@ class _Counts(NamedTuple):
     """Number of seen runs with calls."""
 
 
+class _Agreement:
+    """On which arguments of writing tools usual runs agree."""
+
+    def __init__(self, seen: Iterable[SeenRun], writes: frozenset[str]) -> None:
+        self.writes = writes
+        self.runs: Counter[str] = Counter()
+        """Runs that wrote by a tool, without failing."""
+        self.values: dict[str, dict[str, Counter[str]]] = {}
+        """Tool -> argument -> in how many runs it had a text."""
+        self.given: dict[str, Counter[str]] = {}
+        """Tool -> argument -> in how many runs each call gave it."""
+        for run in seen:
+            for tool, values in self._of(run).items():
+                self.runs[tool] += 1
+                texts = self.values.setdefault(tool, {})
+                for name, (found, always) in values.items():
+                    texts.setdefault(name, Counter()).update(found)
+                    self.given.setdefault(tool, Counter())[name] += always
+
+    def _of(self, run: SeenRun) -> dict[str, dict[str, tuple[set[str], bool]]]:
+        """Tool -> argument -> (its texts in this run, whether each call gave it)."""
+        calls: dict[str, list[dict[str, str]]] = {}
+        for call in run.calls:
+            if call.tool in self.writes and call.digest and not call.failed:
+                calls.setdefault(call.tool, []).append(dict(call.call.pairs))
+        return {
+            tool: {
+                name: (
+                    {each[name] for each in made if name in each},
+                    all(name in m for m in made),
+                )
+                for name in {name for each in made for name in each}
+            }
+            for tool, made in calls.items()
+        }
+
+    def is_agreed(self, tool: str, name: str) -> bool:
+        """Whether every call of the tool by a usual run gave the argument one and the same value."""
+        one = len(self.values[tool][name]) == 1
+        return one and self.given[tool][name] == self.runs[tool]
+
+    def is_broken(self, run: SeenRun, *, own: bool) -> bool:
+        """Whether a run has another value where enough others agree; its `own` values do not count."""
+        return any(
+            self.runs[tool] - own >= AGREED_FROM
+            and any(
+                self._breaks(tool, name, values.get(name, (set(), False)), own=own)
+                for name in self.values.get(tool, ())
+            )
+            for tool, values in self._of(run).items()
+        )
+
+    def _breaks(self, tool: str, name: str, mine: tuple[set[str], bool], *, own: bool) -> bool:
+        texts, always = mine
+        left = Counter(self.values[tool][name])
+        if own:
+            left.subtract(texts)
+        others = {text for text, runs in left.items() if runs > 0}
+        agreed = len(others) == 1 and (
+            self.given[tool][name] - (own and always) == self.runs[tool] - own
+        )
+        return agreed and (not always or texts != others)
+
+
 class _Learning:
     def __init__(self, runs: Sequence[SeenRun], writes: frozenset[str] | None) -> None:
         self.labelled = any(run.success is not None for run in runs)
@@ -89,6 +165,7 @@ class _Learning:
         self.tree = PrefixTree(self.seen)
         self.counts = self._count()
         self.called_by = self._called_by()
+        self.agreement = _Agreement(self.seen, self.writes)
 
     def _is_seen(self, run: SeenRun) -> bool:
         return bool(run.success) if self.labelled else True
@@ -139,6 +216,7 @@ class _Learning:
             expected_writes=self._expected(self.counts.wrote, self.counts.full),
             nodes=self.tree.nodes(numbers),
             write_calls=self._seen_writes(),
+            agreed_arguments=self._agreed(),
             alarms={},
             successes=len(self.seen),
             failures=self.failures,
@@ -161,6 +239,18 @@ class _Learning:
                 found.setdefault(tool, set()).add(digest)
         return {tool: frozenset(found[tool]) for tool in sorted(found)}
 
+    def _agreed(self) -> dict[str, dict[str, str]]:
+        found: dict[str, dict[str, str]] = {}
+        for tool, values in sorted(self.agreement.values.items()):
+            agreed = {
+                name: digest_of_text(next(iter(texts)))
+                for name, texts in sorted(values.items())
+                if self.agreement.is_agreed(tool, name)
+            }
+            if agreed and self.agreement.runs[tool] >= AGREED_FROM:
+                found[tool] = agreed
+        return found
+
     def _consistency(self) -> Consistency:
         compared = sample(self.seen, COMPARED_MAX)
         return consistency([call.call for call in run.calls] for run in compared)
@@ -170,6 +260,9 @@ class _Learning:
     def _alarms(self) -> dict[str, Alarm]:
         tests: dict[str, Callable[[SeenRun], bool | None]] = {
             "unexpected_write": self._writes_unexpected,
+            "new_write_tool": self._writes_by_new_tool,
+            "new_arguments": self._writes_new_arguments,
+            "agreed_arguments": self._writes_against_agreement,
             "first_two": self._first_two_differ,
             "divergence": self._diverges,
             "missing_write": self._misses_write,
@@ -205,6 +298,31 @@ class _Learning:
         ) or any(
             seems_to_write(tool) and self.called_by[tool][0] <= own for tool in set(run.names)
         )
+
+    def _writes_by_new_tool(self, run: SeenRun) -> bool | None:
+        if not self._others(run):
+            return None
+        own = self._is_seen(run)
+        return any(
+            not call.failed
+            and (call.tool in self.writes or seems_to_write(call.tool))
+            and self.called_by[call.tool][0] <= own
+            for call in run.calls
+        )
+
+    def _writes_new_arguments(self, run: SeenRun) -> bool | None:
+        if not self._others(run):
+            return None
+        own = self._is_seen(run)
+        return any(
+            digest and self.counts.writes[tool, digest] <= own and self.called_by[tool][0] > own
+            for tool, digest in self._write_calls(run)
+        )
+
+    def _writes_against_agreement(self, run: SeenRun) -> bool | None:
+        if not self._others(run):
+            return None
+        return self.agreement.is_broken(run, own=self._is_seen(run))
 
     def _first_two_differ(self, run: SeenRun) -> bool | None:
         if not self._others(run):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "AGREED_FROM",
     "AHEAD_MAX",
     "CANDIDATES_MAX",
     "COMPARED_MAX",
@@ -51,6 +52,9 @@ NODES_MAX: Final = 5_000
 
 VARIANTS_MAX: Final = 8
 """Different arguments at one node; beyond it they count as varying."""
+
+AGREED_FROM: Final = 5
+"""Usual runs that must have given an argument of a writing tool the same value, before another value pages."""
 
 WRITES_MAX: Final = 10_000
 """Different writing calls that are kept."""

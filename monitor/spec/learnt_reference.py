@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from monitor.spec.risk_model import RiskModel
 
-__all__ = ["Alarm", "LearntReference", "PrefixNode"]
+__all__ = ["PAGE_PRECISION", "Alarm", "LearntReference", "PrefixNode"]
+
+PAGE_PRECISION: Final = 0.5
+"""Precision that an alarm needs to page, where a document says nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +59,7 @@ class LearntReference:
     writes_from: str = "inferred"
     model: RiskModel | None = None
     """A risk learnt on many tasks; None: the risk is that of the tools called."""
+    agreed_arguments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Writing tool -> argument -> digest of the value that all usual runs gave it."""
+    page_precision: float = PAGE_PRECISION
+    """An alarm that measures below is a hint."""

@@ -108,7 +108,7 @@ def test_divergence_at_the_first_call(serve: Serve, tmp_path: Path) -> None:
             found = service.events("alarm_raised")
             return {each["alarm"] for each in found if each["session"] == "odd-1"}
 
-        alarms = {"unexpected_write", "divergence", "first_two"}
+        alarms = {"new_write_tool", "divergence", "first_two"}
         eventually(lambda: alarms <= {each.get("alarm") for each in shown.found})
         eventually(lambda: alarms <= written())
         eventually(lambda: alarms <= logged())

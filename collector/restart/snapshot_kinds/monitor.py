@@ -20,7 +20,7 @@ from monitor.live.due_queue import DueQueue
 from monitor.live.mention import Mention
 from monitor.live.monitor_state import MonitorState
 from monitor.plain_records.kinds import KindChange, kept, kept_growing
-from monitor.records import ReferenceAlarm
+from monitor.records import ReferenceAlarm, ReferenceReason
 from monitor.scores.consistency import Consistency, RollingConsistency, TraceCall, _Pair
 from monitor.scores.score_records import FinalScores, SessionScores
 from monitor.session.arguments_eviction import ShownArguments
@@ -151,7 +151,8 @@ MONITOR_KINDS: Final = (
         "drift",
         Drift,
         "_last _similar divergences exemplars first_two missing_writes new_arguments "
-        "new_tools riskiest risks similar steps unexpected_writes ways",
+        "new_tools paging_writes riskiest risks similar steps unexpected_writes ways",
+        changes=(KindChange(added={"paging_writes": int}),),
     ),
     kept("way seen", DriftSample, "way similarity new_tools new_arguments"),
     kept(
@@ -183,6 +184,7 @@ MONITOR_KINDS: Final = (
         "allowed constraint state certain missing until",
     ),
     kept("answer", Answer),
+    kept("reason of a reference", ReferenceReason),
     kept("holdings of tenants", Holdings, "_shares _tenants_max total"),
     kept("share of a tenant", _Share, "amount"),
     kept("shared values", SharedValues, "_by_tenant _most _values", parts="_counts"),

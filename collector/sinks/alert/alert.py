@@ -175,7 +175,8 @@ def as_alert(
 
 
 ALARMS: Mapping[str, str] = {
-    "unexpected_write": "AgentUnexpectedWrite",
+    "new_write_tool": "AgentUnexpectedWrite",
+    "new_arguments": "AgentUnexpectedWrite",
     "missing_write": "AgentMissingWrite",
 }
 """Alarms of references that page, with the names of their alerts."""

@@ -12,31 +12,64 @@ from typing import Any, Final
 
 from monitor.reference.comparison import Comparison, ComparisonState, Departure, Divergence
 from monitor.session.judgement.judgement import Judgement
+from monitor.spec.learnt_reference import Alarm
 
-__all__ = ["PAGE", "compared", "explained", "level_of", "places", "risks"]
+__all__ = [
+    "PAGE",
+    "compared",
+    "explained",
+    "is_page",
+    "level_of",
+    "measured",
+    "places",
+    "risks",
+]
 
 PAGE: Final = "page"
 HINT: Final = "hint"
 ADVISORY: Final = "advisory"
 LEVELS: Final[Mapping[str, str]] = {
-    "unexpected_write": PAGE,
+    "new_write_tool": PAGE,
+    "new_arguments": PAGE,
     "missing_write": PAGE,
     "first_two": HINT,
     "divergence": HINT,
     "risk": ADVISORY,
 }
+NEW_WRITES: Final = ("new_write_tool", "new_arguments")
 SURE_FROM: Final = 2
 """Supporting runs that an alarm needs to be worth a page."""
 
 
-def level_of(judgement: Judgement, alarm: str, support: int) -> str:
-    """The level of an alarm with `support` recorded runs: page, hint or advisory.
+def level_of(judgement: Judgement, alarm: str, *, is_sure: bool = True) -> str:
+    """The level of an alarm: page, hint or advisory.
 
-    A missing write of a session whose first calls may be missing is a hint.
+    What would page is a hint if the reference rests on one run, if the alarm was wrong too often on the runs it was
+    measured on, if the call is not sure (`NewWrite.is_sure`), and, of a missing write, if first calls may be missing.
     """
-    level = LEVELS[alarm]
+    level, comparison = LEVELS[alarm], judgement.judge.comparison
+    assert comparison is not None
+    if level != PAGE:
+        return level
     unseen = alarm == "missing_write" and bool(judgement.sight.maybe)
-    return HINT if level == PAGE and (support < SURE_FROM or unseen) else level
+    return PAGE if is_page(comparison, alarm, is_sure=is_sure) and not unseen else HINT
+
+
+def is_page(comparison: Comparison, alarm: str, *, is_sure: bool) -> bool:
+    """Whether an alarm on a call, or on its absence, is worth a page."""
+    worth, learnt = measured(comparison, alarm, is_sure=is_sure), comparison.learnt
+    precision = worth.precision if worth is not None else None
+    noisy = precision is not None and precision < learnt.page_precision
+    return is_sure and not noisy and learnt.runs >= SURE_FROM
+
+
+def measured(comparison: Comparison, alarm: str, *, is_sure: bool = True) -> Alarm | None:
+    """What an alarm was worth on the runs it was learnt from; None if that was not measured."""
+    if alarm == "new_arguments" and is_sure:
+        return comparison.alarm("agreed_arguments")
+    return comparison.alarm(alarm) or (
+        comparison.alarm("unexpected_write") if alarm in NEW_WRITES else None
+    )
 
 
 def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
@@ -121,8 +154,14 @@ def explained(comparison: Comparison, reference: str, found: Divergence) -> dict
     phase = comparison.phase(found.step)
     name = "first_two" if phase == "first_two" and not found.write else "divergence"
     if found.write:
-        name = "missing_write" if found.kind is Departure.MISSING else "unexpected_write"
-    alarm = comparison.alarm(name)
+        name = (
+            "missing_write"
+            if found.kind is Departure.MISSING
+            else "new_arguments"
+            if found.kind is Departure.WRONG_ARGUMENTS
+            else "new_write_tool"
+        )
+    alarm = measured(comparison, name, is_sure=False)
     return {
         "reference": reference,
         "step": found.step,
@@ -147,18 +186,42 @@ def _alarms(
     comparison = judgement.judge.comparison
     assert comparison is not None
     raised = {
-        "unexpected_write": at.unexpected_write,
-        "missing_write": bool(missing),
-        "first_two": first_two,
-        "risk": risk is not None and comparison.is_risky(risk),
+        **_new_writes(judgement, at),
+        "missing_write": True if missing else None,
+        "first_two": True if first_two else None,
+        "risk": True if risk is not None and comparison.is_risky(risk) else None,
     }
-    support = comparison.learnt.runs
-    for name in (name for name, holds in raised.items() if holds):
-        alarm = comparison.alarm(name)
+    for name, is_sure in raised.items():
+        if is_sure is None:
+            continue
+        alarm = measured(comparison, name, is_sure=is_sure)
         yield {
             "alarm": name,
-            "level": level_of(judgement, name, support),
-            "support": support,
+            "level": level_of(judgement, name, is_sure=is_sure),
+            "support": comparison.learnt.runs,
             "precision": alarm.precision if alarm is not None else None,
             "false_per_1000": alarm.false_per_1000 if alarm is not None else None,
         }
+
+
+def _new_writes(judgement: Judgement, at: ComparisonState) -> dict[str, bool | None]:
+    """Whether the new writes are sure, by alarm; None of those that are not raised.
+
+    What was folded is known by its flags alone: there, a write that is not sure is one of new arguments.
+    """
+    found: dict[str, bool | None] = dict.fromkeys(NEW_WRITES)
+    if not at.unexpected_write:
+        return found
+    comparison = judgement.judge.comparison
+    assert comparison is not None
+    if at.new_write_tool:
+        found["new_write_tool"] = True
+    if at.new_agreed:
+        found["new_arguments"] = True
+    for place in range(len(judgement.log)):
+        new = comparison.new_write(judgement.log.token(place))
+        if new is not None:
+            found[new.alarm] = found[new.alarm] or new.is_sure
+    if judgement.folded and not any(each is not None for each in found.values()):
+        found["new_arguments"] = False
+    return found

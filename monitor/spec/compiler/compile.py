@@ -153,6 +153,7 @@ def _reference(read: Document, notes: Notes, sha256_8: str) -> Spec | None:
         version=model.version,
         description=model.description,
         mode=model.mode,
+        enforce=model.enforce,
         match=rules,
         file=notes.file,
         sha256_8=sha256_8,

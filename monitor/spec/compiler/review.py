@@ -11,7 +11,7 @@ from monitor.spec.learnt_reference import Alarm, LearntReference
 
 __all__ = ["FALSE_PER_1000_MAX", "review"]
 
-PAGING: Final = ("unexpected_write", "missing_write")
+PAGING: Final = ("new_write_tool", "agreed_arguments", "missing_write")
 """Alarms that are worth a page."""
 
 FALSE_PER_1000_MAX: Final = 100.0
@@ -36,6 +36,7 @@ def _tools(learnt: LearntReference, notes: Notes) -> None:
         "expected_writes": learnt.expected_writes,
         "medoid": dict.fromkeys(learnt.medoid),
         "write_calls": learnt.write_calls,
+        "agreed_arguments": learnt.agreed_arguments,
     }
     for key, tools in named.items():
         for tool in tools:
@@ -84,7 +85,9 @@ def _worth(learnt: LearntReference, notes: Notes) -> None:
         notes.add("few_runs", f"learnt from {learnt.runs} usual runs", "learnt", "runs")
     if not learnt.writes:
         notes.add("no_writes", "no tool is said to write", "writes")
-    for name in PAGING:
+    # What was learnt before the two kinds of unexpected writes were told apart has one figure for both.
+    old = () if PAGING[0] in learnt.alarms else ("unexpected_write",)
+    for name in (*old, *PAGING):
         alarm = learnt.alarms.get(name)
         if alarm is not None and alarm.false_per_1000 > FALSE_PER_1000_MAX:
             notes.add("noisy_alarm", _noise(name, alarm), "alarms", name)

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from monitor.spec.document.match_document import MatchDocument, Name
 from monitor.spec.document.validation import StrictModel
-from monitor.spec.learnt_reference import Alarm, LearntReference, PrefixNode
+from monitor.spec.learnt_reference import PAGE_PRECISION, Alarm, LearntReference, PrefixNode
 from monitor.spec.risk_features import FEATURES
 from monitor.spec.risk_model import TREES_MAX, RiskModel, trees_of
 
@@ -135,6 +135,12 @@ class ReferenceDocument(StrictModel):
     description: str = ""
     kind: Literal["reference"]
     mode: Literal["shadow", "page"] = "shadow"
+    enforce: Annotated[
+        Literal["off", "advise", "block"],
+        Field(
+            description="what a question about a write that would page is answered: nothing, advice, or deny"
+        ),
+    ] = "off"
     match: Annotated[
         dict[Name, MatchDocument],
         Field(description="resource and span attributes a session must have, all of them"),
@@ -157,6 +163,15 @@ class ReferenceDocument(StrictModel):
         dict[str, list[Digest]],
         Field(description="tool: digests of the arguments it was called with"),
     ] = {}
+    agreed_arguments: Annotated[
+        dict[str, dict[str, Digest]],
+        Field(
+            description="writing tool: {argument: digest of the value that every usual run gave it}"
+        ),
+    ] = {}
+    page_precision: Annotated[
+        Share, Field(description="an alarm with a lower measured precision is a hint")
+    ] = PAGE_PRECISION
     tree: Annotated[
         list[str],
         Field(
@@ -201,6 +216,8 @@ def learnt_of(model: ReferenceDocument) -> LearntReference:
         consistency=model.consistency.model_dump() if model.consistency else None,
         writes_from=model.writes_from,
         model=_risk_model(model.risk_model) if model.risk_model else None,
+        agreed_arguments=model.agreed_arguments,
+        page_precision=model.page_precision,
     )
 
 

@@ -211,7 +211,7 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert code == 0
     assert "please review): book_b" in said
-    assert "unexpected_write" in said
+    assert "new_write_tool" in said
     assert main(["check", str(out)]) == 0
 
 
@@ -338,15 +338,15 @@ def test_folders_of_recordings(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_doubts_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Learning warns of a reference whose page would fire in every good run."""
-    runs = [(str(n), [("get_a", {}), ("book_b", {"id": n})], 1.0) for n in range(4)]
+    runs: list[tuple[str, Sequence[Call], Any]] = [
+        (str(n), [("get_a", {}), (f"book_{n}", {})], 1.0) for n in range(4)
+    ]
     out = tmp_path / "r.yaml"
 
     assert (
         main(["learn", str(plain(tmp_path / "x", *runs)), "--id", "r", "--out", str(out)]) == 0
     )
-    assert (
-        "warning noisy_alarm: unexpected_write was raised in 4 of 4" in capsys.readouterr().out
-    )
+    assert "warning noisy_alarm: new_write_tool was raised in 4 of 4" in capsys.readouterr().out
 
 
 def test_replay_tells_what_a_reference_says(
@@ -363,4 +363,4 @@ def test_replay_tells_what_a_reference_says(
     said = capsys.readouterr().out
     assert "against references: 1 of 1 raise an alarm" in said
     assert "call 1 wrong_tool, usual: get_a" in said
-    assert "unexpected_write (page)" in said
+    assert "new_write_tool (page), new_arguments (hint)" in said

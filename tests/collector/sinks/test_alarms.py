@@ -25,7 +25,7 @@ SECOND = 1_000_000_000
 KEY = SessionKey("farm", "s")
 
 
-def raised(alarm: str = "unexpected_write", number: int = 1, **more: Any) -> ReferenceAlarm:
+def raised(alarm: str = "new_arguments", number: int = 1, **more: Any) -> ReferenceAlarm:
     """An alarm of a reference in `mode: page`."""
     found: dict[str, Any] = {
         "session": KEY,
@@ -78,10 +78,10 @@ def test_an_unexpected_write_pages_at_once() -> None:
     told.pager.alarm(raised(), 0)
     told.pager.alarm(raised(number=2), 1)
 
-    assert told.news == [("unexpected_write", False)]
+    assert told.news == [("new_arguments", False)]
     assert told.pages[0].count == 2
     told.pager.ended([over()], 2)
-    assert told.news[-1] == ("unexpected_write", True)
+    assert told.news[-1] == ("new_arguments", True)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_write_that_was_none_is_taken_back() -> None:
     told.pager.alarm(raised(), 0)
     told.pager.alarm(raised(withdrawn=True), 1)
 
-    assert told.news == [("unexpected_write", False), ("unexpected_write", True)]
+    assert told.news == [("new_arguments", False), ("new_arguments", True)]
 
 
 def test_a_missing_write_outlasts_its_session() -> None:
@@ -155,7 +155,7 @@ def test_log_lines() -> None:
     assert [
         (line["event"], line["level"], line["alarm"], line["alarm_level"]) for line in found
     ] == [
-        ("alarm_raised", "warning", "unexpected_write", "page"),
+        ("alarm_raised", "warning", "new_arguments", "page"),
         ("alarm_withdrawn", "info", "first_two", "hint"),
     ]
 
@@ -165,7 +165,7 @@ def test_log_events_of_the_protocol() -> None:
     event, back = of_alarm(raised(), 5), of_alarm(raised(withdrawn=True), 6)
     risk = of_alarm(raised("risk"), 7)
 
-    assert event.attributes["gen_ai.evaluation.name"] == "reference.unexpected_write"
+    assert event.attributes["gen_ai.evaluation.name"] == "reference.new_arguments"
     assert event.attributes["gen_ai.evaluation.score.label"] == "diverged"
     assert (event.severity, event.span_id) == ("critical", (1).to_bytes(8, "big"))
     assert back.attributes["gen_ai.evaluation.score.value"] == 1
@@ -177,7 +177,7 @@ def test_tail_words_an_alarm() -> None:
     line = formatted(json.loads(json.dumps(as_event(raised()))), colour=False)
 
     assert line == (
-        "diverged   rover  usual  s#1  water  unexpected_write (page)  wrong_arguments"
+        "diverged   rover  usual  s#1  water  new_arguments (page)  wrong_arguments"
         "  first_two  expected: scan  precision: 0.90  risk: 0.70"
     )
     assert formatted(as_event(raised(withdrawn=True)), colour=True).startswith("\x1b[33m")

@@ -32,6 +32,7 @@ D: Made = ("list_d", {"x": 1})
 USUAL = [A, B, C, D]
 WRITE: Made = ("book_c", {"x": 2})
 NEW: Made = ("delete_all", {})
+NEW_WRITES = ("new_write_tool", "new_arguments")
 ATTRIBUTES = {"offrails.spec": "r"}
 LIMITS = replace(Limits(), history_complete=True)
 
@@ -89,7 +90,7 @@ class Told:
             # A page says where its call stood when it was told.
             phase = each.phase if each.alarm == "divergence" else None
             facts = each.alarm, each.kind, phase, each.write
-            marks = {"unexpected_write": each.span_id, "divergence": each.step}
+            marks = dict.fromkeys(NEW_WRITES, each.span_id) | {"divergence": each.step}
             call_ = marks.get(each.alarm)
             found[*facts, call_] += -1 if each.withdrawn else 1
         return +found
@@ -100,6 +101,7 @@ def counted(drift: Drift) -> tuple[Any, ...]:
     return (
         dict(drift.divergences),
         drift.unexpected_writes,
+        drift.paging_writes,
         drift.first_two,
         drift.missing_writes,
         drift.steps.counts,
@@ -137,28 +139,31 @@ def test_a_divergence_at_the_first_call() -> None:
 
 
 def test_each_unexpected_write_is_told() -> None:
-    """Each unexpected write pages at once with its call. The reason separates a new tool from new arguments."""
+    """Each unexpected write is told at once with its call; a new tool pages, new arguments are a hint."""
     told = Told().take([A, B, WRITE, NEW])
-    writes = [each for each in told.events if each.alarm == "unexpected_write"]
+    writes = [each for each in told.events if each.alarm in NEW_WRITES]
 
     assert [(each.step, each.tool, each.kind) for each in writes] == [
         (3, "book_c", "wrong_arguments"),
         (4, "delete_all", "wrong_tool"),
     ]
-    assert {each.level for each in writes} == {"page"}
+    assert [(each.alarm, each.level) for each in writes] == [
+        ("new_arguments", "hint"),
+        ("new_write_tool", "page"),
+    ]
     assert told.drift.unexpected_writes == 0
     told.monitor.tick(30 * SECOND)
-    assert told.drift.unexpected_writes == 2
+    assert (told.drift.unexpected_writes, told.drift.paging_writes) == (2, 1)
 
 
 def test_one_supporting_run_gives_hints() -> None:
     """An alarm that one run alone supports is a hint."""
-    told = Told(reference(USUAL)).take([A, B, WRITE])
+    told = Told(reference(USUAL)).take([A, B, NEW])
     told.monitor.end(KEY, 3 * SECOND)
 
     pages = [each for each in told.events if each.level == "page"]
     assert pages == []
-    assert "unexpected_write" in {each.alarm for each in told.events}
+    assert "new_write_tool" in {each.alarm for each in told.events}
 
 
 def test_a_write_that_does_not_come() -> None:
@@ -191,8 +196,8 @@ def test_a_write_may_have_been_made_before_our_time() -> None:
     }
     assert {each.level for each in short.events} == {"hint"}
 
-    write = Told(limits=replace(LIMITS, history_complete=False)).take([A, B, WRITE])
-    assert ("unexpected_write", "page") in {(each.alarm, each.level) for each in write.events}
+    write = Told(limits=replace(LIMITS, history_complete=False)).take([A, B, NEW])
+    assert ("new_write_tool", "page") in {(each.alarm, each.level) for each in write.events}
 
 
 def test_evicted_sessions_miss_nothing() -> None:
@@ -211,7 +216,7 @@ def test_arguments_that_come_late_take_a_page_back() -> None:
     told.events.clear()
     told.monitor.corrections.amend(call(2, WRITE), call(2, C), 2 * SECOND)
 
-    assert ("unexpected_write", True) in told.names
+    assert ("new_arguments", True) in told.names
     told.monitor.corrections.retract(call(2, C))
     told.monitor.tick(30 * SECOND)
     assert told.drift.unexpected_writes == 0
@@ -225,9 +230,9 @@ def test_a_joined_session_tells_only_writes() -> None:
     told.take([B, WRITE])
     told.monitor.end(KEY, 3 * SECOND)
 
-    assert told.names == [("unexpected_write", False)]
+    assert told.names == [("new_arguments", False)]
     assert told.events[0].risk is None
-    assert counted(told.drift)[:4] == ({}, 1, 0, 0)
+    assert counted(told.drift)[:5] == ({}, 1, 0, 0, 0)
 
 
 def test_a_trace_that_joins_its_session() -> None:

@@ -135,15 +135,17 @@ def test_goes_on_after_a_divergence() -> None:
 
 
 def test_unexpected_write() -> None:
-    """A write pages at once, with unknown arguments as with an unknown tool; a read never."""
+    """A write by an unknown tool pages at once, one with unknown arguments is a hint; a read is neither."""
     spec = reference(USUAL, USUAL)
 
     assert judged(spec, [A, B, ("book_c", {"x": 2})])["unexpected_write"]
     assert judged(spec, [("delete_everything", {})])["unexpected_write"]
     assert not judged(spec, [("get_everything", {})])["unexpected_write"]
     assert not judged(spec, [A, ("find_b", {"x": 2})])["unexpected_write"]
-    levels = {each["alarm"]: each["level"] for each in judged(spec, [("book_c", {})])["alarms"]}
-    assert levels["unexpected_write"] == "page"
+    made: list[Made] = [("book_c", {}), ("delete_everything", {})]
+    levels = {each["alarm"]: each["level"] for each in judged(spec, made)["alarms"]}
+    assert levels["new_arguments"] == "hint"
+    assert levels["new_write_tool"] == "page"
     assert levels["first_two"] == "hint"
 
 
@@ -287,7 +289,7 @@ def test_a_write_of_failed_runs_alone_is_unexpected(
     (found,) = monitor.find("s")
     assert found["unexpected_write"]
     assert found["divergence"]["write"]
-    assert ("unexpected_write", "wrong_tool", True) in raised
+    assert ("new_write_tool", "wrong_tool", True) in raised
 
 
 def test_what_is_no_write_of_failed_runs_alone_is_not_unexpected() -> None:
@@ -303,8 +305,9 @@ def test_the_alarm_is_measured_as_it_is_raised() -> None:
     for writes in ((), ("book_c",)):
         comparison = learnt_from([[A, C]] * 3, [[A, DELETE]], *writes).learnt
         assert comparison is not None
-        worth = comparison.alarms["unexpected_write"]
-        assert (worth.raised, worth.precision) == (1, 1.0)
+        for name in ("unexpected_write", "new_write_tool"):
+            worth = comparison.alarms[name]
+            assert (worth.raised, worth.precision) == (1, 1.0)
 
 
 def odds(successes: int, failures: int, *called: tuple[int, int]) -> float:

@@ -88,6 +88,8 @@ def test_alarms_are_judged_by_the_other_runs() -> None:
     assert alarms["unexpected_write"].precision == 0.5
     assert alarms["unexpected_write"].recall == 1
     assert alarms["unexpected_write"].false_per_1000 == 250
+    assert alarms["new_write_tool"].precision == 1
+    assert alarms["new_arguments"].precision == 0
     assert alarms["first_two"].precision == 1
     assert alarms["missing_write"].recall == 1
 

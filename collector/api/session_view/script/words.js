@@ -16,7 +16,8 @@ const DEPARTURES = {
 };
 
 const ALARMS = {
-  unexpected_write: 'It wrote what no learnt run has written',
+  new_write_tool: 'It wrote by a tool that no learnt run wrote by',
+  new_arguments: 'It wrote with arguments of no learnt run',
   missing_write: 'It never wrote what every learnt run wrote',
   first_two: 'Its first two calls are not the usual ones',
   divergence: 'It left the learnt runs',
