@@ -216,7 +216,13 @@ def admin_routes() -> Iterator[ApiRoute]:
         "GET", "/api/v1/sessions", "Live and past sessions", listed, ("steps", *RANKED)
     )
     found = fields(
-        {"sessions": array(JUDGEMENT), "prevented": "list", "labels": array(LABEL)}, ("labels",)
+        {
+            "sessions": array(JUDGEMENT),
+            "prevented": "list",
+            "labels": array(LABEL),
+            "judged": "list",
+        },
+        ("labels", "judged"),
     )
     yield _route(
         "GET",
