@@ -69,6 +69,8 @@ function callRow(step, judgement, timeline, isNew, departure) {
   if (step.possible) row.append(whyPossible(step, judgement));
   else if (isHarmful(step)) row.append(why(step, judgement));
   else if (departure) row.append(whyDeparted(step, judgement, departure));
+  const said = findingsAt(step, judgement);
+  if (said) row.append(said);
   return row;
 }
 

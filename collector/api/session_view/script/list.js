@@ -9,6 +9,8 @@ function choose() {
   state.chosen = chosen && { namespace: chosen.namespace, id: chosen.id };
   state.tab = chosen?.under ?? '';
   state.allCalls = false;
+  state.judged = [];
+  state.judgedAsks = 0;
   state.seen.clear();
   $('frame').classList.toggle('chosen', state.chosen !== null);
   markChosen();

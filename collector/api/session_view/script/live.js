@@ -19,10 +19,10 @@ function setLive(on) {
 
 let settle = null;
 
-/** Verdicts become final a while after their calls, which no event tells: asks again while one is not. */
-function untilFinal(judgements) {
+/** Verdicts become final a while after their calls, and judges answer after the end, which no event tells: asks again until then. */
+function untilFinal(found) {
   clearTimeout(settle);
-  const open = judgements.some(({ steps }) => steps.some(({ final }) => !final));
+  const open = found.sessions.some(({ steps }) => steps.some(({ final }) => !final)) || waitsForJudges(found);
   settle = open ? setTimeout(refreshSession, SETTLE_MS) : null;
 }
 

@@ -10,8 +10,9 @@ async function loadSession() {
     const specs = [...new Set(found.sessions.map((each) => each.spec).filter(Boolean))];
     await Promise.all(specs.map((id) => loadSpec(id, found.sessions.find((each) => each.spec === id))));
     if (state.chosen !== wanted) return;
+    state.judged = found.judged;
     showSession(found.sessions, trails.trails, found.prevented);
-    untilFinal(found.sessions);
+    untilFinal(found);
   } catch (problem) {
     if (noAnswer(problem) === 404 && state.chosen === wanted) showGone(wanted);
   }
@@ -53,7 +54,7 @@ function showSession(judgements, trails, prevented) {
   const redraw = () => showSession(judgements, trails, prevented);
   main.replaceChildren(...[
     header(shown), tabs(judgements, key, redraw), verdict(shown, spec), notes(shown),
-    callsCard(shown, key, departuresOf(shown, tree), redraw), preventedCard(prevented), tiles(shown),
+    callsCard(shown, key, departuresOf(shown, tree), redraw), preventedCard(prevented), judgedCard(shown), tiles(shown),
     shown.spec_kind === 'reference' ? treeCard(shown, tree) : machineCard(shown, spec),
     scoresCard(shown, trail), riskCard(shown, tree),
   ].filter((each) => each !== null));
