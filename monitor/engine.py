@@ -345,9 +345,10 @@ class Monitor:
                 if mention is not None:
                     start_ns, attributes = mention.start_ns, mention.attributes
                     rehearsal.mention(start_ns, mention.named, attributes, now)
+                    rehearsal.hear(mention.texts)
             if len(calls) == 1:
                 rehearsal.learn(call, now, named, proof, doubted=doubted)
-                opened = rehearsal.open(call)
+                opened = rehearsal.open(call, now)
                 decided = self._decider.at_once(
                     opened, call, beside, now, named, proof, doubted=doubted
                 )

@@ -33,6 +33,11 @@ CODES: dict[str, tuple[Severity, str]] = {
     "invalid_regex": ("error", "RE2 cannot compile the expression, so no call can be matched."),
     "invalid_path": ("error", "It is unclear which part of a result is meant."),
     "pattern_matches_nothing": ("error", "No call can ever match the symbol."),
+    "undeclared_value": ("error", "Nothing is remembered under the name to compare with."),
+    "unused_value": (
+        "warning",
+        "No argument is compared with the value; perhaps a typing error.",
+    ),
     "overlapping_patterns": (
         "warning",
         "A call can match both symbols; which one wins is not what the more specific pattern says.",

@@ -7,7 +7,7 @@ their order, as if one began when the one before had ended.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -119,7 +119,8 @@ def judge_calls(spec: Spec, calls: Iterable[Mapping[str, Any]]) -> JudgedCalls:
 
     Args:
         spec: as `load_spec` gives it.
-        calls: the calls in their order: `{"name": ..., "arguments": ..., "error": ...}`.
+        calls: the calls in their order: `{"name": ..., "arguments": ..., "error": ...}`. An entry `{"user": TEXT}` among
+            them is a message of the user; a rule over data may ask for what was said. It has no verdict.
             `arguments` is a mapping, or a text as models write it: what `argument_texts` cannot read
             for certain is unknown. Without it they are unknown, too. A call whose `error` is true
             has failed. `result` is what it returned, any JSON value; without it that is unknown.
@@ -130,12 +131,29 @@ def judge_calls(spec: Spec, calls: Iterable[Mapping[str, Any]]) -> JudgedCalls:
     monitor = Monitor([spec], _LIMITS)
     attributes = {ALSO_ATTRIBUTE: spec.id}
     unread: dict[int, str] = {}
-    made = list(_tool_calls(calls, attributes, unread))
+    listed = list(calls)
+    made = list(_tool_calls(_heard(monitor, listed), attributes, unread))
     verdicts = tuple(_verdict(monitor, call, len(made)) for call in made)
     monitor.close(len(made))
     found = monitor.find(_SESSION)
     judgement = found[0] if found else _no_calls(monitor, attributes)
     return JudgedCalls(verdicts, judgement, unread)
+
+
+def _heard(
+    monitor: Monitor, entries: Sequence[Mapping[str, Any]]
+) -> Iterator[Mapping[str, Any]]:
+    """The calls among the entries of a run. The monitor hears what the user said between them."""
+    key, number = SessionKey("", _SESSION), 0
+    for each in entries:
+        if isinstance(each, Mapping) and each.keys() == {"user"}:
+            if not isinstance(each["user"], str):
+                raise CallError(f"behind call {number}: expected a text under 'user'")
+            # A message stands before the next call, whose number is its time.
+            monitor.corrections.hear(key, (each["user"],), number + 1, number)
+        else:
+            number += 1
+            yield each
 
 
 def _tool_calls(

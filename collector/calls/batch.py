@@ -21,6 +21,7 @@ from mypy_extensions import mypyc_attr
 from collector.calls.call.call import LogicalCall
 from collector.decode.span import Span
 from collector.dialects.answers import answer_of
+from collector.dialects.values.messages import user_texts
 from monitor.aggregate.consistency_sample import digest_of
 from monitor.engine import Monitor
 from monitor.records import AgentName, Proof, SessionKey, ToolCall, Verdict
@@ -72,6 +73,7 @@ class EventBatch:
         """Number of entries that wait."""
         self._answers: list[Span] = []
         self._answered: list[SessionKey] = []
+        self._heard: list[tuple[SessionKey, Span]] = []
         """Spans that may hold an agent's final answer, and their sessions. Their order does not matter."""
         self.failed: list[MonitorFailure] = []
         """Events the monitor could not take; the pipeline empties the list."""
@@ -97,7 +99,7 @@ class EventBatch:
     @property
     def monitor(self) -> Monitor:
         """The monitor, after all buffered events: for events that the batch does not know."""
-        if self._count or self._answers:
+        if self._count or self._answers or self._heard:
             self.flush()
         return self._monitor
 
@@ -140,6 +142,12 @@ class EventBatch:
         """Reads an agent's final answer from a span, if its session is compared with others."""
         self._answered.append(key)
         self._answers.append(span)
+        if self._at_once:
+            self.flush()
+
+    def hear(self, key: SessionKey, span: Span) -> None:
+        """Reads what the user said from a span of a model or an agent: see `Corrections.hear`."""
+        self._heard.append((key, span))
         if self._at_once:
             self.flush()
 
@@ -214,6 +222,20 @@ class EventBatch:
                 self._verdicts += news
         if self._answers:
             self._flush_answers()
+        if self._heard:
+            self._flush_heard()
+
+    def _flush_heard(self) -> None:
+        heard, self._heard = self._heard, []
+        for key, span in heard:
+            try:
+                texts = user_texts(span.attributes(), span.span_events())
+                if texts:
+                    self._verdicts += self._monitor.corrections.hear(
+                        key, texts, span.start_ns, self._now
+                    )
+            except Exception as error:  # noqa: BLE001
+                self.failed.append(MonitorFailure(error, None, None))
 
     def _next(self) -> _Entry:
         """The next free entry, which waits from now on."""

@@ -191,6 +191,8 @@ class Pipeline:
         self._requested_calls = RequestedCalls(
             self._requests, self._correlation, self._sessions, self._traces, self._coverage
         )
+        self._hears = monitor.binder.hears
+        """True if a spec asks what users said, or one did that sessions may still have."""
         self._asked = monitor.binder.asked_results()
         """Paths of results that specs ask for, by tool: of those in use, and of those that sessions may still have."""
         self._foreign = 0
@@ -403,6 +405,7 @@ class Pipeline:
         """The monitor has other specs: they may bind on other attributes."""
         self._plans.bind_on(self.monitor.binder.keys())
         self._asked = _with(self._asked, self.monitor.binder.asked_results())
+        self._hears = self._hears or self.monitor.binder.hears
         self._correlation.specs_changed()
 
     def tick(self, now: int) -> None:
@@ -618,7 +621,10 @@ class Pipeline:
         self._sessions.learn(span, context)
         if plan.stop or plan.outputs is not None or not span.parent_span_id:
             claim = context.claim
-            self._batch.answer(claim.key if claim is not None else context.trace.key, span)
+            key = claim.key if claim is not None else context.trace.key
+            self._batch.answer(key, span)
+            if self._hears:
+                self._batch.hear(key, span)
         if plan.outputs is not None:
             if span.dropped:
                 self._coverage.count("truncated_attributes")

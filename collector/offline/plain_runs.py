@@ -6,7 +6,7 @@ One JSON document (a run or a list of them) or a run a line. `run` is the sessio
 that is named judges it, be it a task or a policy. A call failed when its status is anything but ok, or it has an error.
 Arguments are a mapping, or a text as models write it (`monitor.argument_texts`): one that cannot be read is unknown, and
 refuses no file. `result` is what the tool returned, any JSON value; without it that is unknown. `cut` beside it, if true,
-says that it is not all of it.
+says that it is not all of it. An entry `{user: TEXT}` among the calls is a message of the user.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ class RunCall:
     """What the tool returned; None if the run does not have it."""
     returned: tuple[Any, ...] = ()
     """The same as specs read it: see `ToolCall.result`."""
+    said: tuple[str, ...] = ()
+    """What the user said between the call before it and this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +142,7 @@ def _run(record: Any, name: str, place: int) -> AgentRun:
         session=_first(record, "run", "session") or _trial(record) or name,
         spec=_first(record, "spec", "prompt_id"),
         agent=_first(record, "agent", "gen_ai.agent.name", "model"),
-        calls=tuple(
-            _call(call, f"run {place}, call {number}") for number, call in enumerate(calls, 1)
-        ),
+        calls=tuple(_calls(calls, f"run {place}")),
         facts={
             key: value
             for key, value in record.items()
@@ -162,6 +162,20 @@ def _trial(record: Mapping[str, Any]) -> str:
     """Repeated trials of a numbered task."""
     task, trial = record.get("task_id"), record.get("trial")
     return "" if task is None or trial is None else f"task {task} trial {trial}"
+
+
+def _calls(entries: Sequence[Any], where: str) -> Iterator[RunCall]:
+    """The calls among the entries of a run, each with what the user said before it."""
+    said: list[str] = []
+    number = 0
+    for raw in entries:
+        if isinstance(raw, dict) and isinstance(raw.get("user"), str) and "name" not in raw:
+            said.append(raw["user"])
+            continue
+        number += 1
+        call = _call(raw, f"{where}, call {number}")
+        yield replace(call, said=tuple(said)) if said else call
+        said.clear()
 
 
 def _call(raw: Any, where: str) -> RunCall:
@@ -224,7 +238,9 @@ def judge_run(run: AgentRun, specs: Sequence[Spec], limits: Limits) -> Iterator[
         yield from _empty(run, monitor)
         return
     end = max(call.end_ns for call in calls)
-    for call in calls:
+    for call, written in zip(calls, run.calls, strict=True):
+        if written.said:
+            monitor.corrections.hear(call.session, written.said, call.start_ns, end)
         monitor.observe(call, end)
     monitor.close(end)
     yield from monitor.find(run.session)

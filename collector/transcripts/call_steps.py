@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from collector.transcripts.messages import json_text, value_of
+from collector.dialects.values.messages import json_text, value_of
 from collector.transcripts.step import TranscriptStep
 
 __all__ = ["NOT_RECORDED", "call_steps", "raw_arguments", "result_in"]

@@ -19,13 +19,7 @@ from typing import Any, Final
 from collector.decode.span import Span
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plans
 from collector.dialects.read import agent_of
-from collector.transcripts.call_steps import (
-    NOT_RECORDED,
-    call_steps,
-    raw_arguments,
-    result_in,
-)
-from collector.transcripts.messages import (
+from collector.dialects.values.messages import (
     ASSISTANT,
     TOOL,
     AskedCall,
@@ -33,6 +27,12 @@ from collector.transcripts.messages import (
     SpanMessage,
     conversation,
     json_text,
+)
+from collector.transcripts.call_steps import (
+    NOT_RECORDED,
+    call_steps,
+    raw_arguments,
+    result_in,
 )
 from collector.transcripts.step import TranscriptStep
 

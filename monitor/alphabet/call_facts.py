@@ -25,8 +25,10 @@ __all__ = [
     "FAILED",
     "AskedFacts",
     "failed_values",
+    "is_data",
     "is_fact",
     "is_result",
+    "read_json",
     "result_name",
     "taking",
     "worded",
@@ -34,6 +36,7 @@ __all__ = [
 
 _MARK: Final = "\0"
 _RESULT: Final = "\0result "
+_DATA: Final = "\0data "
 
 FAILED: Final = "\0failed"
 """The fact whether a call failed: true or false."""
@@ -65,7 +68,14 @@ def worded(name: str) -> str:
     if is_result(name):
         path = name.removeprefix(_RESULT)
         return "result" if path == "$" else f"result {path}"
+    if is_data(name):
+        return name.removeprefix(_DATA).partition(_MARK)[0]
     return {FAILED: "error", COUNTED: "arguments"}.get(name, name)
+
+
+def is_data(name: str) -> bool:
+    """True for a fact about what was seen before the call (`DataCondition.name`)."""
+    return name.startswith(_DATA)
 
 
 def taking(name: str, pattern: Pattern) -> Matcher:
@@ -76,7 +86,7 @@ def taking(name: str, pattern: Pattern) -> Matcher:
     return lambda values: any(takes(each) for each in values)
 
 
-def _as_json(result: Any) -> Any:
+def read_json(result: Any) -> Any:
     """A text that is a JSON object or array, read once: tools that return JSON mostly return it as text."""
     if not isinstance(result, str) or not result.startswith(("{", "[")):
         return result
@@ -93,7 +103,7 @@ class AskedFacts:
         names: of arguments and facts in their patterns.
     """
 
-    __slots__ = ("_arguments", "_paths", "fails", "paths")
+    __slots__ = ("_arguments", "_paths", "data", "fails", "paths")
 
     def __init__(self, names: Iterable[str]) -> None:
         asked = list(dict.fromkeys(names))
@@ -105,6 +115,8 @@ class AskedFacts:
         self._paths = tuple((result_name(path.text), path) for path in self.paths)
         self.fails = FAILED in asked
         """True if it is asked whether calls failed."""
+        self.data = tuple(name for name in asked if is_data(name))
+        """Facts about what was seen before the call. They are not the call's own: `of_call` leaves them out."""
 
     def of_call(
         self,
@@ -139,7 +151,7 @@ class AskedFacts:
         else:
             unread.add(FAILED)
         if result and self._paths:
-            result = (_as_json(result[0]),)
+            result = (read_json(result[0]),)
         found = [(name, path.find(result[0]) if result else None) for name, path in self._paths]
         known.update(found)
         untold = {name for name, values in found if values is None}

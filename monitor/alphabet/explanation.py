@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from monitor.alphabet.call_facts import COUNTED, FAILED, is_result, taking, worded
+from monitor.alphabet.call_facts import COUNTED, FAILED, is_data, is_result, taking, worded
 from monitor.alphabet.match import Alphabet
 from monitor.alphabet.pattern import Pattern, number_in
 from monitor.partial import PartialArguments
@@ -150,6 +150,8 @@ def _condition(pattern: Pattern) -> str:
         return f"matching {shortened(operand, _VALUE_MAX)}"
     if pattern.kind == "type":
         return f"of type {operand}"
+    if pattern.kind == "data":
+        return str(operand)
     low, high = operand
     if high == math.inf:
         return f"at least {_value(low)}"
@@ -234,6 +236,8 @@ def _failing_one(
         return "the call " + ("did not fail" if pattern.operand is True else "failed")
     if name == COUNTED:
         return "it takes no arguments"
+    if is_data(name):
+        return f"{quoted(worded(name))} {pattern.operand.refusal}"
     value = arguments.get(name, _ABSENT)
     if is_result(name) and value is not _ABSENT:
         if len(value) > 1:

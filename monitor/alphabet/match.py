@@ -15,17 +15,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from monitor.alphabet.call_facts import COUNTED, FAILED, AskedFacts, is_fact, taking
 from monitor.alphabet.near_names import NearNames, ToolsAlike
 from monitor.alphabet.pattern import Matcher, Pattern, parse
-from monitor.alphabet.readings import NONE, Readings
+from monitor.alphabet.readings import NO_DATA, NONE, CallMasks, Readings
 from monitor.alphabet.spelling import folded
 from monitor.partial import PartialArguments
 from monitor.records import Reason
 
-__all__ = ["Alphabet", "FailedCalls", "SymbolPatterns", "Token", "build", "is_upset"]
+__all__ = [
+    "Alphabet",
+    "FailedCalls",
+    "OwnFacts",
+    "SymbolPatterns",
+    "Token",
+    "build",
+    "is_upset",
+]
 
 FailedCalls = Literal["no_effect", "harmful", "ordinary"]
 
@@ -67,6 +75,15 @@ class Token:
     """True if it is not known whether the call failed."""
     vanishes: bool = False
     """True if the call may not have been made here at all."""
+
+
+class OwnFacts(NamedTuple):
+    """What a call says by itself of which symbol it is. What was seen before it completes that."""
+
+    masks: CallMasks
+    unanswered: CallMasks
+    """The same if its result were unknown: that of a failed call says nothing where no symbol takes it."""
+    failed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +155,7 @@ class Alphabet:
         result: tuple[Any, ...] = (),
         *,
         ended: bool = True,
+        data: Mapping[str, bool | None] = NO_DATA,
     ) -> int:
         """Token id of a call; `arguments` None means that they are not on the wire.
 
@@ -150,16 +168,35 @@ class Alphabet:
             failed: whether it failed.
             result: what it returned, as the only item; () if that is unknown.
             ended: False if it is not known whether it failed.
+            data: facts about what was seen before the call; None, or missing: unknown.
         """
         token = self._certain.get(tool)
         if token is None:
             found = self._by_arguments.get(tool)
             if found is not None and found.facts is not None:
-                return self._match_facts(found, arguments, result, failed=failed, ended=ended)
+                own = self._own(found, arguments, result, failed=failed, ended=ended)
+                return self._completed(found, own, data)
             token = self._match_arguments(tool, arguments)
         return self._failed[token] if failed else token
 
-    def _match_facts(
+    def own(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None,
+        failed: bool,
+        result: tuple[Any, ...],
+        *,
+        ended: bool,
+    ) -> OwnFacts:
+        """What a call of a tool says by itself, for `completed`. The tool has symbols with conditions on data."""
+        found = self._by_arguments[tool]
+        return self._own(found, arguments, result, failed=failed, ended=ended)
+
+    def completed(self, tool: str, own: OwnFacts, data: Mapping[str, bool | None]) -> int:
+        """The token that `match` gives a call that says so much by itself, and has these facts of what was seen before it."""
+        return self._completed(self._by_arguments[tool], own, data)
+
+    def _own(
         self,
         found: _Tool,
         arguments: Mapping[str, Any] | None,
@@ -167,20 +204,32 @@ class Alphabet:
         *,
         failed: bool,
         ended: bool,
-    ) -> int:
-        """The token of a call of a tool that is asked for more than arguments."""
+    ) -> OwnFacts:
+        """What a call of a tool that is asked for more than arguments says by itself."""
         assert found.facts is not None
-        known, absent = found.facts.of_call(arguments, result, failed=failed, ended=ended)
-        token = self._match_known(found, known, absent)
-        if not failed:
+        known = found.facts.of_call(arguments, result, failed=failed, ended=ended)
+        masks = found.readings.own(*known)
+        if not (failed and result):
+            return OwnFacts(masks, masks, failed)
+        # It is not known what a call that failed would have returned.
+        known = found.facts.of_call(arguments, (), failed=failed, ended=ended)
+        return OwnFacts(masks, found.readings.own(*known), failed)
+
+    def _completed(self, found: _Tool, own: OwnFacts, data: Mapping[str, bool | None]) -> int:
+        token = self._among(found, own.masks, data)
+        if not own.failed:
             return token
-        if token == self.mismatch and result:
-            # It is not known what a call that failed would have returned.
-            return self._match_facts(found, arguments, (), failed=True, ended=ended)
+        if token == self.mismatch:
+            token = self._among(found, own.unanswered, data)
         symbols = self.tokens[token].symbols
         if not symbols or found.upset.isdisjoint(symbols):
             return self._failed[token]
         return token if found.upset.issuperset(symbols) else self.faltering(token)
+
+    def _among(self, found: _Tool, masks: CallMasks, data: Mapping[str, bool | None]) -> int:
+        """The token of the candidates that may win."""
+        # Tokens were not made for all sets of candidates: then it is as if all arguments were unknown.
+        return found.partly.get(found.readings.with_data(masks, data), found.unknown)
 
     def facts_of(
         self,
@@ -189,12 +238,16 @@ class Alphabet:
         result: tuple[Any, ...],
         *,
         failed: bool,
+        data: Mapping[str, bool | None] = NO_DATA,
     ) -> Mapping[str, Any] | None:
         """The arguments of a call, with the facts that the symbols of its tool ask for."""
         found = self._by_arguments.get(tool)
         if found is None or found.facts is None:
             return arguments
-        return found.facts.of_call(arguments, result, failed=failed, ended=True)[0]
+        known = found.facts.of_call(arguments, result, failed=failed, ended=True)[0]
+        unknown = {name for name in found.facts.data if data.get(name) is None}
+        told = {name: holds for name, holds in data.items() if holds is not None}
+        return PartialArguments({**known, **told}, {*known.unread, *unknown})
 
     def asked(self) -> dict[str, AskedFacts]:
         """The tools of which more is asked than arguments."""
@@ -373,7 +426,7 @@ def specificity(
 ) -> tuple[int, int, tuple[int, ...], bool]:
     """Sort key: number of exact arguments, of constrained ones, ranks strongest first; {} ranks above no pattern."""
     ranks = sorted((p.rank for p in (patterns or {}).values() if p.kind != "any"), reverse=True)
-    exact = sum(p.kind == "exact" for p in (patterns or {}).values())
+    exact = sum(p.counts_as == "exact" for p in (patterns or {}).values())
     return exact, len(ranks), tuple(ranks), patterns is not None and not patterns
 
 

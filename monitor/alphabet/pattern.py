@@ -66,6 +66,7 @@ class Pattern:
     """One argument's pattern. `operand` is what the document says, never changed after parsing."""
 
     kind: str
+    """One of `RANKS`, or `data`: a condition on what was seen before (`monitor.alphabet.data_conditions`)."""
     operand: Any
     matches: Matcher = field(repr=False, compare=False)
     """True for a JSON value that matches. Callers handle missing arguments."""
@@ -73,7 +74,13 @@ class Pattern:
     @property
     def rank(self) -> int:
         """Specificity: exact > one_of > min/max > regex > type > not_in > any."""
-        return RANKS[self.kind]
+        return RANKS[self.counts_as]
+
+    @property
+    def counts_as(self) -> str:
+        """The kind that it is in specificity."""
+        kind: str = self.operand.counts_as if self.kind == "data" else self.kind
+        return kind
 
     @property
     def takes(self) -> Matcher:
@@ -360,6 +367,8 @@ def _values(pattern: Pattern) -> list[Any] | None:
 
 def overlaps(one: Pattern, other: Pattern) -> bool | None:
     """True if some value matches both; None if that is not decided (two regexes)."""
+    if one.kind == other.kind == "data":
+        return True  # patterns of one fact are the same
     for left, right in ((one, other), (other, one)):
         values = _values(left)
         if values is not None:
@@ -401,6 +410,8 @@ def _holds_integer(low: Any, high: Any) -> bool:  # not float, as above
 def covers(general: Pattern, special: Pattern) -> bool:
     """True if `general` matches every value that `special` matches (sound, not complete)."""
     if general.kind == "any":
+        return True
+    if general.kind == special.kind == "data":
         return True
     values = _values(special)
     if values is not None:

@@ -25,12 +25,12 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, Final
 
-from monitor.alphabet.call_facts import failed_values, is_fact, is_result
+from monitor.alphabet.call_facts import failed_values, is_data, is_fact, is_result
 from monitor.alphabet.pattern import Pattern, samples
 from monitor.partial import PartialArguments
 from monitor.value_paths import path_of
 
-__all__ = ["NONE", "Readings"]
+__all__ = ["NONE", "NO_DATA", "CallMasks", "Readings"]
 
 NONE: Final = -1
 """The reading that is no symbol."""
@@ -47,6 +47,11 @@ STRUCTURES_MAX: Final = 64
 _FAMILIES_MAX: Final = 512
 _WORK_MAX: Final = 50_000
 """Masks that are combined to know beforehand which readings may remain."""
+
+NO_DATA: Final[Mapping[str, bool | None]] = {}
+
+CallMasks = tuple[int, ...] | None
+"""Masks of the candidates that a call by itself does not rule out; None if they are too many: every reading is possible."""
 
 Patterns = Mapping[str, Pattern] | None
 _Masks = frozenset[int]
@@ -78,6 +83,8 @@ class Readings:
                     self._checks.setdefault(name, []).append((number, checked))
         self._kinds = {name: self._kinds_of(name) for name in self._checks}
         """Masks of each argument's values; None if there are too many to list."""
+        self._data = tuple(name for name in self._checks if is_data(name))
+        """Facts about what was seen before the call."""
         self._asks = any(map(is_fact, self._checks))
         """True if more is asked than arguments."""
 
@@ -110,6 +117,8 @@ class Readings:
 
     def _kinds_of(self, name: str) -> _Masks | None:
         checks = self._checks[name]
+        if is_data(name):
+            return frozenset(self._of_value(checks, each) for each in (False, True))
         if name in failed_values:
             return frozenset(self._of_value(checks, each) for each in failed_values[name])
         found = self._distinguish(checks)
@@ -156,21 +165,31 @@ class Readings:
         return self._winners(masks)
 
     def known_in_part(
-        self, arguments: PartialArguments, absent: frozenset[str] = frozenset()
+        self,
+        arguments: PartialArguments,
+        absent: frozenset[str] = frozenset(),
+        data: Mapping[str, bool | None] = NO_DATA,
     ) -> frozenset[int]:
         """Candidates that may win if some arguments are known. Unread arguments are present with an unknown value.
 
         Args:
             arguments: with the facts of the call.
             absent: those of the unread ones that may be absent as well.
+            data: facts about what was seen before the call; None, or missing: unknown.
         """
+        return self.with_data(self.own(arguments, absent), data)
+
+    def own(self, arguments: PartialArguments, absent: frozenset[str]) -> CallMasks:
+        """What a call says by itself, as `known_in_part` takes it: to be completed by `with_data`, again and again."""
         mask = self._open if arguments else self._all
         unread: list[_Masks] = []
         for name in self._checks:
+            if is_data(name):
+                continue
             if name in arguments.unread:
                 kinds = self._kinds[name]
                 if kinds is None:
-                    return self._every
+                    return None
                 unread.append(kinds | {self._absent(name)} if name in absent else kinds)
             elif name in arguments:
                 mask &= self._of(name, arguments[name])
@@ -180,7 +199,22 @@ class Readings:
         for kinds in unread:
             masks = {mask & kind for mask in masks for kind in kinds}
             if len(masks) > MASKS_MAX:
-                return self._every
+                return None
+        return tuple(sorted(masks))
+
+    def with_data(self, own: CallMasks, data: Mapping[str, bool | None]) -> frozenset[int]:
+        """Candidates that may win, given what a call says by itself and what was seen before it."""
+        if own is None:
+            return self._every
+        masks = frozenset(own)
+        for name in self._data:
+            holds = data.get(name)
+            kinds = (
+                self._kinds[name]
+                if holds is None
+                else (self._of_value(self._checks[name], holds),)
+            )
+            masks = frozenset([mask & kind for mask in masks for kind in kinds or ()])
         return self._winners(masks)
 
     def remaining(self) -> set[frozenset[int]]:

@@ -254,6 +254,11 @@ TABLE: Mapping[str, MetricDescription] = {
         (),
         "Ended sessions of which nothing is remembered: one that goes on passes as new.",
     ),
+    "values_dropped": MetricDescription(
+        "counter",
+        (),
+        "Calls whose values rules over data (`from`, `not_from`, `remember`) do not know any more, because one session had too many: what is not found among the others is unknown.",
+    ),
     "orders_left_out": MetricDescription(
         "counter",
         (),

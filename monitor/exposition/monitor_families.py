@@ -141,6 +141,7 @@ def families_of(monitor: MonitorTotals) -> Iterator[Family]:
     yield _labelled("shown_arguments_given_up", [((), counted.arguments_given_up)])
     yield _labelled("sessions_resumed", [((), counted.resumed)])
     yield _labelled("sessions_unremembered", [((), counted.sessions_lost)])
+    yield _labelled("values_dropped", [((), counted.values_dropped)])
     yield _labelled("orders_left_out", [((), counted.orders_left_out)])
     yield _labelled("doubts", [((cause.value,), n) for cause, n in monitor.gaps.doubts.items()])
     yield _labelled("gaps_merged", [((), monitor.gaps.merged)])

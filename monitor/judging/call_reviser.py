@@ -55,6 +55,8 @@ class CallReviser:
         judges = session.judges or (self._unbound,)
         for judge in judges:
             verdicts += self._amend(session, judge, old, call, now)
+        if session.data is not None:
+            verdicts += self._calls.reread(session)
         session.take_in(old)
         if not self._is_in_log(session, judges, call):
             session.set_aside(call)
@@ -67,7 +69,9 @@ class CallReviser:
     ) -> list[Verdict]:
         """`amend` under one spec, which may judge only one of the two readings."""
         found = self._calls.find(session, judge, old)
-        token, part = self._calls.token(judge, call), part_of(judge, call)
+        if judge.data is not None and old.span_id != call.span_id:
+            self._calls.unread(session, judge, old)
+        token, part = self._calls.read(session, judge, call, now), part_of(judge, call)
         verdicts: list[Verdict] = []
         if found is not None:
             judgement, place = found
@@ -134,14 +138,14 @@ class CallReviser:
         changes = judgement.amend(place, call, tool, token, at, receipt)
         self._calls.keep(judgement, call)
         if judge.plain_of(token) == judge.mismatch:
-            self._calls.annotate(judgement, call)
+            self._calls.annotate(session, judgement, call)
         if judgement.pair is not None:
             judgement.pair.late += judgement.late - late
         return self._reports.report(session, judgement, changes)
 
     def _came_late(self, session: Session, judge: Judge, old: ToolCall, now: int) -> bool:
         """True if the call's step is folded: its verdict stays, and the call counts as late."""
-        if self._calls.token(judge, old) is None:
+        if self._calls.token(session, judge, old, now) is None:
             return False
         judgement = session.judgement(judge, part_of(judge, old))
         base = judgement.base if judgement is not None else None
@@ -161,12 +165,16 @@ class CallReviser:
         judged = False
         for judge in session.judges or (self._unbound,):
             found = self._calls.find(session, judge, call)
+            if judge.data is not None:
+                self._calls.unread(session, judge, call)
             if found is None:
                 self._came_late(session, judge, call, now)
                 continue
             judged = judged or judge is not self._unbound
             verdicts += self._accounting.withdrawn(session, *found)
             verdicts += self._calls.take_out(session, *found)
+        if session.data is not None:
+            verdicts += self._calls.reread(session)
         session.judged -= judged
         session.take_in(call)
         session.set_times(call)
@@ -183,6 +191,7 @@ class CallReviser:
         if new and target.seen:
             verdicts += self._binder.catch_up(target, new, now)
         target.absorb(moved)
+        self._calls.move_data(moved, target)
         if lost:
             target.bind_late(missing, now)
         for judgement in moved.judgements:
@@ -208,7 +217,7 @@ class CallReviser:
         if target.binder is not None:
             wanted = wanted_of(target.attributes, target.known_agent, target.binder)
             verdicts += self._binder.bind_more(target, wanted, now)
-        return verdicts
+        return verdicts + self._calls.reread(target)
 
     def _agree(self, moved: Session, target: Session, now: int) -> list[Verdict]:
         """Gives two sessions to be merged one agent name, and unbinds the specs of the other name."""

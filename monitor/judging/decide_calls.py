@@ -25,6 +25,8 @@ from monitor.judging.going_ahead import SpecCall, go_ahead
 from monitor.judging.judge_calls import part_of
 from monitor.judging.judging_parts import JudgingParts
 from monitor.records import AgentName, Proof, ToolCall, built
+from monitor.session.data.seen_values import UserText
+from monitor.session.data.session_data import SessionData
 from monitor.session.judge.concurrent_calls import CallPossibilities, ConcurrentCalls
 from monitor.session.judge.judge import CODES, CONTROL_TOKEN, HARMFUL, Judge, code_of
 from monitor.session.judgement.judgement import Judgement
@@ -90,7 +92,9 @@ class CallDecider:
                 if by_reference is not None:
                     found.append(by_reference)
                 continue
-            token = self._calls.token(judge, call)
+            if beside and judge.data is not None:
+                return None  # their results, too, are among what was seen before the call
+            token = self._calls.token(session, judge, call, now)
             if token is None:
                 continue
             decided = self._under(session, judge, call, token, beside, now)
@@ -114,7 +118,7 @@ class CallDecider:
         at = self._calls.at(judge, call, now)
         if judgement is None or _is_late(judgement, at):
             return None
-        flying = self._flying(judge, part, beside, judgement, now) if beside else []
+        flying = self._flying(session, judge, part, beside, judgement, now) if beside else []
         preview = judgement.preview(call, token, at)
         if preview is None or flying is None:
             return None
@@ -144,6 +148,7 @@ class CallDecider:
 
     def _flying(
         self,
+        session: Session,
         judge: Judge,
         part: str,
         beside: Sequence[ToolCall],
@@ -158,7 +163,7 @@ class CallDecider:
             if at < behind or (at == behind and not found):
                 return None
             behind = at
-            token = self._calls.token(judge, each)
+            token = self._calls.token(session, judge, each, now)
             if token is not None and (not judge.parted or part_of(judge, each) == part):
                 found.append(token)
         return found
@@ -260,6 +265,12 @@ class Rehearsal:
         for each in attributes:
             self._judging.binder.bind(self._session, each, now)
 
+    def hear(self, texts: Iterable[UserText]) -> None:
+        """Takes what the user said before the first call, as `Corrections.hear` does."""
+        for each in texts:
+            self._session.data = self._session.data or SessionData()
+            self._session.data.hear(each)
+
     def learn(
         self,
         call: ToolCall,
@@ -288,12 +299,14 @@ class Rehearsal:
             session.name(named)
         self._judging.binder.bind(session, call.attributes, now)
 
-    def open(self, call: ToolCall) -> Session:
+    def open(self, call: ToolCall, now: int) -> Session:
         """The session, with the judgements that the call would be added to."""
         session, calls = self._session, self._judging.calls
         for judge in session.judges:
             part = part_of(judge, call) if judge.parted else ""
-            is_judged = judge.comparison is None and calls.token(judge, call) is not None
+            is_judged = (
+                judge.comparison is None and calls.token(session, judge, call, now) is not None
+            )
             if is_judged and session.judgement(judge, part) is None:
                 calls.open(session, judge, part)
         for judgement in session.judgements:
@@ -308,7 +321,7 @@ class Rehearsal:
         """Judges many calls at the cost of one: under each spec, once all of them are in their places."""
         for call in calls:
             self.learn(call, now, None, proof, doubted=False)
-            self.open(call)
+            self.open(call, now)
         held = [each for each in self._session.judgements if each.judge.comparison is None]
         for judgement in held:
             judgement.hold_back()

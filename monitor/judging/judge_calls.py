@@ -14,12 +14,16 @@ from collections.abc import Sequence
 from monitor.aggregate.consistency_sample import CALLS_MAX, hashed
 from monitor.aggregate.histogram import Exemplar
 from monitor.alphabet.explanation import explain_mismatch
+from monitor.alphabet.readings import NO_DATA
 from monitor.judging.change_reports import ChangeReports
 from monitor.judging.held_calls import HeldCalls
 from monitor.judging.judging_state import JudgingState
 from monitor.judging.mistimed_calls import latest_ns
 from monitor.judging.session_sights import SessionSights, is_turn_unknown
 from monitor.records import Evidence, ToolCall, Verdict, built
+from monitor.session.data.call_records import Times
+from monitor.session.data.seen_values import AskingCall
+from monitor.session.data.session_data import SessionData
 from monitor.session.judge.judge import CONTROL_TOKEN, HARMFUL, Judge
 from monitor.session.judgement.finality import finalise
 from monitor.session.judgement.fold_log import fold_first, is_crowded, lump
@@ -28,6 +32,7 @@ from monitor.session.judgement.step_marks import VerdictChange
 from monitor.session.log.rows import Texts, origin_of
 from monitor.session.session import Session
 from monitor.visibility.cause import Cause, Effect, effect_of
+from monitor.visibility.sight import Sight
 from monitor.weights import arguments_bytes
 
 __all__ = ["CallJudge", "part_of"]
@@ -54,6 +59,7 @@ class CallJudge:
         self._clocks = state.clocks
         self._ledger = state.ledger
         self._unbound = state.unbound
+        self._data = state.data
 
     def take(
         self, session: Session, call: ToolCall, now: int, *, quiet: bool = False
@@ -73,6 +79,8 @@ class CallJudge:
                 judged = True
                 if found:
                     verdicts += found
+        if session.data is not None:
+            verdicts += self.reread(session)
         session.judged += judged
         if not judged:
             session.set_aside(call)
@@ -82,9 +90,22 @@ class CallJudge:
         self, session: Session, judge: Judge, call: ToolCall, now: int, *, quiet: bool
     ) -> Sequence[Verdict] | None:
         """The verdicts under one spec; None if it is a policy that does not name the call."""
-        token = self.token(judge, call)
+        token = self.read(session, judge, call, now)
         if token is None:
             return None
+        return self._judge(session, judge, call, token, now, quiet=quiet)
+
+    def _judge(
+        self,
+        session: Session,
+        judge: Judge,
+        call: ToolCall,
+        token: int,
+        now: int,
+        *,
+        quiet: bool,
+    ) -> Sequence[Verdict]:
+        """The verdicts under one spec on a call that is not in its log, by its token."""
         part = part_of(judge, call) if judge.parted else ""
         judgement = session.judgement(judge, part)
         if judgement is None:
@@ -116,7 +137,7 @@ class CallJudge:
         reported: Sequence[Verdict] = ()
         if changes:
             if judge.plain_of(token) == judge.mismatch:
-                self.annotate(judgement, call)
+                self.annotate(session, judgement, call)
             reported = [
                 self._accounting.verdict(session, judgement, change, origin)
                 for change in changes
@@ -159,24 +180,106 @@ class CallJudge:
             )
         return found
 
-    def token(self, judge: Judge, call: ToolCall) -> int | None:
+    def token(self, session: Session, judge: Judge, call: ToolCall, now: int) -> int | None:
         """The call's token; None if the spec is a policy that does not name the call."""
         if judge.comparison is not None:
             return judge.comparison.token(call.tool, call.arguments, call.error)
+        if judge.data is not None and call.tool in judge.data.conditions:
+            times, sight = self._times(judge, call, now), self._sights.sight(session, judge)
+            found = self._data.token(session.data, judge, call, times, sight)
+            return self._named(judge, call, found)
         effect = effect_of(call.doubts) if call.doubts else Effect.NONE
         is_told = effect is not Effect.OUTCOME
         failed = call.error and is_told
         ended = is_told and call.evidence is Evidence.EXECUTED
         alphabet = judge.spec.alphabet
         token = alphabet.match(call.tool, call.arguments, failed, call.result, ended=ended)
+        return self._named(judge, call, token)
+
+    def _named(self, judge: Judge, call: ToolCall, token: int) -> int | None:
+        """The token of a call whose symbols are found; None if the spec is a policy that does not name it."""
         if token >= judge.plain:
-            meaning = alphabet.tokens[token]
+            meaning = judge.spec.alphabet.tokens[token]
             if not (meaning.symbols or meaning.named or meaning.symbol is not None):
                 if call.control:
                     return CONTROL_TOKEN
                 if judge.spec.kind == "policy":
                     return None
-        return judge.doubted(token, effect) if call.doubts else token
+        return judge.doubted(token, effect_of(call.doubts)) if call.doubts else token
+
+    # --- rules over data ----------------------------------------------------------------------------
+
+    def read(self, session: Session, judge: Judge, call: ToolCall, now: int) -> int | None:
+        """The call's token as `token` gives it; what rules over data need of the call is kept."""
+        if judge.data is None:
+            return self.token(session, judge, call, now)
+        if session.data is None:
+            session.data = SessionData()
+        self._data.take(session.data, judge, call, self._times(judge, call, now))
+        token = self.token(session, judge, call, now)
+        asking = session.data.of(judge).asking.get(call.span_id)
+        if asking is not None:
+            asking.token = token
+        return token
+
+    def unread(self, session: Session, judge: Judge, call: ToolCall) -> None:
+        """Forgets what rules over data kept of a call: it is none, or is told of under another id."""
+        if session.data is not None:
+            self._data.drop(session.data, judge, call)
+
+    def move_data(self, moved: Session, target: Session) -> None:
+        """What rules over data kept of a session whose calls move goes with them."""
+        if moved.data is not None:
+            target.data = target.data or SessionData()
+            self._data.move(moved.data, target.data)
+
+    def _times(self, judge: Judge, call: ToolCall, now: int) -> Times:
+        at = self.at(judge, call, now)
+        is_timed = call.start_ns and call.end_ns >= call.start_ns
+        return at, call.start_ns if is_timed else at, now
+
+    def reread(self, session: Session) -> list[Verdict]:
+        """Gives calls new tokens whose rules over data come out otherwise by what is known now; returns the revisions."""
+        verdicts: list[Verdict] = []
+        if session.data is None:
+            return verdicts
+        for judge in session.judges:
+            seen = session.data.seen.get(judge) if judge.data is not None else None
+            asking = seen.concerned() if seen is not None else []
+            if asking:
+                sight = self._sights.sight(session, judge)
+                for each in asking:
+                    verdicts += self._reread(session, judge, each, sight)
+        return verdicts
+
+    def _reread(
+        self, session: Session, judge: Judge, asking: AskingCall, sight: Sight
+    ) -> Sequence[Verdict]:
+        """Judges a call again that has another token by what is known now."""
+        assert session.data is not None
+        call = asking.call
+        token = self._named(
+            judge, call, self._data.token_of(session.data, judge, asking, sight)
+        )
+        if token == asking.token:
+            return ()
+        found = self.find(session, judge, call)
+        was_named, asking.token = asking.token is not None, token
+        if found is None:
+            if was_named or token is None:  # it is folded: its verdict stays
+                session.data.of(judge).forget((call.span_id,))
+                return ()
+            return self._judge(session, judge, call, token, asking.received_ns, quiet=False)
+        judgement, place = found
+        if token is None:
+            gone = self._accounting.withdrawn(session, judgement, place)
+            return [*gone, *self.take_out(session, judgement, place)]
+        changes = judgement.retoken(place, token)
+        if judge.plain_of(token) == judge.mismatch:
+            self.annotate(session, judgement, call)
+        return self._reports.report(session, judgement, changes)
+
+    # --- what is kept to be shown -------------------------------------------------------------------
 
     def open(self, session: Session, judge: Judge, part: str) -> Judgement:
         """Begins the judgement of a part of a session."""
@@ -200,10 +303,16 @@ class CallJudge:
             if shown is not None:
                 self._state.shown_bytes += arguments_bytes(shown)
 
-    def annotate(self, judgement: Judgement, call: ToolCall) -> None:
+    def annotate(self, session: Session, judgement: Judgement, call: ToolCall) -> None:
         """Notes which arguments of a call match no symbol: when it is shown, they are dropped."""
-        alphabet, show = judgement.judge.spec.alphabet, self._state.show
-        given = alphabet.facts_of(call.tool, call.arguments, call.result, failed=call.error)
+        judge, show = judgement.judge, self._state.show
+        alphabet, data = judge.spec.alphabet, NO_DATA
+        if judge.data is not None:
+            sight = self._sights.sight(session, judge)
+            data = self._data.facts(session.data, judge, call, sight)
+        given = alphabet.facts_of(
+            call.tool, call.arguments, call.result, failed=call.error, data=data
+        )
         note = explain_mismatch(alphabet, call.tool, given, show)
         if note:
             judgement.log.annotate(call.span_id, call.call_id, note)

@@ -28,6 +28,7 @@ class JudgingParts:
         self.reports = ChangeReports(state)
         self.sights = SessionSights(state, self.reports)
         self.calls = CallJudge(state, self.held, self.sights, self.reports)
+        self.sights.reread = self.calls.reread
         self.binder = SessionBinder(state, self.sights, self.reports, self.calls)
         self.reviser = CallReviser(
             state, self.held, self.sights, self.reports, self.calls, self.binder

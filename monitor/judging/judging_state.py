@@ -10,6 +10,7 @@ from monitor.alphabet.explanation import Show
 from monitor.judging.accounting import Accounting
 from monitor.judging.sender_clocks import SenderClocks
 from monitor.limits import Limits
+from monitor.session.data.data_reader import DataReader
 from monitor.session.judge.judge import Judge
 from monitor.session.session import Session
 from monitor.session.spec_binding import SpecBinder
@@ -71,6 +72,7 @@ class JudgingState:
                 ledger.note(Gap(Cause.STARTED, 0, started_ns))
         self.ledger = ledger
         self.clocks = SenderClocks()
+        self.data = DataReader()
         self.unbound = unbound or Judge(Spec.observer())
         self.held = 0
         """Calls that all sessions hold."""
@@ -92,6 +94,11 @@ class JudgingState:
         """Calls placed behind their parent call, counted once per spec."""
         judges = (*self.binder.judges.values(), self.unbound)
         return self.skewed_before + sum(judge.skewed for judge in judges)
+
+    @property
+    def values_dropped(self) -> int:
+        """Calls whose values rules over data do not know any more, because there were too many of their session."""
+        return self.data.dropped
 
     @property
     def orders_left_out(self) -> int:

@@ -148,6 +148,8 @@ class SessionBinder:
                 verdicts += self._reports.let_go(session, judgement)
         if not session.judges:
             session.judged = 0
+        if session.data is not None:
+            session.data.keep(session.judges)
         return verdicts
 
     def catch_up(self, session: Session, new: Sequence[Judge], now: int) -> list[Verdict]:
@@ -175,7 +177,7 @@ class SessionBinder:
             failed = self._under(session, judges, call, now, verdicts)
             if failed:
                 session.owe(call, failed)
-        return verdicts
+        return verdicts if session.data is None else verdicts + self._calls.reread(session)
 
     def pay(self, session: Session, now: int, *, last: bool = False) -> list[Verdict]:
         """Judges the calls that the session owes: an error kept them from being judged.

@@ -6,7 +6,7 @@ are told only if what they are to allow for has changed. Causes that hold for on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from monitor.judging.change_reports import ChangeReports
@@ -40,6 +40,8 @@ class SessionSights:
         self._ledger = state.ledger
         self._clocks = state.clocks
         self._limits = state.limits
+        self.reread: Callable[[Session], list[Verdict]] = _nothing
+        """Judges calls again by rules over data, for which something may be missing now, or no more."""
 
     def doubt(self, session: Session, cause: Cause, *, holds: bool = True) -> list[Verdict]:
         """Sets whether a cause of gaps holds for one session, and revises its verdicts."""
@@ -109,6 +111,9 @@ class SessionSights:
             sight = self.sight(session, judgement.judge, judgement.part)
             if sight != judgement.sight:
                 verdicts += self._reports.report(session, judgement, judgement.see(sight))
+        if session.data is not None:
+            session.data.touch()
+            verdicts += self.reread(session)
         return verdicts
 
     def reach(self, session: Session) -> None:
@@ -179,6 +184,10 @@ def _receipt(session: Session, call: ToolCall) -> int:
         if place is not None:
             return judgement.log.receipt(place)
     return session.touched_ns
+
+
+def _nothing(_session: Session) -> list[Verdict]:
+    return []
 
 
 def _since(gaps: Iterable[Gap], begin_ns: int) -> Iterator[Gap]:

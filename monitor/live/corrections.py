@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from monitor.aggregate.totals import SessionFinished
@@ -12,6 +12,7 @@ from monitor.live.mention import Mention
 from monitor.live.monitor_state import MonitorState
 from monitor.live.session_facts import SessionFacts
 from monitor.records import AgentName, Proof, SessionKey, ToolCall, Verdict
+from monitor.session.data.session_data import earliest, user_text
 from monitor.visibility.cause import Cause
 
 __all__ = ["Corrections"]
@@ -168,6 +169,30 @@ class Corrections:
         if not session.queued:
             self._lifecycle.queue(session, now)
         return self._state.with_news(verdicts) if self._state.news else verdicts
+
+    def hear(
+        self, key: SessionKey, texts: Iterable[str], at_ns: int, now: int
+    ) -> list[Verdict]:
+        """Takes messages of a session's user. Rules over data ask what the user said (`from: [user]`).
+
+        Args:
+            key: the session.
+            texts: of the messages.
+            at_ns: by when they were said, Unix nanoseconds.
+            now: time of receipt.
+
+        Returns:
+            The verdicts that changed.
+        """
+        said = [user_text(each, at_ns) for each in texts]
+        session = self._table.live(key)
+        if session is None:
+            self._facts.keep_mention(key, Mention(now, at_ns, None, (), earliest(said)))
+            return []
+        verdicts = self._facts.hear(session, said)
+        if verdicts:
+            self._facts.reconsider(session, now)
+        return verdicts
 
     def note_source(self, key: SessionKey, session_from: str) -> None:
         """An attribute names a session that only a client of decisions has named so far."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from monitor.records import AgentName
+from monitor.session.data.seen_values import UserText
+from monitor.session.data.session_data import earliest
 from monitor.session.session import ATTRIBUTES_MAX
 
 __all__ = ["Mention"]
@@ -14,7 +16,7 @@ __all__ = ["Mention"]
 class Mention:
     """What spans that are no call say of a session without calls."""
 
-    __slots__ = ("attributes", "named", "now", "start_ns")
+    __slots__ = ("attributes", "named", "now", "start_ns", "texts")
 
     def __init__(
         self,
@@ -22,12 +24,15 @@ class Mention:
         start_ns: int,
         named: AgentName | None,
         attributes: tuple[Mapping[str, Any], ...],
+        texts: tuple[UserText, ...] = (),
     ) -> None:
         self.now = now
         self.start_ns = start_ns
         """When the earliest of them began."""
         self.named = named
         self.attributes = attributes
+        self.texts = texts
+        """Messages of the user."""
 
     def and_(self, other: Mention) -> Mention:
         """Both together."""
@@ -40,4 +45,5 @@ class Mention:
             min(self.start_ns, other.start_ns),
             named,
             tuple(known.values())[:ATTRIBUTES_MAX],
+            earliest((*self.texts, *other.texts)),
         )

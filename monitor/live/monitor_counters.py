@@ -62,6 +62,11 @@ class MonitorCounters:
         return self._judging.skewed + self._judging.clocks.corrections
 
     @property
+    def values_dropped(self) -> int:
+        """Calls whose values rules over data do not know any more, because there were too many of their session."""
+        return self._judging.values_dropped
+
+    @property
     def orders_left_out(self) -> int:
         """Times that overlapping calls were judged by some of the orders they may have had."""
         return self._judging.orders_left_out

@@ -8,6 +8,8 @@ A log has no arguments, unless they are shown. Where a tool's symbols are the sa
 symbol, since that says all that the arguments decide. Else its arguments are unknown, so that harm is claimed only if it
 is certain. Steps that are folded are not known any more: the session is read as joined up to now.
 
+What rules over data have seen is known on, if the rules are the same. Else it is not known up to now, as are the arguments.
+
 Under a learnt reference a session goes on as it began: alarms of a reference are no verdicts.
 
 Example: `pay` before `check` was harmful, and the corrected spec allows it. The session's harmful call becomes progress,
@@ -22,6 +24,8 @@ from monitor.judging.accounting import Accounting
 from monitor.judging.judging_parts import JudgingParts
 from monitor.judging.session_binder import wanted_of
 from monitor.records import SessionKey, ToolCall, Verdict
+from monitor.session.data.seen_values import SeenValues
+from monitor.session.data.session_data import SessionData
 from monitor.session.judge.judge import CONTROL_TOKEN, Judge
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.log.rows import Row
@@ -69,6 +73,7 @@ def rejudge(
             kept.append(new)
             if session.late and old in session.late:
                 session.late[new] = session.late.pop(old)
+            _hand_on(session, old, new)
             replay = _Replay(session, judging, accounting, text_of, now)
             for judgement in session.under(old):
                 verdicts += replay.move(judgement, new)
@@ -78,15 +83,34 @@ def rejudge(
             for judgement in session.under(old):
                 verdicts += judging.reports.let_go(session, judgement)
     session.binder, session.judges = judging.state.binder, tuple(kept)
+    if session.data is not None:
+        session.data.keep(kept)
     if not kept:
         session.judged = 0
-    return verdicts + judging.binder.bind_more(session, tuple(wanted.values()), now)
+    verdicts += judging.binder.bind_more(session, tuple(wanted.values()), now)
+    return verdicts + judging.calls.reread(session)
 
 
 def _is_like(old: Judge, new: Judge) -> bool:
     """True if the calls of one version's judgement are those of the other's."""
     one, other = old.spec, new.spec
     return (one.kind, one.scope, one.order) == (other.kind, other.scope, other.order)
+
+
+def _hand_on(session: Session, old: Judge, new: Judge) -> None:
+    """What was seen under one version serves another one with the same rules over data. Else it is not known."""
+    if session.data is None:
+        if new.data is None:
+            return
+        session.data = SessionData()
+    seen = session.data.seen.pop(old, None) or SeenValues()
+    if new.data is None:
+        return
+    seen.forget(list(seen.asking))
+    if old.data is None or old.data.signature != new.data.signature:
+        seen = SeenValues()
+        seen.dropped = session.last_ns + 1
+    session.data.seen[new] = seen
 
 
 class _Replay:
@@ -139,11 +163,12 @@ class _Replay:
         row, token, old = log.row(place), log.token(place), judgement.judge
         held = self._held.get(row.span_id)
         if held is not None:
-            return self._judging.calls.token(new, held)
+            return self._judging.calls.read(self._session, new, held, self._now)
         tool, plain = self._text_of(row.tool), old.plain_of(token)
         found = _carried(old, new, tool, plain, failed=row.error)
         if found is None:
-            found = self._judging.calls.token(new, _call(row, tool, plain, self._session.key))
+            call = _call(row, tool, plain, self._session.key)
+            found = self._judging.calls.token(self._session, new, call, self._now)
         if found is None or found == CONTROL_TOKEN:
             return found
         # What is doubtful of the call is so under any version.

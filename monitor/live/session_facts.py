@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from monitor.live.mention import Mention
 from monitor.live.monitor_state import MonitorState
 from monitor.records import AgentName, SessionKey, ToolCall, Verdict
+from monitor.session.data.seen_values import UserText
+from monitor.session.data.session_data import SessionData
 from monitor.session.session import Session
 from monitor.visibility.cause import Cause
 
@@ -24,6 +28,7 @@ class SessionFacts:
         self._ledger = state.judging_state.ledger
         self._sights = state.judging.sights
         self._binder = state.judging.binder
+        self._calls = state.judging.calls
 
     def name(self, session: Session, call: ToolCall, named: AgentName | None) -> None:
         """The session's agent is the one that its earliest span names.
@@ -61,7 +66,14 @@ class SessionFacts:
         verdicts: list[Verdict] = []
         for attributes in mention.attributes:
             verdicts += self._binder.bind(session, attributes, now)
-        return verdicts
+        return verdicts + self.hear(session, mention.texts)
+
+    def hear(self, session: Session, texts: Iterable[UserText]) -> list[Verdict]:
+        """Takes messages of the user, and revises the verdicts that depend on what they said."""
+        for each in texts:
+            session.data = session.data or SessionData()
+            session.data.hear(each)
+        return self._calls.reread(session)
 
     def move_mention(self, key: SessionKey, mention: Mention, now: int) -> None:
         """Moves a mention to the session that its session turns out to be."""

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from mypy_extensions import mypyc_attr
 
 from monitor.records import FROM_DECISION, FROM_TRACE, AgentName, Proof, SessionKey, ToolCall
+from monitor.session.data.session_data import SessionData
 from monitor.session.dropped_sessions import mark_of
 from monitor.session.judge.judge import Judge
 from monitor.session.judgement.fold_log import condense
@@ -73,6 +74,7 @@ class Session:
         "bound_on",
         "causes",
         "chain",
+        "data",
         "ended",
         "foreign",
         "fresh",
@@ -165,6 +167,8 @@ class Session:
         self.answer: tuple[bool, int, int, int] | None = None
         """The last output of its agent: a hash, after the fields by which outputs are ordered."""
         self.ended: Ended | None = None
+        self.data: SessionData | None = None
+        """What it has seen of values; None while no rule asks for any."""
         self._mark = 0
         """Mark by which its key is remembered; 0 until it is used."""
         self.weight = self.size()
@@ -196,6 +200,7 @@ class Session:
         twin.late = dict(self.late) if self.late is not None else None
         twin.not_judged = self.not_judged.copy() if self.not_judged is not None else None
         twin.proof, twin.answer = self.proof, self.answer
+        twin.data = self.data.copy() if self.data is not None else None
         return twin
 
     def size(self) -> int:
@@ -206,7 +211,7 @@ class Session:
         if self.held is not None:
             for call in self.held:
                 total += call_bytes(call)
-        return total
+        return total if self.data is None else total + self.data.size()
 
     def mark(self) -> int:
         """What its key is remembered by once its state is dropped (`mark_of`): each file of a journal has it."""
@@ -352,6 +357,8 @@ class Session:
         self.held = None
         for judgement in self.judgements:
             condense(judgement)
+        for seen in self.data.seen.values() if self.data is not None else ():
+            seen.forget(list(seen.asking))
 
     def absorb(self, other: Session) -> None:
         """Takes over the state of a session whose calls move here."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from monitor.alphabet.match import OwnFacts
 from monitor.partial import CutObject, PartialArguments
 from monitor.plain_records.kinds import KindChange, kept, kept_growing
 from monitor.records import (
@@ -23,6 +24,16 @@ from monitor.reference.comparison import ComparisonState, Departure, Divergence
 from monitor.reference.run_features import RunFeatures
 from monitor.scores.running import HarmTally, PathRows
 from monitor.scores.score_records import Episode
+from monitor.session.data.seen_values import (
+    AskingCall,
+    ComparedValue,
+    Operand,
+    SeenValues,
+    Setting,
+    SourceCall,
+    UserText,
+)
+from monitor.session.data.session_data import SessionData
 from monitor.session.judge.compensation import Compensation, Compensations
 from monitor.session.judge.episodes import EpisodesTally
 from monitor.session.judge.run import AutomatonRun, Lineage
@@ -50,8 +61,31 @@ SESSION_KINDS: Final = (
         "answer binder bound_as bound_late bound_on causes chain "
         "ended foreign fresh gaps held judged "
         "judgements judges key last_ns late ledger_version newer not_judged older opened_ns owed proof "
-        "queued seen session_from spans started_ns touched_ns weight",
+        "queued seen session_from spans started_ns touched_ns weight data",
+        changes=(KindChange(added={"data": type(None)}),),
     ),
+    kept("seen by a session", SessionData, "_words dropped seen texts"),
+    kept(
+        "seen under a spec",
+        SeenValues,
+        "_changed_ns _last_end_ns _leaves asking dropped partial setting sources",
+        made={"_by_leaf": type(None)},
+    ),
+    kept(
+        "source of values",
+        SourceCall,
+        "answer at begin_ns end_ns folded_words leaves received_ns settings span_id sure tool whole words",
+    ),
+    kept("setting of a value", Setting, "name known values sure"),
+    kept("compared value", ComparedValue, "digest number words is_part"),
+    kept("operand", Operand, "known absent values"),
+    kept(
+        "asking call",
+        AskingCall,
+        "at begin_ns call end_ns operands own received_ns token",
+    ),
+    kept("own facts of a call", OwnFacts, "masks unanswered failed"),
+    kept("text of a user", UserText, "key at_ns is_cut words folded_words numbers"),
     kept("sessions of a name", TenantSessions, "name newest oldest"),
     kept("calls outside", OutsideCalls, "_ends _kept _starts"),
     kept(

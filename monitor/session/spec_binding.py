@@ -62,10 +62,18 @@ class SpecBinder:
         """The paths of results that specs ask for, by tool."""
         found: dict[str, dict[str, ValuePath]] = {}
         for judge in self.judges.values():
-            for tool, facts in judge.spec.alphabet.asked().items():
-                if facts.paths:
-                    found.setdefault(tool, {}).update({path.text: path for path in facts.paths})
+            asked = [(t, each.paths) for t, each in judge.spec.alphabet.asked().items()]
+            if judge.data is not None:
+                asked += [(tool, each.paths) for tool, each in judge.data.sources.items()]
+            for tool, paths in asked:
+                if paths:
+                    found.setdefault(tool, {}).update({path.text: path for path in paths})
         return {tool: tuple(paths.values()) for tool, paths in found.items()}
+
+    @property
+    def hears(self) -> bool:
+        """True if a spec asks what users said."""
+        return any(each.data is not None and each.data.hears for each in self.judges.values())
 
     def differs(self, other: SpecBinder) -> bool:
         """True if some session would have other specs than under the binder `other`."""

@@ -14,6 +14,7 @@ from monitor.automaton.dfa import build as build_automaton
 from monitor.findings import Finding
 from monitor.records import Conventions, Obstacle, Reason
 from monitor.spec.constraints import SideBySide
+from monitor.spec.data_rules import DataRules
 from monitor.spec.learnt_reference import LearntReference
 from monitor.spec.timing import NO_TIMING, SpecTiming
 from monitor.spec.traps import Trap
@@ -142,6 +143,8 @@ class Spec:
     """The machine without them; None if there are none."""
     traps: tuple[Trap, ...] = ()
     """States of `machine` from which no session can finish any more."""
+    data: DataRules | None = None
+    """What it compares with what was seen before; None if nothing."""
 
     @classmethod
     def observer(cls) -> Spec:

@@ -67,7 +67,7 @@ CALL_KINDS: Final = (
         "pipeline",
         Pipeline,
         left="_batch _counted _coverage _deliver _denied _derived _errors _failed_spans "
-        "_asked _foreign _plans _rejects _remembered _resource_keys _stats _touched monitor "
+        "_asked _foreign _hears _plans _rejects _remembered _resource_keys _stats _touched monitor "
         "quiet",
         parts="inventory _traces _duplicates _session_ids decided decision_records "
         "_confirmation _sessions _requests _correlation _deciding _requested_calls",

@@ -54,7 +54,12 @@ MONITOR_KINDS: Final = (
             ),
         ),
     ),
-    kept("mention", Mention, "attributes named now start_ns"),
+    kept(
+        "mention",
+        Mention,
+        "attributes named now start_ns texts",
+        changes=(KindChange(added={"texts": tuple}),),
+    ),
     kept(
         "table of sessions",
         Table,
@@ -86,7 +91,7 @@ MONITOR_KINDS: Final = (
         JudgingState,
         "binder folded_young out_of_order skewed_before left_out_before started_ns "
         "held holders held_under shown_bytes held_given_up errors",
-        left="accounting limits names show sights",
+        left="accounting data limits names show sights",
         parts="ledger clocks unbound held_bytes",
         changes=(
             KindChange(

@@ -72,9 +72,21 @@ def _call(spec: Spec, symbols: Sequence[int]) -> str:
         return name
     if is_conditional(patterns := alphabet.patterns[symbols[0]]):
         return f"{name} ({asked(patterns)})"
-    others = alphabet.of_tool(alphabet.tools[symbols[0]])
-    named = [alphabet.symbols[each] for each in others if each != symbols[0]]
-    return f"{name} (with other arguments than {any_of(named)})" if named else name
+    others = [
+        each for each in alphabet.of_tool(alphabet.tools[symbols[0]]) if each != symbols[0]
+    ]
+    if not others:
+        return name
+    named = any_of([alphabet.symbols[each] for each in others])
+    return f"{name} (with other arguments than {named}{_compared(spec, others)})"
+
+
+def _compared(spec: Spec, symbols: Sequence[int]) -> str:
+    """What the only symbol of some compares its arguments with; "" if with nothing that was seen before."""
+    patterns = spec.alphabet.patterns[symbols[0]]
+    if len(symbols) > 1 or not any(each.kind == "data" for each in (patterns or {}).values()):
+        return ""
+    return f": {asked(patterns)}"
 
 
 def _rule(spec: Spec, text: str | None, symbols: Sequence[int]) -> Constraint | None:

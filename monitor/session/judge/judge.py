@@ -123,6 +123,7 @@ class Judge:
         "anywhere",
         "bounds",
         "comparison",
+        "data",
         "every",
         "goldens",
         "left_out",
@@ -146,6 +147,8 @@ class Judge:
         self.spec = spec
         self.comparison = Comparison(spec.learnt) if spec.learnt is not None else None
         """Compares sessions with the reference; None if the spec is no reference."""
+        self.data = spec.data
+        """Rules that compare calls with what was seen before; None for most specs."""
         tokens = spec.alphabet.tokens
         self.plain = len(spec.machine.symbols)
         """Tokens below this are the symbols themselves."""

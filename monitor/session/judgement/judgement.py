@@ -341,6 +341,12 @@ class Judgement:
         self.judge.skewed += placed.moved
         return self._replay(min(place, placed.first))
 
+    def retoken(self, place: int, token: int) -> list[VerdictChange]:
+        """Judges the step at `place` again as a call with another token, and the steps behind it."""
+        self.doubts += self.judge.is_doubted(token) - self._is_doubted(place)
+        self.log.set_token(place, token)
+        return self._replay(place)
+
     def ends_doubt(self, place: int, call: ToolCall, tool: int, token: int, at: int) -> bool:
         """Ends the doubt of a step, if nothing else of it changes and the plain reading counts anyhow.
 

@@ -20,6 +20,7 @@ from monitor.findings import Finding
 from monitor.records import PROFILES, Conventions
 from monitor.spec.acceptance import accepting
 from monitor.spec.compiler.accept import read_accept
+from monitor.spec.compiler.data_rules import read_data_rules
 from monitor.spec.compiler.machine import form_of, is_declared, no_state, read_machine
 from monitor.spec.compiler.reachability import (
     can_finish,
@@ -36,6 +37,7 @@ from monitor.spec.compiler.symbols import (
     read_symbols,
 )
 from monitor.spec.compiler.timing import read_timing
+from monitor.spec.data_rules import DataRules
 from monitor.spec.document import yaml_text
 from monitor.spec.document.faults import Notes
 from monitor.spec.document.match_document import RegexDocument
@@ -43,6 +45,7 @@ from monitor.spec.document.schema import (
     AcceptDocument,
     ConventionsDocument,
     DeadlineDocument,
+    RememberDocument,
     SeverityDocument,
     SpecDocument,
     SymbolDocument,
@@ -202,6 +205,7 @@ def _keys() -> dict[str, str]:
             (DeadlineDocument, "a deadline"),
             (AcceptDocument, "an entry of `accept`"),
             (SymbolDocument, "a symbol of the `alphabet`"),
+            (RememberDocument, "an entry of `remember`"),
             (SeverityDocument, "`severity`"),
             (ConventionsDocument, "`conventions`"),
             (SpecDocument, "the spec itself"),
@@ -226,11 +230,13 @@ class _Parts:
     accepted: tuple[Acceptance, ...] = ()
     timing: SpecTiming = NO_TIMING
     traps: tuple[Trap, ...] = ()
+    data: DataRules | None = None
 
 
 def _compile(model: SpecDocument, notes: Notes, day: date | None) -> _Parts | None:
     symbols = read_symbols(model, notes)
     check_overlaps(symbols, notes)
+    data = read_data_rules(model, symbols, notes)
     rules = _rules(model, notes)
     for step, back in model.undo.items():
         for name in (step, back):
@@ -252,7 +258,7 @@ def _compile(model: SpecDocument, notes: Notes, day: date | None) -> _Parts | No
     alphabet = match.build(symbols, conventions.failed_calls, open_world=model.kind == "policy")
     check_areas(lenient, dict.fromkeys(token.symbols for token in alphabet.tokens), notes)
     parts = _with_golden(model, alphabet, machine, rules, notes)
-    return parts and replace(parts, accepted=accepted, timing=timing, traps=traps)
+    return parts and replace(parts, accepted=accepted, timing=timing, traps=traps, data=data)
 
 
 def _with_golden(
@@ -309,6 +315,7 @@ def _spec(
         alphabet=parts.alphabet,
         machine=accepting(parts.machine, parts.accepted),
         traps=parts.traps,
+        data=parts.data,
         timing=parts.timing,
         accepted=parts.accepted,
         bare=parts.machine if parts.accepted else None,

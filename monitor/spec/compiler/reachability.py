@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
+from monitor.alphabet.data_conditions import compares_data
 from monitor.automaton import paths
 from monitor.automaton.dfa import UNDEFINED, Automaton, Machine
 from monitor.spec.compiler.machine import form_of
@@ -111,8 +112,20 @@ def check_graph(model: SpecDocument, machine: Machine, notes: Notes) -> None:
 def _check_unused(model: SpecDocument, machine: Machine, notes: Notes) -> None:
     accepted = {entry.symbol for entry in model.accept}
     for symbol, name in enumerate(machine.symbols):
-        if name not in accepted and not _is_used(machine, symbol):
+        used = _is_used(machine, symbol) or _narrows(model, machine, name)
+        if name not in accepted and not used:
             notes.add("unused_symbol", f"nothing uses {name!r}", "alphabet", name)
+
+
+def _narrows(model: SpecDocument, machine: Machine, name: str) -> bool:
+    """True if a symbol takes from another one of its tool, in use, the calls that compare well with what was seen."""
+    mine = model.alphabet[name]
+    if not any(map(compares_data, (mine.arguments or {}).values())):
+        return False
+    return any(
+        model.alphabet[other].tool == mine.tool and _is_used(machine, symbol)
+        for symbol, other in enumerate(machine.symbols)
+    )
 
 
 def _is_used(machine: Machine, symbol: int) -> bool:

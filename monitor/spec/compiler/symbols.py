@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from monitor.alphabet import pattern
 from monitor.alphabet.call_facts import COUNTED, FAILED, result_name
+from monitor.alphabet.data_conditions import parse_conditional
 from monitor.alphabet.match import SymbolPatterns, is_upset, specificity
 from monitor.alphabet.pattern import Pattern, PatternError
 from monitor.spec.document.faults import Notes
@@ -50,13 +51,25 @@ def _patterns(name: str, symbol: SymbolDocument, notes: Notes) -> dict[str, Patt
     facts = _facts(name, symbol, notes)
     if symbol.arguments is None:
         return facts or None
-    parsed = {
-        argument: read_pattern(raw, notes, "alphabet", name, "arguments", argument)
-        for argument, raw in symbol.arguments.items()
-    }
+    parsed: dict[str, Pattern] = {}
+    for argument, raw in symbol.arguments.items():
+        parsed |= _argument(argument, raw, notes, "alphabet", name, "arguments", argument)
     if not symbol.arguments and facts:
         facts[COUNTED] = pattern.parse(0)
-    return {argument: each for argument, each in parsed.items() if each is not None} | facts
+    return parsed | facts
+
+
+def _argument(argument: str, raw: Any, notes: Notes, *path: str | int) -> dict[str, Pattern]:
+    """The patterns of one argument, and of what is asked of it by what was seen before."""
+    try:
+        conditions = parse_conditional(argument, raw)
+    except PatternError as problem:
+        notes.add(problem.code, str(problem), *path)
+        return {}
+    if conditions is not None:
+        return dict(conditions)
+    parsed = read_pattern(raw, notes, *path)
+    return {} if parsed is None else {argument: parsed}
 
 
 def _facts(name: str, symbol: SymbolDocument, notes: Notes) -> dict[str, Pattern]:

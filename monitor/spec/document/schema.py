@@ -22,6 +22,7 @@ __all__ = [
     "AcceptDocument",
     "ConventionsDocument",
     "DeadlineDocument",
+    "RememberDocument",
     "SpecDocument",
     "SymbolDocument",
     "json_schema",
@@ -72,6 +73,42 @@ _PATTERN_FORMS: list[dict[str, Any]] = [
 PatternDocument = Annotated[Any, WithJsonSchema({"anyOf": _PATTERN_FORMS})]
 """Parsed by `monitor.alphabet.pattern`, which says more about what is wrong than a schema can."""
 
+_SOURCES: Final[dict[str, Any]] = {
+    "type": ["string", "array"],
+    "items": {"type": "string"},
+    "minItems": 1,
+}
+_REMEMBERED: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {"value": {"type": "string"}},
+    "required": ["value"],
+    "additionalProperties": False,
+}
+_BOUND: Final[dict[str, Any]] = {"anyOf": [{"type": "number"}, _REMEMBERED]}
+
+_ARGUMENT_FORMS: list[dict[str, Any]] = [
+    *_PATTERN_FORMS,
+    {"type": "object",
+     "properties": {"from": {**_SOURCES, "description": "tools whose results it comes from; user: or the user"},
+                    "not_from": {**_SOURCES, "description": "tools whose results it does not come from"},
+                    "parts": {"type": "boolean", "description": "parts of texts count, too"},
+                    "as": {"const": "text"}},
+     "anyOf": [{"required": ["from"]}, {"required": ["not_from"]}],
+     "additionalProperties": False},
+    {"type": "object", "properties": {"min": _BOUND, "max": _BOUND}, "minProperties": 1,
+     "additionalProperties": False},
+    {"type": "object", "properties": {"one_of": _REMEMBERED}, "required": ["one_of"],
+     "additionalProperties": False},
+    {"type": "object", "properties": {"not_in": _REMEMBERED}, "required": ["not_in"],
+     "additionalProperties": False},
+    {"type": "object",
+     "properties": {"same_as": {"anyOf": [{"type": "string"}, _REMEMBERED]}},
+     "required": ["same_as"], "additionalProperties": False},
+]  # fmt: skip
+
+ArgumentDocument = Annotated[Any, WithJsonSchema({"anyOf": _ARGUMENT_FORMS})]
+"""A pattern, or a comparison with what was seen before: parsed by `monitor.alphabet.data_conditions`."""
+
 ConstraintDocument = Annotated[
     Any,
     WithJsonSchema(
@@ -109,7 +146,7 @@ class SymbolDocument(StrictModel):
 
     tool: Name
     arguments: Annotated[
-        dict[str, PatternDocument] | None,
+        dict[str, ArgumentDocument] | None,
         BeforeValidator(_given),
         Field(description="left out: any arguments; {}: no arguments at all"),
     ] = None
@@ -125,6 +162,25 @@ class SymbolDocument(StrictModel):
         Field(
             description="true: calls that failed, which count then; false: calls that did not"
         ),
+    ] = None
+
+
+class RememberDocument(StrictModel):
+    """A value that calls leave behind, to be compared with later: the latest one counts."""
+
+    at: Annotated[
+        Annotated[Name, Tag(PLAIN)] | Annotated[list[Name], Tag(LIST), Field(min_length=1)],
+        by_form(PLAIN, LIST),
+        Field(description="the tool, or any of several"),
+    ]
+    result: Annotated[
+        str | None,
+        Field(description="path of the result: $.price, lines[*].sku, $ for all of it"),
+    ] = None
+    argument: Annotated[str | None, Field(description="or path of the arguments")] = None
+    as_: Annotated[
+        Literal["text"] | None,
+        Field(alias="as", description="text: compared as texts, case and outer space folded"),
     ] = None
 
 
@@ -268,6 +324,10 @@ class SpecDocument(StrictModel):
         bool, Field(description="whether an accepting state may start a new episode")
     ] = False
     alphabet: Annotated[dict[Name, SymbolDocument], Field(min_length=1)]
+    remember: Annotated[
+        dict[Name, RememberDocument],
+        Field(max_length=64, description="values that arguments are compared with, by name"),
+    ] = {}
     initial: Name | None = None
     accepting: list[Name] | None = None
     states: Annotated[

@@ -16,9 +16,18 @@ import msgspec
 
 from collector.decode.span import SpanEvent
 
-__all__ = ["AskedCall", "Conversation", "SpanMessage", "conversation", "json_text", "value_of"]
+__all__ = [
+    "AskedCall",
+    "Conversation",
+    "SpanMessage",
+    "conversation",
+    "json_text",
+    "user_texts",
+    "value_of",
+]
 
 SYSTEM, ASSISTANT, TOOL = "system", "assistant", "tool"
+USER: Final = "user"
 
 _INPUTS: Final = ("gen_ai.input.messages", "gen_ai.prompt", "ai.prompt.messages")
 _OUTPUTS: Final = ("gen_ai.output.messages", "gen_ai.completion")
@@ -40,9 +49,16 @@ _NUMBERED_CALL: Final = re.compile(
 _NUMBERED_PART: Final = re.compile(r"contents\.(?P<at>\d+)\.message_content\.(?P<field>.+)")
 _INPUT_LISTS: Final = frozenset({"llm.input_messages", "gen_ai.prompt"})
 
+_RESULTS: Final = frozenset(
+    {"tool_call_response", "tool_result", "tool-result", "function_call_output"}
+)
+"""Types of the parts of a message that are results of tools."""
+
+_USERS: Final = frozenset({USER, "human"})
+
 _EVENTS: Final = {
     "gen_ai.system.message": SYSTEM,
-    "gen_ai.user.message": "user",
+    "gen_ai.user.message": USER,
     "gen_ai.assistant.message": ASSISTANT,
     "gen_ai.tool.message": TOOL,
     "gen_ai.choice": ASSISTANT,
@@ -87,9 +103,15 @@ class Conversation:
 
 
 def conversation(
-    attributes: Mapping[str, Any], events: Sequence[SpanEvent] = ()
+    attributes: Mapping[str, Any], events: Sequence[SpanEvent] = (), unsaid: str = USER
 ) -> Conversation:
-    """The conversation of a span; empty if the span says nothing of one. Never raises."""
+    """The conversation of a span; empty if the span says nothing of one. Never raises.
+
+    Args:
+        attributes: of the span.
+        events: of the span.
+        unsaid: role of an input that says none, as a prompt in one text.
+    """
     inputs = [SpanMessage(SYSTEM, _content(value_of(attributes.get(key)))) for key in _SYSTEM]
     inputs = [each for each in inputs if each.text]
     outputs: list[SpanMessage] = []
@@ -97,11 +119,11 @@ def conversation(
     numbered: dict[str, dict[int, dict[str, Any]]] = {}
     for key, value in attributes.items():
         if key in _INPUTS:
-            inputs += _messages(value, "user")
+            inputs += _messages(value, unsaid)
         elif key in _OUTPUTS:
             outputs += _messages(value, ASSISTANT)
         elif key in _ALL:
-            _sort_in(_messages(value, "user"), inputs, outputs)
+            _sort_in(_messages(value, unsaid), inputs, outputs)
         elif key in _FINAL:
             outputs += _messages(value, ASSISTANT) if isinstance(value, str) else ()
         elif key in _TOOLS:
@@ -110,10 +132,20 @@ def conversation(
             _take_numbered(key, value, numbered, tools)
     for name, found in numbered.items():
         into = inputs if name in _INPUT_LISTS else outputs
-        into += [each for at in sorted(found) for each in _message(found[at], "user")]
+        into += [each for at in sorted(found) for each in _message(found[at], unsaid)]
     for name, fields, _ in events:
-        _take_event(name, fields, inputs, outputs)
+        _take_event(name, fields, inputs, outputs, unsaid)
     return Conversation(tuple(inputs), tuple(outputs), tuple(tools))
+
+
+def user_texts(attributes: Mapping[str, Any], events: Sequence[SpanEvent]) -> list[str]:
+    """What the user said by then, as far as a span of a model or an agent has it, each text once.
+
+    A prompt in one text is left out: results of tools may stand in it.
+    """
+    found = conversation(attributes, events, unsaid="")
+    texts = [each.text for each in found.inputs if each.role in _USERS and each.text]
+    return list(dict.fromkeys(texts))
 
 
 def _sort_in(
@@ -130,9 +162,10 @@ def _take_event(
     fields: Mapping[str, Any],
     inputs: list[SpanMessage],
     outputs: list[SpanMessage],
+    unsaid: str,
 ) -> None:
     if name == _DETAILS:
-        found = conversation(fields)
+        found = conversation(fields, unsaid=unsaid)
         inputs += found.inputs
         outputs += found.outputs
         return
@@ -204,9 +237,14 @@ def _message(raw: Any, role: str) -> Iterator[SpanMessage]:
 
 
 def _texts(raw: Mapping[str, Any]) -> Iterator[str]:
-    yield _content(raw.get("content"))
+    content = value_of(raw.get("content"))
+    if isinstance(content, list):
+        content = [each for each in content if not _is_result(each)]
+        yield _content(content)
+    else:
+        yield _content(raw.get("content"))
     for part in _parts(raw):
-        if part.get("type") not in {"tool_call", "tool_call_response"}:
+        if part.get("type") != "tool_call" and not _is_result(part):
             yield _part(part)
 
 
@@ -221,12 +259,20 @@ def _parts(raw: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _answers(raw: Mapping[str, Any]) -> Iterator[SpanMessage]:
     """Results of tools that stand as parts in a message."""
-    for part in _parts(raw):
-        if part.get("type") == "tool_call_response":
+    content = value_of(raw.get("content"))
+    blocks = [each for each in content if _is_result(each)] if isinstance(content, list) else []
+    for part in (*_parts(raw), *blocks):
+        if _is_result(part):
             value = next(
                 (part[key] for key in ("response", "result", "content") if key in part), ""
             )
-            yield SpanMessage(TOOL, _content(value), str(part.get("id") or ""))
+            call_id = part.get("id") or part.get("tool_use_id") or ""
+            yield SpanMessage(TOOL, _content(value), str(call_id))
+
+
+def _is_result(part: Any) -> bool:
+    """True if a part of a message is the result of a tool, whoever's the message is."""
+    return isinstance(part, dict) and part.get("type") in _RESULTS
 
 
 def _asked(raw: Mapping[str, Any]) -> Iterator[AskedCall]:

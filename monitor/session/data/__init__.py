@@ -1,0 +1,1 @@
+"""What a session keeps of earlier calls for rules over data."""

@@ -1,0 +1,236 @@
+"""What a call says to rules over data, as records that are kept without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from monitor.alphabet.call_facts import read_json
+from monitor.alphabet.data_conditions import DataCondition
+from monitor.alphabet.match import OwnFacts
+from monitor.alphabet.pattern import number_in
+from monitor.partial import CutObject, PartialArguments
+from monitor.records import Evidence, ToolCall
+from monitor.session.data.seen_values import (
+    LEAVES_MAX,
+    NEVER_NS,
+    AskingCall,
+    ComparedValue,
+    Operand,
+    Setting,
+    SourceCall,
+)
+from monitor.session.data.value_digests import (
+    DIGEST_BYTES,
+    PART_LENGTH_MIN,
+    as_text,
+    digest_of,
+    is_cut,
+    leaves_of,
+    text_digest,
+    words_of,
+)
+from monitor.spec.data_rules import RememberedValue, SourceNeeds
+from monitor.value_paths import ValuePath
+from monitor.visibility.cause import Effect, effect_of
+
+__all__ = ["Times", "asking_call", "source_call"]
+
+VALUES_MAX: Final = 256
+"""Values of one argument that are compared; of an argument with more, nothing is known."""
+
+WORDS_BYTES_MAX: Final = 65_536 * DIGEST_BYTES
+"""Bytes of the words of one result."""
+
+_NO_ATTRIBUTES: Final[Mapping[str, Any]] = {}
+
+Times = tuple[int, int, int]
+"""Place in the order, begin, and receipt, in Unix nanoseconds. The end is the call's own."""
+
+
+def _end_ns(call: ToolCall, begin_ns: int) -> int:
+    """When a call ended by its times; `NEVER_NS` while it has not."""
+    if call.evidence is Evidence.PENDING or call.evidence is Evidence.DECIDED:
+        return NEVER_NS
+    return max(begin_ns, call.end_ns)
+
+
+def _effect(call: ToolCall) -> Effect:
+    return effect_of(call.doubts) if call.doubts else Effect.NONE
+
+
+# --- sources ----------------------------------------------------------------------------------------
+
+
+def source_call(
+    call: ToolCall, tool: str, needs: SourceNeeds, times: Times, *, sure: bool
+) -> SourceCall | None:
+    """The record of a call that values are taken from; None if it says nothing.
+
+    Args:
+        call: the call.
+        tool: under the name by which rules know it.
+        needs: what is kept.
+        times: of the call.
+        sure: False if the tool may be another one.
+    """
+    at, begin_ns, received_ns = times
+    sure = sure and _effect(call) <= Effect.OUTCOME
+    result = read_json(call.result[0]) if call.result else None
+    leaves, words, whole = b"", (b"", b""), True
+    if needs.leaves or needs.texts or needs.parts or needs.folded_parts:
+        leaves, words, whole = _leaves(result, needs) if call.result else (b"", words, False)
+    settings = tuple(_settings(call, result, needs.remembered, sure=sure))
+    if whole and not (leaves or settings):
+        return None
+    return SourceCall(
+        tool,
+        call.span_id,
+        (at, begin_ns, _end_ns(call, begin_ns), received_ns),
+        call.answer,
+        leaves=leaves,
+        words=words[0],
+        folded_words=words[1],
+        whole=whole,
+        sure=sure,
+        settings=settings,
+    )
+
+
+def _leaves(result: Any, needs: SourceNeeds) -> tuple[bytes, tuple[bytes, bytes], bool]:
+    """The digests of a result's leaves, its words, and whether these are all."""
+    digests: dict[int, None] = {}
+    words, folded = bytearray(), bytearray()
+    whole = not is_cut(result)
+    for leaf in leaves_of(result):
+        if len(digests) >= LEAVES_MAX or max(len(words), len(folded)) > WORDS_BYTES_MAX:
+            whole = False
+            break
+        if needs.leaves:
+            digests[digest_of(leaf)] = None
+        if needs.texts:
+            digests[text_digest(leaf)] = None
+        if isinstance(leaf, str):
+            # What parts two leaves is no digest of a word: no part reaches across.
+            words += words_of(leaf) + bytes(DIGEST_BYTES) if needs.parts else b""
+            folded += (
+                words_of(leaf, folded=True) + bytes(DIGEST_BYTES) if needs.folded_parts else b""
+            )
+    packed = b"".join(each.to_bytes(DIGEST_BYTES, "big") for each in digests)
+    return packed, (bytes(words), bytes(folded)), whole
+
+
+def _settings(
+    call: ToolCall, result: Any, remembered: Iterable[RememberedValue], *, sure: bool
+) -> Iterable[Setting]:
+    """What a call sets remembered values to. A failed call sets nothing, nor does one without a value at the path."""
+    ended = _end_ns(call, 0) != NEVER_NS
+    outcome_known = ended and _effect(call) is not Effect.OUTCOME
+    if call.error and outcome_known:
+        return
+    sure = sure and outcome_known
+    for each in remembered:
+        found = _found(call, result, each)
+        if found is None or len(found) > VALUES_MAX:
+            yield Setting(each.name, known=False, values=(), sure=sure)
+        elif found:
+            values = tuple(_compared(value, folded=each.folded) for value in found)
+            yield Setting(each.name, known=True, values=values, sure=sure)
+
+
+def _found(call: ToolCall, result: Any, value: RememberedValue) -> tuple[Any, ...] | None:
+    """What a call has at the path of a remembered value; None if that is not known."""
+    if value.of_result:
+        return value.path.find(result) if call.result else None
+    return _at(call.arguments, value.path)
+
+
+def _at(arguments: Mapping[str, Any] | None, path: ValuePath) -> tuple[Any, ...] | None:
+    """What arguments have at a path; None if that is not known."""
+    if arguments is None:
+        return None
+    if isinstance(arguments, PartialArguments) and arguments.unread:
+        first = path.steps[0] if path.steps else None
+        if path.text in arguments.unread or first in arguments.unread or not path.steps:
+            return None
+    return path.find(arguments)
+
+
+# --- calls that ask -----------------------------------------------------------------------------------
+
+
+def asking_call(
+    call: ToolCall,
+    conditions: Iterable[DataCondition],
+    remembered: Mapping[str, RememberedValue],
+    own: OwnFacts,
+    times: Times,
+) -> AskingCall:
+    """The record of a call that is compared.
+
+    Args:
+        call: the call.
+        conditions: of its tool.
+        remembered: values by name.
+        own: what it says by itself.
+        times: of the call.
+    """
+    at, begin_ns, received_ns = times
+    operands = tuple(_operand(call, each, remembered) for each in conditions)
+    bare = call._replace(arguments=None, result=(), attributes=_NO_ATTRIBUTES)
+    return AskingCall(bare, (at, begin_ns, _end_ns(call, begin_ns), received_ns), own, operands)
+
+
+def _operand(
+    call: ToolCall, condition: DataCondition, remembered: Mapping[str, RememberedValue]
+) -> Operand:
+    found = _at(call.arguments, condition.path)
+    if found is None:
+        return Operand(known=False, absent=call.arguments is None, values=())
+    if not found:
+        return Operand(known=True, absent=True, values=())
+    if condition.is_origin:
+        values = _origins(found, condition)
+    else:
+        folded = remembered[condition.value].folded
+        values = [_compared(value, folded=folded) for value in found[: VALUES_MAX + 1]]
+    if len(values) > VALUES_MAX:
+        return Operand(known=False, absent=False, values=())
+    return Operand(known=True, absent=False, values=tuple(values))
+
+
+def _origins(found: tuple[Any, ...], condition: DataCondition) -> list[ComparedValue]:
+    """The leaves of some values; one more than are compared, if they are too many."""
+    leaves: dict[int, ComparedValue] = {}
+    for leaf in leaves_of(found):
+        digest = text_digest(leaf) if condition.folded else digest_of(leaf)
+        if digest not in leaves:
+            leaves[digest] = _leaf(leaf, digest, condition)
+            if len(leaves) > VALUES_MAX:
+                break
+    return list(leaves.values())
+
+
+def _leaf(leaf: str | float, digest: int, condition: DataCondition) -> ComparedValue:
+    text = leaf if isinstance(leaf, str) else as_text(leaf)
+    is_text = isinstance(leaf, str) or condition.folded
+    is_part = condition.parts and is_text and len(text.strip()) >= PART_LENGTH_MIN
+    if not (condition.user or is_part):
+        return ComparedValue(digest, None)
+    return ComparedValue(digest, None, words_of(text, folded=condition.folded), is_part)
+
+
+def _compared(value: Any, *, folded: bool) -> ComparedValue:
+    """A value as it is compared with another."""
+    if isinstance(value, CutObject):
+        value = dict(value)
+    return ComparedValue(text_digest(value) if folded else digest_of(value), _number(value))
+
+
+def _number(value: Any) -> int | float | None:
+    """The number that a value is, as limits read it."""
+    if isinstance(value, str):
+        return number_in(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        return None
+    return value

@@ -1,0 +1,258 @@
+"""Whether the conditions of a call hold: by the records of what was seen before it.
+
+Idea: each condition is true, false or unknown. It is unknown if what is not known could make it otherwise: a result that was
+not captured or was cut, a call that overlaps, calls that may be missing. What was seen decides first: a value that was found
+is found, whatever else is missing.
+
+Invariant: a fact follows from the records alone, so calls may arrive in any order.
+
+Example: `order: {from: [look_up_order]}`, and two look-ups ended before the call, one without a captured result. If the
+other one returned the order, the fact is true. Else it is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from monitor.alphabet.data_conditions import DataCondition
+from monitor.session.data.seen_values import (
+    AskingCall,
+    ComparedValue,
+    Operand,
+    SeenValues,
+    SourceCall,
+)
+from monitor.session.data.session_data import SessionData
+from monitor.session.data.value_digests import has_part
+from monitor.spec.data_rules import DataRules, RememberedValue
+from monitor.visibility.sight import Sight, Window
+
+__all__ = ["data_facts"]
+
+_BEFORE: Final = 0
+_BESIDE: Final = 1
+_BEHIND: Final = 2
+
+
+def data_facts(
+    rules: DataRules,
+    asking: AskingCall,
+    data: SessionData,
+    seen: SeenValues,
+    sight: Sight,
+) -> dict[str, bool | None]:
+    """The facts of a call, by their names; None: unknown.
+
+    Args:
+        rules: of the spec.
+        asking: the call, of a tool with conditions.
+        data: of its session.
+        seen: what was seen under the spec of the conditions.
+        sight: where calls of the session may be missing.
+    """
+    windows = [each for each in (*sight.sure, *sight.maybe) if _reaches(each, asking)]
+    view = _View(asking, data, seen, windows)
+    conditions = rules.conditions[asking.call.tool]
+    return {
+        each.name: view.origin(each, operand)
+        if each.is_origin
+        else view.compared(each, rules.remembered[each.value], operand)
+        for each, operand in zip(conditions, asking.operands, strict=True)
+    }
+
+
+def _reaches(window: Window, asking: AskingCall) -> bool:
+    """True if calls may be missing before a call, in what its verdict is to allow for."""
+    is_new = asking.received_ns > window.received_ns or not window.received_ns
+    return window.since_ns <= asking.begin_ns and is_new
+
+
+def _place(source: SourceCall, asking: AskingCall) -> int:
+    """Whether a source had ended before a call began, was under way, or began behind it."""
+    if source.span_id == asking.call.span_id:
+        return _BEHIND
+    answer = asking.call.answer
+    if answer and source.answer == answer:
+        return _BESIDE  # the model asked for both without knowing either's result
+    is_before, is_behind = source.end_ns <= asking.begin_ns, source.begin_ns >= asking.end_ns
+    if is_before and is_behind:
+        return _BESIDE  # at one instant
+    if is_before:
+        return _BEFORE
+    return _BEHIND if is_behind else _BESIDE
+
+
+class _View:
+    """What one call sees of what was seen."""
+
+    def __init__(
+        self,
+        asking: AskingCall,
+        data: SessionData,
+        seen: SeenValues,
+        windows: Sequence[Window],
+    ) -> None:
+        self._asking = asking
+        self._data = data
+        self._seen = seen
+        self._windows = windows
+
+    def _may_miss(self, tools: Iterable[str], since_ns: int = -1) -> bool:
+        """True if calls of these tools may be missing between a time and the call."""
+        return self._seen.dropped > since_ns + 1 or any(
+            window.until_ns > since_ns and (not window.tool or window.tool in tools)
+            for window in self._windows
+        )
+
+    # --- where a value comes from -----------------------------------------------------------------
+
+    def origin(self, condition: DataCondition, operand: Operand) -> bool | None:
+        """Whether `from` or `not_from` holds."""
+        if not operand.known:
+            return self._unknown_origin(condition, operand)
+        if operand.absent:
+            return False
+        is_from = condition.form == "from"
+        answers = [self._is_from(condition, each) for each in operand.values]
+        if any(each is not None and each is not is_from for each in answers):
+            return False
+        return None if None in answers else True
+
+    def _unknown_origin(self, condition: DataCondition, operand: Operand) -> bool | None:
+        """The same, of an argument whose value is not known."""
+        if condition.form == "from" or operand.absent:
+            return None
+        return None if self._may_have(condition) or self._has_any(condition) else True
+
+    def _is_from(self, condition: DataCondition, value: ComparedValue) -> bool | None:
+        """Whether one leaf is from the sources."""
+        found = self._found_in_results(condition, value)
+        if found is True:
+            return True
+        if condition.user:
+            said = self._is_said(condition, value)
+            if said is True:
+                return True
+            if said is None:
+                found = None
+        if found is None or self._may_have(condition):
+            return None
+        return False
+
+    def _found_in_results(self, condition: DataCondition, value: ComparedValue) -> bool | None:
+        """Whether a result that was seen has the leaf; None if one that may count has."""
+        found: bool | None = False
+        for source in self._with_value(condition, value):
+            if source.tool in condition.tools:
+                place = _place(source, self._asking)
+                if place == _BEFORE and source.sure:
+                    return True
+                if place != _BEHIND:
+                    found = None
+        return found
+
+    def _with_value(
+        self, condition: DataCondition, value: ComparedValue
+    ) -> Iterable[SourceCall]:
+        yield from self._seen.with_leaf(value.digest)
+        if condition.parts and value.is_part:
+            for source in self._seen.sources.values():
+                words = source.folded_words if condition.folded else source.words
+                if has_part(words, value.words):
+                    yield source
+
+    def _is_said(self, condition: DataCondition, value: ComparedValue) -> bool | None:
+        """Whether a leaf stands in a message of the user; None if no message was seen, or some were dropped."""
+        begin_ns, texts = self._asking.begin_ns, self._data.texts
+        for text in texts.values():
+            if text.at_ns <= begin_ns:
+                words = text.folded_words if condition.folded else text.words
+                if has_part(words, value.words) or value.digest in text.numbers:
+                    return True
+        return None if self._data.dropped or not texts else False
+
+    def _may_have(self, condition: DataCondition) -> bool:
+        """True if what is not known may have any leaf."""
+        if self._may_miss(condition.tools):
+            return True
+        return any(
+            source.tool in condition.tools and _place(source, self._asking) != _BEHIND
+            for source in self._seen.partial.values()
+        )
+
+    def _has_any(self, condition: DataCondition) -> bool:
+        """True if the sources may have some leaf."""
+        if condition.user:
+            return True
+        return any(
+            source.leaves
+            and source.tool in condition.tools
+            and _place(source, self._asking) != _BEHIND
+            for source in self._seen.sources.values()
+        )
+
+    # --- remembered values ------------------------------------------------------------------------
+
+    def compared(
+        self, condition: DataCondition, value: RememberedValue, operand: Operand
+    ) -> bool | None:
+        """Whether a comparison with a remembered value holds."""
+        if not operand.known:
+            return None
+        if operand.absent:
+            return False
+        test = _TESTS[condition.form]
+        possible: set[bool] = set()
+        since_ns = -1
+        for source in reversed(self._seen.setting.get(value.name, ())):
+            place = _place(source, self._asking)
+            if place == _BEHIND:
+                continue
+            setting = next(each for each in source.settings if each.name == value.name)
+            if not setting.known or len(possible) > 1:
+                return None
+            possible.add(test(operand.values, setting.values))
+            if place == _BEFORE and setting.sure:
+                since_ns = source.begin_ns
+                break
+        else:
+            possible.add(False)  # none yet
+        if self._may_miss(value.tools, since_ns):
+            return None
+        return possible.pop() if len(possible) == 1 else None
+
+
+Test = Callable[[Sequence[ComparedValue], Sequence[ComparedValue]], bool]
+"""Values of an argument, and those that are remembered: whether the condition holds for all."""
+
+
+def _numbers(values: Sequence[ComparedValue]) -> list[Any]:
+    """The numbers that all of some values are; [] if one is none."""
+    found = [each.number for each in values]
+    return [] if None in found else found
+
+
+def _is_at_most(values: Sequence[ComparedValue], limits: Sequence[ComparedValue]) -> bool:
+    given, known = _numbers(values), _numbers(limits)
+    return bool(given and known) and max(given) <= min(known)
+
+
+def _is_at_least(values: Sequence[ComparedValue], limits: Sequence[ComparedValue]) -> bool:
+    given, known = _numbers(values), _numbers(limits)
+    return bool(given and known) and min(given) >= max(known)
+
+
+def _digests(values: Sequence[ComparedValue]) -> set[int]:
+    return {each.digest for each in values}
+
+
+_TESTS: Final[dict[str, Test]] = {
+    "max": _is_at_most,
+    "min": _is_at_least,
+    "one_of": lambda given, known: _digests(given) <= _digests(known),
+    "not_in": lambda given, known: _digests(given).isdisjoint(_digests(known)),
+    "same_as": lambda given, known: (
+        _digests(given) == _digests(known) and len(_digests(given)) == 1
+    ),
+}

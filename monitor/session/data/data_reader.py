@@ -1,0 +1,116 @@
+"""Reads what calls say to rules over data, keeps it in their sessions, and gives calls their tokens.
+
+Idea: a session under a spec with such rules has one more step on the way of a call. What the call says is kept, then its
+token is found by what was seen before it. Sessions under other specs never come here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from monitor.records import Evidence, ToolCall
+from monitor.session.data.call_records import Times, asking_call, source_call
+from monitor.session.data.data_facts import data_facts
+from monitor.session.data.seen_values import AskingCall, SeenValues
+from monitor.session.data.session_data import SessionData
+from monitor.session.judge.judge import Judge
+from monitor.visibility.cause import Effect, effect_of
+from monitor.visibility.sight import Sight
+
+__all__ = ["DataReader"]
+
+_NOTHING: Final = SessionData()
+_NONE_SEEN: Final = SeenValues()
+"""What a session has seen that has seen nothing. Nobody changes them."""
+
+MILLISECOND: Final = 1_000_000
+"""Precision with which logs keep receipts, and sights compare them."""
+
+
+class DataReader:
+    """Keeps what calls say. All judges here have rules over data (`Judge.data`)."""
+
+    def __init__(self) -> None:
+        self.dropped = 0
+        """Records of calls, of which values were taken, that went for a bound."""
+
+    def take(self, data: SessionData, judge: Judge, call: ToolCall, times: Times) -> None:
+        """Keeps what a call says under a spec, in what its session has seen."""
+        assert judge.data is not None
+        seen, rules = data.of(judge), judge.data
+        times = seen.as_received(call.span_id, _rounded(times))
+        tool, sure = rules.source(call.tool)
+        source = None
+        if tool:
+            source = source_call(call, tool, rules.sources[tool], times, sure=sure)
+        if source is not None:
+            self.dropped += seen.add(source)
+        else:
+            seen.remove(call.span_id)
+        if call.tool in rules.conditions:
+            seen.ask(_asking(judge, call, times))
+        else:
+            seen.forget((call.span_id,))
+
+    def drop(self, data: SessionData, judge: Judge, call: ToolCall) -> None:
+        """Forgets what a call said: it is none, or another one."""
+        seen = data.seen.get(judge)
+        if seen is not None:
+            seen.remove(call.span_id)
+            seen.forget((call.span_id,))
+
+    def move(self, moved: SessionData, target: SessionData) -> None:
+        """What one session has seen is another's."""
+        self.dropped += target.absorb(moved)
+
+    def token(
+        self, data: SessionData | None, judge: Judge, call: ToolCall, times: Times, sight: Sight
+    ) -> int:
+        """The token of a call that asks, by what is known now. Nothing is kept."""
+        data = data or _NOTHING
+        seen = data.seen.get(judge)
+        known = seen.asking.get(call.span_id) if seen is not None else None
+        return self.token_of(data, judge, known or _asking(judge, call, _rounded(times)), sight)
+
+    def token_of(
+        self, data: SessionData, judge: Judge, asking: AskingCall, sight: Sight
+    ) -> int:
+        """The token of a call that asks, by its record."""
+        facts = self._facts(data, judge, asking, sight)
+        return judge.spec.alphabet.completed(asking.call.tool, asking.own, facts)
+
+    def facts(
+        self, data: SessionData | None, judge: Judge, call: ToolCall, sight: Sight
+    ) -> dict[str, bool | None]:
+        """The facts of a call that was taken; none if it does not ask."""
+        seen = data.seen.get(judge) if data is not None else None
+        asking = seen.asking.get(call.span_id) if seen is not None else None
+        if data is None or asking is None:
+            return {}
+        return self._facts(data, judge, asking, sight)
+
+    def _facts(
+        self, data: SessionData, judge: Judge, asking: AskingCall, sight: Sight
+    ) -> dict[str, bool | None]:
+        assert judge.data is not None
+        seen = data.seen.get(judge) or _NONE_SEEN
+        return data_facts(judge.data, asking, data, seen, sight)
+
+
+def _asking(judge: Judge, call: ToolCall, times: Times) -> AskingCall:
+    assert judge.data is not None
+    is_told = not call.doubts or effect_of(call.doubts) is not Effect.OUTCOME
+    own = judge.spec.alphabet.own(
+        call.tool,
+        call.arguments,
+        call.error and is_told,
+        call.result,
+        ended=is_told and call.evidence is Evidence.EXECUTED,
+    )
+    conditions, remembered = judge.data.conditions[call.tool], judge.data.remembered
+    return asking_call(call, conditions, remembered, own, times)
+
+
+def _rounded(times: Times) -> Times:
+    at, begin_ns, received_ns = times
+    return at, begin_ns, received_ns - received_ns % MILLISECOND

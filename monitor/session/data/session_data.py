@@ -1,0 +1,134 @@
+"""What a session keeps for rules over data, of all its specs: what was seen under each, and what the user said."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from monitor.session.data.seen_values import SeenValues, UserText
+from monitor.session.data.value_digests import digest_of, numbers_in, words_of
+from monitor.session.judge.judge import Judge
+
+__all__ = ["SessionData", "earliest", "user_text"]
+
+TEXTS_MAX: Final = 1_024
+"""Messages of the user that one session keeps."""
+
+FIRST_TEXTS_MAX: Final = 16
+"""Messages of the user that are kept before the first call of a session."""
+
+TEXT_LENGTH_MAX: Final = 65_536
+"""Characters of one message that are read."""
+
+WORDS_BYTES_MAX: Final = 1 << 20
+"""Bytes of all words that a session keeps of its user."""
+
+_TEXT_BYTES: Final = 300
+
+
+class SessionData:
+    """What one session has seen of values."""
+
+    __slots__ = ("_words", "dropped", "seen", "texts")
+
+    def __init__(self) -> None:
+        self.seen: dict[Judge, SeenValues] = {}
+        """By the judge of a spec with rules over data."""
+        self.texts: dict[int, UserText] = {}
+        """Messages of the user, by the digest of the text."""
+        self.dropped = False
+        """True if messages, or ends of them, were dropped for a bound."""
+        self._words = 0
+        """Bytes of the words in `texts`."""
+
+    def copy(self) -> SessionData:
+        """The same, to be changed apart from now on."""
+        twin = SessionData()
+        twin.seen = {judge: each.copy() for judge, each in self.seen.items()}
+        twin.texts, twin.dropped, twin._words = dict(self.texts), self.dropped, self._words
+        return twin
+
+    def size(self) -> int:
+        """Approximate bytes."""
+        seen = sum([each.size() for each in self.seen.values()])
+        return seen + self._words + _TEXT_BYTES * len(self.texts)
+
+    def of(self, judge: Judge) -> SeenValues:
+        """What was seen under a spec."""
+        found = self.seen.get(judge)
+        if found is None:
+            found = self.seen[judge] = SeenValues()
+        return found
+
+    def hear(self, text: UserText) -> None:
+        """Takes a message of the user; of equal ones the earliest counts."""
+        known = self.texts.get(text.key)
+        if known is None or text.at_ns < known.at_ns:
+            self.dropped = self.dropped or text.is_cut
+            self._put(text.key, text)
+
+    def _put(self, key: int, text: UserText) -> None:
+        self._take_out(key)
+        self.texts[key] = text
+        self._words += _weight(text)
+        while len(self.texts) > TEXTS_MAX or (
+            self._words > WORDS_BYTES_MAX and len(self.texts) > 1
+        ):
+            self._take_out(min(self.texts, key=self._time))
+            self.dropped = True
+        self.touch()
+
+    def _take_out(self, key: int) -> None:
+        known = self.texts.pop(key, None)
+        if known is not None:
+            self._words -= _weight(known)
+
+    def _time(self, key: int) -> tuple[int, int]:
+        return self.texts[key].at_ns, key
+
+    def keep(self, judges: Collection[Judge]) -> None:
+        """Forgets what was seen under specs that are the session's no more."""
+        for judge in [each for each in self.seen if each not in judges]:
+            del self.seen[judge]
+
+    def touch(self) -> None:
+        """Something has changed that all calls that ask may depend on."""
+        for each in self.seen.values():
+            each.touch(0)
+
+    def absorb(self, other: SessionData) -> int:
+        """Takes over what another session has seen; returns how many records went for a bound."""
+        for text in other.texts.values():
+            self.hear(text)
+        self.dropped = self.dropped or other.dropped
+        count = sum([self.of(judge).absorb(each) for judge, each in other.seen.items()])
+        self.touch()
+        return count
+
+
+def _weight(text: UserText) -> int:
+    return len(text.words) + len(text.folded_words) + 40 * len(text.numbers)
+
+
+def user_text(text: str, at_ns: int) -> UserText:
+    """A message of the user, as it is kept.
+
+    Args:
+        text: of the message.
+        at_ns: by when it was said, Unix nanoseconds.
+    """
+    cut = text[:TEXT_LENGTH_MAX]
+    words, folded = words_of(cut), words_of(cut, folded=True)
+    is_cut = len(cut) < len(text)
+    return UserText(digest_of(text), at_ns, is_cut, words, folded, tuple(numbers_in(cut)))
+
+
+def earliest(texts: Iterable[UserText]) -> tuple[UserText, ...]:
+    """The first of some messages, each once: as many as are kept of a session without calls."""
+    found: dict[int, UserText] = {}
+    for each in sorted(texts, key=lambda each: (each.at_ns, each.key)):
+        found.setdefault(each.key, each)
+    kept = list(found.values())
+    if len(kept) > FIRST_TEXTS_MAX:  # what the others said is not known
+        kept[FIRST_TEXTS_MAX - 1 :] = [kept[FIRST_TEXTS_MAX - 1]._replace(is_cut=True)]
+    return tuple(kept)

@@ -1,0 +1,177 @@
+"""What a session keeps for rules over data: digests, words, and bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor import Kind, Limits, Monitor, judge_calls, tool_call
+from monitor.alphabet.pattern import same
+from monitor.session.data import seen_values
+from monitor.session.data.value_digests import (
+    digest_of,
+    has_part,
+    leaves_of,
+    numbers_in,
+    text_digest,
+    words_of,
+)
+from monitor.spec.compiler.compile import compile_text
+from monitor.spec.spec import Spec
+
+JSON = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=3)
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=2), st.dictionaries(st.text(max_size=2), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+def spec(arguments: str, remember: str = "{}") -> Spec:
+    text = (
+        f"id: x\nkind: policy\nremember: {remember}\nalphabet:\n"
+        f"  good: {{tool: do, arguments: {arguments}}}\n  bad: {{tool: do}}\n"
+        "constraints: [{forbid: bad}]"
+    )
+    made, findings = compile_text(text, "x.yaml")
+    assert made is not None, findings
+    return made
+
+
+def harmful(judged: Spec, *entries: dict[str, Any]) -> bool:
+    """Whether the last call is harmful."""
+    last = judge_calls(judged, entries).verdicts[-1]
+    return last is not None and last.kind is Kind.HARMFUL
+
+
+def found(*values: Any) -> dict[str, Any]:
+    return {"name": "find", "arguments": {}, "result": list(values)}
+
+
+def done(**arguments: Any) -> dict[str, Any]:
+    return {"name": "do", "arguments": arguments}
+
+
+@given(JSON, JSON)
+def test_equal_values_have_one_digest(one: Any, other: Any) -> None:
+    """Digests are equal exactly where patterns call the values equal."""
+    assert (digest_of(one) == digest_of(other)) is same(one, other)
+
+
+def test_texts_are_folded() -> None:
+    """Read as texts, values are equal whatever their case and outer space; 5 is "5"."""
+    assert text_digest(" Ann@X ") == text_digest("ann@x")
+    assert text_digest(5) == text_digest("5") == text_digest(5.0)
+    assert digest_of(5) != digest_of("5")
+
+
+def test_leaves_are_scalars_that_say_something() -> None:
+    """Null, booleans and the empty text are no leaves, nor are keys."""
+    value = {"key": [1, None, True, "", {"x": "a"}], "b": 2.5}
+    assert sorted(map(str, leaves_of(value))) == ["1", "2.5", "a"]
+
+
+@given(st.lists(st.sampled_from(["ab", "c", "@", "ab@c", "déjà"]), max_size=6), st.data())
+def test_a_part_is_a_run_of_whole_words(words: list[str], data: Any) -> None:
+    """A text has each run of its words as a part, and no other text that is not such a run."""
+    first = data.draw(st.integers(0, len(words)))
+    part = " ".join(words[first:])
+    assert has_part(words_of(" ".join(words)), words_of(part)) is bool(part)
+    assert not has_part(words_of(" ".join(words)), words_of("abc"))
+
+
+def test_numbers_in_sentences_are_read() -> None:
+    """As people write them: with signs of thousands, fractions, and behind a currency."""
+    assert numbers_in("Pay $1,250.50, not 7; see A1.") == [digest_of(1250.5), digest_of(7)]
+
+
+def test_parts_of_results_count_where_it_is_asked_for() -> None:
+    """`parts: true` takes word-bounded parts of six and more characters of a result's texts."""
+    text = found("Mail to ann@example.com or bob, urgently")
+    for parts, to, bad in (
+        ("true", "ann@example.com", False),
+        ("false", "ann@example.com", True),
+        ("true", "nn@example.com", True),
+        ("true", "bob", True),
+    ):
+        judged = spec(f"{{to: {{from: [find], parts: {parts}}}}}")
+        assert harmful(judged, text, done(to=to)) is bad
+
+
+def test_as_text_compares_texts() -> None:
+    """`as: text` folds case and outer space, beside `from` and beside a remembered value's path."""
+    origin = spec("{to: {from: [find], as: text}}")
+    assert not harmful(origin, found("Ann@X", 7), done(to=[" ann@x", "7"]))
+    remember = "{who: {at: find, result: '[0]', as: text}}"
+    assert not harmful(spec("{to: {same_as: who}}", remember), found("ANN"), done(to="ann "))
+    exact = remember.replace(", as: text", "")
+    assert harmful(spec("{to: {same_as: who}}", exact), found("ANN"), done(to="ann "))
+
+
+def test_a_result_as_text_is_read_once() -> None:
+    """A text that is JSON has leaves; another text is one leaf, also that of a failed call."""
+    judged = spec("{to: {from: [find]}}")
+    told = {"name": "find", "arguments": {}, "result": '{"id": "A1"}'}
+    assert not harmful(judged, told, done(to="A1"))
+    failed = {"name": "find", "arguments": {}, "result": "no such order", "error": True}
+    assert not harmful(judged, failed, done(to="no such order"))
+    assert harmful(judged, failed, done(to="order"))
+
+
+def test_a_failed_call_is_not_remembered() -> None:
+    """The latest value stays, whatever a later call that failed, or found nothing, returned."""
+    judged = spec("{n: {same_as: price}}", "{price: {at: find, result: '[0]'}}")
+    failed = {**found(9), "error": True}
+    assert not harmful(judged, found(5), failed, found(), done(n=5))
+    assert harmful(judged, found(5), found(6), done(n=5))
+    assert harmful(judged, done(n=5))
+
+
+def test_arguments_are_remembered_and_paths_are_followed() -> None:
+    """`argument:` remembers what was asked for; an argument's path compares each value there."""
+    judged = spec(
+        "{'items[*].id': {one_of: {value: ids}}}", "{ids: {at: find, argument: 'ids[*]'}}"
+    )
+    asked = {"name": "find", "arguments": {"ids": [1, 2]}, "result": None}
+    assert not harmful(judged, asked, done(items=[{"id": 1}, {"id": 2}]))
+    assert harmful(judged, asked, done(items=[{"id": 1}, {"id": 3}]))
+    assert harmful(judged, asked, done(items=[]))
+
+
+def test_what_the_user_said_stands_among_plain_calls() -> None:
+    """An entry with `user` is a message: what is said behind a call was not said before it."""
+    judged = spec("{n: {from: [user]}}")
+    assert not harmful(judged, {"user": "refund 1,000 please"}, done(n=1000))
+    assert harmful(judged, {"user": "refund it"}, done(n=1000))
+    assert not harmful(judged, done(n=1000))
+    late = judge_calls(judged, [{"user": "hi"}, done(n=1000), {"user": "1000?"}])
+    assert late.verdicts[0] is not None
+    assert late.verdicts[0].kind is Kind.HARMFUL
+
+
+def test_a_name_that_is_nearly_a_source_may_be_it() -> None:
+    """A look-up under a namespace may be one of the tool's: what it returned is not claimed to come from nowhere."""
+    judged = spec("{to: {from: [find]}}")
+    near = {**found("A1"), "name": "functions.find"}
+    assert not harmful(judged, near, done(to="A1"))
+    assert harmful(judged, near, done(to="B1"))
+
+
+def test_beyond_the_bound_origins_are_unknown_and_counted() -> None:
+    """The earliest records go: what only they had is no harm, what is among the others is found still."""
+    monitor = Monitor([spec("{to: {from: [find]}}")], Limits(history_complete=True))
+    count = seen_values.SOURCES_MAX + 10
+    for number in range(count):
+        call = tool_call("find", {}, session="s", start_ns=number + 1, result=(f"v{number}",))
+        monitor.observe(call, number + 1)
+    kinds = {}
+    for place, value in enumerate(("v0", f"v{count - 1}", "other"), start=count + 1):
+        asked = tool_call("do", {"to": value}, session="s", start_ns=place)
+        kinds[value] = {each.kind for each in monitor.observe(asked, place)}
+    assert Kind.HARMFUL not in set().union(*kinds.values())
+    assert monitor.counters.values_dropped > 0
