@@ -214,11 +214,21 @@ def traceparent(text: str) -> tuple[str, str]:
 def _result(id_: Any, message: str) -> dict[str, Any]:
     content = [{"type": "text", "text": message}]
     result = {"content": content, "isError": True, "resultType": "complete"}
-    return {"jsonrpc": "2.0", "id": id_, "result": result}
+    return {"jsonrpc": "2.0", "id": _echoed(id_), "result": result}
 
 
 def _error(id_: Any, message: str) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": id_, "error": {"code": INVALID_REQUEST, "message": message}}
+    error = {"code": INVALID_REQUEST, "message": message}
+    return {"jsonrpc": "2.0", "id": _echoed(id_), "error": error}
+
+
+def _echoed(id_: Any) -> Any:
+    """The id of an answer; null where JSON has no such number: `1e400` is read as infinity."""
+    try:
+        json.dumps(id_, allow_nan=False)
+    except ValueError:
+        return None
+    return id_
 
 
 def _text(incoming: ClientMessages, found: list[dict[str, Any]]) -> bytes:

@@ -193,6 +193,21 @@ def test_a_denied_call_is_answered_by_an_error_with_the_reason() -> None:
     }
 
 
+@pytest.mark.parametrize("id_", ["1e999", "[-1e999]", '{"a":NaN}'])
+def test_an_answer_to_an_id_that_json_does_not_have_is_json(id_: str) -> None:
+    """Infinity is no JSON: a strict client would take the denial for a broken stream."""
+    text = '{"id":%s,"method":"tools/call","params":{"name":"water"}}' % id_  # noqa: UP031
+    incoming = messages.read_incoming(text.encode())
+
+    def refused(constant: str) -> None:
+        raise AssertionError(constant)
+
+    found = messages.answers(incoming, [Decision(False, "deny", message="no")])
+    assert json.loads(found, parse_constant=refused)["id"] is None
+    found = messages.refusal(incoming, "no")
+    assert json.loads(found, parse_constant=refused)["id"] is None
+
+
 def test_of_a_batch_with_a_denied_call_nothing_is_made() -> None:
     """Every request of it is answered, in order."""
     other = {"jsonrpc": "2.0", "id": "l", "method": "tools/list"}
