@@ -71,7 +71,7 @@ class CallsSeen:
     of: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgementRecord:
     """One judgement of one session by one judge."""
 

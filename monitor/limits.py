@@ -20,7 +20,7 @@ NAMES_BYTES_MAX: Final = 8 << 20
 """Bytes of tools' names that no spec has, in the steps of sessions."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Bounds and times; times in nanoseconds."""
 

@@ -8,7 +8,7 @@ as immutable as a frozen dataclass, and five times cheaper to build.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple
@@ -234,6 +234,7 @@ class ToolCall:
         parent_span_id: bytes,
         call_id: str,
         evidence: Evidence,
+        *,
         attributes: Mapping[str, Any],
         control: bool = False,
         source: str = "",
@@ -318,8 +319,13 @@ class ToolCall:
         fields = zip(_FIELDS, self._values(), strict=True)
         return f"ToolCall({', '.join([f'{name}={value!r}' for name, value in fields])})"
 
-    def __reduce__(self) -> tuple[type[ToolCall], tuple[Any, ...]]:
-        return ToolCall, self._values()
+    def __reduce__(self) -> tuple[Callable[..., ToolCall], tuple[Any, ...]]:
+        return _call_of, self._values()
+
+
+def _call_of(*values: Any) -> ToolCall:
+    """The call with these values of all fields: what pickles are read by."""
+    return ToolCall(**dict(zip(_FIELDS, values, strict=True)))
 
 
 _FIELDS: Final = (

@@ -100,6 +100,14 @@ METHODS_MAX: Final = 40
 """Methods of a class: more are two classes."""
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 
+POSITIONAL_MAX: Final = 12
+"""Arguments that a caller may give by their places: of more, nobody knows which is which."""
+
+IN_ORDER: Final = {
+    "collector.decode.protobuf.scan._span": "C calls it, for each span: names would cost more than the span",
+}
+"""Functions that take more, and why."""
+
 FACE_MAX: Final = 32
 """Methods of `Monitor`: who embeds it learns few. All else stands on objects beside it."""
 
@@ -115,6 +123,59 @@ def test_no_class_has_more_methods_than_fit_a_page() -> None:
     large = {name: count for name, count in sizes() if count > METHODS_MAX}
 
     assert large == {}
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Each function by its full name; a constructor is one."""
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, _FUNCTIONS):
+                    yield f"{module}.{node.name}", node
+
+
+def test_no_function_takes_more_arguments_by_place_than_one_keeps_in_mind() -> None:
+    """A function or constructor takes 12 arguments by their places at the most: others have names, or are a record."""
+    over = {name for name, node in functions() if len(_by_place(node)) > POSITIONAL_MAX}
+
+    assert over == IN_ORDER.keys()
+
+
+def _by_place(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """The parameters that callers may give by their places."""
+    found = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
+    return [name for name in found if name not in ("self", "cls")]
+
+
+def test_no_data_class_is_made_of_more_values_by_place_than_one_keeps_in_mind() -> None:
+    """A data class of more than 12 fields takes each by its name."""
+    over = {
+        f"{module}.{name}"
+        for module, name, node in classes()
+        if len(_fields(node)) > POSITIONAL_MAX
+        for decorator in map(ast.unparse, node.decorator_list)
+        if "dataclass" in decorator and "kw_only=True" not in decorator
+    }
+
+    assert over == set()
+
+
+def _fields(node: ast.ClassDef) -> list[ast.AnnAssign]:
+    return [each for each in node.body if isinstance(each, ast.AnnAssign)]
+
+
+def test_no_call_gives_more_values_by_place_than_one_keeps_in_mind() -> None:
+    """No call gives more than 12 arguments by their places, named tuples included."""
+    over = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and len(node.args) > POSITIONAL_MAX
+    ]
+
+    assert over == []
 
 
 def test_the_face_of_the_library_is_small() -> None:

@@ -49,6 +49,7 @@ def build_admin(
     reloader: Reloader,
     feed: VerdictFeed,
     addresses: Mapping[str, str],
+    *,
     denied: PreventedCalls,
     scopes: Mapping[str, bool],
     follow: Follow,

@@ -546,12 +546,12 @@ class App:
                 self.reloader,
                 self._feed,
                 self.addresses,
-                self._pipeline.decision_records,
-                self._pipeline.scopes,
-                self._pipeline.sessions_of,
-                self._running.end,
-                self._archive,
-                self._judges.of if self._judges is not None else None,
+                denied=self._pipeline.decision_records,
+                scopes=self._pipeline.scopes,
+                follow=self._pipeline.sessions_of,
+                end=self._running.end,
+                feed_of_archive=self._archive,
+                judged=self._judges.of if self._judges is not None else None,
             )
             found["admin"] = build_observer(
                 "admin", admin, settings, self._capacity.observer, self._stats

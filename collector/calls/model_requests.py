@@ -46,6 +46,7 @@ from collector.dialects.outputs import (
     may_answer,
     requested,
 )
+from collector.dialects.read import SpanReading
 from monitor.alphabet.spelling import folded
 from monitor.records import Evidence
 from monitor.tenants import Holdings
@@ -774,22 +775,13 @@ def _piece(span: Span, request: RequestedCall, index: int, count: int, agent: st
     """A request as a piece of a call, below the model's span and begun when that ended, in the order of its turn."""
     number = (int.from_bytes(span.span_id, "big") + index) % 2**_SPAN_BITS
     return Piece(
-        span_id=number.to_bytes(8, "big") if index else span.span_id,
-        parent=span.span_id,
-        tool=request.tool,
-        arguments=request.arguments,
-        bare=None,
-        call_id=request.call_id,
-        request_id="",
+        number.to_bytes(8, "big") if index else span.span_id,
+        span.span_id,
+        SpanReading("requested", request.tool, request.arguments, call_id=request.call_id),
+        span.end_ns + index,
+        span.end_ns + count,
+        Evidence.REQUESTED,
+        span.resource.attributes,
         agent=agent,
-        error=False,
-        control=False,
-        start_ns=span.end_ns + index,
-        end_ns=span.end_ns + count,
-        evidence=Evidence.REQUESTED,
-        source="requested",
-        attributes=span.resource.attributes,
-        session=None,
-        session_from="",
         cut=span.dropped > 0,
     )

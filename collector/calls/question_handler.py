@@ -242,11 +242,11 @@ class QuestionHandler:
             asked.parent_span_id,
             asked.call_id,
             Evidence.DECIDED,
-            attributes,
-            False,
-            SOURCE,
-            source,
-            trace is not None and trace.sampled,
+            attributes=attributes,
+            control=False,
+            source=SOURCE,
+            session_from=source,
+            gaps=trace is not None and trace.sampled,
         )
 
     def _span_id(self, place: int) -> bytes:

@@ -158,6 +158,7 @@ class Span:
         scope: str,
         dropped: int,
         shape: tuple[str, ...],
+        *,
         values: Sequence[Any],
         codec: Codec,
         events: Any,

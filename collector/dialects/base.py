@@ -62,7 +62,7 @@ class Freshness:
     """Prefixes of scope names: those whose requests are known to hold all that the model is given."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """How one instrumentation writes a tool call.
 

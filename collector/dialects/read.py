@@ -76,14 +76,15 @@ class SpanReading:
         self,
         dialect: str,
         tool: str,
-        arguments: Mapping[str, Any] | None,
-        bare: BareValue | None,
-        unreadable: str,
-        call_id: str,
-        request_id: str,
-        error: bool,
-        control: bool,
-        switch: str,
+        arguments: Mapping[str, Any] | None = None,
+        bare: BareValue | None = None,
+        unreadable: str = "",
+        call_id: str = "",
+        request_id: str = "",
+        error: bool = False,
+        control: bool = False,
+        switch: str = "",
+        *,
         disputed: bool = False,
         handed: tuple[ResultAt, ...] = (),
         version: str = "",
@@ -114,7 +115,7 @@ class SpanReading:
 RESULT_SHOWN: Final = 1_024
 """Characters of a result that are looked at."""
 
-TOO_LONG: Final = SpanReading("", "", None, None, "", "", "", False, False, "")
+TOO_LONG: Final = SpanReading("", "")
 """A call whose tool's name is over the bound. The name is not cut, since a cut name may be another tool's."""
 
 
@@ -185,9 +186,9 @@ def read_as(span: Span, plan: ReadPlan, fields: Fields, tool: str) -> SpanReadin
         error,
         control,
         dialect.switch,
-        disputed,
-        fields.handed,
-        _name(span, fields.version) if fields.version is not None else "",
+        disputed=disputed,
+        handed=fields.handed,
+        version=_name(span, fields.version) if fields.version is not None else "",
     )
 
 

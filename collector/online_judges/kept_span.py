@@ -101,7 +101,7 @@ class SpanReviver:
             scope,
             0,
             self._shapes.of(tuple(attributes)),
-            list(attributes.values()),
-            self._codec,
-            [(event, fields, at) for event, fields, at in events],
+            values=list(attributes.values()),
+            codec=self._codec,
+            events=[(event, fields, at) for event, fields, at in events],
         )

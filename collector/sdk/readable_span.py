@@ -49,13 +49,13 @@ class SpanReader:
             scope.name if scope is not None else "",
             span.dropped_attributes,
             self._shapes.of(tuple(attributes)),
-            [_plain(value) for value in attributes.values()],
-            self._codec,
-            [
+            values=[_plain(value) for value in attributes.values()],
+            codec=self._codec,
+            events=[
                 (event.name, _values(event.attributes), event.timestamp)
                 for event in (span.events if end_ns else ())
             ],
-            is_sampled(context.trace_state.to_header()),
+            sampled=is_sampled(context.trace_state.to_header()),
         )
 
     def _resource(self, found: Any) -> Resource:

@@ -45,7 +45,7 @@ class RunLimits:
         )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Bench:
     """One run of `offrails harness run`."""
 

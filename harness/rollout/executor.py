@@ -56,7 +56,7 @@ class FinishedRollout(NamedTuple):
     spans: tuple[ReadableSpan, ...]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Executor:
     """Runs one rollout. For one thread, and once."""
 

@@ -33,7 +33,7 @@ class RolloutCause(NamedTuple):
         return {**self.first._asdict(), "also": [each._asdict() for each in self.also]}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
     """One rollout. Scores are None where they are not defined."""
 

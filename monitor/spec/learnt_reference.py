@@ -37,7 +37,7 @@ class Alarm:
     runs: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LearntReference:
     """A reference as plain data."""
 

@@ -100,7 +100,7 @@ class Acceptance(NamedTuple):
     """The last day, in UTC."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Spec:
     """One version of one spec document, compiled. Compared by identity."""
 

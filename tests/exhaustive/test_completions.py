@@ -401,7 +401,7 @@ def told(made: Sequence[Made], *, gaps: bool) -> Iterator[ToolCall]:
         yield ToolCall(
             SessionKey("", "s"), "", each.tool, each.told, each.failed, start, start + 1_000,
             b"T" * 16, number.to_bytes(8, "big"), b"P" * 8, "", Evidence.EXECUTED,
-            {"service.name": "x"}, gaps=gaps,
+            attributes={"service.name": "x"}, gaps=gaps,
         )  # fmt: skip
 
 

@@ -50,7 +50,8 @@ def asked(
     call = ToolCall(
         *(SessionKey("", "s"), "", made.tool, made.told, made.failed),
         *(start_ns, start_ns + length * SECOND, b"T" * 16, number.to_bytes(8, "big")),
-        *(parent.to_bytes(8, "big"), "", evidence, {"service.name": "x"}),
+        *(parent.to_bytes(8, "big"), "", evidence),
+        attributes={"service.name": "x"},
         gaps=gaps,
     )
     return Asked(call, frozenset(made.tokens(spec)))

@@ -61,7 +61,7 @@ class Session:
         start = START + self.calls * SECOND
         call = ToolCall(
             SessionKey("", "s"), "", tool, arguments, failed, start, start + 1_000, b"T" * 16,
-            self.calls.to_bytes(8, "big"), b"P" * 8, "", Evidence.EXECUTED, ATTRIBUTES,
+            self.calls.to_bytes(8, "big"), b"P" * 8, "", Evidence.EXECUTED, attributes=ATTRIBUTES,
         )  # fmt: skip
         return list(self.monitor.observe(call, start + 1_000))
 

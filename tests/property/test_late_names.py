@@ -70,7 +70,7 @@ def call(number: int, made: Made, session: SessionKey) -> ToolCall:
     start = SECOND * (1_000 + number)
     return ToolCall(
         session, agent, tool, {}, False, start, start + 5, bytes([trace + 1]) * 16,
-        (number + 1).to_bytes(8, "big"), b"", "", Evidence.EXECUTED, FACTS[facts],
+        (number + 1).to_bytes(8, "big"), b"", "", Evidence.EXECUTED, attributes=FACTS[facts],
     )  # fmt: skip
 
 

@@ -58,51 +58,57 @@ class Piece:
         self,
         span_id: bytes,
         parent: bytes,
-        tool: str,
-        arguments: Mapping[str, Any] | None,
-        bare: Any,
-        call_id: str,
-        request_id: str,
-        agent: str,
-        error: bool,
-        control: bool,
+        reading: SpanReading,
         start_ns: int,
         end_ns: int,
         evidence: Evidence,
-        source: str,
         attributes: Mapping[str, Any],
-        session: SessionKey | None,
-        session_from: str,
-        why: str = "",
+        *,
+        agent: str = "",
+        session: SessionKey | None = None,
+        session_from: str = "",
         cut: bool = False,
         scope: str = "",
-        disputed: bool = False,
-        version: str = "",
     ) -> None:
+        """A span that was read.
+
+        Args:
+            span_id: of the span.
+            parent: id of the span around it; b"" for none.
+            reading: what it says of the call.
+            start_ns: Unix nanoseconds.
+            end_ns: Unix nanoseconds.
+            evidence: how the call is known.
+            attributes: of the resource.
+            agent: that made the call; "" if no span names it.
+            session: that the span itself names.
+            session_from: the attribute that named it.
+            cut: True if the sender dropped attributes of the span.
+            scope: its instrumentation scope.
+        """
         self.span_id = span_id
         self.parent = parent
-        self.tool = tool
-        self.arguments = arguments
-        self.bare = bare
-        self.call_id = call_id
-        self.request_id = request_id
+        self.tool = reading.tool
+        self.arguments = reading.arguments
+        self.bare: Any = reading.bare
+        self.call_id = reading.call_id
+        self.request_id = reading.request_id
         self.agent = agent
         self.start_ns = start_ns
         self.end_ns = end_ns
         self.evidence = evidence
-        self.source = source
+        self.source = reading.dialect
         self.scope = scope
         self.attributes = attributes
         self.session = session
-        """Session that the span itself names."""
         self.session_from = session_from
-        self.why = why
+        self.why = reading.unreadable or ("" if reading.bare is None else "arguments_unnamed")
         """Why its arguments are unknown, if they are not just missing: a reason of `coverage`."""
         self.result = ""
         """Beginning of the tool's result; "" if it is not known."""
         self.returned: tuple[Any, ...] = ()
         """What the tool returned, as `ToolCall.result`: read only where a spec asks for it."""
-        self.version = version
+        self.version = reading.version
         """Version of the MCP protocol; "" if it is not known."""
         self.freed: ArgumentDigests | None = None
         """Digests of its arguments after they were freed: a span with other arguments is another
@@ -110,11 +116,11 @@ class Piece:
         self.around: WrappedCall | None = None
         """The call as the span around the piece lists it."""
         # Booleans stand side by side: in the compiled class each takes one byte.
-        self.error = error
-        self.control = control
+        self.error = reading.error
+        self.control = reading.control
         self.cut = cut
-        """True if the sender dropped attributes of the span: arguments may be missing."""
-        self.disputed = disputed
+        """True if arguments may be missing, since the sender dropped attributes."""
+        self.disputed = reading.disputed
         """True if it may have failed or not: the evidence of the failure is contradicted, or may be
         a third party's."""
         self.says_ok = False
@@ -202,26 +208,16 @@ class Piece:
         return Piece(
             span.span_id,
             span.parent_span_id,
-            reading.tool,
-            reading.arguments,
-            reading.bare,
-            reading.call_id,
-            reading.request_id,
-            agent,
-            reading.error,
-            reading.control,
+            reading,
             span.start_ns,
             end_ns,
             evidence,
-            reading.dialect,
             span.resource.attributes,
-            session,
-            session_from,
-            reading.unreadable or ("" if reading.bare is None else "arguments_unnamed"),
-            span.dropped > 0,
-            span.scope,
-            reading.disputed,
-            reading.version,
+            agent=agent,
+            session=session,
+            session_from=session_from,
+            cut=span.dropped > 0,
+            scope=span.scope,
         )
 
 

@@ -40,6 +40,7 @@ from collector.calls.call.piece import Piece
 from collector.calls.call.same_call import agree
 from collector.calls.sessions.session_ids import SERVICE
 from collector.calls.tree.trace import Trace
+from collector.dialects.read import SpanReading
 from monitor.decision import CallDecision
 from monitor.partial import PartialArguments
 from monitor.records import FROM_DECISION, Evidence, Proof, SessionKey, ToolCall
@@ -212,21 +213,11 @@ class DecidedCall:
         self.piece = Piece(
             call.span_id,
             call.parent_span_id,
-            call.tool,
-            call.arguments,
-            None,
-            call.call_id,
-            "",
-            "",
-            False,
-            False,
+            SpanReading(SOURCE, call.tool, call.arguments, call_id=call.call_id),
             call.start_ns,
             call.end_ns,
             Evidence.DECIDED,
-            SOURCE,
             call.attributes,
-            None,
-            "",
         )
         """The question as a piece, for the comparison with spans."""
         self.own_bytes = ENTRY_BYTES + _texts(asked) + arguments_bytes(call.attributes)

@@ -87,7 +87,7 @@ class GroupKey(NamedTuple):
     severity: str
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class AlertGroup:
     """The pages of one agent, spec and severity, while one of them fires or has fired lately.
 
@@ -304,7 +304,13 @@ class AlertGroups:
         group = self.groups.get(key)
         is_new = group is None
         if group is None:
-            group = AlertGroup(key, page, page.since_ns, page.last_ns, now)
+            group = AlertGroup(
+                key=key,
+                worst=page,
+                since_ns=page.since_ns,
+                last_ns=page.last_ns,
+                delivered_ns=now,
+            )
         group.add(page)
         self._of[page.key] = group
         self._quiet.pop(key, None)

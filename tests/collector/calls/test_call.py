@@ -17,6 +17,7 @@ from collector.calls.duplicates import DuplicateFilter
 from collector.calls.model_requests import OPEN_MAX, OPEN_NS
 from collector.calls.pipeline import Pipeline
 from collector.dialects.names.name_bound import bounded
+from collector.dialects.read import SpanReading
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, load_spec
 from monitor.records import Evidence, SessionKey, ToolCall
@@ -866,25 +867,10 @@ def test_a_duplicate_is_found_in_a_trace_of_any_length(count: int) -> None:
 
 def _piece(span_id: bytes = b"1", **more: Any) -> Piece:
     """A part of a call; fields that are not given do not matter."""
-    told: dict[str, Any] = {
-        "parent": b"0",
-        "tool": "move",
-        "arguments": None,
-        "bare": None,
-        "call_id": "c1",
-        "request_id": "",
-        "agent": "",
-        "error": False,
-        "control": False,
-        "start_ns": 5,
-        "end_ns": 6,
-        "evidence": Evidence.EXECUTED,
-        "source": "gen_ai",
-        "attributes": {},
-        "session": None,
-        "session_from": "",
-    }
-    return Piece(span_id, **{**told, **more})
+    told: dict[str, Any] = {"dialect": "gen_ai", "tool": "move", "call_id": "c1"}
+    times = more.pop("start_ns", 5), more.pop("end_ns", 6)
+    reading = SpanReading(**{**told, **more})
+    return Piece(span_id, b"0", reading, *times, Evidence.EXECUTED, {})
 
 
 def test_a_call_that_knows_nothing_new_is_the_same_call() -> None:

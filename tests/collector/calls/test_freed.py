@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from collector.calls.call.piece import Piece
 from collector.calls.call.same_call import agree
+from collector.dialects.read import SpanReading
 from collector.dialects.values.arguments import BareValue
 from monitor.partial import PartialArguments
 from monitor.records import Evidence
@@ -24,9 +25,14 @@ def piece(
     id_: bytes = b"1",
 ) -> Piece:
     return Piece(
-        id_, b"", "move", arguments, None if bare is None else BareValue(bare), "", "", "", False,
-        False, 1, 2, Evidence.EXECUTED, source, {}, None, "",
-    )  # fmt: skip
+        id_,
+        b"",
+        SpanReading(source, "move", arguments, None if bare is None else BareValue(bare)),
+        1,
+        2,
+        Evidence.EXECUTED,
+        {},
+    )
 
 
 def told_apart(one: Piece, other: Piece) -> tuple[bool, bool]:

@@ -21,6 +21,7 @@ from collector.calls.tree.span_tree import (
 )
 from collector.calls.tree.trace import Trace
 from collector.calls.tree.trace_store import AT_ONCE, SOON, Traces
+from collector.dialects.read import SpanReading
 from monitor.records import Evidence
 
 
@@ -332,23 +333,13 @@ def _called(traces: Traces, namespace: str, number: int, text: str) -> LogicalCa
     tree = traces.grow(trace, 0)
     node = tree.put(number.to_bytes(8, "big"), b"")
     piece = Piece(
-        span_id=node.span_id,
-        parent=b"",
-        tool="t",
-        arguments={"text": text},
-        bare=None,
-        call_id="",
-        request_id="",
-        agent="",
-        error=False,
-        control=False,
-        start_ns=1,
-        end_ns=2,
-        evidence=Evidence.EXECUTED,
-        source="test",
-        attributes={},
-        session=None,
-        session_from="",
+        node.span_id,
+        b"",
+        SpanReading("test", "t", {"text": text}),
+        1,
+        2,
+        Evidence.EXECUTED,
+        {},
     )
     call = node.call = LogicalCall(piece)
     call.judged = call.tool_call(trace.trace_id, trace.key, "trace", {}, gaps=False)

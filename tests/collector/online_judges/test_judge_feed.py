@@ -25,7 +25,16 @@ NAMES = st.text(max_size=20)
 
 def record(outcome: Outcome = "scored", score: int | None = 2, **more: Any) -> JudgementRecord:
     return JudgementRecord(
-        "s", "TC", "1", "m", 1, outcome, CallsSeen(1, 1), validated=True, score=score, **more
+        session="s",
+        judge="TC",
+        judge_version="1",
+        model="m",
+        repeat=1,
+        outcome=outcome,
+        seen=CallsSeen(1, 1),
+        validated=True,
+        score=score,
+        **more,
     )
 
 

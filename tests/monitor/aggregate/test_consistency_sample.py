@@ -46,7 +46,7 @@ def call(session: int, number: int, made: Made, call_id: str = "") -> ToolCall:
     return ToolCall(
         SessionKey("", f"s{session}"), "agent", *made, False, start, start + 5,
         (session + 1).to_bytes(16, "big"), (session * 100 + number + 1).to_bytes(8, "big"),
-        b"", call_id, Evidence.EXECUTED, ATTRIBUTES,
+        b"", call_id, Evidence.EXECUTED, attributes=ATTRIBUTES,
     )  # fmt: skip
 
 
@@ -258,7 +258,7 @@ def test_the_sample_is_shared_among_tenants() -> None:
     for number, (namespace, agent) in enumerate(made):
         made_call = ToolCall(
             SessionKey(namespace, str(number)), agent, "a", {"x": 1}, False, number, number + 1,
-            b"t" * 16, number.to_bytes(8, "big"), b"", "", Evidence.EXECUTED, ATTRIBUTES,
+            b"t" * 16, number.to_bytes(8, "big"), b"", "", Evidence.EXECUTED, attributes=ATTRIBUTES,
         )  # fmt: skip
         monitor.observe(made_call, SECOND)
 

@@ -56,7 +56,7 @@ def call(number: int, made: Made, key: SessionKey = KEY) -> ToolCall:
     start = SECOND + 10 * number
     return ToolCall(
         key, "", *made, False, start, start + 5, b"t" * 16,
-        (number + 1).to_bytes(8, "big"), b"", "", Evidence.EXECUTED, ATTRIBUTES,
+        (number + 1).to_bytes(8, "big"), b"", "", Evidence.EXECUTED, attributes=ATTRIBUTES,
     )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def call(number: int, tool: str, arguments: dict[str, Any] | None) -> ToolCall:
     start = SECOND + 10 * number
     return ToolCall(
         KEY, "", tool, arguments, False, start, start + 5, b"t" * 16,
-        number.to_bytes(8, "big"), b"", "", Evidence.EXECUTED, ATTRIBUTES,
+        number.to_bytes(8, "big"), b"", "", Evidence.EXECUTED, attributes=ATTRIBUTES,
     )  # fmt: skip
 
 
