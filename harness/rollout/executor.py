@@ -36,8 +36,6 @@ __all__ = ["Bounds", "Executor", "FinishedRollout"]
 
 RESULT_SHOWN: Final = 20_000
 """Characters of a tool's result that an agent reads."""
-CHARACTERS_PER_TOKEN: Final = 4
-"""Size of a token where nobody counts them."""
 
 
 class Bounds(NamedTuple):

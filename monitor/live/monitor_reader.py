@@ -46,12 +46,6 @@ class MonitorReader:
             for judgement in session.judgements:
                 yield session, judgement
 
-    def ordered_judgements(self) -> Iterator[tuple[Session, Judgement]]:
-        """The same; those of one session by spec and part."""
-        for session in self._table.recent():
-            for judgement in _in_order(session):
-                yield session, judgement
-
     def named(
         self, id_: str, namespace: str | None = None
     ) -> Iterator[tuple[Session, Judgement]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from itertools import permutations
 from pathlib import Path
 from random import Random
@@ -865,12 +866,18 @@ def test_a_duplicate_is_found_in_a_trace_of_any_length(count: int) -> None:
     assert not any(seen.is_repeat(key, 0) for key in keys[::2])
 
 
-def _piece(span_id: bytes = b"1", **more: Any) -> Piece:
+def _piece(
+    span_id: bytes = b"1",
+    start_ns: int = 5,
+    end_ns: int = 6,
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    evidence: Evidence = Evidence.EXECUTED,
+    attributes: Mapping[str, Any] | None = None,
+) -> Piece:
     """A part of a call; fields that are not given do not matter."""
-    told: dict[str, Any] = {"dialect": "gen_ai", "tool": "move", "call_id": "c1"}
-    times = more.pop("start_ns", 5), more.pop("end_ns", 6)
-    reading = SpanReading(**{**told, **more})
-    return Piece(span_id, b"0", reading, *times, Evidence.EXECUTED, {})
+    reading = SpanReading("gen_ai", "move", arguments, call_id="c1")
+    return Piece(span_id, b"0", reading, start_ns, end_ns, evidence, attributes or {})
 
 
 def test_a_call_that_knows_nothing_new_is_the_same_call() -> None:
