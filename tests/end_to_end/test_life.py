@@ -187,7 +187,7 @@ loaded = monitor.load_specs([Path("dfa_specs")])
 judge = monitor.Monitor(loaded.specs, monitor.Limits(history_complete=True))
 from monitor.records import Evidence
 call = monitor.ToolCall(monitor.SessionKey("", "s"), "", "water", {{}}, False, 1, 2, b"t" * 16,
-    b"s" * 8, b"", "", Evidence.EXECUTED, {{"service.name": "farm-rover"}})
+    b"s" * 8, b"", "", Evidence.EXECUTED, attributes={{"service.name": "farm-rover"}})
 verdict = judge.observe(call, 3)[0]
 print(verdict.kind, verdict.reason)
 """

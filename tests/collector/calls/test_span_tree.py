@@ -282,8 +282,8 @@ del tree
 monitor = Monitor((), Limits())
 for number in range(1, 300):
     key, own = SessionKey("", str(number)), number.to_bytes(8, "big")
-    told = (own * 2, own, b"", "", Evidence.EXECUTED, {})
-    call = ToolCall(key, "", "move", {}, False, number, number, *told)
+    told = own * 2, own, b"", "", Evidence.EXECUTED
+    call = ToolCall(key, "", "move", {}, False, number, number, *told, attributes={})
     monitor.observe(call, number)
 del monitor, call
 gc.collect()
