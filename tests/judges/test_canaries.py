@@ -141,7 +141,15 @@ def test_scores_that_are_two_points_apart_are_disputed(
 
     def record(score: int | None) -> JudgementRecord:
         return JudgementRecord(
-            "s", "TC", "1", "m", 1, "scored", CallsSeen(1, 1), validated=True, score=score
+            session="s",
+            judge="TC",
+            judge_version="1",
+            model="m",
+            repeat=1,
+            outcome="scored",
+            seen=CallsSeen(1, 1),
+            validated=True,
+            score=score,
         )
 
     assert is_disputed(record(one), record(other)) is expected

@@ -53,7 +53,7 @@ def call(number: int, made: Made, *, failed: bool = False, evidence: Any = None)
     return ToolCall(
         KEY, "", *made, failed, start, start + 5, b"t" * 16,
         (number + 1).to_bytes(8, "big"), b"", "", evidence or Evidence.EXECUTED,
-        {"offrails.spec": "r"},
+        attributes={"offrails.spec": "r"},
     )  # fmt: skip
 
 
