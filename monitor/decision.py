@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, Literal, NamedTuple
 
-from monitor.records import Kind, Reason, ReferenceReason
+from monitor.records import Kind, NamedThing, Reason, ReferenceReason
 
 __all__ = ["Answer", "CallDecision", "Missing", "SpecDecision", "Until"]
 
@@ -71,6 +71,8 @@ class SpecDecision(NamedTuple):
     until: Until | None = None
     """What ends the denial; None for no known end. `calls_in_flight`: the call may be right once a
     call beside it has failed, or turns out not to be made."""
+    thing: NamedThing | None = None
+    """The thing that the call is refused for; None if it is refused for no thing, or the spec has none."""
 
     @property
     def enforced(self) -> Answer:

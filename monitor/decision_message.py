@@ -5,7 +5,7 @@ Example: "refused: `pay` needs `approve` first. Allowed now: `approve`, `cancel`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from monitor.decision import Answer, SpecDecision
@@ -40,7 +40,12 @@ _FAULTS: Final[dict[Reason | ReferenceReason | None, str]] = {
 
 
 def decision_message(
-    tool: str, found: SpecDecision, tools: Mapping[str, str], *, policy: bool = False
+    tool: str,
+    found: SpecDecision,
+    tools: Mapping[str, str],
+    *,
+    policy: bool = False,
+    of_things: Collection[str] = (),
 ) -> str:
     """The message on one call; "" if nothing is wrong with it.
 
@@ -49,10 +54,11 @@ def decision_message(
         found: what the spec says that decides.
         tools: its symbols and their tools.
         policy: it judges only the calls that it names.
+        of_things: the symbols whose calls are about things.
     """
     if found.answer is Answer.ALLOW:
         return ""
-    name = _quoted(tool)
+    name = f"{_quoted(tool)}{_of_thing(found)}"
     if found.answer is Answer.UNKNOWN:
         missing = " and ".join([_MISSING[each] for each in found.missing])
         what = f"not certain: whether {name} is allowed here depends on {missing or 'what is not known'}"
@@ -61,7 +67,7 @@ def decision_message(
     elif found.reason is ReferenceReason.UNEXPECTED_WRITE:
         return f"{_begin(found)}: {name} writes what no usual run wrote ({found.spec})."
     else:
-        what = f"{_begin(found)}: {_fault(name, found, tools)}"
+        what = f"{_begin(found)}: {_fault(name, found, tools, of_things)}"
         if found.until is not None:
             what += ". It may be allowed once a call in flight has failed"
     return f"{what}. {_allowed(found, tools, policy=policy)}"
@@ -75,10 +81,23 @@ def _begin(found: SpecDecision) -> str:
     )
 
 
-def _fault(tool: str, found: SpecDecision, tools: Mapping[str, str]) -> str:
+def _of_thing(found: SpecDecision) -> str:
+    """Which thing is meant, to a model that has just named it: it knows no digest."""
+    thing = found.thing
+    if thing is None:
+        return ""
+    return f" of this {thing.name}" if thing.digest else f" of {thing}"
+
+
+def _fault(
+    tool: str, found: SpecDecision, tools: Mapping[str, str], of_things: Collection[str]
+) -> str:
     named = f" ({found.constraint})" if found.constraint else ""
     if found.skipped:
-        steps = ", then ".join(_named(each, tools) for each in found.skipped)
+        thing = _of_thing(found)
+        steps = ", then ".join(
+            _named(each, tools) + (thing if each in of_things else "") for each in found.skipped
+        )
         return f"{tool} needs {steps} first{named}"
     return _FAULTS.get(found.reason, "{} is not allowed here").format(tool) + named
 

@@ -49,6 +49,7 @@ class Monitor:
             joined in the middle, unless the history is complete.
         show: gives what may be shown of an argument's value in a verdict's `detail`, such as the
             value without secrets. Values are shown only under `Limits.keep_arguments`.
+        digest_key: of the digests of things (`each`) whose values are not shown.
     """
 
     def __init__(
@@ -58,9 +59,10 @@ class Monitor:
         *,
         started_ns: int = 0,
         show: Show = as_it_is,
+        digest_key: bytes = b"",
     ) -> None:
         self.limits = limits or Limits()
-        state = self._state = MonitorState(specs, self.limits, started_ns, show)
+        state = self._state = MonitorState(specs, self.limits, started_ns, show, digest_key)
         self.totals = state.totals
         facts = self._facts = SessionFacts(state)
         lifecycle = self._lifecycle = Lifecycle(state, facts)
@@ -306,7 +308,13 @@ class Monitor:
             return decision_message(tool, found, {})
         alphabet = judge.spec.alphabet
         tools = dict(zip(alphabet.symbols, alphabet.tools, strict=True))
-        return decision_message(tool, found, tools, policy=judge.spec.kind == "policy")
+        each = judge.spec.each
+        of_things = {
+            name for name, its in tools.items() if each is not None and its in each.tools
+        }
+        return decision_message(
+            tool, found, tools, policy=judge.spec.kind == "policy", of_things=of_things
+        )
 
     def beginning(self, key: SessionKey, now: int) -> Proof | None:
         """What it proves that a client says of a session: no call of it was made before `now`.

@@ -31,7 +31,8 @@ CODES: dict[str, tuple[Severity, str]] = {
     # --- the alphabet ---
     "invalid_pattern": ("error", "It is unclear which argument values are meant."),
     "invalid_regex": ("error", "RE2 cannot compile the expression, so no call can be matched."),
-    "invalid_path": ("error", "It is unclear which part of a result is meant."),
+    "invalid_path": ("error", "It is unclear which part of a value is meant."),
+    "invalid_each": ("error", "It is unclear what there is an automaton for each of."),
     "pattern_matches_nothing": ("error", "No call can ever match the symbol."),
     "undeclared_value": ("error", "Nothing is remembered under the name to compare with."),
     "unused_value": (

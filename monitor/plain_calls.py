@@ -24,7 +24,7 @@ from monitor.records import (
     ToolCall,
     Verdict,
 )
-from monitor.session.judgement.judgement import Judgement
+from monitor.session.begun_judgement import begun
 from monitor.session.report.judgement_object import judgement_object
 from monitor.session.session import Session
 from monitor.session.tool_names import Names
@@ -210,7 +210,7 @@ def _no_calls(monitor: Monitor, attributes: Mapping[str, Any]) -> dict[str, Any]
     session = Session(nothing.session, nothing, 0)
     session.ended = "input_end"
     [judge] = monitor.binder.bind(attributes, "")
-    judgement = Judgement(judge, "")
+    judgement = begun(judge, "")
     return judgement_object(session, judgement, Names(), arguments=True)
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "Conventions",
     "Evidence",
     "Kind",
+    "NamedThing",
     "Obstacle",
     "Proof",
     "Reason",
@@ -39,6 +40,7 @@ __all__ = [
     "ToolCall",
     "Verdict",
     "built",
+    "thing_field",
 ]
 
 FROM_TRACE: Final = "trace"
@@ -373,6 +375,36 @@ PROFILES: Final[Mapping[str, Conventions]] = {
 """The named sets of conventions; `core` are the published scorer's."""
 
 
+class NamedThing(NamedTuple):
+    """A thing of a spec with `each`: an order, a customer. Without value and digest it is the thing `none`."""
+
+    name: str
+    """The kind of thing, as the spec names it."""
+    value: Any = None
+    """A scalar, if it may be shown."""
+    digest: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The thing as the API shows it."""
+        if self.digest:
+            return {"name": self.name, "digest": self.digest}
+        return {"name": self.name, "value": "none" if self.value is None else self.value}
+
+    def __str__(self) -> str:
+        if self.digest:
+            return f"{self.name} {self.digest}"
+        if self.value is None:
+            return f"no {self.name}"
+        value = self.value
+        is_flag = isinstance(value, bool)
+        return f"{self.name} {str(value).lower() if is_flag else value}"
+
+
+def thing_field(thing: NamedThing | None) -> dict[str, Any]:
+    """The field `thing` of an object that is shown; nothing where there is none."""
+    return {} if thing is None else {"thing": thing.as_json()}
+
+
 class Verdict(NamedTuple):
     """What one call was, in one session under one spec; or what the session has come to.
 
@@ -419,6 +451,8 @@ class Verdict(NamedTuple):
     detail: str = ""
     """Why, in a sentence of at most 300 characters; "" if nothing is harmful. It holds values of
     arguments only where they are shown (`Limits.keep_arguments`), as hostile as all texts of an agent."""
+    thing: NamedThing | None = None
+    """The thing that the call harms; None if it is harmful for no thing, or the spec has none."""
 
 
 class ReferenceAlarm(NamedTuple):

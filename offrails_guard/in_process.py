@@ -335,7 +335,7 @@ def _raw(call: ToolCall, found: CallDecision, decision_id: str, message: str) ->
     """The answer as a service gives it."""
     deciding = found.deciding
     return {
-        **({} if deciding is None else deciding._asdict()),
+        **({} if deciding is None else _fields(deciding)),
         "decision_id": decision_id,
         "decision": found.enforced.value,
         "would_deny": found.would_deny,
@@ -347,4 +347,10 @@ def _raw(call: ToolCall, found: CallDecision, decision_id: str, message: str) ->
 
 
 def _of_spec(found: SpecDecision) -> dict[str, Any]:
-    return {**found._asdict(), "decision": found.enforced.value}
+    return {**_fields(found), "decision": found.enforced.value}
+
+
+def _fields(found: SpecDecision) -> dict[str, Any]:
+    fields = found._asdict()
+    thing = fields.pop("thing")
+    return fields if thing is None else {**fields, "thing": thing.as_json()}

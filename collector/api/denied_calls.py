@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from collector.calls.decisions.prevented_calls import PreventedCall, PreventedCalls
-from monitor.records import SessionKey
+from monitor.records import SessionKey, thing_field
 
 __all__ = ["mark_overruled", "prevented", "prevented_of"]
 
@@ -63,5 +63,6 @@ def _as_json(denied: PreventedCall) -> dict[str, Any]:
         "allowed": list(found.allowed),
         "constraint": found.constraint,
         "state": found.state,
+        **thing_field(found.thing),
         "hidden_spans": [each.hex() for each in denied.hidden],
     }

@@ -163,7 +163,7 @@ def _detail(judgement: Judgement, harm: Harm) -> str:
     place = harm.step - judgement.folded - 1
     for step in judgement.walk():
         if step.place == place:
-            return explanation(judgement, place, step.code, step.before)
+            return explanation(judgement, step)
     return ""
 
 

@@ -61,7 +61,7 @@ from collector.sinks.log import LogSink
 from collector.telemetry.clock import ClockWatch, Standstill, now_ns, steady_ns
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
-from collector.telemetry.redaction import Redaction, rules
+from collector.telemetry.redaction import Redaction, digest_key, rules
 from monitor.aggregate.totals import SessionFinished
 from monitor.engine import Monitor
 from monitor.limits import NAMES_BYTES_MAX, SECOND, Limits
@@ -137,8 +137,20 @@ def redaction_of(settings: RedactSettings) -> Redaction:
     try:
         return Redaction(rules(settings.replace, settings.hash, settings.key_file))
     except OSError as problem:
-        file, why = str(settings.key_file), problem.strerror
-        raise UnusableFileError("redact.key_file", file, why, problem.errno) from problem
+        raise _unusable(settings, problem) from problem
+
+
+def digest_key_of(settings: RedactSettings) -> bytes:
+    """The key of digests; raises as `redaction_of`."""
+    try:
+        return digest_key(settings.key_file)
+    except OSError as problem:
+        raise _unusable(settings, problem) from problem
+
+
+def _unusable(settings: RedactSettings, problem: OSError) -> UnusableFileError:
+    file, why = str(settings.key_file), str(problem.strerror)
+    return UnusableFileError("redact.key_file", file, why, problem.errno)
 
 
 def instance_of(metrics: str) -> str:
@@ -341,7 +353,13 @@ class App:
             limits = replace(limits, history_complete=False)
             self._log.info("history_not_complete", reason="a process ran here before")
         self._redaction = redaction_of(settings.redact) if redaction is None else redaction
-        self.monitor = Monitor(specs, limits, started_ns=started_ns, show=self._redaction.value)
+        self.monitor = Monitor(
+            specs,
+            limits,
+            started_ns=started_ns,
+            show=self._redaction.value,
+            digest_key=digest_key_of(settings.redact),
+        )
         self._sink = LogSink(self._log, settings.log, clock, settings.alerts.joined)
         self._traces = _traces_of(settings.telemetry, clock)
         tracer = self._tracer = self._traces.tracer if self._traces is not None else None

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from collector.calls.question_handler import DecisionResult
 from monitor.decision import SpecDecision
+from monitor.records import thing_field
 
 __all__ = ["as_json_object"]
 
@@ -51,6 +52,7 @@ def _spec(found: SpecDecision) -> dict[str, Any]:
         "certain": found.certain,
         "missing": found.missing,
         "until": found.until,
+        **thing_field(found.thing),
     }
 
 

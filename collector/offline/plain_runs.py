@@ -23,8 +23,8 @@ from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits
 from monitor.partial import CutObject
 from monitor.records import SPEC_ATTRIBUTE, AgentName, Evidence, SessionKey, ToolCall
+from monitor.session.begun_judgement import begun
 from monitor.session.judge.judge import Judge
-from monitor.session.judgement.judgement import Judgement
 from monitor.session.report.judgement_object import judgement_object
 from monitor.session.session import Session
 from monitor.session.tool_names import Names
@@ -288,5 +288,5 @@ def _empty(run: AgentRun, monitor: Monitor) -> Iterator[dict[str, Any]]:
     for judge in monitor.binder.bind(nothing.attributes, run.agent) or (
         Judge(Spec.observer()),
     ):
-        judgement = Judgement(judge, "")
+        judgement = begun(judge, "")
         yield judgement_object(session, judgement, Names(), arguments=True)

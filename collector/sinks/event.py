@@ -10,7 +10,7 @@ from typing import Any
 from collector.calls.decisions.prevented_calls import PreventedCall
 from collector.config.settings.alerts import Joined
 from collector.sinks.alert.alert import stamp
-from monitor.records import ALARMING, ReferenceAlarm, Verdict
+from monitor.records import ALARMING, ReferenceAlarm, Verdict, thing_field
 
 __all__ = ["as_event", "is_news", "is_shown_possible", "possibility"]
 
@@ -45,6 +45,7 @@ def _denied(denied: PreventedCall) -> dict[str, Any]:
         "call_id": denied.call_id,
         "trace_id": denied.trace_id.hex(),
         "span_id": denied.span_id.hex(),
+        **thing_field(found.thing),
     }
 
 
@@ -100,6 +101,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "revised_from": verdict.revised_from.value if verdict.revised_from else None,
         "trace_id": verdict.trace_id.hex(),
         "span_id": verdict.span_id.hex(),
+        **thing_field(verdict.thing),
     }
     if not verdict.certain_call:
         found["certain_call"] = False

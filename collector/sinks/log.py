@@ -26,7 +26,7 @@ from collector.sinks.line_limit import LineLimit, OmittedLines
 from collector.telemetry.clock import now_ns
 from collector.telemetry.logs import Logger
 from monitor.aggregate.totals import SessionFinished
-from monitor.records import ALARMING, Kind, ReferenceAlarm, Verdict
+from monitor.records import ALARMING, Kind, ReferenceAlarm, Verdict, thing_field
 from monitor.spec.spec import Spec
 
 __all__ = ["LogSink"]
@@ -122,6 +122,7 @@ class LogSink:
             "reason": str(verdict.reason) if verdict.reason else None,
             "constraint": verdict.constraint,
             "detail": verdict.detail or None,
+            **thing_field(verdict.thing),
             "severity": verdict.severity,
             "step": verdict.step,
             "state": verdict.state_before,

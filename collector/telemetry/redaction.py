@@ -24,6 +24,7 @@ __all__ = [
     "REDACTED",
     "Redaction",
     "Rule",
+    "digest_key",
     "hide",
     "redacted",
     "redacted_names",
@@ -42,6 +43,8 @@ PLAIN_KEYS: Final = frozenset({"trace_id", "span_id", "parent_span_id", "sha256_
 """Keys of objects whose values are no text of an agent, and useful only unchanged."""
 AGENT_KEYS: Final = frozenset({"arguments", "tools"})
 """Keys of objects whose own keys are texts of an agent."""
+VALUE_KEY: Final = "value"
+"""Key of an agent's own value, in things."""
 ASKED_KEYS: Final = frozenset({"session", "sessions", "namespace", "agent", "agents"})
 """Keys with names that the API can be asked for."""
 
@@ -75,6 +78,17 @@ class Rule(NamedTuple):
             return ""
         raw = hmac.new(self.key, found.encode(errors="surrogatepass"), hashlib.sha256)
         return f"[redacted:{raw.hexdigest()[:DIGEST_LETTERS].translate(LETTERS)}]"
+
+
+def digest_key(key_file: Path | None = None) -> bytes:
+    """The key of digests: 32 bytes, by the key file, or as long as the process lives.
+
+    Raises:
+        OSError: the key file cannot be read.
+    """
+    if key_file is None:
+        return _PROCESS_KEY
+    return hashlib.sha256(key_file.read_bytes().strip()).digest()
 
 
 def rules(
@@ -219,6 +233,8 @@ class Redaction:
         more = {"tool": self.name(record.tool)} if hasattr(record, "tool") else {}
         if detail := getattr(record, "detail", ""):
             more["detail"] = self.text(detail)
+        if (thing := getattr(record, "thing", None)) is not None:
+            more["thing"] = thing._replace(value=self.value(thing.value))
         found: Event = record._replace(session=key, agent=self.askable(record.agent), **more)
         return found
 
@@ -242,6 +258,8 @@ class Redaction:
     def _member(self, key: str, value: Any, name: Callable[[str], str]) -> Any:
         if key in PLAIN_KEYS:
             return value
+        if key == VALUE_KEY:
+            return self.value(value)
         if key in AGENT_KEYS:
             return _redacted_value(value, self.text if key == "arguments" else self.name)
         return self._tree(value, self.askable if key in ASKED_KEYS else name)

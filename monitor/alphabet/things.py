@@ -27,6 +27,7 @@ from monitor.partial import PartialArguments
 from monitor.value_paths import ValuePath
 
 __all__ = [
+    "KEY_BYTES",
     "NO_VALUE",
     "VALUES_MAX",
     "CallThings",
@@ -63,7 +64,7 @@ class CallThings(NamedTuple):
     """The things that one call of a named tool is about."""
 
     keys: tuple[bytes, ...]
-    """Of the values that it is known to carry, each once, in the order found."""
+    """Keys of the values that it is known to carry, each once, in the order found."""
     is_open: bool
     """True if it may carry others, too: values that are not known."""
     values: tuple[Any, ...] = ()
@@ -85,6 +86,15 @@ class EachRule:
         self.tools: dict[str, tuple[ThingPath, ...]] = {
             tool: tuple(paths) for tool, paths in tools.items()
         }
+
+    @property
+    def written(self) -> tuple[object, ...]:
+        """What two rules have in common that read alike."""
+        tools = tuple(
+            (tool, tuple((path.text, as_text) for path, as_text in paths))
+            for tool, paths in sorted(self.tools.items())
+        )
+        return self.name, tools
 
     def of_call(
         self, tool: str, arguments: Mapping[str, Any] | None, *, shown: bool = False

@@ -53,7 +53,7 @@ from monitor.session.judgement.step_marks import (
 from monitor.session.limits.session_verdicts import News
 from monitor.session.limits.timing import MissedLimit
 from monitor.session.log.rows import Row
-from monitor.session.report.harms import explanation
+from monitor.session.report.harms import explanation, harmed_thing
 from monitor.session.report.judgement_object import compensated, scores
 from monitor.session.report.obstacles import cannot_finish, missed_of
 from monitor.session.session import Ended, Session
@@ -302,7 +302,14 @@ class Accounting:
                 judgement.pair.final[reason, severity] += 1
                 if self.on_final is not None:
                     change = VerdictChange(
-                        step.place, None, step.code, False, True, step.before, step.after
+                        step.place,
+                        None,
+                        step.code,
+                        False,
+                        True,
+                        step.before,
+                        step.after,
+                        step.thing,
                     )
                     self.on_final(self.verdict(session, judgement, change))
                 exemplar = judgement.log.origin(step.place)
@@ -373,7 +380,9 @@ class Accounting:
         """The present verdict on a step of the log, as a first one."""
         step = next(each for each in judgement.walk() if each.place == place)
         final = is_final(judgement.log.mark(place))
-        change = VerdictChange(place, None, step.code, False, final, step.before, step.after)
+        change = VerdictChange(
+            place, None, step.code, False, final, step.before, step.after, step.thing
+        )
         return self.verdict(session, judgement, change)
 
     def withdrawn(
@@ -472,12 +481,14 @@ class Accounting:
     def _suspicion(
         self, session: Session, judgement: Judgement, news: Suspicion, started_ns: int
     ) -> Verdict:
-        place, code, before, after = news.step
+        place, code, before, after, thing = news.step
         final = is_final(judgement.log.mark(place))
         if news.first and judgement.pair is not None:
             judgement.pair.possible += 1
         found = self.verdict(
-            session, judgement, VerdictChange(place, None, code, False, final, before, after)
+            session,
+            judgement,
+            VerdictChange(place, None, code, False, final, before, after, thing),
         )
         if news.withdrawn:
             return found._replace(was_possible=True)
@@ -532,10 +543,16 @@ class Accounting:
             False,
             0,
             (),
-            explanation(judgement, change.place, change.new, change.before) if harmful else "",
+            explanation(judgement, _step_of(change)) if harmful else "",
+            harmed_thing(judgement, change.thing) if harmful else None,
         )
         verdict: Verdict = built(Verdict, fields)
         return verdict
+
+
+def _step_of(change: VerdictChange) -> JudgedStep:
+    place, _, code, _, _, before, after, thing = change
+    return JudgedStep(place, code, before, after, thing)
 
 
 def _count_call(pair: Pair, code: int) -> int:

@@ -15,7 +15,7 @@ it as its first call. Then the session is dropped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from monitor.aggregate.totals import Totals
 from monitor.decision import Answer, CallDecision, SpecDecision
@@ -46,6 +46,9 @@ from monitor.session.proofs import is_dated, of_both, proves
 from monitor.session.session import Session
 from monitor.session.tool_names import BorrowedNames, Names
 from monitor.visibility.cause import Cause
+
+if TYPE_CHECKING:
+    from monitor.session.things.thing_slices import ThingCase, ThingSlices
 
 __all__ = ["CallDecider", "Rehearsal", "overlapping"]
 
@@ -141,7 +144,7 @@ class CallDecider:
         else:
             outcomes = outcomes_behind(judgement, token)
         certain = code < HARMFUL or judge.is_certain_call(before, token)
-        step: JudgedStep = built(JudgedStep, (0, code, before, before))
+        step: JudgedStep = built(JudgedStep, (0, code, before, before, None))
         wrong = code >= HARMFUL or outcomes.rises
         tool = self._tool(call) if wrong else call.tool
         return _spec_decision(judge, token, tool, step, code, outcomes, certain)
@@ -239,6 +242,7 @@ class Rehearsal:
         self._doubts = dict(judging.state.ledger.counts)
         self._walked: dict[Judgement, dict[int, JudgedStep]] = {}
         self._possibly: dict[Judgement, dict[int, JudgedStep]] = {}
+        self._slices: dict[Judgement, ThingSlices] = {}
         self._budget = Budget()
         self._before = [
             (judge, judge.skewed, judge.left_out) for judge in judging.state.judges(session)
@@ -332,7 +336,9 @@ class Rehearsal:
 
     def decide(self, calls: Sequence[ToolCall], now: int) -> list[CallDecision]:
         """The decisions on calls of one question that were observed."""
-        by_call = [self._cases(call, now) for call in calls]
+        sliced: dict[Judgement, list[int]] = {}
+        by_call = [self._cases(call, now, sliced) for call in calls]
+        by_call = [self._sliced(cases, sliced) for cases in by_call]
         self._search([case for cases in by_call for case in cases])
         searched = [[case for case in cases if case.among is not None] for cases in by_call]
         risen = go_ahead([[case.under() for case in cases] for cases in searched])
@@ -340,7 +346,7 @@ class Rehearsal:
             for case, each in zip(cases, rises, strict=True):
                 case.rises = each
         return [
-            _decision([*map(self._judged, cases), *self._by_references(call)])
+            _decision([*_by_spec(map(self._judged, cases)), *self._by_references(call)])
             for call, cases in zip(calls, by_call, strict=True)
         ]
 
@@ -362,8 +368,10 @@ class Rehearsal:
             for case in mine:
                 case.among = among[case.place]
 
-    def _cases(self, call: ToolCall, now: int) -> list[_Case]:
-        """The call under each spec that judges it."""
+    def _cases(
+        self, call: ToolCall, now: int, sliced: dict[Judgement, list[int]]
+    ) -> list[_Case]:
+        """The call under each spec that judges it. `sliced` gets the places of calls of things."""
         found: list[_Case] = []
         for judge in self._session.judges:
             if judge.comparison is not None:
@@ -374,6 +382,32 @@ class Rehearsal:
             if judgement is not None and place is not None:
                 late = _is_late(judgement, self._judging.calls.at(judge, call, now))
                 found.append(_Case(judgement, place, is_late=late))
+                if judge.each is not None:
+                    sliced.setdefault(judgement, []).append(place)
+        return found
+
+    def _sliced(
+        self, cases: list[_Case], sliced: Mapping[Judgement, Sequence[int]]
+    ) -> list[_Case]:
+        """The cases, with one for each thing of a call under a spec that has things."""
+        if not sliced:
+            return cases
+        # Loaded with the first spec that has things.
+        from monitor.session.things.thing_slices import slices_of
+
+        found: list[_Case] = []
+        for case in cases:
+            if case.judgement not in sliced or case.token == CONTROL_TOKEN:
+                found.append(case)
+                continue
+            slices = self._slices.get(case.judgement)
+            if slices is None:
+                slices = slices_of(case.judgement, sliced[case.judgement])
+                self._slices[case.judgement] = slices
+            found += [
+                _Case(part.judgement, part.place, is_late=case.is_late, part=part)
+                for part in slices.cases(case.place)
+            ]
         return found
 
     def _judged(self, case: _Case) -> SpecDecision:
@@ -386,7 +420,8 @@ class Rehearsal:
         certain = not harmful or is_certain_call(judgement, place, step.before)
         tool = self._names.text(judgement.log.tool(place))
         outcomes = case.outcomes()
-        return _spec_decision(judge, case.token, tool, step, code, outcomes, certain)
+        decided = _spec_decision(judge, case.token, tool, step, code, outcomes, certain)
+        return decided if case.part is None else case.part.of_thing(decided)
 
     def _steps(self, judgement: Judgement) -> dict[int, JudgedStep]:
         """The steps of a judgement by place: walked once."""
@@ -407,9 +442,18 @@ class Rehearsal:
 class _Case:
     """A call that was observed, under one spec."""
 
-    __slots__ = ("among", "is_late", "judgement", "place", "rises", "token")
+    __slots__ = ("among", "is_late", "judgement", "part", "place", "rises", "token")
 
-    def __init__(self, judgement: Judgement, place: int, *, is_late: bool) -> None:
+    def __init__(
+        self,
+        judgement: Judgement,
+        place: int,
+        *,
+        is_late: bool,
+        part: ThingCase | None = None,
+    ) -> None:
+        self.part = part
+        """The thing that it is the call of; None if the spec has none."""
         self.judgement = judgement
         self.place = place
         self.token = judgement.token(place)
@@ -422,7 +466,8 @@ class _Case:
     def under(self) -> SpecCall:
         """The call among the others."""
         assert self.among is not None
-        blocks = self.judgement.judge.spec.enforce == "block"
+        is_certain = self.part is None or self.part.is_certain
+        blocks = is_certain and self.judgement.judge.spec.enforce == "block"
         return SpecCall(*self.among, self.token, blocks)
 
     def outcomes(self) -> CallPossibilities:
@@ -500,9 +545,20 @@ def _spec_decision(
         certain,
         outcomes.missing if answer is Answer.UNKNOWN else (),
         "calls_in_flight" if outcomes.waits else None,
+        None,
     )
     found: SpecDecision = built(SpecDecision, fields)
     return found
+
+
+def _by_spec(found: Iterable[SpecDecision]) -> list[SpecDecision]:
+    """One decision for each spec: of those for several things the worst, and of these the first."""
+    worst: dict[str, SpecDecision] = {}
+    for each in found:
+        known = worst.get(each.spec)
+        if known is None or _WORST[each.answer] < _WORST[known.answer]:
+            worst[each.spec] = each
+    return list(worst.values())
 
 
 def _decision(found: list[SpecDecision]) -> CallDecision:

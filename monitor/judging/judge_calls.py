@@ -15,19 +15,21 @@ from monitor.aggregate.consistency_sample import CALLS_MAX, hashed
 from monitor.aggregate.histogram import Exemplar
 from monitor.alphabet.explanation import explain_mismatch
 from monitor.alphabet.readings import NO_DATA
+from monitor.automaton.position import Position
 from monitor.judging.change_reports import ChangeReports
 from monitor.judging.held_calls import HeldCalls
 from monitor.judging.judging_state import JudgingState
 from monitor.judging.mistimed_calls import latest_ns
 from monitor.judging.session_sights import SessionSights, is_turn_unknown
 from monitor.records import Evidence, ToolCall, Verdict, built
+from monitor.session.begun_judgement import begun
 from monitor.session.data.call_records import Times
 from monitor.session.data.seen_values import AskingCall
 from monitor.session.data.session_data import SessionData
 from monitor.session.judge.judge import CONTROL_TOKEN, HARMFUL, Judge
 from monitor.session.judgement.finality import finalise
 from monitor.session.judgement.fold_log import fold_first, is_crowded, lump
-from monitor.session.judgement.judgement import Judgement
+from monitor.session.judgement.judgement import Judgement, position_before
 from monitor.session.judgement.step_marks import VerdictChange
 from monitor.session.log.rows import Texts, origin_of
 from monitor.session.session import Session
@@ -114,7 +116,7 @@ class CallJudge:
         at = self.at(judge, call, now)
         if self._limits.keep_arguments or judgement.sampled:
             self.keep(judgement, call)
-        before, origin = judgement.before(token), None
+        before, origin = position_before(judgement, token), None
         # A call that was decided is final once something has confirmed it.
         is_decided = call.evidence is Evidence.DECIDED
         receipt = now + self._limits.confirm_ns if is_decided else now
@@ -126,8 +128,8 @@ class CallJudge:
             self._accounting.count_plain(judgement, code)
             changes = ()
         else:
-            after, place = judgement.head.position, len(judgement.log) - 1
-            fields = (place, None, code, code >= HARMFUL, False, before, after)
+            place = len(judgement.log) - 1
+            fields = (place, None, code, code >= HARMFUL, False, *_last_step(judgement, before))
             changes = (built(VerdictChange, fields),)
             origin = origin_of(call, now)
             self._accounting.count(judgement, changes, origin)
@@ -283,7 +285,8 @@ class CallJudge:
 
     def open(self, session: Session, judge: Judge, part: str) -> Judgement:
         """Begins the judgement of a part of a session."""
-        judgement = Judgement(judge, part, self._sights.sight(session, judge, part))
+        sight = self._sights.sight(session, judge, part)
+        judgement = begun(judge, part, sight)
         if judge.parted and is_turn_unknown(judge, part):
             self._ledger.count(Cause.TURN_UNKNOWN)
         session.add(judgement)
@@ -298,7 +301,9 @@ class CallJudge:
             self._accounting.drop_sample(judgement)
         found = hashed(call.arguments) if judgement.sampled else None
         if shown is not None or found is not None:
-            texts: Texts = built(Texts, (call.call_id, shown, found, ""))
+            known = judgement.log.texts_of(call.span_id)
+            things = known.things if known is not None else None
+            texts: Texts = built(Texts, (call.call_id, shown, found, "", things))
             judgement.log.keep(call.span_id, texts)
             if shown is not None:
                 self._state.shown_bytes += arguments_bytes(shown)
@@ -315,7 +320,8 @@ class CallJudge:
         )
         note = explain_mismatch(alphabet, call.tool, given, show)
         if note:
-            judgement.log.annotate(call.span_id, call.call_id, note)
+            known = judgement.log.texts_of(call.span_id) or Texts(call.call_id, None)
+            judgement.log.keep(call.span_id, known._replace(note=note))
 
     def _relieve(self, session: Session, judgement: Judgement, now: int) -> None:
         """Makes room in a log that a burst has filled: its oldest steps become final early."""
@@ -355,6 +361,18 @@ class CallJudge:
             session.remove(judgement)
             self._accounting.leave(judgement)
         return verdicts
+
+
+def _last_step(
+    judgement: Judgement, before: Position
+) -> tuple[Position, Position, bytes | None]:
+    """(position before, position after, thing) of the last call, which came in order."""
+    if judgement.judge.each is None:
+        return before, judgement.head.position, None
+    # Loaded with the first spec that has things.
+    from monitor.session.things.things_judgement import last_step
+
+    return last_step(judgement)
 
 
 def part_of(judge: Judge, call: ToolCall) -> str:

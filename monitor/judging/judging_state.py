@@ -37,6 +37,7 @@ class JudgingState:
         show: gives what may be shown of an argument's value; None shows no values.
         unbound: judges sessions without specs; None makes one.
         ledger: where calls may be missing; None makes one.
+        digest_key: of the digests of things whose values are not shown.
     """
 
     def __init__(
@@ -49,11 +50,14 @@ class JudgingState:
         show: Show | None,
         unbound: Judge | None = None,
         ledger: Ledger | None = None,
+        digest_key: bytes = b"",
     ) -> None:
+        self.digest_key = digest_key
         self.binder = binder
         self.accounting = accounting
         self.names = names
         self.limits = limits
+        self._prepare()
         self.show = show
         self.started_ns = started_ns
         """Start of the process, corrected for jumps of the clock back."""
@@ -118,6 +122,7 @@ class JudgingState:
             self.show,
             self.unbound,
             self.ledger,
+            self.digest_key,
         )
         twin.held, twin.sights = self.held, self.sights
         twin.clocks.ahead_max_ns = self.clocks.ahead_max_ns
@@ -135,6 +140,13 @@ class JudgingState:
         self.skewed_before += sum(judge.skewed for judge in gone)
         self.left_out_before += sum(judge.left_out for judge in gone)
         self.binder = binder
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Says to the specs in use how things are shown."""
+        for judge in self.binder.judges.values():
+            judge.digest_key = self.digest_key
+            judge.shows_things = self.limits.keep_arguments
 
     def counters(self) -> dict[str, int]:
         """What was counted so far."""

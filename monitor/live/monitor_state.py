@@ -41,10 +41,16 @@ class MonitorState:
         limits: bounds and times.
         started_ns: when this process began to see spans, Unix nanoseconds.
         show: gives what may be shown of an argument's value.
+        digest_key: of the digests of things whose values are not shown.
     """
 
     def __init__(
-        self, specs: Iterable[Spec], limits: Limits, started_ns: int, show: Show
+        self,
+        specs: Iterable[Spec],
+        limits: Limits,
+        started_ns: int,
+        show: Show,
+        digest_key: bytes,
     ) -> None:
         binder = SpecBinder(specs)
         self.limits = limits
@@ -63,6 +69,7 @@ class MonitorState:
             limits,
             started_ns,
             show if limits.keep_arguments else None,
+            digest_key=digest_key,
         )
         self.judging = JudgingParts(self.judging_state)
         self.decider = CallDecider(self.judging, self.names)

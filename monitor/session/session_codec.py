@@ -31,6 +31,7 @@ from monitor.session.judgement.judgement import Judgement
 from monitor.session.session import Session
 from monitor.session.session_kinds import SESSION_KINDS
 from monitor.session.spec_binding import SpecBinder, document_of
+from monitor.session.things.things_judgement import ThingsJudgement
 from monitor.session.tool_names import Names
 from monitor.session.tool_translation import (
     renumber,
@@ -45,15 +46,17 @@ FORMAT: Final = 2
 _CHECKSUM_BYTES: Final = 8
 
 _ALL: Final = Kinds(SESSION_KINDS)
+_OF_A_JUDGEMENT: Final[Mapping[str, Callable[[], Any]]] = {
+    "pair": lambda: None,
+    "share": lambda: NO_SHARE,
+    "behind": int,
+    "is_behind": bool,
+    "sampled": bool,
+}
 _OF_A_PROCESS: Final[Mapping[type, Mapping[str, Callable[[], Any]]]] = {
     Session: dict.fromkeys(("older", "newer", "chain"), lambda: None),
-    Judgement: {
-        "pair": lambda: None,
-        "share": lambda: NO_SHARE,
-        "behind": int,
-        "is_behind": bool,
-        "sampled": bool,
-    },
+    Judgement: _OF_A_JUDGEMENT,
+    ThingsJudgement: _OF_A_JUDGEMENT,
 }
 """Fields that belong to a process, and what a session has there when it comes."""
 

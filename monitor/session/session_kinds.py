@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from monitor.alphabet.match import OwnFacts
+from monitor.alphabet.things import CallThings
 from monitor.partial import CutObject, PartialArguments
 from monitor.plain_records.kinds import KindChange, kept, kept_growing
 from monitor.records import (
     AgentName,
     Evidence,
+    NamedThing,
     Obstacle,
     Proof,
     Reason,
@@ -47,11 +49,20 @@ from monitor.session.log.log import SessionLog
 from monitor.session.log.rows import StepTimes, Texts
 from monitor.session.outside_calls import OutsideCalls
 from monitor.session.session import Session, TenantSessions
+from monitor.session.things.thing_cell import ThingCell, ThingCounts
+from monitor.session.things.thing_table import SettledThing, ThingTable
+from monitor.session.things.things_judgement import ThingsJudgement
+from monitor.session.things.things_run import PlacedThing, ThingsRun
 from monitor.visibility.cause import Cause, Effect
 from monitor.visibility.gap import Gap
 from monitor.visibility.sight import Sight, Window
 
 __all__ = ["SESSION_KINDS"]
+
+_JUDGEMENT: Final = (
+    "_held_back base behind counted declared doubts ending head is_behind judge late log pair "
+    "part resume_points rival sampled session_verdicts share sight suspected suspicious swapped"
+)
 
 SESSION_KINDS: Final = (
     kept(
@@ -91,8 +102,7 @@ SESSION_KINDS: Final = (
     kept(
         "judgement",
         Judgement,
-        "_held_back base behind counted declared doubts ending head is_behind judge late log pair "
-        "part resume_points rival sampled session_verdicts share sight suspected suspicious swapped",
+        _JUDGEMENT,
         made={"budget": type(None)},
         changes=(
             KindChange(dropped=("_is_stale",)),
@@ -113,7 +123,13 @@ SESSION_KINDS: Final = (
         "_contexts _far _ids _lag _moved _rows _texts _answers _newest _running "
         "by_answer grouped tail_end",
     ),
-    kept("texts of a step", Texts, "call_id arguments hashed note"),
+    kept(
+        "texts of a step",
+        Texts,
+        "call_id arguments hashed note things",
+        changes=(KindChange(added={"things": type(None)}),),
+    ),
+    kept("things of a call", CallThings, "keys is_open values"),
     kept("moved step", StepTimes, "start own"),
     kept("answers", StepAnswers, "by_span"),
     kept(
@@ -121,6 +137,23 @@ SESSION_KINDS: Final = (
         AutomatonRun,
         "exact lineage position progressed tally tracing watched ways whole",
     ),
+    kept(
+        "judgement with things",
+        ThingsJudgement,
+        _JUDGEMENT,
+        made={"budget": type(None), "outcome": type(None)},
+    ),
+    kept(
+        "runs of things",
+        ThingsRun,
+        "exact lineage position progressed tally tracing watched ways whole "
+        "cells count fresh fresh_unsure harms nothing own slots substantive table unclaimed",
+    ),
+    kept("cell of things", ThingCell, "first into offset run size unsure"),
+    kept("counts of a thing", ThingCounts, "calls substantive harmful"),
+    kept("thing in a cell", PlacedThing, "cell offset value"),
+    kept("table of things", ThingTable, "next_slot things"),
+    kept("settled thing", SettledThing, "slot calls substantive harmful value"),
     kept("lineage", Lineage, "before first places"),
     kept(
         "checkpoint",
@@ -179,8 +212,10 @@ SESSION_KINDS: Final = (
         Verdict,
         "session agent spec spec_version mode kind reason severity step tool symbol "
         "skipped allowed state_before state final revised_from trace_id span_id "
-        "constraint certain_call possible was_possible unless_before_ns unless detail",
+        "constraint certain_call possible was_possible unless_before_ns unless detail thing",
+        changes=(KindChange(added={"thing": type(None)}),),
     ),
+    kept("named thing", NamedThing, "name value digest"),
     kept("kind of a call", CallKind),
     kept("reason of harm", Reason),
     kept("obstacle", Obstacle),

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from monitor.alphabet.match import Alphabet
 from monitor.alphabet.match import build as build_alphabet
+from monitor.alphabet.things import EachRule
 from monitor.automaton.dfa import Machine
 from monitor.automaton.dfa import build as build_automaton
 from monitor.findings import Finding
@@ -145,6 +146,8 @@ class Spec:
     """States of `machine` from which no session can finish any more."""
     data: DataRules | None = None
     """What it compares with what was seen before; None if nothing."""
+    each: EachRule | None = None
+    """What there is an automaton for each of; None for one automaton for all calls."""
 
     @classmethod
     def observer(cls) -> Spec:

@@ -91,7 +91,7 @@ MONITOR_KINDS: Final = (
         JudgingState,
         "binder folded_young out_of_order skewed_before left_out_before started_ns "
         "held holders held_under shown_bytes held_given_up errors",
-        left="accounting data limits names show sights",
+        left="accounting data digest_key limits names show sights",
         parts="ledger clocks unbound held_bytes",
         changes=(
             KindChange(
@@ -186,7 +186,8 @@ MONITOR_KINDS: Final = (
         "decision under a spec",
         SpecDecision,
         "spec spec_version mode enforce answer kind reason severity symbol skipped "
-        "allowed constraint state certain missing until",
+        "allowed constraint state certain missing until thing",
+        changes=(KindChange(added={"thing": type(None)}),),
     ),
     kept("answer", Answer),
     kept("reason of a reference", ReferenceReason),

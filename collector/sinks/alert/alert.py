@@ -270,7 +270,8 @@ def _short_and_full(verdict: Verdict) -> tuple[str, str]:
         )
         return f"called {tool}: {reason}, {unless}", full
     full = f"Call {verdict.step} ({tool}) of {session} is harmful {under}: {reason}{why}."
-    return f"called {tool}: {reason}", full
+    of_thing = f" of {printable(str(verdict.thing))}" if verdict.thing is not None else ""
+    return f"called {tool}{of_thing}: {reason}", full
 
 
 def _detail(verdict: Verdict) -> str:

@@ -124,6 +124,8 @@ class Judge:
         "bounds",
         "comparison",
         "data",
+        "digest_key",
+        "each",
         "every",
         "goldens",
         "left_out",
@@ -136,6 +138,7 @@ class Judge:
         "score_tokens",
         "scored",
         "severities",
+        "shows_things",
         "skewed",
         "spec",
         "stepper",
@@ -181,7 +184,13 @@ class Judge:
         for symbol, tool in enumerate(spec.alphabet.tools):
             known = self._tool_symbols.get(tool, ())
             self._tool_symbols[tool] = (*known, symbol)
-        self.bounds = bounds_of(spec, self.stepper)
+        self.each = spec.each
+        """What there is an automaton for each of; None for one automaton for all calls."""
+        self.digest_key = b""
+        """Key of the digests of things that are not shown: who does not have it cannot check a guess."""
+        self.shows_things = False
+        """True if values of things are kept, to be shown."""
+        self.bounds = None if self.each is not None else bounds_of(spec, self.stepper)
         """Deadlines, idle limits and traps; None if the spec has none of them."""
         self.anywhere = self.stepper.anywhere()
         """Position of a session whose earlier calls are not known."""
@@ -190,7 +199,8 @@ class Judge:
             for token in tokens
         )
         """Token -> what a substantive step is in a condensed path: its symbol, or OTHER."""
-        self.goldens = Goldens(spec.golden) if spec.golden is not None else None
+        golden = spec.golden if self.each is None else None
+        self.goldens = Goldens(golden) if golden is not None else None
         self.severities = spec.severity.levels
         self.parted = spec.scope != "session"
         """True if a session has a judgement for each agent or turn."""
@@ -200,8 +210,8 @@ class Judge:
         """Calls that, by their clocks, began before their parent call."""
         self.left_out = 0
         """The number of times that overlapping calls were judged by only some of their possible orders."""
-        self.scored = spec.kind == "task"
-        """True if CORE's scores are defined."""
+        self.scored = spec.kind == "task" and self.each is None
+        """True if CORE's scores are defined. Of things there is the rate of harm alone."""
         self._reasons: dict[tuple[Position, int], Reason] = {}
         self._allowed: dict[Position, tuple[str, ...]] = {}
         self._unsatisfied: dict[Position, tuple[str, ...]] = {}
@@ -330,6 +340,14 @@ class Judge:
             return self.every
         found = {symbol for tool in tools for symbol in self._tool_symbols.get(tool or "", ())}
         return self.every if len(found) == self.plain else tuple(sorted(found))
+
+    def shared_of(self, symbols: Iterable[int]) -> tuple[int, ...]:
+        """Of some symbols those that are of every thing: their tools are not named in `each`."""
+        named, tools = (
+            self.each.tools if self.each is not None else {},
+            self.spec.alphabet.tools,
+        )
+        return tuple(symbol for symbol in symbols if tools[symbol] not in named)
 
     def opens(self, before: Position, token: int) -> bool:
         """True if a call starts a new episode: the present state refuses it, the initial state allows it.

@@ -73,6 +73,7 @@ def fold_first(judgement: Judgement, count: int) -> None:
     _fold_plain(replays[0], base, count, scored=scored)
     if judgement.resume_points is not None:
         judgement.resume_points.fold(count)
+    judgement.settle()
 
 
 def _fold_wide(

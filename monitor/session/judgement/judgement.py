@@ -67,7 +67,7 @@ from monitor.session.overlap.budget import Budget
 from monitor.visibility.cause import Cause
 from monitor.visibility.sight import CLEAR, Sight
 
-__all__ = ["Judgement", "Preview"]
+__all__ = ["Judgement", "Preview", "position_before"]
 
 
 class Preview(NamedTuple):
@@ -143,7 +143,7 @@ class Judgement:
         self.budget: Budget | None = None
         """What the orders of its groups may take; None without a bound for all of them. A copy that decides has one."""
         self.base: Checkpoint | None = None
-        self.head = _fresh(self.judge, self.sight)
+        self.head = self.fresh_run()
         self.rival: AutomatonRun | None = None
         """The other reading; None while there is only one, or while the wide one is not stepped."""
         self.resume_points: ResumePoints | None = None
@@ -165,6 +165,24 @@ class Judgement:
         self._look_beyond()
         self.declared = 0
         """Alarms raised and counted under a reference, as bits (`monitor.judging.reference_alarms`)."""
+
+    def fresh_run(self) -> AutomatonRun:
+        """The run before all calls."""
+        position, comparison = self.judge.stepper.start(), self.judge.comparison
+        watched = comparison.start() if comparison is not None else None
+        return AutomatonRun(
+            position, self.judge.tally(), exact=not self.sight.sure, watched=watched
+        )
+
+    def note_call(self, call: ToolCall) -> None:
+        """Keeps what the judgement needs of a call beside its token: nothing, but with things."""
+
+    def step_last(self, run: AutomatonRun, token: int) -> int:
+        """Steps a reading by the last call of the log, and returns its code."""
+        return run.step(self.judge, token)
+
+    def settle(self) -> None:
+        """Takes note that steps were folded: of things, one table holds the folded part."""
 
     def _look_beyond(self) -> None:
         """Moves the readings to where calls that are missing behind the last one may have led."""
@@ -198,11 +216,6 @@ class Judgement:
     def token(self, place: int) -> int:
         """The token of a step of the log, as the call that it seems to be."""
         return self.judge.plain_of(self.log.token(place))
-
-    def before(self, token: int) -> Position:
-        """The position by which the next call is judged."""
-        head = self.head
-        return head.position if head.ways is None else head.judged_at(self.judge, token)
 
     def span(self) -> tuple[int, int] | None:
         """(first start, last end) of its calls, Unix nanoseconds; None if it has none."""
@@ -238,7 +251,7 @@ class Judgement:
         plain = judge.plain_of(token)
         if self._held_back >= 0:
             return None
-        if (plain != token or self.is_doubtful()) and self._contested(token):
+        if (plain != token or self.is_doubtful()) and self.is_contested(call, token):
             return None
         moved = rival is not None or bool(sight.sure)
         if moved and (at <= sight.since_ns or now <= sight.received_ns):
@@ -246,12 +259,13 @@ class Judgement:
         if rival is not None and plain != token and not self.doubts:
             # The first call in doubt decides on which reading counts for those before it, too.
             return None
+        self.note_call(call)
         if not self.log.append(call, tool, token, at, now):
             return None
         self.doubts += plain != token
-        code = self.head.step(judge, token if self.swapped else plain)
+        code = self.step_last(self.head, token if self.swapped else plain)
         if rival is not None:
-            other = rival.step(judge, plain if self.swapped else token)
+            other = self.step_last(rival, plain if self.swapped else token)
             if self.swapped and (other >= HARMFUL or token != plain):
                 self.suspicious = True
         if moved and at < sight.until_ns:
@@ -266,18 +280,20 @@ class Judgement:
         Returns None if the call needs `insert`, or may be possibly harmful.
         """
         judge = self.judge
-        if self.swapped or (self.is_doubtful() and self._contested(token)):
+        if self.swapped or (self.is_doubtful() and self.is_contested(call, token)):
             return None
         if at <= self.sight.since_ns or judge.is_doubted(token):
             return None
         if not self.log.takes_last(call, at):
             return None
-        found: Preview = built(Preview, (self.head.peek(judge, token), self.before(token)))
+        found: Preview = built(
+            Preview, (self.head.peek(judge, token), position_before(self, token))
+        )
         return found
 
     def copy(self) -> Judgement:
         """The same judgement, to be changed apart from now on. It is in no sums and in no sample."""
-        twin = Judgement(self.judge, self.part)
+        twin = type(self)(self.judge, self.part)
         twin.sight = self.sight
         twin.doubts = self.doubts
         twin.suspicious, twin.swapped = self.suspicious, self.swapped
@@ -294,7 +310,7 @@ class Judgement:
         )
         return twin
 
-    def _contested(self, token: int) -> bool:
+    def is_contested(self, call: ToolCall, token: int) -> bool:  # noqa: ARG002 - of things
         """True if the call would be harmful by the head: then the other reading may be the better one."""
         if token == CONTROL_TOKEN or self.judge.comparison is not None:
             return False
@@ -309,6 +325,7 @@ class Judgement:
         if self.base is not None and at < self.base.at:
             self.late += 1
             at = 1 + (self.log.at(len(self.log) - 1) if len(self.log) else self.base.at)
+        self.note_call(call)
         placed = self.log.insert(call, tool, token, at, now)
         self.log.set_mark(placed.place, UNJUDGED)
         self.judge.skewed += placed.moved
@@ -334,8 +351,11 @@ class Judgement:
             receipt = log.receipt(place)
         if self.base is not None and at < self.base.at:
             at = self._late_again(place)
-        self.doubts += self.judge.is_doubted(token) - self._is_doubted(place)
+        self.doubts += self.judge.is_doubted(token) - self.judge.is_doubted(
+            self.log.token(place)
+        )
         log.remove(place)
+        self.note_call(call)
         placed = log.insert(call, tool, token, at, receipt)
         log.set_mark(placed.place, mark)
         self.judge.skewed += placed.moved
@@ -343,7 +363,8 @@ class Judgement:
 
     def retoken(self, place: int, token: int) -> list[VerdictChange]:
         """Judges the step at `place` again as a call with another token, and the steps behind it."""
-        self.doubts += self.judge.is_doubted(token) - self._is_doubted(place)
+        is_doubted = self.judge.is_doubted
+        self.doubts += is_doubted(token) - is_doubted(self.log.token(place))
         self.log.set_token(place, token)
         return self._replay(place)
 
@@ -386,14 +407,11 @@ class Judgement:
     def retract(self, place: int) -> list[VerdictChange]:
         """Removes the step at `place`, which was no call; later steps are judged again."""
         row = self.log.row(place)
-        self.doubts -= self._is_doubted(place)
+        self.doubts -= self.judge.is_doubted(self.log.token(place))
         self.suspected -= self.log.mark(place) & POSSIBLE != 0
         self.log.remove(place)
         moved = self.log.settle(row.trace_id, row.span_id)
         return self._replay(min([place, *moved]))
-
-    def _is_doubted(self, place: int) -> bool:
-        return self.judge.is_doubted(self.log.token(place))
 
     def see(self, sight: Sight) -> list[VerdictChange]:
         """Sets where calls may be missing, and revises the verdicts. Folded steps keep theirs."""
@@ -419,7 +437,7 @@ class Judgement:
         """The run before the first step of the log, in one reading."""
         base = self.base
         if base is None:
-            run = _fresh(self.judge, self.sight)
+            run = self.fresh_run()
         else:
             run = (base.wide if wide and base.wide is not None else base.run).copy()
         run.exact = run.exact and not wide
@@ -541,7 +559,8 @@ class Judgement:
             tokens: by span id; calls without one are left out.
             sight: where calls may be missing.
         """
-        twin = Judgement(judge, self.part, sight)
+        twin = type(self)(judge, self.part, sight)
+        twin.hold_back()
         twin.counted, twin.late, twin.ending = self.counted, self.late, self.ending
         twin.suspected, twin.session_verdicts = self.suspected, self.session_verdicts
         for place in range(len(self.log)):
@@ -550,15 +569,14 @@ class Judgement:
         twin.log.settle_all()
         for place in range(len(twin.log)):
             twin.log.set_token(place, tokens[twin.log.span_id(place)])
-            twin.doubts += twin._is_doubted(place)
-        return twin, twin._replay(0)
+            twin.doubts += judge.is_doubted(twin.log.token(place))
+        return twin, twin.catch_up()
 
 
-def _fresh(judge: Judge, sight: Sight) -> AutomatonRun:
-    """The run before all calls."""
-    position, comparison = judge.stepper.start(), judge.comparison
-    watched = comparison.start() if comparison is not None else None
-    return AutomatonRun(position, judge.tally(), exact=not sight.sure, watched=watched)
+def position_before(judgement: Judgement, token: int) -> Position:
+    """The position by which the next call is judged."""
+    head = judgement.head
+    return head.position if head.ways is None else head.judged_at(judgement.judge, token)
 
 
 def _is_young(judgement: Judgement) -> bool:

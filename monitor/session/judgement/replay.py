@@ -75,7 +75,7 @@ def _step(
 ) -> None:
     before = run.position if run.ways is None else run.judged_at(judge, token)
     code = run.step(judge, token)
-    steps.append(built(JudgedStep, (place, code, before, run.position)))
+    steps.append(built(JudgedStep, (place, code, before, run.position, None)))
 
 
 class Replay:
@@ -118,14 +118,14 @@ class Replay:
         """Moves the run after the last step to where calls that are missing behind it may have led."""
         if self.windows:
             last = len(self.log) - 1
-            self._pass(run, self.log.at(last) if last >= 0 else self.begin_ns, EVER, EVER)
+            self.pass_time(run, self.log.at(last) if last >= 0 else self.begin_ns, EVER, EVER)
 
     def approach(self, run: AutomatonRun, place: int) -> None:
         """Moves the run after the step before a place to where calls that are missing before it may have led."""
         if self.windows:
-            self._pass(run, self._before(place), self.log.at(place), self.log.receipt(place))
+            self.pass_time(run, self.before(place), self.log.at(place), self.log.receipt(place))
 
-    def _pass(self, run: AutomatonRun, before_ns: int, after_ns: int, receipt: int) -> None:
+    def pass_time(self, run: AutomatonRun, before_ns: int, after_ns: int, receipt: int) -> None:
         """Passes the time between two steps, in which calls may be missing."""
         tools = between(self.windows, before_ns, after_ns, receipt)
         if None in tools:
@@ -134,7 +134,7 @@ class Replay:
         elif tools:
             run.reach(self.judge.stepper, self.judge.missing(tools))
 
-    def _before(self, place: int) -> int:
+    def before(self, place: int) -> int:
         """The `at` of the step before a place."""
         return self.log.at(place - 1) if place else self.begin_ns
 
@@ -247,18 +247,18 @@ class Replay:
             steps += (s for s in found if not news or s.code != log.mark(s.place) & CODE)
             return
         stride = CONTROL_TOKEN + 1 if self.wide else judge.stride
-        gappy, last = bool(self.windows), self._before(first)
+        gappy, last = bool(self.windows), self.before(first)
         for place in range(first, end):
             at, _, meta, token = rows[place - start]
             if gappy:
-                self._pass(run, last, at, log.receipt(place))
+                self.pass_time(run, last, at, log.receipt(place))
                 last = at
             if token >= stride:
                 token = judge.plain_of(token)
             before = run.position if run.ways is None else run.judged_at(judge, token)
             code = run.step(judge, token)
             if not news or code != mark_of(meta) & CODE:
-                steps.append(built(JudgedStep, (place, code, before, run.position)))
+                steps.append(built(JudgedStep, (place, code, before, run.position, None)))
 
     def _step_group(
         self, run: AutomatonRun, first: int, end: int, *, news: bool

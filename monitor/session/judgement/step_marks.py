@@ -59,6 +59,8 @@ class VerdictChange(NamedTuple):
     """True if the old verdict was counted as final."""
     before: Position
     after: Position
+    thing: bytes | None = None
+    """The thing that the verdict is of (`monitor.alphabet.things`); None without things, or for no thing."""
 
 
 class JudgedStep(NamedTuple):
@@ -68,6 +70,8 @@ class JudgedStep(NamedTuple):
     code: int
     before: Position
     after: Position
+    thing: bytes | None = None
+    """Key of the thing that the verdict is of, as in `VerdictChange`."""
 
 
 def _news_first(change: VerdictChange) -> tuple[bool, int]:
@@ -77,7 +81,7 @@ def _news_first(change: VerdictChange) -> tuple[bool, int]:
 def changes_of(log: SessionLog, steps: list[JudgedStep]) -> list[VerdictChange]:
     """Marks steps with their present verdicts; returns those that are new or revised, new ones first."""
     changes: list[VerdictChange] = []
-    for place, code, before, after in steps:
+    for place, code, before, after, thing in steps:
         mark = log.mark(place)
         if mark & CODE == code:
             continue
@@ -86,7 +90,7 @@ def changes_of(log: SessionLog, steps: list[JudgedStep]) -> list[VerdictChange]:
         old = None if mark & CODE == UNJUDGED else mark & CODE
         final = bool(mark & FINAL)
         change: VerdictChange = built(
-            VerdictChange, (place, old, code, raised, final, before, after)
+            VerdictChange, (place, old, code, raised, final, before, after, thing)
         )
         changes.append(change)
     if len(changes) > 1:

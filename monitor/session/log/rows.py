@@ -31,6 +31,7 @@ from typing import Any, Final, NamedTuple
 from mypy_extensions import mypyc_attr
 
 from monitor.aggregate.histogram import Exemplar
+from monitor.alphabet.things import CallThings
 from monitor.records import Evidence, ToolCall, built
 from monitor.session.log import call_ids
 from monitor.weights import text_bytes, value_bytes
@@ -212,6 +213,8 @@ class Texts(NamedTuple):
     """Hashes of the arguments, if the session is in a sample (`monitor.aggregate.consistency_sample`)."""
     note: str = ""
     """Which arguments match no symbol, in a sentence."""
+    things: CallThings | None = None
+    """What the call is about, under a spec with `each`."""
 
 
 class StepTimes(NamedTuple):
@@ -336,17 +339,13 @@ class Rows:
                 break
         return steps
 
-    def annotate(self, span_id: bytes, call_id: str, note: str) -> None:
-        """Keeps a note on a step until the step is folded."""
-        known = self._texts.get(span_id) if self._texts is not None else None
-        self.keep(span_id, (known or Texts(call_id, None))._replace(note=note))
+    def texts(self, place: int) -> Texts | None:
+        """What is kept aside of a step; None if nothing is, but perhaps a call id."""
+        return self._texts.get(self._step(place)[2]) if self._texts else None
 
-    def note(self, place: int) -> str:
-        """The note on a step; "" if there is none."""
-        if not self._texts:
-            return ""
-        texts = self._texts.get(self._step(place)[2])
-        return texts.note if texts is not None else ""
+    def texts_of(self, span_id: bytes) -> Texts | None:
+        """The same, by span id; the step may be yet to come."""
+        return self._texts.get(span_id) if self._texts is not None else None
 
     def _keep_id(self, span: bytes, call_id: str) -> None:
         known, self._ids = self._ids, call_ids.added(self._ids, span, call_id)
@@ -577,5 +576,7 @@ def mark_of(meta: int) -> int:
 def _is_needed(span: bytes, texts: Texts) -> bool:
     """True if texts have more to keep than a call id that `call_ids` packs."""
     if texts.arguments is not None or texts.hashed is not None or texts.note:
+        return True
+    if texts.things is not None:
         return True
     return bool(texts.call_id) and not call_ids.packed(span, texts.call_id)

@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from monitor.automaton.position import Position
-from monitor.records import Reason
+from monitor.records import NamedThing, Reason
 from monitor.session.judge.judge import CODES, HARMFUL
 from monitor.session.judgement.judgement import Judgement
-from monitor.session.judgement.step_marks import CODE, UNJUDGED
+from monitor.session.judgement.step_marks import CODE, UNJUDGED, JudgedStep
 
-__all__ = ["Harm", "explanation", "harms", "last_harm"]
+__all__ = ["Harm", "explanation", "harmed_thing", "harms", "last_harm"]
 
 
 class Harm(NamedTuple):
@@ -53,13 +52,31 @@ def last_harm(judgement: Judgement, text_of: Callable[[int], str]) -> Harm | Non
     return next(harms(judgement, text_of), None)
 
 
-def explanation(judgement: Judgement, place: int, code: int, before: Position) -> str:
-    """Why the step at `place`, judged from `before` as `code`, is harmful; "" if it is not."""
-    reason = CODES[code][1] if code >= HARMFUL else None
+def explanation(judgement: Judgement, step: JudgedStep) -> str:
+    """Why a step is harmful; "" if it is not."""
+    reason = CODES[step.code][1] if step.code >= HARMFUL else None
     if reason is None:
         return ""
-    note = judgement.log.note(place) if reason is Reason.ARGUMENT_MISMATCH else ""
-    return note or judgement.judge.explanation(before, judgement.token(place), reason)
+    texts = judgement.log.texts(step.place) if reason is Reason.ARGUMENT_MISMATCH else None
+    token = judgement.token(step.place)
+    why = (texts.note if texts is not None else "") or judgement.judge.explanation(
+        step.before, token, reason
+    )
+    if step.thing is None:
+        return why
+    # Loaded with the first spec that has things.
+    from monitor.session.things.thing_words import thing_explanation
+
+    return thing_explanation(judgement, step, why)
+
+
+def harmed_thing(judgement: Judgement, key: bytes | None) -> NamedThing | None:
+    """The thing of a verdict as it is shown; None for none."""
+    if key is None:
+        return None
+    from monitor.session.things.thing_words import named_thing
+
+    return named_thing(judgement, key)
 
 
 def _states(judgement: Judgement) -> dict[int, str | None]:

@@ -37,7 +37,7 @@ from monitor.session.judgement.possible_harms import is_certain_call, possible_h
 from monitor.session.judgement.scored_path import scored_path, substantive
 from monitor.session.judgement.step_marks import JudgedStep, is_final
 from monitor.session.log.rows import Row
-from monitor.session.report.harms import explanation
+from monitor.session.report.harms import explanation, harmed_thing
 from monitor.session.report.obstacles import cannot_finish
 from monitor.session.report.obstacles import shown as missed
 from monitor.session.report.reference_report import compared, risks
@@ -216,6 +216,7 @@ def judgement_object(
         "episodes": [each._asdict() for each in _episodes(judgement)],
         "steps_folded": judgement.folded,
         **(_unless(judgement, started_ns) if possible else {}),
+        **_things(judgement),
         "steps": steps,
     }
 
@@ -233,6 +234,16 @@ def not_judged(session: Session) -> dict[str, int]:
         **(session.not_judged or {}),
         **{key: count for key, count in also.items() if count},
     }
+
+
+def _things(judgement: Judgement) -> dict[str, Any]:
+    """The things of a spec with `each`, and what is of all of them; nothing for other specs."""
+    if judgement.judge.each is None:
+        return {}
+    # Loaded with the first spec that has things.
+    from monitor.session.things.things_report import things_report
+
+    return things_report(judgement)
 
 
 def _unless(judgement: Judgement, started_ns: int) -> dict[str, Any]:
@@ -290,7 +301,8 @@ def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[
     shown = []
     found_risks, details = risks(judgement), _Details(judgement)
     possible = {step.place: step for step in possible_harms(judgement)}
-    for place, code, before, after in sorted(judgement.walk()):
+    for judged in sorted(judgement.walk(), key=_place):
+        place, code, before, after, thing = judged
         row = judgement.log.row(place)
         judge, token = judgement.judge, judgement.token(place)
         step = _facts(row, names.text(row.tool), arguments=arguments)
@@ -304,9 +316,12 @@ def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[
             step["allowed"] = list(judge.allowed(before))
             step["state"] = judge.state(after)
             step["constraint"] = judge.constraint(before, token) if code >= HARMFUL else None
-            step["detail"] = details.of(JudgedStep(place, code, before, after), step["tool"])
+            step["detail"] = details.of(judged, step["tool"])
             if code >= HARMFUL and not is_certain_call(judgement, place, before):
                 step["certain_call"] = False
+            if judge.each is not None:
+                shown_thing = harmed_thing(judgement, thing if code >= HARMFUL else None)
+                step["thing"] = shown_thing.as_json() if shown_thing is not None else None
             if place in possible:
                 detail = details.of(possible[place], step["tool"])
                 step |= _possible(judgement, possible[place], detail)
@@ -316,6 +331,10 @@ def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[
         step["final"] = is_final(judgement.log.mark(place))
         shown.append(step)
     return shown
+
+
+def _place(step: JudgedStep) -> int:
+    return step.place
 
 
 class _Details:
@@ -328,7 +347,7 @@ class _Details:
 
     def of(self, step: JudgedStep, tool: str) -> str | None:
         """The sentence on a step; None if it is not harmful."""
-        text = explanation(self._judgement, step.place, step.code, step.before)
+        text = explanation(self._judgement, step)
         meant = self._nearest(tool) if step.code == _UNKNOWN_TOOL else ""
         return f"{text}; the nearest tool is {quoted(meant)}" if meant else text or None
 

@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from monitor.alphabet import match
+from monitor.alphabet.things import EachRule
 from monitor.automaton import paths
 from monitor.automaton.dfa import Automaton, Machine
 from monitor.findings import Finding
@@ -21,6 +22,7 @@ from monitor.records import PROFILES, Conventions
 from monitor.spec.acceptance import accepting
 from monitor.spec.compiler.accept import read_accept
 from monitor.spec.compiler.data_rules import read_data_rules
+from monitor.spec.compiler.each import read_each
 from monitor.spec.compiler.machine import form_of, is_declared, no_state, read_machine
 from monitor.spec.compiler.reachability import (
     can_finish,
@@ -49,6 +51,7 @@ from monitor.spec.document.schema import (
     SeverityDocument,
     SpecDocument,
     SymbolDocument,
+    ThingPathDocument,
 )
 from monitor.spec.document.validation import DocumentFault, StrictModel, validated
 from monitor.spec.document.yaml_text import Document, Path
@@ -203,6 +206,7 @@ def _keys() -> dict[str, str]:
         for model, where in (
             (ReferenceDocument, "`reference`"),
             (DeadlineDocument, "a deadline"),
+            (ThingPathDocument, "a path of `each`"),
             (AcceptDocument, "an entry of `accept`"),
             (SymbolDocument, "a symbol of the `alphabet`"),
             (RememberDocument, "an entry of `remember`"),
@@ -231,6 +235,7 @@ class _Parts:
     timing: SpecTiming = NO_TIMING
     traps: tuple[Trap, ...] = ()
     data: DataRules | None = None
+    each: EachRule | None = None
 
 
 def _compile(model: SpecDocument, notes: Notes, day: date | None) -> _Parts | None:
@@ -242,6 +247,7 @@ def _compile(model: SpecDocument, notes: Notes, day: date | None) -> _Parts | No
         for name in (step, back):
             is_declared(name, model, notes, "undo", step)
     check_tools(model, notes)
+    each = read_each(model, notes)
     machine = read_machine(model, notes)
     if machine is None:
         return None
@@ -258,7 +264,9 @@ def _compile(model: SpecDocument, notes: Notes, day: date | None) -> _Parts | No
     alphabet = match.build(symbols, conventions.failed_calls, open_world=model.kind == "policy")
     check_areas(lenient, dict.fromkeys(token.symbols for token in alphabet.tokens), notes)
     parts = _with_golden(model, alphabet, machine, rules, notes)
-    return parts and replace(parts, accepted=accepted, timing=timing, traps=traps, data=data)
+    return parts and replace(
+        parts, accepted=accepted, timing=timing, traps=traps, data=data, each=each
+    )
 
 
 def _with_golden(
@@ -316,6 +324,7 @@ def _spec(
         machine=accepting(parts.machine, parts.accepted),
         traps=parts.traps,
         data=parts.data,
+        each=parts.each,
         timing=parts.timing,
         accepted=parts.accepted,
         bare=parts.machine if parts.accepted else None,

@@ -25,10 +25,14 @@ __all__ = [
     "RememberDocument",
     "SpecDocument",
     "SymbolDocument",
+    "ThingPathDocument",
     "json_schema",
 ]
 
 Level = Literal["info", "warning", "critical"]
+
+EACH_TOOLS_MAX: Final = 256
+"""Tools that `each` names."""
 
 ReasonName = Literal[
     "forbidden",
@@ -287,6 +291,72 @@ class AcceptDocument(StrictModel):
     until: Annotated[Day, Field(description="the last day, as 2026-12-31, in UTC")]
 
 
+class ThingPathDocument(StrictModel):
+    """Where calls carry the value of a thing, and how values compare."""
+
+    path: Annotated[str, Field(min_length=1)]
+    as_: Literal["value", "text"] = Field(
+        alias="as", default="value", description="text: without regard to case and outer space"
+    )
+
+
+_ThingPath = Annotated[
+    Annotated[str, Field(min_length=1), Tag(PLAIN)]
+    | Annotated[ThingPathDocument, Tag(MAPPING)],
+    by_form(PLAIN, MAPPING),
+]
+
+ThingPaths = Annotated[
+    Annotated[str, Field(min_length=1), Tag(PLAIN)]
+    | Annotated[list[_ThingPath], Field(min_length=1, max_length=16), Tag(LIST)]
+    | Annotated[ThingPathDocument, Tag(MAPPING)],
+    by_form(PLAIN, LIST, MAPPING),
+]
+"""A path, or several: all values at any of them."""
+
+EachEntry = Annotated[
+    Annotated[Any, Tag(PLAIN)]
+    | Annotated[
+        dict[Name, ThingPaths], Field(min_length=1, max_length=EACH_TOOLS_MAX), Tag(MAPPING)
+    ],
+    by_form(PLAIN, MAPPING),
+]
+"""A mapping from tool to paths."""
+
+_EACH_PATH: dict[str, Any] = {
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        {"type": "object", "properties": {"path": {"type": "string", "minLength": 1},
+                                          "as": {"enum": ["value", "text"]}},
+         "required": ["path"], "additionalProperties": False},
+    ]
+}  # fmt: skip
+
+EachDocument = Annotated[
+    dict[Name, EachEntry],
+    WithJsonSchema(
+        {
+            "type": "object",
+            "description": "one automaton for each value: the kind of thing, and by tool the paths of its values",
+            "additionalProperties": {
+                "type": "object",
+                "minProperties": 1,
+                "maxProperties": EACH_TOOLS_MAX,
+                "additionalProperties": {
+                    "anyOf": [
+                        *_EACH_PATH["anyOf"],
+                        {"type": "array", "items": _EACH_PATH, "minItems": 1, "maxItems": 16},
+                    ]
+                },
+            },
+            "minProperties": 1,
+            "maxProperties": 1,
+        }
+    ),
+]
+"""Read by `monitor.spec.compiler.each`."""
+
+
 class SpecDocument(StrictModel):
     """One spec: which sessions it judges, what their calls are called, and what is allowed."""
 
@@ -320,6 +390,7 @@ class SpecDocument(StrictModel):
         Field(description="resource and span attributes a session must have, all of them"),
     ] = {}
     scope: Literal["session", "turn", "agent"] = "session"
+    each: EachDocument | None = None
     again: Annotated[
         bool, Field(description="whether an accepting state may start a new episode")
     ] = False

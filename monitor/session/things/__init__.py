@@ -1,0 +1,1 @@
+"""One automaton a thing: the runs of a spec with `each`."""

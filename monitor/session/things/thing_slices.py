@@ -1,0 +1,197 @@
+"""The judgement of one thing alone: an ordinary one, over the calls that are its own.
+
+Idea: what is asked of a call before it is made (which orders are possible, what is in flight, what may be missing) is asked of
+each thing that the call is of. So a thing gets a judgement of its own for the question: its state behind the folded calls,
+and its part of the log. All that is known of ordinary judgements holds for it.
+
+A call of an unnamed tool is of all things. Those that are in one state before the question, and carried by no call since, are
+asked as one.
+
+Example: `refund(A1)` is asked about. The slice of A1 has `login`, `look_up(A1)` and the refund, and not `look_up(B7)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from monitor.alphabet.things import KEY_BYTES, CallThings
+from monitor.decision import Answer, Missing, SpecDecision
+from monitor.records import NamedThing
+from monitor.session.judge.judge import CONTROL_TOKEN
+from monitor.session.judge.run import AutomatonRun
+from monitor.session.judgement.checkpoint import Checkpoint
+from monitor.session.judgement.judgement import Judgement
+from monitor.session.things.group_calls import vanishing
+from monitor.session.things.thing_words import named_thing
+from monitor.session.things.things_judgement import ThingsJudgement
+from monitor.session.things.things_run import ThingsRun
+
+__all__ = ["ThingCase", "ThingSlices", "slices_of"]
+
+NEW_THING: Final = blake2b(b"new", digest_size=KEY_BYTES).digest()
+"""Stands for a thing that no call is known to carry."""
+
+
+class ThingCase(NamedTuple):
+    """A call that is asked about, as the call of one thing."""
+
+    judgement: Judgement
+    place: int
+    """Place of the call in its log."""
+    is_certain: bool
+    """False if it is not known that the call is of the thing, or that there is such a thing."""
+    name: NamedThing | None
+    """None for no thing, or one that is not known."""
+
+    def of_thing(self, found: SpecDecision) -> SpecDecision:
+        """A decision on the call of the thing, as one on the call."""
+        if self.is_certain:
+            return found._replace(thing=None if found.answer is Answer.ALLOW else self.name)
+        if found.answer is Answer.ALLOW:
+            return found
+        things = self.judgement.log.texts(self.place)
+        is_open = things is not None and things.things is not None
+        missing: Missing = "arguments" if is_open else "earlier_calls"
+        return found._replace(
+            answer=Answer.UNKNOWN,
+            certain=False,
+            missing=tuple(dict.fromkeys((missing, *found.missing))),
+            until=None,
+            thing=self.name,
+        )
+
+
+class ThingSlices:
+    """The slices of one judgement, each made once.
+
+    Args:
+        judgement: that has the calls which are asked about.
+        asked: their places.
+    """
+
+    def __init__(self, judgement: ThingsJudgement, asked: Collection[int]) -> None:
+        self._whole = judgement
+        self._asked = frozenset(asked)
+        self._slices: dict[bytes | None, Judgement] = {}
+        self._each: list[bytes] | None = None
+
+    def of(self, key: bytes | None) -> Judgement:
+        """The judgement of one thing, of a new one (`NEW_THING`), or of no thing."""
+        found = self._slices.get(key)
+        if found is None:
+            found = self._slices[key] = self._sliced(key)
+        return found
+
+    def cases(self, place: int) -> Iterator[ThingCase]:
+        """A call that is asked about, as the call of each of its things."""
+        things = self._things(place)
+        if things is None:
+            yield self._case(place, None, is_certain=True)
+            for key in self._representatives():
+                yield self._case(place, key, is_certain=True)
+        else:
+            for key in things.keys:
+                yield self._case(place, key, is_certain=True)
+            if not things.is_open:
+                return
+            for key in self._representatives():
+                if key not in things.keys:
+                    yield self._case(place, key, is_certain=False)
+        yield self._case(place, NEW_THING, is_certain=False)
+
+    def _case(self, place: int, key: bytes | None, *, is_certain: bool) -> ThingCase:
+        slice_ = self.of(key)
+        found = slice_.log.find_last(self._whole.log.span_id(place))
+        assert found is not None
+        is_named = key is not None and key != NEW_THING
+        name = named_thing(self._whole, key) if is_named and key is not None else None
+        return ThingCase(slice_, found, is_certain, name)
+
+    def _things(self, place: int) -> CallThings | None:
+        texts = self._whole.log.texts(place)
+        return texts.things if texts is not None else None
+
+    def _representatives(self) -> list[bytes]:
+        """Things that stand for all: one of each state before the question, and those with calls since."""
+        if self._each is None:
+            self._each = self._find_each()
+        return self._each
+
+    def _find_each(self) -> list[bytes]:
+        whole = self._whole
+        log, wide = whole.log, whole.is_doubtful()
+        first = min([*self._asked, *log.in_flight()])
+        groups = log.groups(end=first + 1) if log.grouped else ()
+        first = next((start for start, end in groups if start <= first < end), first)
+        run = whole.origin(wide=wide)
+        whole.replay_log(wide=wide).walk(run, first)
+        assert isinstance(run, ThingsRun)
+        since = [
+            key
+            for place in range(first, len(log))
+            if (things := self._things(place)) is not None
+            for key in things.keys
+        ]
+        return list(
+            dict.fromkeys([*(run.first_of(cell) for cell in run.cells.values()), *since])
+        )
+
+    def _sliced(self, key: bytes | None) -> Judgement:
+        whole = self._whole
+        found = Judgement(whole.judge, whole.part, whole.sight)
+        found.base, found.budget, found.late = self._base(key), whole.budget, whole.late
+        found.hold_back()
+        for place in range(len(whole.log)):
+            token = self._token(place, key)
+            if token < 0:
+                continue
+            found.log.take(whole.log, place)
+            own = found.log.find(whole.log.span_id(place))
+            assert own is not None
+            found.log.set_token(own, token)
+            found.doubts += whole.judge.is_doubted(token)
+        found.catch_up()
+        if not len(found.log) and found.base is not None:
+            found.head = found.origin(wide=False)
+        return found
+
+    def _token(self, place: int, key: bytes | None) -> int:
+        """The token of a step for one thing; -1 if it is none of its calls."""
+        token, things = self._whole.log.token(place), self._things(place)
+        if things is None or (key is not None and key in things.keys):
+            return token
+        if key is None or not things.is_open or token == CONTROL_TOKEN:
+            return -1
+        if place in self._asked:
+            return token  # as if it were of the thing: whether it is, is what the case is about
+        return vanishing(self._whole.judge, token)
+
+    def _base(self, key: bytes | None) -> Checkpoint | None:
+        """The state of one thing behind the folded calls."""
+        base, judge = self._whole.base, self._whole.judge
+        if base is None:
+            return None
+        found = Checkpoint(_run_of(base.run, key), judge)
+        if base.wide is not None:
+            found.wide = _run_of(base.wide, key)
+        found.apart, found.doubted = base.apart, base.doubted
+        found.count, found.at = base.count, base.at
+        found.started, found.last = base.started, base.last
+        return found
+
+
+def slices_of(judgement: Judgement, asked: Collection[int]) -> ThingSlices:
+    """The slices of a judgement with things, for calls at some places of its log."""
+    assert isinstance(judgement, ThingsJudgement)
+    return ThingSlices(judgement, asked)
+
+
+def _run_of(run: AutomatonRun, key: bytes | None) -> AutomatonRun:
+    """The run of one thing, as a copy."""
+    assert isinstance(run, ThingsRun)
+    if key is None:
+        return run.nothing.copy()
+    state = run.thing(key)
+    return (run.beginning() if state is None else state.run).copy()

@@ -1,0 +1,159 @@
+"""Stepping the log of a spec with `each` again: each thing over its own calls.
+
+Idea: single calls step the things that they carry, in the order of the log. Of a group of overlapping calls each thing
+has its own part (`GroupCalls`), and the verdict on a call is the worst of its things.
+
+Invariant: the steps of a thing are those of a `Replay` over the calls that are its own.
+
+Example: `refund(A1)` and `refund(B7)` overlap. No order is to be found: each is the only call of its thing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from monitor.alphabet.things import CallThings
+from monitor.automaton.position import Position
+from monitor.records import built
+from monitor.session.judge.judge import CONTROL, CONTROL_TOKEN, Judge
+from monitor.session.judge.run import AutomatonRun
+from monitor.session.judgement.replay import Replay, Stretch
+from monitor.session.judgement.step_marks import CODE, JudgedStep
+from monitor.session.log.log import SessionLog
+from monitor.session.overlap.budget import Budget
+from monitor.session.things.group_calls import GroupCall, GroupCalls
+from monitor.session.things.things_run import ThingsRun
+from monitor.visibility.sight import Window, between
+
+__all__ = ["ThingsReplay"]
+
+
+class ThingsReplay(Replay):
+    """Steps the log of one judgement with things, in one reading."""
+
+    __slots__ = ("_firsts",)
+
+    def __init__(
+        self,
+        judge: Judge,
+        log: SessionLog,
+        windows: tuple[Window, ...] = (),
+        *,
+        wide: bool = False,
+        begin_ns: int = -1,
+        budget: Budget | None = None,
+    ) -> None:
+        super().__init__(judge, log, windows, wide=wide, begin_ns=begin_ns, budget=budget)
+        self._firsts: tuple[list[int], list[bytes]] | None = None
+        """Places where things of the log come first, and these things; None until that is asked."""
+
+    def step(
+        self,
+        run: AutomatonRun,
+        stretch: Stretch,
+        steps: list[JudgedStep],
+        *,
+        news: bool = False,
+    ) -> None:
+        """As `Replay.step`."""
+        assert isinstance(run, ThingsRun)
+        if stretch.together and self._interact(stretch.first, stretch.end):
+            found = self._step_things(run, stretch.first, stretch.end, news=news)
+        else:
+            found = self._step_singles(run, stretch.first, stretch.end)
+        log = self.log
+        steps += (s for s in found if not news or s.code != log.mark(s.place) & CODE)
+
+    def things(self, place: int) -> CallThings | None:
+        """What a step is about; None for a call of a tool that `each` does not name."""
+        texts = self.log.texts(place)
+        return texts.things if texts is not None else None
+
+    def _step_singles(self, run: ThingsRun, first: int, end: int) -> list[JudgedStep]:
+        """Steps calls of which no thing has two that overlap."""
+        log, found = self.log, list[JudgedStep]()
+        last = self.before(first)
+        for place in range(first, end):
+            if self.windows:
+                at = log.at(place)
+                self.pass_time(run, last, at, log.receipt(place))
+                last = at
+            token = self.token(place)
+            if token == CONTROL_TOKEN:
+                found.append(_control(place, run.position))
+                continue
+            things = self.things(place)
+            heir = self._heir(run, place) if things is None else None
+            code, thing, before, after = run.take(self.judge, token, things, heir)
+            found.append(built(JudgedStep, (place, code, before, after, thing)))
+        return found
+
+    def pass_time(self, run: AutomatonRun, before_ns: int, after_ns: int, receipt: int) -> None:
+        """As `Replay.pass_time`: calls of any thing may be missing, of a new one, too."""
+        assert isinstance(run, ThingsRun)
+        tools = between(self.windows, before_ns, after_ns, receipt)
+        if None in tools:
+            run.scatter(self.judge.anywhere)
+        elif tools:
+            run.spread(self.judge, self.judge.missing(tools))
+
+    # --- things that come later --------------------------------------------------------------------
+
+    def _heir(self, run: ThingsRun, place: int) -> bytes | None:
+        """The next thing that comes behind a place of the log, and in no earlier call."""
+        if run.fresh is None:
+            return None
+        if self._firsts is None:
+            self._firsts = self._find_firsts()
+        places, things = self._firsts
+        for number in range(bisect_right(places, place), len(places)):
+            if things[number] not in run.table.things:
+                return things[number]
+        return None
+
+    def _find_firsts(self) -> tuple[list[int], list[bytes]]:
+        """Where each thing of the log comes first."""
+        firsts: dict[bytes, int] = {}
+        for place in range(len(self.log)):
+            things = self.things(place)
+            for key in things.keys if things is not None else ():
+                firsts.setdefault(key, place)
+        return list(firsts.values()), list(firsts)
+
+    # --- groups of overlapping calls ---------------------------------------------------------------
+
+    def _interact(self, first: int, end: int) -> bool:
+        """True if some thing has several calls of a group."""
+        seen: set[bytes] = set()
+        judged = shared = 0
+        for place in range(first, end):
+            if self.token(place) == CONTROL_TOKEN:
+                continue
+            things = self.things(place)
+            judged += 1
+            shared += things is None or things.is_open
+            keys = things.keys if things is not None else ()
+            if (shared and judged > 1) or not seen.isdisjoint(keys):
+                return True
+            seen.update(keys)
+        return False
+
+    def _step_things(
+        self, run: ThingsRun, first: int, end: int, *, news: bool
+    ) -> list[JudgedStep]:
+        """Steps a group, of which some thing has several calls."""
+        found: list[JudgedStep] = []
+        calls: list[GroupCall] = []
+        for place in range(first, end):
+            token = self.token(place)
+            if token == CONTROL_TOKEN:
+                found.append(_control(place, run.position))
+            else:
+                calls.append(GroupCall(place, token, self.things(place)))
+        group = GroupCalls(self, first, end, calls, news=news)
+        return found + run.take_group(self.judge, group, self._heir(run, end - 1))
+
+
+def _control(place: int, here: Position) -> JudgedStep:
+    step: JudgedStep = built(JudgedStep, (place, CONTROL, here, here, None))
+    return step

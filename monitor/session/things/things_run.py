@@ -1,0 +1,514 @@
+"""The state of a spec with `each` after a prefix of the calls: one run for each thing.
+
+Idea: each thing has a run of its own over the calls that carry it and the calls of unnamed tools. Things whose runs are
+alike share a cell, so a call of an unnamed tool steps as many runs as there are different states, not as many as there
+are things.
+
+Invariants:
+
+- `nothing` is the run over the calls of unnamed tools alone. A new thing begins with it; or with `fresh`, once calls were
+  seen whose values are not known: each of them may have been of the new thing.
+- A call with unknown values may be of each thing: it steps all of them as a call that may not have been made
+  (`Alphabet.vanishing`). So nothing is claimed of one thing that some value of the call would excuse.
+- The tally is by call: a call is harmful if it is for one of its things or for no thing, else progress if it is for one.
+- Settled things stand in the table, which all copies of a run share; what the steps of the log changed is in `own`.
+
+Example: `look_up(A1)`, `refund(B7)` under "no refund before a look-up": the run of A1 has moved, that of B7 has a harm,
+`nothing` stands at the beginning. `login` steps three runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from mypy_extensions import mypyc_attr
+
+from monitor.alphabet.things import CallThings
+from monitor.automaton.position import Position
+from monitor.scores.running import HarmTally
+from monitor.session.judge.judge import HARMFUL, PROGRESS, Judge, count_code
+from monitor.session.judge.run import AutomatonRun
+from monitor.session.judgement.step_marks import JudgedStep
+from monitor.session.things.group_calls import GroupCalls, vanishing
+from monitor.session.things.thing_cell import (
+    NO_COUNTS,
+    ThingCell,
+    ThingCounts,
+    likeness,
+)
+from monitor.session.things.thing_table import SettledThing, ThingTable
+
+__all__ = ["PlacedThing", "ThingOutcome", "ThingState", "ThingsRun", "worse"]
+
+SLOTS_SPARE = 64
+"""Slots beyond twice the number of cells, before the table is written anew."""
+
+
+class ThingOutcome(NamedTuple):
+    """What a call is for one thing; `thing` None is no thing."""
+
+    code: int
+    thing: bytes | None
+    before: Position
+    after: Position
+
+
+class ThingState(NamedTuple):
+    """A thing after some prefix of the calls."""
+
+    key: bytes
+    value: Any
+    """What is shown of it; None if nothing is."""
+    counts: ThingCounts
+    run: AutomatonRun
+
+
+class PlacedThing(NamedTuple):
+    """A thing in a cell, with what it has counted beyond the cell's run."""
+
+    cell: ThingCell
+    offset: ThingCounts
+    value: Any
+
+
+def worse(one: ThingOutcome | None, other: ThingOutcome) -> ThingOutcome:
+    """The outcome that counts for the call: harm before progress before all else; of equals the first."""
+    if one is None:
+        return other
+    return other if _rank(other.code) > _rank(one.code) else one
+
+
+def _rank(code: int) -> int:
+    return 2 if code >= HARMFUL else 1 if code == PROGRESS else 0
+
+
+@mypyc_attr(acyclic=True)
+class ThingsRun(AutomatonRun):
+    """The runs of all things, that of no thing, and the tally by call."""
+
+    __slots__ = (
+        "cells",
+        "count",
+        "fresh",
+        "fresh_unsure",
+        "harms",
+        "nothing",
+        "own",
+        "slots",
+        "substantive",
+        "table",
+        "unclaimed",
+    )
+
+    def __init__(
+        self, nothing: AutomatonRun, tally: HarmTally, table: ThingTable | None = None
+    ) -> None:
+        super().__init__(nothing.position, tally, exact=nothing.exact)
+        self.nothing = nothing
+        self.fresh: AutomatonRun | None = None
+        """What a new thing begins with; None while that is `nothing`."""
+        self.fresh_unsure = 0
+        self.cells: dict[tuple[object, ...], ThingCell] = {}
+        """The cells that have things, by likeness."""
+        self.table = ThingTable() if table is None else table
+        self.slots: dict[int, tuple[ThingCell, ThingCounts]] = {}
+        """Slots of the table: the cell of their things, and what they have counted beyond it."""
+        self.own: dict[bytes, PlacedThing] = {}
+        """Things that calls have carried since the table was written."""
+        self.count = 0
+        """Things, and their harms and substantive steps in all."""
+        self.harms = 0
+        self.substantive = 0
+        self.unclaimed = False
+        """True if a call was more for `fresh` than for no thing: that counts for each thing that comes later."""
+
+    def copy(self) -> ThingsRun:
+        twin = ThingsRun(self.nothing.copy(), self.tally.copy(), self.table)
+        twin.position, twin.exact, twin.whole = self.position, self.exact, self.whole
+        if self.fresh is not None:
+            twin.fresh = self.fresh.copy()
+        twin.fresh_unsure, twin.unclaimed = self.fresh_unsure, self.unclaimed
+        twin.count, twin.harms, twin.substantive = self.count, self.harms, self.substantive
+        twins: dict[int, ThingCell] = {}
+        for like, cell in self.cells.items():
+            twins[id(cell)] = twin.cells[like] = cell.copy()
+        for slot, place in self.slots.items():
+            cell, offset = _found(*place)
+            if id(cell) in twins:
+                twin.slots[slot] = twins[id(cell)], offset
+        for key, thing in self.own.items():
+            cell, offset = _found(thing.cell, thing.offset)
+            twin.own[key] = PlacedThing(twins[id(cell)], offset, thing.value)
+        return twin
+
+    def settle(self) -> None:
+        """Writes the things of `own` into a table, which further copies share."""
+        table = ThingTable()
+        table.things, table.next_slot = dict(self.table.things), self.table.next_slot
+        places: dict[int, tuple[int, ThingCounts]] = {}
+        slots: dict[int, tuple[ThingCell, ThingCounts]] = {}
+        for slot, place in self.slots.items():
+            cell, offset = _found(*place)
+            if cell.size:
+                slots[slot] = cell, offset
+                places.setdefault(id(cell), (slot, offset))
+        for key, thing in self.own.items():
+            cell, offset = _found(thing.cell, thing.offset)
+            if id(cell) not in places:
+                places[id(cell)] = table.next_slot, NO_COUNTS
+                slots[table.next_slot] = cell, NO_COUNTS
+                table.next_slot += 1
+            slot, beyond = places[id(cell)]
+            table.things.pop(key, None)
+            table.things[key] = SettledThing(slot, *offset.minus(beyond), thing.value)
+        self.table, self.slots, self.own = table, slots, {}
+        if len(slots) > 2 * len(self.cells) + SLOTS_SPARE:
+            self._write_anew(table, places)
+
+    def _write_anew(
+        self, table: ThingTable, places: dict[int, tuple[int, ThingCounts]]
+    ) -> None:
+        """Gives all things of one cell one slot."""
+        moved: dict[int, tuple[int, ThingCounts]] = {}
+        for slot, (cell, offset) in self.slots.items():
+            kept, beyond = places[id(cell)]
+            if kept != slot:
+                moved[slot] = kept, offset.minus(beyond)
+        for key, (slot, calls, substantive, harmful, value) in list(table.things.items()):
+            if slot in moved:
+                kept, beyond = moved[slot]
+                counts = ThingCounts(calls, substantive, harmful).plus(beyond)
+                table.things[key] = SettledThing(kept, *counts, value)
+        for slot in moved:
+            del self.slots[slot]
+
+    # --- things ---------------------------------------------------------------------------------
+
+    def knows(self, key: bytes) -> bool:
+        """True if a call has carried the thing."""
+        return key in self.own or key in self.table.things
+
+    def _thing(self, key: bytes) -> PlacedThing | None:
+        thing = self.own.get(key)
+        if thing is not None:
+            cell, offset = _found(thing.cell, thing.offset)
+            return PlacedThing(cell, offset, thing.value)
+        settled = self.table.things.get(key)
+        return None if settled is None else self._settled(settled)
+
+    def _settled(self, settled: SettledThing) -> PlacedThing:
+        cell, offset = self.slots[settled.slot]
+        cell, offset = _found(cell, offset)
+        own = ThingCounts(settled.calls, settled.substantive, settled.harmful)
+        return PlacedThing(cell, own.plus(offset), settled.value)
+
+    def thing(self, key: bytes) -> ThingState | None:
+        """One thing; None if no call has carried it."""
+        thing = self._thing(key)
+        if thing is None:
+            return None
+        return ThingState(
+            key, thing.value, thing.offset.plus(thing.cell.counts()), thing.cell.run
+        )
+
+    def things(self) -> Iterator[ThingState]:
+        """All things: the settled ones by their last calls, then those of the log by their first."""
+        for key in (*(k for k in self.table.things if k not in self.own), *self.own):
+            state = self.thing(key)
+            if state is not None:
+                yield state
+
+    def beginning(self) -> AutomatonRun:
+        """The run that a new thing begins with."""
+        return self.nothing if self.fresh is None else self.fresh
+
+    def accepts(self, judge: Judge) -> bool:
+        """True if all things accept, or no thing does where there is none."""
+        if not self.cells:
+            return judge.accepts(self.nothing.position)
+        return all(judge.accepts(cell.run.position) for cell in self.cells.values())
+
+    def runs(self) -> Iterator[AutomatonRun]:
+        """The runs of no thing, of a new one, and of all cells."""
+        yield self.nothing
+        if self.fresh is not None:
+            yield self.fresh
+        for cell in self.cells.values():
+            yield cell.run
+
+    def first_of(self, cell: ThingCell) -> bytes:
+        """A thing of a cell."""
+        known = cell.first
+        if known is None or not self._is_in(known, cell):
+            known = next(
+                key for key in (*self.own, *self.table.things) if self._is_in(key, cell)
+            )
+            cell.first = known
+        return known
+
+    def _is_in(self, key: bytes, cell: ThingCell) -> bool:
+        thing = self._thing(key)
+        return thing is not None and thing.cell is cell
+
+    # --- stepping -------------------------------------------------------------------------------
+
+    def take(
+        self, judge: Judge, token: int, things: CallThings | None, heir: bytes | None
+    ) -> ThingOutcome:
+        """Takes one call.
+
+        Args:
+            judge: of the spec.
+            token: of the call.
+            things: that it carries; None for a call of a tool that `each` does not name.
+            heir: a thing that comes later in the log and not before: what harms a new thing harms it.
+        """
+        found: ThingOutcome | None = None
+        if things is None:
+            found = self._step_all(judge, token, heir, is_sure=True)
+        else:
+            carried = [self._take_out(judge, key) for key in things.keys]
+            if things.is_open:
+                other = vanishing(judge, token)
+                found = self._step_all(judge, other, heir, is_sure=False)
+            for number, key in enumerate(things.keys):
+                value = things.values[number] if things.values else None
+                found = worse(found, self._step_one(judge, token, key, carried[number], value))
+        assert found is not None
+        count_code(self.tally, found.code)
+        self.position = self.nothing.position
+        return found
+
+    def is_harmed_by(self, judge: Judge, token: int, things: CallThings | None) -> bool:
+        """True if the next call would be harmful. Changes nothing."""
+        if things is None:
+            return any(run.is_harmed(judge, token) for run in self.runs())
+        for key in things.keys:
+            thing = self._thing(key)
+            run = self.beginning() if thing is None else thing.cell.run
+            if run.is_harmed(judge, token):
+                return True
+        return False
+
+    def _step_all(
+        self, judge: Judge, token: int, heir: bytes | None, *, is_sure: bool
+    ) -> ThingOutcome:
+        """Steps all things, and no thing where the call is sure to be of all."""
+        if is_sure:
+            found: ThingOutcome | None = _stepped(self.nothing, judge, token, None)
+        else:
+            found = None
+        found = self._step_fresh(judge, token, heir, found, is_sure=is_sure)
+        cells, self.cells = self.cells, {}
+        for cell in cells.values():
+            before = cell.counts()
+            outcome = _stepped(cell.run, judge, token, None)
+            cell.unsure += not is_sure
+            self._count(before, cell.counts(), cell.size)
+            if outcome.code >= HARMFUL and (found is None or found.code < HARMFUL):
+                # Asked for before the cell is merged with others, that were not harmed.
+                outcome = outcome._replace(thing=self.first_of(cell))
+            found = worse(found, outcome)
+            self.exact = self.exact and cell.run.exact
+            self._put(cell)
+        assert found is not None
+        return found
+
+    def _step_fresh(
+        self,
+        judge: Judge,
+        token: int,
+        heir: bytes | None,
+        found: ThingOutcome | None,
+        *,
+        is_sure: bool,
+    ) -> ThingOutcome | None:
+        """Steps what a new thing begins with. Its verdicts are those of a thing that comes later."""
+        if self.fresh is None:
+            if is_sure:
+                return found
+            self.fresh = self.nothing.copy()
+        outcome = _stepped(self.fresh, judge, token, heir)
+        self.exact = self.exact and self.fresh.exact
+        self.fresh_unsure += not is_sure
+        if found is None or heir is not None:
+            return worse(found, outcome)
+        self.unclaimed = self.unclaimed or _rank(outcome.code) > _rank(found.code)
+        return found
+
+    def take_group(
+        self, judge: Judge, group: GroupCalls, heir: bytes | None
+    ) -> list[JudgedStep]:
+        """Takes overlapping calls, of which some thing has several; `heir` as in `take`."""
+        carried = [(key, self._take_out(judge, key)) for key in group.keys]
+        if self.fresh is None and group.open:
+            self.fresh = self.nothing.copy()
+        found: dict[int, JudgedStep] = {}
+        _add(found, group.of_nothing(self.nothing))
+        self._take_group_fresh(group, heir, found)
+        cells, self.cells = self.cells, {}
+        for cell in cells.values():
+            before, unsure = cell.counts(), group.unsure(None)
+            steps = group.of_thing(cell.run, None)
+            cell.unsure += unsure
+            self._count(before, cell.counts(), cell.size)
+            is_harmed = any(step.code >= HARMFUL for step in steps)
+            first = self.first_of(cell) if is_harmed else None
+            _add(found, [step._replace(thing=first) for step in steps])
+            self.exact = self.exact and cell.run.exact
+            self._put(cell)
+        for key, thing in carried:
+            before = thing.cell.counts()
+            steps = group.of_thing(thing.cell.run, key)
+            thing.cell.unsure += group.unsure(key)
+            _add(found, [step._replace(thing=key) for step in steps])
+            self.put(key, thing, before, group.value(key))
+        for step in found.values():
+            count_code(self.tally, step.code)
+        self.position = self.nothing.position
+        return list(found.values())
+
+    def _take_group_fresh(
+        self, group: GroupCalls, heir: bytes | None, found: dict[int, JudgedStep]
+    ) -> None:
+        """Has what a new thing begins with take a group."""
+        if self.fresh is None:
+            return
+        steps = group.of_thing(self.fresh, None)
+        self.fresh_unsure += group.unsure(None)
+        self.exact = self.exact and self.fresh.exact
+        for step in steps:
+            known = found.get(step.place)
+            if known is None or heir is not None:
+                _add(found, [step._replace(thing=heir)])
+            elif _rank(step.code) > _rank(known.code):
+                self.unclaimed = True
+
+    def scatter(self, position: Position) -> None:
+        """Sets the position of all runs, since calls may be missing here, of any thing."""
+        cells, self.cells = self.cells, {}
+        for run in (self.nothing, self.fresh, *(cell.run for cell in cells.values())):
+            if run is not None:
+                run.scatter(position)
+                run.exact = False
+        for cell in cells.values():
+            self._put(cell)
+        self.position, self.exact = position, False
+
+    def spread(self, judge: Judge, symbols: tuple[int, ...]) -> None:
+        """Moves on to where missing calls of some symbols may have led, of any thing, of a new one, too."""
+        self.exact = False
+        if self.fresh is None:
+            self.fresh = self.nothing.copy()
+        shared = judge.shared_of(symbols)
+        if shared:
+            self.nothing.reach(judge.stepper, shared)
+        self.fresh.reach(judge.stepper, symbols)
+        if not self.fresh_unsure and _is_same(self.fresh, self.nothing):
+            self.fresh = None
+        cells, self.cells = self.cells, {}
+        for cell in cells.values():
+            cell.run.reach(judge.stepper, symbols)
+            self._put(cell)
+        self.position = self.nothing.position
+
+    def _count(self, before: ThingCounts, after: ThingCounts, size: int) -> None:
+        self.harms += size * (after.harmful - before.harmful)
+        self.substantive += size * (after.substantive - before.substantive)
+
+    def _put(self, cell: ThingCell) -> None:
+        """Adds a cell, or merges it into the one that is like it."""
+        like = likeness(cell.run)
+        other = self.cells.get(like)
+        if other is None:
+            self.cells[like] = cell
+            return
+        cell.into, cell.offset = other, cell.counts().minus(other.counts())
+        other.size += cell.size
+
+    def _take_out(self, judge: Judge, key: bytes) -> PlacedThing:
+        """A thing in a cell of its own, which is in no place until it is put."""
+        thing = self._thing(key)
+        if thing is None:
+            return self._begun(judge, key)
+        cell = thing.cell
+        if cell.size == 1:
+            del self.cells[likeness(cell.run)]
+            return thing
+        cell.size -= 1
+        alone = ThingCell(cell.run.copy(), cell.unsure)
+        alone.size = 1
+        return PlacedThing(alone, thing.offset, thing.value)
+
+    def _begun(self, judge: Judge, key: bytes) -> PlacedThing:  # noqa: ARG002 - for things that come back
+        cell = ThingCell(self.beginning().copy(), self.fresh_unsure)
+        cell.size = 1
+        self.count += 1
+        self._count(NO_COUNTS, cell.counts(), 1)
+        return PlacedThing(cell, NO_COUNTS, None)
+
+    def _step_one(
+        self, judge: Judge, token: int, key: bytes, thing: PlacedThing, value: Any
+    ) -> ThingOutcome:
+        """Steps a thing that was taken out, and puts it to those that are like it."""
+        cell = thing.cell
+        before = cell.counts()
+        outcome = _stepped(cell.run, judge, token, key)
+        self.put(key, thing, before, value)
+        return outcome
+
+    def put(self, key: bytes, thing: PlacedThing, before: ThingCounts, value: Any) -> None:
+        """Puts a thing that was taken out, and stepped, to those that are like it.
+
+        Args:
+            key: of the thing.
+            thing: as it was taken out.
+            before: what its cell had counted by then.
+            value: that is shown, if the call has it.
+        """
+        cell = thing.cell
+        self._count(before, cell.counts(), 1)
+        self.exact = self.exact and cell.run.exact
+        cell.first = key
+        self._put(cell)
+        self.own.pop(key, None)
+        self.own[key] = PlacedThing(
+            cell, thing.offset, value if thing.value is None else thing.value
+        )
+
+
+def _add(found: dict[int, JudgedStep], steps: Iterable[JudgedStep]) -> None:
+    """Adds the steps of one thing: of two verdicts on a call, the worse counts, of equals the first."""
+    for step in steps:
+        known = found.get(step.place)
+        if known is None or _rank(step.code) > _rank(known.code):
+            found[step.place] = step
+
+
+def _is_same(one: AutomatonRun, other: AutomatonRun) -> bool:
+    """True if two runs went as far, and go on alike."""
+    mine, its = one.tally, other.tally
+    return (
+        likeness(one) == likeness(other)
+        and mine.harmful_steps == its.harmful_steps
+        and mine.substantive == its.substantive
+    )
+
+
+def _found(cell: ThingCell, offset: ThingCounts) -> tuple[ThingCell, ThingCounts]:
+    """The cell that a cell was merged into in the end, and the offset to it."""
+    while cell.into is not None:
+        offset = offset.plus(cell.offset)
+        into = cell.into
+        if into.into is not None:
+            # Halves the way for whoever asks next.
+            cell.offset, cell.into = cell.offset.plus(into.offset), into.into
+        cell = into
+    return cell, offset
+
+
+def _stepped(run: AutomatonRun, judge: Judge, token: int, thing: bytes | None) -> ThingOutcome:
+    before = run.position if run.ways is None else run.judged_at(judge, token)
+    code = run.step(judge, token)
+    return ThingOutcome(code, thing, before, run.position)

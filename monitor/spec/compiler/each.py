@@ -1,0 +1,72 @@
+"""A document's `each`: the kind of thing, and where calls carry its values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monitor.alphabet.things import EachRule, ThingPath
+from monitor.spec.document.faults import Notes
+from monitor.spec.document.schema import SpecDocument, ThingPathDocument
+from monitor.spec.suggestions import closest
+from monitor.value_paths import PathError, path_of
+
+__all__ = ["read_each"]
+
+
+def read_each(model: SpecDocument, notes: Notes) -> EachRule | None:
+    """The rule of a document; None if it has none, or a wrong one, which is a finding."""
+    each = model.each
+    if each is None:
+        return None
+    names = list(each)
+    if len(names) != 1:
+        found = "none" if not names else f"{len(names)}: {', '.join(map(repr, names[:8]))}"
+        message = f"each names exactly one kind of thing, and here are {found}; two kinds are two specs"
+        notes.add("invalid_each", message, "each")
+        return None
+    name = names[0]
+    tools = _tools(model, name, each[name], notes)
+    _check_fit(model, notes)
+    return EachRule(name, tools) if tools else None
+
+
+def _tools(
+    model: SpecDocument, name: str, given: Any, notes: Notes
+) -> dict[str, list[ThingPath]]:
+    if not isinstance(given, dict):
+        message = f"{name!r} must be a mapping from tools to paths, as {{refund: order_id}}"
+        notes.add("invalid_each", message, "each", name)
+        return {}
+    known = {symbol.tool for symbol in model.alphabet.values()}
+    found: dict[str, list[ThingPath]] = {}
+    for tool, paths in given.items():
+        if tool not in known:
+            close = closest(tool, known, 0.8) if len(known) < 200 else ""
+            hint = f"; did you mean {close!r}?" if close else ""
+            message = f"no symbol has the tool {tool!r}{hint}"
+            notes.add("undeclared_tool", message, "each", name, tool)
+        is_list = isinstance(paths, list)
+        for place, raw in enumerate(paths if is_list else [paths]):
+            path = _path(raw, notes, "each", name, tool, *([place] if is_list else []))
+            if path is not None:
+                found.setdefault(tool, []).append(path)
+    return found
+
+
+def _path(raw: str | ThingPathDocument, notes: Notes, *where: str | int) -> ThingPath | None:
+    text = raw if isinstance(raw, str) else raw.path
+    try:
+        return ThingPath(path_of(text), not isinstance(raw, str) and raw.as_ == "text")
+    except PathError as problem:
+        notes.add("invalid_path", str(problem), *where)
+        return None
+
+
+def _check_fit(model: SpecDocument, notes: Notes) -> None:
+    """Finds what a spec with things cannot have beside them."""
+    if model.kind == "reference":
+        notes.add("invalid_each", "a reference compares whole runs: it has no things", "each")
+    for key in ("deadlines", "idle", "remember", "undo"):
+        if getattr(model, key):
+            message = f"{key} is of the whole session: write it in a spec without each"
+            notes.add("invalid_each", message, key)
