@@ -210,12 +210,13 @@ class ArchiveReader:
     def sums(self, search: SumsSearch) -> list[tuple[int, FigureGroup, Figures]]:
         """The sums of groups: the number of the step, the group, its figures."""
         where, values = search.conditions("u")
+        step, places = search.place
         columns = ", ".join(f"sum(u.{name})" for name in FIGURES.split(", "))
         with self._opened() as connection:
             rows = connection.execute(
-                f"SELECT (u.hour + ?) / ? AS step, {_GROUP}, {columns} FROM groups g JOIN sums u ON u.grp = g.id"
+                f"SELECT {step} AS step, {_GROUP}, {columns} FROM groups g JOIN {search.table('sums')} u ON u.grp = g.id"
                 f" WHERE {where} GROUP BY step, g.id",
-                (search.offset, search.step, *values),
+                (*places, *values),
             )
             return [
                 (
@@ -231,7 +232,7 @@ class ArchiveReader:
         where, values = search.conditions("u")
         with self._opened() as connection:
             rows = connection.execute(
-                f"SELECT {_GROUP}, u.what, u.name, sum(u.sessions) FROM groups g JOIN harm_sums u ON u.grp = g.id"
+                f"SELECT {_GROUP}, u.what, u.name, sum(u.sessions) FROM groups g JOIN {search.table('harm_sums')} u ON u.grp = g.id"
                 f" WHERE {where} GROUP BY g.id, u.what, u.name",
                 values,
             )

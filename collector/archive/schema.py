@@ -5,7 +5,7 @@
     harms       the harmful calls of a judgement, each combination of tool, reason and severity once
     groups      agents under specs, by version; words: what was called, each set of tools once
     shares      what a session adds to the sums of its groups by hour; harm_shares: the same of reasons, tools, severities
-    sums        of all shares, also of sessions that have gone for their age; harm_sums
+    sums        of all shares, also of sessions that have gone for their age; harm_sums; of days: day_sums, day_harm_sums
     found       substrings of session ids
 
 `PRAGMA user_version` is the version of a file. `MIGRATIONS[n]` leads from version n to n + 1; a released entry is never
@@ -81,12 +81,18 @@ _TABLES: Final = (
         sid INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
         hour INTEGER NOT NULL, grp INTEGER NOT NULL, what TEXT NOT NULL, name TEXT NOT NULL,
         PRIMARY KEY (sid, hour, grp, what, name)) WITHOUT ROWID""",
-    f"""CREATE TABLE sums (
-        grp INTEGER NOT NULL, hour INTEGER NOT NULL, {_FIGURES},
-        PRIMARY KEY (grp, hour)) WITHOUT ROWID""",
-    """CREATE TABLE harm_sums (
-        grp INTEGER NOT NULL, hour INTEGER NOT NULL, what TEXT NOT NULL, name TEXT NOT NULL, sessions INTEGER NOT NULL,
-        PRIMARY KEY (grp, hour, what, name)) WITHOUT ROWID""",
+    *(
+        f"""CREATE TABLE {name} (
+        grp INTEGER NOT NULL, {unit} INTEGER NOT NULL, {_FIGURES},
+        PRIMARY KEY (grp, {unit})) WITHOUT ROWID"""
+        for name, unit in (("sums", "hour"), ("day_sums", "day"))
+    ),
+    *(
+        f"""CREATE TABLE {name} (
+        grp INTEGER NOT NULL, {unit} INTEGER NOT NULL, what TEXT NOT NULL, name TEXT NOT NULL, sessions INTEGER NOT NULL,
+        PRIMARY KEY (grp, {unit}, what, name)) WITHOUT ROWID"""
+        for name, unit in (("harm_sums", "hour"), ("day_harm_sums", "day"))
+    ),
     """CREATE TABLE ids (
         hash BLOB NOT NULL, sid INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
         PRIMARY KEY (hash, sid)) WITHOUT ROWID""",
@@ -146,9 +152,15 @@ _MOVED: Final = (
         for group in (_GRP, _AGENT_GRP)
         for at, what in enumerate(("tool", "reason", "severity"))
     ),
-    f"""INSERT INTO sums SELECT grp, hour, {", ".join(f"sum({name})" for name in FIGURES.split(", "))}
-        FROM shares GROUP BY 1, 2""",
-    "INSERT INTO harm_sums SELECT grp, hour, what, name, count(*) FROM harm_shares GROUP BY 1, 2, 3, 4",
+    *(
+        f"""INSERT INTO {name} SELECT grp, {unit}, {", ".join(f"sum({each})" for each in FIGURES.split(", "))}
+        FROM shares GROUP BY 1, 2"""
+        for name, unit in (("sums", "hour"), ("day_sums", "hour / 24"))
+    ),
+    *(
+        f"INSERT INTO {name} SELECT grp, {unit}, what, name, count(*) FROM harm_shares GROUP BY 1, 2, 3, 4"
+        for name, unit in (("harm_sums", "hour"), ("day_harm_sums", "hour / 24"))
+    ),
     "INSERT INTO ids SELECT hash, sid FROM old_ids",
 )
 """What brings the sessions of version 2 into the tables of version 3."""

@@ -28,6 +28,10 @@ MATCHING_MAX: Final = 10_000
 """Sessions that are counted, at most."""
 
 
+DAY: Final = 24
+"""Hours."""
+
+
 class SqlText(NamedTuple):
     """A part of a statement, with the values for its question marks."""
 
@@ -93,6 +97,28 @@ class SumsSearch(NamedTuple):
     namespaces: tuple[str, ...] | None = None
     """Visible namespaces, each with all below it; None: all."""
 
+    @property
+    def unit(self) -> str:
+        """hour, or day where whole days are asked for: their sums are fewer."""
+        whole = all(
+            each % DAY == 0 for each in (self.since, self.until, self.step, self.offset)
+        )
+        return "day" if whole else "hour"
+
+    @property
+    def _hours(self) -> int:
+        return DAY if self.unit == "day" else 1
+
+    @property
+    def place(self) -> SqlText:
+        """The number of the step of a sum `u`."""
+        values = self.offset // self._hours, self.step // self._hours
+        return SqlText(f"(u.{self.unit} + ?) / ?", values)
+
+    def table(self, name: str) -> str:
+        """The table of sums, or of harms, by hour or by day."""
+        return f"day_{name}" if self.unit == "day" else name
+
     def step_of(self, hour: int) -> int:
         """The number of the step that an hour is in."""
         return (hour + self.offset) // self.step
@@ -110,7 +136,10 @@ class SumsSearch(NamedTuple):
     def conditions(self, alias: str) -> SqlText:
         """What is looked at for one sum `alias` of a group `g`."""
         parts = [
-            SqlText(f"{alias}.hour >= ? AND {alias}.hour < ?", (self.since, self.until)),
+            SqlText(
+                f"{alias}.{self.unit} >= ? AND {alias}.{self.unit} < ?",
+                (self.since // self._hours, self.until // self._hours),
+            ),
             *(SqlText(f"g.{name} = ?", (value,)) for name, value in self._asked() if value),
         ]
         if self.namespace is not None:

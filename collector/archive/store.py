@@ -376,12 +376,15 @@ class ArchiveStore:
                 (rows,),
             ).fetchone()
             oldest = max(oldest, found[0] + 1) if found else oldest
-        self._connection.execute(
-            "DELETE FROM sums WHERE hour < ? OR (sessions <= 0 AND calls <= 0)", (oldest,)
-        )
-        self._connection.execute(
-            "DELETE FROM harm_sums WHERE hour < ? OR sessions <= 0", (oldest,)
-        )
+        for prefix, unit, hours in (("", "hour", 1), ("day_", "day", 24)):
+            self._connection.execute(
+                f"DELETE FROM {prefix}sums WHERE {unit} < ? OR (sessions <= 0 AND calls <= 0)",  # noqa: S608
+                (oldest // hours,),
+            )
+            self._connection.execute(
+                f"DELETE FROM {prefix}harm_sums WHERE {unit} < ? OR sessions <= 0",  # noqa: S608
+                (oldest // hours,),
+            )
 
     def _sweep(self) -> None:
         """Deletes names that no row has any longer."""
@@ -394,8 +397,7 @@ class ArchiveStore:
         )
         self._connection.execute(
             "DELETE FROM groups WHERE NOT EXISTS (SELECT 1 FROM judgements j WHERE j.grp = groups.id)"
-            " AND NOT EXISTS (SELECT 1 FROM sums s WHERE s.grp = groups.id)"
-            " AND NOT EXISTS (SELECT 1 FROM harm_sums h WHERE h.grp = groups.id)"
+            " AND NOT EXISTS (SELECT 1 FROM day_sums s WHERE s.grp = groups.id)"
         )
 
     def _remove(self, where: str, values: Sequence[int], limit: int) -> int:

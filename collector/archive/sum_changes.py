@@ -8,6 +8,7 @@ deleted for its age takes nothing back.
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -17,14 +18,17 @@ from collector.archive.schema import FIGURES
 __all__ = ["SumChanges"]
 
 _NAMES: Final = FIGURES.split(", ")
+_PLUS: Final = ", ".join(f"{name} = TABLE.{name} + excluded.{name}" for name in _NAMES)
 _ADD: Final = (
-    f"INSERT INTO sums (grp, hour, {FIGURES}) VALUES (?, ?{', ?' * len(_NAMES)}) ON CONFLICT (grp, hour) DO UPDATE SET "
-    + ", ".join(f"{name} = sums.{name} + excluded.{name}" for name in _NAMES)
+    f"INSERT INTO TABLE (grp, UNIT, {FIGURES}) VALUES (?, ?{', ?' * len(_NAMES)})"
+    f" ON CONFLICT (grp, UNIT) DO UPDATE SET {_PLUS}"
 )
 _ADD_HARM: Final = (
-    "INSERT INTO harm_sums (grp, hour, what, name, sessions) VALUES (?, ?, ?, ?, ?)"
-    " ON CONFLICT (grp, hour, what, name) DO UPDATE SET sessions = harm_sums.sessions + excluded.sessions"
+    "INSERT INTO TABLE (grp, UNIT, what, name, sessions) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (grp, UNIT, what, name) DO UPDATE SET sessions = TABLE.sessions + excluded.sessions"
 )
+_UNITS: Final = (("", "hour", 1), ("day_", "day", 24))
+"""Beginning of the tables' names, name of the column, hours."""
 
 
 class SumChanges:
@@ -66,13 +70,23 @@ class SumChanges:
         self.add([_share(each) for each in shares], [(*each,) for each in harms], -1)
 
     def write(self, connection: sqlite3.Connection) -> None:
-        """Writes what has changed."""
-        connection.executemany(
-            _ADD, [(*key, *figures) for key, figures in self._sums.items() if any(figures)]
-        )
-        connection.executemany(
-            _ADD_HARM, [(*key, count) for key, count in self._harms.items() if count]
-        )
+        """Writes what has changed, by hour and by day."""
+        for prefix, unit, hours in _UNITS:
+            sums: dict[tuple[int, int], Figures] = {}
+            for (group, hour), figures in self._sums.items():
+                key = group, hour // hours
+                sums[key] = sums.get(key, NO_FIGURES).plus(figures)
+            harms: Counter[tuple[int, int, str, str]] = Counter()
+            for (group, hour, what, name), count in self._harms.items():
+                harms[group, hour // hours, what, name] += count
+            connection.executemany(
+                _ADD.replace("TABLE", f"{prefix}sums").replace("UNIT", unit),
+                [(*key, *figures) for key, figures in sums.items() if any(figures)],
+            )
+            connection.executemany(
+                _ADD_HARM.replace("TABLE", f"{prefix}harm_sums").replace("UNIT", unit),
+                [(*key, count) for key, count in harms.items() if count],
+            )
 
 
 def _share(row: Sequence[float]) -> tuple[int, int, Figures]:

@@ -52,7 +52,7 @@ DROPPED: Final = (
 QUEUE_MAX: Final = 10_000
 """Sessions that may wait."""
 QUEUE_BYTES_MAX: Final = 32 << 20
-_LUMP: Final = 200
+_LUMP: Final = 400
 """Sessions of one transaction."""
 _WAIT_SECONDS: Final = 0.5
 _PRUNE_SECONDS: Final = 10.0

@@ -62,6 +62,8 @@ class OverviewQuery(NamedTuple):
             raise ValueError(f"step must be one of {', '.join(STEPS)}")
         if until - since > STEPS_MAX * STEPS[step]:
             raise ValueError(f"that is more than {STEPS_MAX} steps: ask for longer ones")
+        hours = min(STEPS[step], STEPS["day"])
+        since, until = since // hours * hours, -(-until // hours) * hours
         names = {name: shown(query[name]) for name in _CHOICES if query.get(name)}
         search = SumsSearch(
             since,

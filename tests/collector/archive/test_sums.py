@@ -56,6 +56,15 @@ def test_sums_are_those_of_the_sessions(batches: list[list[ArchivedSession]]) ->
             f"SELECT grp, hour, {rounded} FROM sums WHERE sessions <> 0 OR calls <> 0 ORDER BY 1, 2"
         ).fetchall()
         assert have == want
+        for table, of in (("day_sums", "sums"), ("day_harm_sums", "harm_sums")):
+            columns = "grp, {}, sum(sessions)" if of == "harm_sums" else "grp, {}, sum(calls)"
+            days, hours = (
+                connection.execute(
+                    f"SELECT {columns.format(unit)} FROM {name} GROUP BY 1, 2 ORDER BY 1, 2"
+                ).fetchall()
+                for name, unit in ((table, "day"), (of, "hour / 24"))
+            )
+            assert days == hours
         harms = connection.execute(
             "SELECT grp, hour, what, name, count(*) FROM harm_shares GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"
         ).fetchall()
