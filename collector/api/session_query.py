@@ -251,7 +251,8 @@ class Matcher:
         self._text_tools = _tools(monitor, text, shown) if text else frozenset()
         words = text.replace(" ", "_")
         self._text_reasons = frozenset(each for each in Reason if words and words in each)
-        self._of_harm = bool(query.reason or query.severity)
+        by_tool = bool(query.tool) and query.only == "harmful"
+        self._of_harm = bool(query.reason or query.severity or by_tool)
 
     def matches(self, session: Session, judgement: Judgement) -> bool:
         """True if a row of the list is about this judgement: what is cheap to see first."""
@@ -308,7 +309,7 @@ class Matcher:
         )
 
     def _has_calls(self, judgement: Judgement) -> bool:
-        """With a reason or a severity, one harmful call has all that is asked for."""
+        """With a reason, a severity or among harmful sessions, one harmful call has all that is asked for."""
         query, tools = self._query, self._tools
         if self._of_harm:
             return any(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from collector.api.access import AccessRules
 from collector.api.access_guard import AccessGuard, ProxyHeaders
@@ -25,6 +26,7 @@ from collector.config.spec_reload import Reloader
 from collector.net.asgi import Application
 from collector.net.health import Health
 from collector.net.host_guard import HostGuard
+from collector.net.path_prefix import PathPrefix
 from collector.receive.bearer_tokens import Tokens
 from collector.telemetry.clock import now_ns, steady_ns
 from collector.telemetry.logs import log
@@ -76,7 +78,8 @@ def build_admin(
         judged: has what models say of sessions; None if none are asked.
     """
     past = feed_of_archive.past if feed_of_archive is not None else None
-    guard = HostGuard(settings.admin, settings.admin_names)
+    public = urlsplit(settings.public_url)
+    guard = HostGuard(settings.admin, settings.admin_names, public=public.hostname or "")
     audit = ArgumentAudit(settings.show_arguments, steady_ns)
     judgements = (
         ModelJudgements(judged, past) if judged is not None or past is not None else None
@@ -109,6 +112,15 @@ def build_admin(
         documents={"admin": _admin_document, "decide": _decide_document},
         written=feed_of_archive.written if feed_of_archive is not None else None,
     )
+    return _below(public.path.rstrip("/"), _guarded(settings, view, guard))
+
+
+def _below(prefix: str, inner: Application) -> Application:
+    return PathPrefix(inner, prefix) if prefix else inner
+
+
+def _guarded(settings: Settings, view: Application, guard: HostGuard) -> Application:
+    """Behind tokens or a proxy's word, where the settings ask for them."""
     auth = settings.admin_auth
     if not auth.is_asked:
         return view

@@ -77,6 +77,11 @@ class ArchiveSearch(NamedTuple):
     spec_version: str = ""
     service_version: str = ""
 
+    @property
+    def of_harm(self) -> bool:
+        """True if one harmful call has all that is asked for."""
+        return bool(self.reason or self.severity or (self.tool and self.harmful))
+
 
 class SumsSearch(NamedTuple):
     """Which sums, and in what steps. "" and None let anything pass."""
@@ -168,7 +173,7 @@ def conditions(search: ArchiveSearch) -> SqlText:
 
 def sets(search: ArchiveSearch) -> Iterator[SqlText]:
     """Statements that each find the ids of sessions by an index; all that match are in each of these sets."""
-    if search.reason or search.severity:
+    if search.of_harm:
         yield _harmed(search)
     elif search.tool:
         yield SqlText(
@@ -203,7 +208,7 @@ def judged(search: ArchiveSearch) -> SqlText:
         parts.append(SqlText(f"j.grp IN ({grouped.text})", grouped.values))
     if search.harmful:
         parts.append(SqlText("j.harmful > 0"))
-    if search.reason or search.severity:
+    if search.of_harm:
         harm = _harm(search)
         text = f"EXISTS (SELECT 1 FROM harms h WHERE h.jid = j.id AND {harm.text})"
         parts.append(SqlText(text, harm.values))

@@ -62,6 +62,7 @@ class HostGuard:
         names: accepted names, in addition to loopback's.
         setting: key of the setting that holds them.
         addresses: whether any IP address is accepted, too.
+        public: the name under which people reach it, which is accepted; "" if none is known.
     """
 
     def __init__(
@@ -71,11 +72,12 @@ class HostGuard:
         *,
         setting: str = "admin_names",
         addresses: bool = False,
+        public: str = "",
     ) -> None:
         host = address.rpartition(":")[0]
         self._setting = setting
         self._addresses = addresses
-        self._names = frozenset(name.lower() for name in names)
+        self._names = frozenset(name.lower() for name in (*names, public) if name)
         self._strict = bool(names) or (not address.startswith("unix:") and is_loopback(host))
 
     def refuses(self, scope: Scope) -> str | None:

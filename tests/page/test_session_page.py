@@ -72,7 +72,7 @@ def test_session_is_explained(monitor: Service, page: Page) -> None:
     assert page.run("document.querySelector('.state.here title').textContent") == "valve_open"
     assert "0.200" in page.text(".tiles")
     assert page.text(".verdict").startswith(
-        "1 of 5 calls was harmful; the last: call 4, water (out of order)."
+        "1 of 5 calls was harmful; it was call 4, water (out of order)."
     )
     assert "It came too early" in why
     detail = "water is not allowed yet in state scanned"

@@ -269,12 +269,13 @@ def _row(
     version: str,
 ) -> ArchivedJudgement:
     short = redaction.shown(summary(session, judgement, monitor.reader.tool_name))
-    whole = redaction.shown(found)
     name, text_of = redaction.name, monitor.reader.tool_name
+    harmful = [*harms(judgement, text_of)]
     told = {
-        (name(text_of(harm.tool)), harm.reason.value, harm.severity): None
-        for harm in harms(judgement, text_of)
+        (name(text_of(harm.tool)), harm.reason.value, harm.severity): None for harm in harmful
     }
+    severities = {str(harm.step): harm.severity for harm in harmful}
+    whole = redaction.shown({**found, "severities": severities})
     return ArchivedJudgement(
         group=group_of(session, judgement, name, version),
         harmful=short["harmful"] or 0,

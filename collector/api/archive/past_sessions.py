@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from typing import Any, Final, NamedTuple
 
 from collector.api.access import Access
@@ -80,7 +80,7 @@ class PastSessions:
             names = await asyncio.to_thread(self.reader.matching, search)
         except FAULTS as problem:
             return PastPage([], 0, is_capped=False, problem=_told(problem))
-        new = await _count(names[:MATCHING_MAX], shown)
+        new = await _count(names[:MATCHING_MAX], self._kept(len(names)), shown)
         return PastPage(found, new, is_capped=len(names) > MATCHING_MAX)
 
     async def _some(
@@ -103,6 +103,16 @@ class PastSessions:
             if len(more) < asked:
                 break
             after = Place(more[-1].key, more[-1].name)
+        return found
+
+    def _kept(self, count: int) -> set[tuple[str, str]] | None:
+        """Namespaces and ids of the monitor's sessions, as they are shown; None if they are more than `count`."""
+        reader, shown = self._monitor.reader, self._redaction.name
+        found: set[tuple[str, str]] = set()
+        for session, _ in reader.open_judgements():
+            found.add((shown(session.key.namespace), shown(session.key.id)))
+            if len(found) > count:
+                return None
         return found
 
     def is_kept(self, name: SessionName) -> bool:
@@ -226,11 +236,21 @@ class PastSessions:
         ]
 
 
-async def _count(names: Sequence[SessionName], shown: Callable[[SessionName], bool]) -> int:
-    """How many are not shown; other tasks run between lumps."""
+async def _count(
+    names: Sequence[SessionName],
+    kept: Collection[tuple[str, str]] | None,
+    shown: Callable[[SessionName], bool],
+) -> int:
+    """How many are not shown; other tasks run between lumps.
+
+    Args:
+        names: of sessions of the archive.
+        kept: namespaces and ids of which some may be shown; None if all may be.
+        shown: True of those that are.
+    """
     new = 0
     for number, name in enumerate(names, 1):
-        new += not shown(name)
+        new += not ((kept is None or name[:2] in kept) and shown(name))
         if number % _LUMP == 0:
             await asyncio.sleep(0)
     return new

@@ -8,7 +8,6 @@ from typing import Any, Final
 from collector.api.access import Access
 from collector.api.overview.overview import GroupSums, Overview, as_json
 from collector.api.overview.overview_query import OverviewQuery
-from collector.api.session_list import SessionLists
 from collector.api.session_query import SessionQuery
 from collector.api.spec_view import head
 from collector.archive.record import HOUR_NS, NO_FIGURES, FigureGroup
@@ -31,7 +30,7 @@ class OverviewAnswers:
 
     Args:
         overview: adds up.
-        lists: has the worst sessions.
+        ranked: lists sessions, the worst ones among them.
         monitor: has the specs in use.
         redaction: what is shown of names.
         clock: Unix nanoseconds.
@@ -41,7 +40,7 @@ class OverviewAnswers:
     def __init__(
         self,
         overview: Overview,
-        lists: SessionLists,
+        ranked: Callable[[SessionQuery], Awaitable[dict[str, Any]]],
         monitor: Monitor,
         redaction: Redaction,
         clock: Callable[[], int],
@@ -49,7 +48,7 @@ class OverviewAnswers:
         past: bool,
     ) -> None:
         self._overview = overview
-        self._lists = lists
+        self._ranked = ranked
         self._monitor = monitor
         self._redaction = redaction
         self._clock = clock
@@ -112,7 +111,7 @@ class OverviewAnswers:
     async def _whole(self, found: GroupSums) -> dict[str, Any]:
         agents, specs = found.agents(), self._all_specs(found)
         matched = [each for each in specs if each["sessions"]]
-        worst = await self._lists.get(self._worst(found))
+        worst = await self._ranked(self._worst(found))
         return {
             "archive": self._past,
             "live": self._monitor.sessions if found.query.access.namespaces is None else None,

@@ -32,6 +32,8 @@ _SCRIPT: Final = b"\n".join(
             "prevented",
             "judged",
             "why",
+            "overview",
+            "compare",
             "live",
         ),
     )

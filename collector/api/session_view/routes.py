@@ -15,7 +15,7 @@ from collector.api.overview.overview import Overview
 from collector.api.overview.overview_answers import OverviewAnswers
 from collector.api.overview.overview_query import NAMES
 from collector.api.query_string import check_names, parameters
-from collector.api.session_list import SessionLists, SessionQuery
+from collector.api.session_list import SessionLists, SessionQuery, ranked
 from collector.api.session_query import RANKED, Follow, follow_nothing
 from collector.api.session_view.about import ServiceInfo
 from collector.api.session_view.files import FILES, send_file
@@ -113,7 +113,7 @@ class SessionView:
         shown = self._redaction.name
         self._sums = OverviewAnswers(
             Overview(monitor, shown, denied or PreventedCalls(), past, written),
-            self._lists,
+            lambda query: ranked(monitor, query, shown, follow, past),
             monitor,
             self._redaction,
             clock,

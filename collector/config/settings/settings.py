@@ -137,7 +137,7 @@ class Settings(SettingsSection):
     public_url: Annotated[
         Url,
         Field(
-            description="Address under which people reach the admin listener, such as `https://offrails.example.com`. Direct alerts then link to their session in the session view and to their runbook, unless `alerts.session_url` and `alerts.runbook_url` say otherwise."
+            description="Address under which people reach the admin listener, such as `https://example.com/offrails`. Alerts then link to their session and to their runbook, unless `alerts.session_url` and `alerts.runbook_url` say otherwise. The listener answers to its host name, and below its path whether or not the proxy strips that."
         ),
     ] = ""
     alerts: AlertSettings = AlertSettings()

@@ -1,12 +1,13 @@
 /* The state of the page is in its address, so that it can be reloaded, kept and sent: the filters and the page of
    the list in the query, the session and what it is judged under in the fragment. */
 
-const state = { chosen: null, tab: '', page: 1, allCalls: false, about: { trace_url: '' }, specs: new Map(), seen: new Map() };
+const state = { chosen: null, tab: '', page: 1, allCalls: false, last: 'week', by: '', about: { trace_url: '' }, specs: new Map(), seen: new Map() };
 
 /** By name in the address, the id of the field. */
 const FIELDS = {
   q: 'text', sort: 'sort', only: 'only', reason: 'reason', severity: 'severity', spec: 'spec', mode: 'mode',
-  agent: 'agent', tool: 'tool', age: 'age', from: 'from', to: 'to',
+  agent: 'agent', tool: 'tool', age: 'age', from: 'from', to: 'to', namespace: 'namespace',
+  service_version: 'service_version', spec_version: 'spec_version',
 };
 const SORT_FIRST = 'harm';
 
@@ -34,6 +35,8 @@ function writeTab(key) {
 function readFilters() {
   const query = new URLSearchParams(location.search);
   for (const [name, id] of Object.entries(FIELDS)) setField($(id), query.get(name) ?? (name === 'sort' ? SORT_FIRST : ''));
+  state.last = RANGES[query.get('last')] ? query.get('last') : 'week';
+  state.by = STEP_NAMES[query.get('by')] ? query.get('by') : '';
   state.page = Math.max(1, Math.min(PAGES_MAX, Number.parseInt(query.get('page') ?? '1', 10) || 1));
 }
 
@@ -52,6 +55,8 @@ function writeFilters() {
     const { value } = $(id);
     if (value && !(name === 'sort' && value === SORT_FIRST)) query.set(name, value);
   }
+  if (state.last !== 'week') query.set('last', state.last);
+  if (state.by) query.set('by', state.by);
   if (state.page > 1) query.set('page', String(state.page));
   const text = query.toString();
   history.replaceState(null, '', `${location.pathname}${text ? `?${text}` : ''}${location.hash}`);

@@ -8,7 +8,7 @@ const valueOf = (name) => $(FIELDS[name]).value;
 /** The question to the API. Without filters it is the one that the page has asked before its script ran. */
 function listQuery() {
   const query = new URLSearchParams({ steps: '0', limit: String(PAGE_SIZE), sort: valueOf('sort') });
-  for (const name of ['q', 'only', 'reason', 'severity', 'spec', 'mode', 'agent', 'tool']) {
+  for (const name of ['q', 'only', 'reason', 'severity', 'spec', 'mode', 'agent', 'tool', 'namespace', 'service_version', 'spec_version']) {
     if (valueOf(name)) query.set(name, valueOf(name));
   }
   const since = Math.max(msOf(valueOf('from')), ageStart(valueOf('age')));
@@ -25,7 +25,7 @@ const isFiltered = () => Object.keys(FIELDS).some((name) => name !== 'sort' && v
 
 /** The filters that are not in sight are counted. */
 function showUsed() {
-  const used = ['reason', 'severity', 'spec', 'mode', 'agent', 'tool', 'age', 'from', 'to'].filter(valueOf);
+  const used = ['reason', 'severity', 'spec', 'mode', 'agent', 'tool', 'age', 'from', 'to', 'namespace', 'service_version', 'spec_version'].filter(valueOf);
   $('used').textContent = used.length ? `${used.length} in use` : '';
 }
 
@@ -34,6 +34,7 @@ function filtersChanged(refresh = refreshNow) {
   writeFilters();
   showUsed();
   refresh();
+  refreshOverview();
 }
 
 function turnPage(step) {
@@ -51,7 +52,7 @@ function clearFilters() {
 /** Specs, agents and tools to choose from; asked for when somebody looks. */
 async function fillChoices() {
   try {
-    const [{ specs }, { agents }] = await Promise.all([ask('/api/v1/specs'), ask('/api/v1/seen')]);
+    const [{ specs }, { agents }] = await Promise.all([ask('api/v1/specs'), ask('api/v1/seen')]);
     fillSelect($('spec'), specs.map((spec) => spec.id));
     fillSelect($('agent'), agents.flatMap((each) => [each.service, ...each.agents ?? []])); // an agent without a name has its service's
     const tools = [...new Set(agents.flatMap((each) => Object.keys(each.tools ?? {})))].sort();

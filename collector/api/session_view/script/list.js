@@ -14,6 +14,7 @@ function choose() {
   state.seen.clear();
   $('frame').classList.toggle('chosen', state.chosen !== null);
   markChosen();
+  $('frame').classList.toggle('listing', location.hash === '#/sessions');
   if (state.chosen) loadSession();
   else showEmpty();
 }
@@ -21,7 +22,7 @@ function choose() {
 async function loadList() {
   const number = asked += 1;
   try {
-    const found = await ask(`/api/v1/sessions?${listQuery()}`);
+    const found = await ask(`api/v1/sessions?${listQuery()}`);
     if (number === asked) showList(found);
     // An answer that did not come took the page for cut off. The stream, where it lives on, greets only once.
     if (stream?.readyState === EventSource.OPEN) setLive(true);
@@ -88,9 +89,10 @@ function showNone(isEmpty) {
   $('none').hidden = !isEmpty;
   $('none').textContent = filtered ? 'No session matches.' : 'No sessions yet.';
   if (state.bare === bare) return;
+  const before = state.bare;
   state.bare = bare;
   $('frame').classList.toggle('bare', bare);
-  if (!state.chosen) showEmpty();
+  if (!state.chosen && (bare || before)) showEmpty();
 }
 
 function sessionRow(key, found) {
@@ -105,17 +107,23 @@ function sessionRow(key, found) {
       ...(rate >= 0 ? [el('small', { text: 'HarmRate' }), ` ${rate.toFixed(2)}`] : [])),
     el('span', { class: 'who', text: [first.namespace, first.agent, plural(first.calls, 'call')].filter(Boolean).join(' \u00b7 ') + ended }),
     el('span', { class: 'when', text: ago(first.last) }),
-    latest(rows),
+    worst(rows),
     el('span', { class: 'chips' }, ...rows.map(chip)));
   link.dataset.key = key;
   return el('li', {}, link);
 }
 
-/** Why the latest of its calls was harmful, under whichever spec it was. */
-function latest(rows) {
-  const harms = rows.map((row) => row.last_harm).filter(Boolean).sort((one, two) => two.step - one.step);
-  if (!harms.length) return null;
-  const [{ tool, reason, severity, detail }] = harms;
+/** The first of the harmful calls with the worst severity, under whichever spec it was. */
+function worstOf(rows) {
+  const worse = (one, two) => SEVERITY_ORDER.indexOf(two.severity) - SEVERITY_ORDER.indexOf(one.severity) || one.step - two.step;
+  return rows.map((row) => row.worst_harm).filter(Boolean).sort(worse)[0] ?? null;
+}
+
+/** Why its worst call was harmful. */
+function worst(rows) {
+  const harm = worstOf(rows);
+  if (!harm) return null;
+  const { tool, reason, severity, detail } = harm;
   return el('span', { class: 'because', title: clean(detail) }, `${clean(tool, 60)}: ${words(reason)} `, el('small', { text: severity }));
 }
 

@@ -3,6 +3,7 @@
 const refreshList = throttled(loadList, LIST_EVERY_MS);
 const refreshNow = () => { loadList(); };
 const refreshSession = throttled(loadSession, 300);
+const refreshOverview = throttled(loadOverview, OVERVIEW_EVERY_MS);
 const SETTLE_MS = 3000;
 
 let lost = null;
@@ -29,6 +30,7 @@ function untilFinal(found) {
 function changed(event) {
   const news = JSON.parse(event.data);
   refreshList();
+  if (!state.chosen) refreshOverview();
   const mine = state.chosen && news.sessions.some(([namespace, id]) => namespace === state.chosen.namespace && id === state.chosen.id);
   if (!mine && !news.more) return;
   refreshSession();
@@ -41,7 +43,7 @@ function listen() {
   stream?.close();
   stream = null;
   if (document.hidden) return;
-  stream = new EventSource('/api/v1/events');
+  stream = new EventSource('api/v1/events');
   stream.addEventListener('hello', () => { setLive(true); refreshList(); refreshSession(); });
   stream.addEventListener('change', changed);
   stream.addEventListener('error', () => {
@@ -59,13 +61,13 @@ function start() {
   });
   $('sessions').addEventListener('keydown', moveInList);
   addEventListener('hashchange', choose);
-  addEventListener('popstate', () => { readFilters(); showUsed(); refreshNow(); });
+  addEventListener('popstate', () => { readFilters(); showUsed(); refreshNow(); choose(); });
   document.addEventListener('visibilitychange', listen);
   let resized = null;
-  addEventListener('resize', () => { clearTimeout(resized); resized = setTimeout(refreshSession, 200); });
+  addEventListener('resize', () => { clearTimeout(resized); resized = setTimeout(() => { refreshSession(); refreshOverview(); }, 200); });
   setInterval(refreshList, 30000); // ages go on
   refreshList();
-  ask('/api/v1/about').then((about) => { state.about = about; }).catch(noAnswer).finally(() => { choose(); listen(); });
+  ask('api/v1/about').then((about) => { state.about = about; }).catch(noAnswer).finally(() => { choose(); listen(); });
 }
 
 start();

@@ -6,7 +6,7 @@ async function loadSession() {
   const path = `${encodeURIComponent(wanted.id)}?namespace=${encodeURIComponent(wanted.namespace)}`;
   try {
     const [found, trails] = await Promise.all([
-      ask(`/api/v1/sessions/${path}`), askTrails(path)]);
+      ask(`api/v1/sessions/${path}`), askTrails(path)]);
     const specs = [...new Set(found.sessions.map((each) => each.spec).filter(Boolean))];
     await Promise.all(specs.map((id) => loadSpec(id, found.sessions.find((each) => each.spec === id))));
     if (state.chosen !== wanted) return;
@@ -21,7 +21,7 @@ async function loadSession() {
 /** A past session has no trails: the archive keeps what was judged, not the scores after each call. */
 async function askTrails(path) {
   try {
-    return await ask(`/api/v1/trails/${path}`);
+    return await ask(`api/v1/trails/${path}`);
   } catch (problem) {
     if (noAnswer(problem) !== 404) throw problem;
     return { trails: [] };
@@ -32,7 +32,7 @@ async function loadSpec(id, judgement) {
   const known = state.specs.get(id);
   if (known && known.version === judgement.spec_version) return;
   try {
-    state.specs.set(id, await ask(`/api/v1/specs/${encodeURIComponent(id)}`));
+    state.specs.set(id, await ask(`api/v1/specs/${encodeURIComponent(id)}`));
   } catch (problem) {
     noAnswer(problem);
     state.specs.set(id, { version: judgement.spec_version, machines: [], missing: true });
@@ -44,7 +44,7 @@ function showSession(judgements, trails, prevented) {
     ?? judgements.find((each) => each.spec_kind === 'task' && each.harmful) ?? judgements.find((each) => each.harmful)
     ?? judgements.find((each) => each.spec_kind === 'task') ?? judgements[0];
   const key = tabKey(shown);
-  const { trail = [], tree = null, severities = {} } = trails.find((each) => tabKey(each) === key) ?? {};
+  const { trail = [], tree = null, severities = shown.severities ?? {} } = trails.find((each) => tabKey(each) === key) ?? {};
   for (const step of shown.steps) Object.assign(step, readingOf(step), { severity: step.severity ?? severities[step.index] });
   const spec = shown.spec ? state.specs.get(shown.spec) : null;
   announce(shown, key);
@@ -82,7 +82,7 @@ function header(judgement) {
   const when = new Date(judgement.started / 1e6).toLocaleString();
   const ended = judgement.ended ? ENDINGS[judgement.ended] ?? `ended (${words(judgement.ended)})` : 'live';
   return el('div', { class: 'head' },
-    el('a', { class: 'back', href: '#/', text: '\u2190 All sessions' }),
+    el('a', { class: 'back', href: '#/sessions', text: '\u2190 All sessions' }),
     el('div', { class: 'title' }, el('h2', { text: judgement.session }), copyButton('copy-session', judgement.session, 'the session id')),
     el('p', {}, [judgement.agent, judgement.namespace, ended, `since ${when}`].filter(Boolean).map((part) => clean(part)).join(' \u00b7 ')));
 }

@@ -24,10 +24,8 @@ function exporterLines(protocol, address, { tls, token }) {
 function showEmpty() {
   document.title = 'offrails';
   if (state.bare) showSetup();
-  else {
-    $('session').replaceChildren(el('div', { class: 'empty' }, el('p', {},
-      el('b', { text: 'Choose a session' }), 'You see why a call was harmful, where the agent is, and what it did.')));
-  }
+  else if (comparison()) loadCompare();
+  else loadOverview();
 }
 
 function showSetup() {
@@ -46,6 +44,6 @@ function showSetup() {
 
 function showGone(wanted) {
   $('session').replaceChildren(
-    el('a', { class: 'back', href: '#/', text: '\u2190 All sessions' }),
+    el('a', { class: 'back', href: '#/sessions', text: '\u2190 All sessions' }),
     el('div', { class: 'empty' }, el('p', {}, el('b', { text: wanted.id }), 'is not known, or no longer.')));
 }

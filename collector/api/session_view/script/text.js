@@ -8,6 +8,7 @@ const PAGES_MAX = 200; // the API skips 10,000 sessions at most
 const CHOICES_MAX = 200;
 const CALLS_SHOWN = 60;
 const LIST_EVERY_MS = 1000;
+const OVERVIEW_EVERY_MS = 2000;
 const SHARE_OF_TIME = 10; // a list that takes long to get is asked for less often
 const TEXT_MAX = 300;
 const SENTENCE_MAX = 400;

@@ -44,9 +44,15 @@ function verdict(judgement, spec) {
   return el('div', { class: `verdict ${shade}` }, el('p', {}, el('b', { text: headline }), rest ? ` ${rest}` : ''), because(judgement));
 }
 
-/** Why the last harmful call was harmful, how bad that is, and whom it wakes. */
+/** The first of the harmful calls with the worst severity. */
+function worstStep(steps) {
+  const order = (step) => SEVERITY_ORDER.indexOf(step.severity);
+  return steps.filter(isHarmful).reduce((worst, step) => (worst === undefined || order(step) > order(worst) ? step : worst), undefined);
+}
+
+/** Why the worst call was harmful, how bad that is, and whom it wakes. */
 function because(judgement) {
-  const last = judgement.steps.findLast(isHarmful) ?? judgement.steps.findLast((step) => step.possible);
+  const last = worstStep(judgement.steps) ?? judgement.steps.findLast((step) => step.possible);
   if (!last) return null;
   const show = el('button', { type: 'button', id: 'show-harm', text: `Show call ${last.index}` });
   show.addEventListener('click', () => {
@@ -63,9 +69,9 @@ function because(judgement) {
 const certain = (judgement) => (judgement.exact ? '' : ' for certain');
 
 function harmText(judgement) {
-  const last = judgement.steps.findLast(isHarmful);
+  const last = worstStep(judgement.steps);
   const many = `${judgement.harmful} of ${plural(judgement.calls, 'call')} ${judgement.harmful === 1 ? 'was' : 'were'} harmful${certain(judgement)}`;
-  return last ? `${many}; the last: call ${last.index}, ${clean(last.tool, 60)} (${words(last.reason)}).` : `${many}.`;
+  return last ? `${many}; ${judgement.harmful === 1 ? 'it was' : 'the worst:'} call ${last.index}, ${clean(last.tool, 60)} (${words(last.reason)}).` : `${many}.`;
 }
 
 function taskVerdict(judgement) {
