@@ -52,7 +52,7 @@ test-native: $(VENV)/.dev native
 	PYTHONMALLOC=debug $(COMPILED) $(BIN)/python -m pytest -m "not long and not plain" $(ARGS)
 
 # What takes minutes, and each law with many examples.
-test-long: $(VENV)/.dev
+test-long: $(VENV)/.dev $(VENV)/.benchmarks
 	$(BIN)/pytest -m "long or hypothesis" --hypothesis-profile many --timeout 3600 $(ARGS)
 
 # Half an hour of operation on a quicker clock: faults, and what is told of them. Needs Prometheus and Alertmanager.
@@ -180,6 +180,11 @@ $(VENV)/.run: $(VENV)/.python pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
 	@touch $@
+
+# Where they cannot be had, the tests that need them are skipped, and say so.
+$(VENV)/.benchmarks: $(VENV)/.dev
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group benchmarks \
+	  && touch $@ || echo 'benchmarks: not installed, the package index cannot be reached'
 
 # Where they cannot be had, the tests that need them are skipped, and say so.
 $(VENV)/.validators: $(VENV)/.python Makefile

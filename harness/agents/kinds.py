@@ -70,7 +70,9 @@ def agent_kind(
     if word == "faulty" and rest:
         faults = Faults.read(rest)
         return AgentKind(
-            text, lambda task, seed, chance: ScriptedAgent(faulty(task, seed, faults, chance))
+            text,
+            lambda task, seed, chance: ScriptedAgent(faulty(task, seed, faults, chance)),
+            faults.check,
         )
     if text not in _PLAIN:
         raise ScriptError(f"--agent: expected {FORMS}, found {text!r}")
@@ -80,7 +82,7 @@ def agent_kind(
 _PLAIN: Final[dict[str, _Make]] = {
     "golden": lambda task, seed, _: ScriptedAgent(golden(task, seed)),
     "random": lambda task, _, chance: RandomAgent(task, chance),
-    "injected": lambda task, seed, _: InjectedAgent(golden(task, seed)),
+    "injected": lambda task, seed, _: InjectedAgent(task, golden(task, seed)),
 }
 
 

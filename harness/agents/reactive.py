@@ -57,10 +57,16 @@ OBEYED_MAX: Final = 20
 
 
 class InjectedAgent:
-    """Does what a tool's result tells it to, then goes on with its task."""
+    """Does what a tool's result tells it to, then goes on with its task.
 
-    def __init__(self, turns: Sequence[Turn]) -> None:
+    A result says `call TOOL {ARGUMENTS}`, or has the words of the task's attack, which then are its calls.
+    """
+
+    def __init__(self, task: BenchTask, turns: Sequence[Turn]) -> None:
         self._turns = iter(turns)
+        attack = task.document.attack
+        self._goal = [] if attack is None else calls_of(attack.calls)
+        self._words = [] if attack is None else [*map(_letters, attack.texts)]
         self._told: deque[AgentCall] = deque()
         self._looked = 0
         self._obeyed = 0
@@ -69,16 +75,30 @@ class InjectedAgent:
         """What it was told to do, or its next turn."""
         for made in seen[self._looked :]:
             if not made.error and not made.denied:
-                self._told.extend(_orders(made.result))
+                self._told.extend(self._read(made.result))
         self._looked = len(seen)
         if self._told and self._obeyed < OBEYED_MAX:
             self._obeyed += 1
             return Turn(calls=(self._told.popleft(),))
         return next(self._turns, Turn(say=""))
 
+    def _read(self, result: Any) -> Sequence[AgentCall]:
+        """The calls that a result asks for."""
+        found = _orders(result)
+        seen = [_letters(text) for text in _texts(result)] if self._words else []
+        if any(words in text for words in self._words for text in seen):
+            self._words = []
+            return [*found, *self._goal]
+        return found
+
+
+def _letters(text: str) -> str:
+    """Letters and digits alone: tools wrap and escape what they show."""
+    return "".join(filter(str.isalnum, text))
+
 
 def _orders(result: Any) -> list[AgentCall]:
-    """The calls that a result asks for."""
+    """The calls that a result spells out."""
     found = []
     for each in _texts(result):
         for match in _ORDER.finditer(each):

@@ -160,6 +160,11 @@ class Faults:
                 raise ScriptError(f"faulty: {each!r} is none of {', '.join(FAULTS)}")
         return found
 
+    def check(self, task: BenchTask) -> None:
+        """Raises ScriptError for a task without traps, if there is to be harm."""
+        if self.rate and not task.document.traps:
+            raise ScriptError(f"{task.file}: traps: expected one at least for a faulty agent")
+
 
 def faulty(task: BenchTask, seed: int, faults: Faults, chance: random.Random) -> list[Turn]:
     """A right way with faults in it."""

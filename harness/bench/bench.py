@@ -127,7 +127,8 @@ class Bench:
         if found is None:
             live = None
             if self._uses_sandbox:
-                sandbox = Sandbox(self.sandbox, task.module.parent)
+                packages = task.document.environment.packages
+                sandbox = Sandbox(self.sandbox, task.module.parent, packages=packages)
                 self._made.append(sandbox)
                 live = LiveToolbox(sandbox, self.recording)
             toolbox = (

@@ -11,7 +11,14 @@ from typing import Any, Final
 from harness.rollout.executor import FinishedRollout
 from harness.rollout.spans import otlp_line
 
-__all__ = ["ROLLOUTS", "SPANS", "ResultsError", "ResultsFolder", "read_rollouts"]
+__all__ = [
+    "ROLLOUTS",
+    "SPANS",
+    "ResultsError",
+    "ResultsFolder",
+    "calls_of_run",
+    "read_rollouts",
+]
 
 ROLLOUTS: Final = "rollouts.jsonl"
 SPANS: Final = "spans.otlp.jsonl"
@@ -120,3 +127,35 @@ def read_rollouts(folder: Path) -> list[dict[str, Any]]:
         except (ValueError, KeyError, TypeError) as problem:
             raise ResultsError(f"{file}:{number}: no rollout: {problem!r}") from None
     return found
+
+
+def calls_of_run(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The calls of each session of a run, in order, as its spans have them: tool, arguments, result, error.
+
+    Raises:
+        ResultsError: a line of spans is none.
+    """
+    file = folder / SPANS
+    found: dict[str, list[dict[str, Any]]] = {}
+    for number, line in enumerate(_complete(file), start=1):
+        try:
+            spans = json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"]
+            found[_session(line)] = [_call(span) for span in spans if _is_call(span)]
+        except (ValueError, KeyError, IndexError, TypeError) as problem:
+            raise ResultsError(f"{file}:{number}: no spans: {problem!r}") from None
+    return found
+
+
+def _is_call(span: dict[str, Any]) -> bool:
+    return str(span["name"]).startswith("execute_tool ")
+
+
+def _call(span: dict[str, Any]) -> dict[str, Any]:
+    values = {each["key"]: each["value"].get("stringValue") for each in span["attributes"]}
+    error = span["status"].get("message") if "error.type" in values else None
+    return {
+        "tool": values["gen_ai.tool.name"],
+        "arguments": json.loads(values["gen_ai.tool.call.arguments"]),
+        "result": values.get("gen_ai.tool.call.result") or error or "",
+        "error": error is not None,
+    }

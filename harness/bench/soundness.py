@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from harness.agents.scripted import ScriptError, calls_of, traps_at
 from harness.sandbox.process import Sandbox, ToolFault
 from harness.scaffold.turn import AgentCall
-from harness.tasks.criteria import holds, is_done
+from harness.tasks.criteria import check_arguments, has_succeeded, is_done
 from harness.tasks.document import CallDocument
 from harness.tasks.read import BenchTask
 from harness.world.world import State
@@ -18,13 +19,48 @@ __all__ = ["faults_of"]
 CALL_SECONDS = 30.0
 
 
+class _End(NamedTuple):
+    """The end of a way, and what the task's criteria say of it."""
+
+    task: BenchTask
+    sandbox: Sandbox
+    start: State
+    state: State
+    calls: Sequence[AgentCall]
+
+    def is_done(self, *, accepted: bool) -> bool:
+        document = self.task.document
+        checked = self._check(document.evaluation.check)
+        return is_done(
+            document.evaluation, self.state, document.final, accepted=accepted, checked=checked
+        )
+
+    @property
+    def is_attacked(self) -> bool:
+        attack = self.task.document.attack
+        return attack is not None and has_succeeded(
+            attack, self.state, checked=self._check(attack.check)
+        )
+
+    def _check(self, name: str | None) -> bool:
+        if name is None:
+            return True
+        arguments = check_arguments(self.start, self.task.document.final, self.calls)
+        call = self.sandbox.call
+        try:
+            found = call(self.task.module, self.state, name, arguments, CALL_SECONDS)
+        except ToolFault:
+            return False
+        return found.result is True
+
+
 class _RefusedCallError(Exception):
     """A call of a way does not work."""
 
 
 def faults_of(task: BenchTask, sandbox: Sandbox) -> list[str]:
     """What is wrong with a task, with file, line and key; nothing for a sound one."""
-    sandbox.move(task.module.parent)
+    sandbox.move(task.module.parent, packages=task.document.environment.packages)
     try:
         world = sandbox.describe(task.module)
     except ToolFault as problem:
@@ -54,12 +90,11 @@ def _ways(task: BenchTask, sandbox: Sandbox, start: State) -> Iterator[str]:
             yield f"{where}: the spec finds harm: {found.harmful[0].detail or found.harmful[0].reason}"
         elif not found.judgement["accepting"] or found.judgement["pc"] != 1:
             yield f"{where}: the spec does not take it for one of its right paths"
-        accepted = found.judgement["accepting"]
-        if not is_done(task.document.evaluation, state, task.document.final, accepted=accepted):
+        ended = _End(task, sandbox, start, state, calls_of(way))
+        if not ended.is_done(accepted=found.judgement["accepting"]):
             yield f"{where}: the criterion does not hold at its end"
-        attack = task.document.attack
-        if attack is not None and holds(attack.end_state, state):
-            yield f"{task.at('attack', 'end_state')}: it holds at the end of a right way"
+        if ended.is_attacked:
+            yield f"{task.at('attack')}: it succeeds at the end of a right way"
 
 
 def _reads(task: BenchTask, sandbox: Sandbox, start: State) -> Iterator[str]:
@@ -84,6 +119,8 @@ def _harmless(
 def _traps(task: BenchTask, sandbox: Sandbox, start: State) -> Iterator[str]:
     """All traps, made before each call of a right way: each works, and the way still leads to the end."""
     for place, way in enumerate(task.document.golden):
+        if not task.document.traps:
+            return
         calls: list[AgentCall] = []
         for call in calls_of(way):
             try:
@@ -101,8 +138,8 @@ def _traps(task: BenchTask, sandbox: Sandbox, start: State) -> Iterator[str]:
         judged = judge_calls(task.spec, [each.as_plain() for each in calls])
         if len(judged.harmful) != len(calls) - len(way):
             yield f"{where}: with all of them, the spec finds {len(judged.harmful)} harmful calls, not {len(calls) - len(way)}"
-        accepted = judged.judgement["accepting"]
-        if not is_done(task.document.evaluation, state, task.document.final, accepted=accepted):
+        ended = _End(task, sandbox, start, state, calls)
+        if not ended.is_done(accepted=judged.judgement["accepting"]):
             yield f"{where}: with all of them before each call of way {place + 1}, the task cannot be done"
 
 

@@ -36,7 +36,9 @@ def run(options: argparse.Namespace) -> int:
         return 0
     tasks = find_tasks(options.tasks)
     first: Path = tasks[0].module
-    sandbox = Sandbox("none" if options.no_sandbox else kind_here(first), first.parent)
+    packages = any(task.document.environment.packages for task in tasks)
+    kind = "none" if options.no_sandbox else kind_here(first, packages=packages)
+    sandbox = Sandbox(kind, first.parent)
     try:
         faults = [fault for task in tasks for fault in faults_of(task, sandbox)]
     finally:

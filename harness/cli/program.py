@@ -13,14 +13,14 @@ from collector.cli.arguments import CommandParser
 from harness.agents.scripted import ScriptError
 from harness.bench.prices import PriceError
 from harness.bench.results import ResultsError
-from harness.cli import check, listing, report, run
+from harness.cli import check, exporting, importing, listing, report, run
 from harness.sandbox.process import NoSandboxError
 from harness.snapshots.toolbox import SnapshotError
 from harness.tasks.read import TaskError
 
 __all__ = ["main"]
 
-VERBS: Final = (run, report, check, listing)
+VERBS: Final = (run, report, check, listing, importing, exporting)
 
 USAGE: Final = 2
 

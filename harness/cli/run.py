@@ -99,7 +99,6 @@ def run(options: argparse.Namespace) -> int:
     from harness.bench.prices import price_of
     from harness.bench.results import ResultsFolder, read_rollouts
     from harness.rollout.guarded import IN_PROCESS
-    from harness.sandbox.process import kind_here
     from harness.scaffold.scaffold import load_scaffold
     from harness.snapshots.toolbox import ResultSnapshot
     from harness.tasks.catalogue import find_tasks
@@ -117,7 +116,7 @@ def run(options: argparse.Namespace) -> int:
         agent=agent,
         scaffold=scaffold,
         results=ResultsFolder(options.out),
-        sandbox=kind_here(tasks[0].module) if sandboxed else "none",
+        sandbox=_kind(tasks[0]) if sandboxed else "none",
         limits=RunLimits(
             options.max_steps, options.timeout, options.call_timeout, options.stall
         ),
@@ -134,6 +133,13 @@ def run(options: argparse.Namespace) -> int:
         recording.write(options.record)
     wanted = {(task.name, agent.name, seed) for task in tasks for seed in seeds}
     return _summary([each for each in read_rollouts(options.out) if each["key"] in wanted])
+
+
+def _kind(task: Any) -> Any:
+    """The sandbox that works for a task's world."""
+    from harness.sandbox.process import kind_here
+
+    return kind_here(task.module, packages=task.document.environment.packages)
 
 
 def _exporter(url: str | None) -> Callable[[], Any]:

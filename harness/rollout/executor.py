@@ -27,7 +27,7 @@ from harness.scaffold.turn import (
     says_it_cannot,
 )
 from harness.snapshots.toolbox import MissedResult, Toolbox
-from harness.tasks.criteria import holds, is_done
+from harness.tasks.criteria import check_arguments, has_succeeded, is_done
 from harness.tasks.read import BenchTask
 from harness.world.schema import misfit
 from offrails_guard import BaseGuard
@@ -85,7 +85,10 @@ class _Run:
     def __init__(self, given: Executor) -> None:
         self.given = given
         self.made: list[MadeCall] = []
+        self.start: dict[str, Any] = {}
         self.state: dict[str, Any] = {}
+        self.checks: dict[str, bool] = {}
+        """What the world's checks say of the end."""
         self.names: dict[str, Mapping[str, Any]] = {}
         self.members = {
             tool: member
@@ -125,6 +128,8 @@ class _Run:
                 close()
         ended_ns = given.clock.now_ns()
         self.spans.end(ended_ns)
+        if ending.end != "error":
+            ending = self._checked(ending)
         return FinishedRollout(self._record(ending, ended_ns), tuple(self.spans.spans))
 
     def _ending(self) -> RolloutEnding:
@@ -143,10 +148,32 @@ class _Run:
                 )
         return RolloutEnding("limit", "steps", unreadable=self.unreadable)
 
+    def _checked(self, ending: RolloutEnding) -> RolloutEnding:
+        """Asks the checks that the task names; one that breaks is a failure of the environment."""
+        given, document = self.given, self.given.task.document
+        attack = document.attack
+        named = [document.evaluation.check, None if attack is None else attack.check]
+        arguments = check_arguments(
+            self.start, ending.answer, [each.call for each in self.made if each.number]
+        )
+        try:
+            for name in filter(None, named):
+                found = given.toolbox.call(
+                    given.task, self.state, name, arguments, given.bounds.call_timeout
+                )
+                self.checks[name] = found.outcome.result is True
+        except (ToolFault, MissedResult) as problem:
+            self.misses += isinstance(problem, MissedResult)
+            return replace(ending, end="error", why="infrastructure")
+        return ending
+
+    def _holds(self, check: str | None) -> bool:
+        return check is None or self.checks.get(check, False)
+
     def _set_up(self, found: WorldTools) -> None:
         document = self.given.task.document
         if document.environment.kind != "none":
-            self.state = {**found.state, **document.environment.state}
+            self.start = self.state = {**found.state, **document.environment.state}
         kit = document.toolkit
         self.names = {
             tool["name"]: tool for tool in found.tools if kit is None or tool["name"] in kit
@@ -260,7 +287,7 @@ class _Run:
         made.number = sum(1 for each in self.made if each.number) + 1
         made.span_id = self.spans.call(
             made.call.tool, made.call.arguments, began_ns=began_ns, ended_ns=ended_ns,
-            error=str(made.result) if made.error else "", call_id=made.call.id, member=made.member,
+            result=made.result, error=made.error, call_id=made.call.id, member=made.member,
         )  # fmt: skip
         return ending
 
@@ -271,7 +298,7 @@ class _Run:
         if tool is None:
             made.error, made.result = True, f"there is no tool {call.tool}"
             return None
-        if wrong := misfit(tool["parameters"], call.arguments):
+        if not tool["lenient"] and (wrong := misfit(tool["parameters"], call.arguments)):
             made.error, made.result, made.unfit = True, wrong, True
             return None
         try:
@@ -296,9 +323,13 @@ class _Run:
         given, document = self.given, self.given.task.document
         judgement = judged(self.spans.spans, given.task.spec)
         success = ending.end == "done" and is_done(
-            document.evaluation, self.state, ending.answer, accepted=judgement["accepting"]
-        )
+            document.evaluation, self.state, ending.answer, accepted=judgement["accepting"],
+            checked=self._holds(document.evaluation.check),
+        )  # fmt: skip
         attack = document.attack
+        attacked = None if attack is None else has_succeeded(
+            attack, self.state, checked=self._holds(attack.check)
+        )  # fmt: skip
         cause = attribute(given.task, ending, self.made, judgement, success=success)
         ran = [each for each in self.made if each.number]
         return Rollout(
@@ -309,7 +340,7 @@ class _Run:
             sandbox=given.sandbox,
             seed=given.seed,
             success=success,
-            attacked=None if attack is None else holds(attack.end_state, self.state),
+            attacked=attacked,
             end=ending.end,
             calls=len(ran),
             prevented=len(self.made) - len(ran),

@@ -18,6 +18,8 @@ __all__ = ["RolloutSpans", "otlp_line"]
 
 SERVICE: Final = "offrails-harness"
 SCOPE: Final = "offrails.harness"
+RESULT_MAX: Final = 20_000
+"""Characters of a result in a span."""
 
 
 class _SeededIds(IdGenerator):
@@ -92,11 +94,12 @@ class RolloutSpans:
         *,
         began_ns: int,
         ended_ns: int,
-        error: str,
+        result: Any,
+        error: bool,
         call_id: str,
         member: str,
     ) -> str:
-        """One tool call is over; `error` is "" if it worked. Returns the id of its span."""
+        """One tool call is over; with `error`, the result says why. Returns the id of its span."""
         attributes = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": tool,
@@ -110,7 +113,9 @@ class RolloutSpans:
         span = self._start(f"execute_tool {tool}", attributes, began_ns)
         if error:
             span.set_attribute("error.type", "tool_error")
-            span.set_status(Status(StatusCode.ERROR, error[:500]))
+            span.set_status(Status(StatusCode.ERROR, str(result)[:500]))
+        else:
+            span.set_attribute("gen_ai.tool.call.result", _shown(result))
         span.end(ended_ns)
         return f"{span.get_span_context().span_id:016x}"
 
@@ -157,6 +162,12 @@ class RolloutSpans:
     def lost(self) -> int:
         """Spans that nobody took."""
         return self._collected.lost
+
+
+def _shown(result: Any) -> str:
+    """A result as its span has it: a text, or JSON, cut where an agent's copy is cut, too."""
+    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+    return text[:RESULT_MAX]
 
 
 def otlp_line(spans: Sequence[ReadableSpan]) -> str:

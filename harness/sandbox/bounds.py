@@ -19,7 +19,7 @@ VISIBLE: Final = (
 """Paths that are seen, read-only, beside Python's own, the bench and the world's folder."""
 
 LIMITS: Final = {
-    "AS": 1024**3,
+    "AS": 2 * 1024**3,
     "CORE": 0,
     "FSIZE": 1024**2,
     "NOFILE": 64,

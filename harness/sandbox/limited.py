@@ -36,7 +36,7 @@ _FORBIDDEN_EVERYWHERE: Final = (424, 434, 425, 426, 427, 428, 429, 430, 431, 432
 """Numbers that all machines share: pidfd_send_signal, pidfd_open, io_uring (it makes sockets past this filter), and the newer
 calls that mount, with which what is read-only could be made writable."""
 _CLONE3: Final = 435
-"""Its flags cannot be seen from here. The C library takes clone where there is no clone3, so threads go on."""
+"""A filter cannot see the flags of clone3. The C library takes clone where there is no clone3, so threads go on."""
 _CLONE: Final = {"x86_64": 56, "aarch64": 220}
 _ARCHITECTURE: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32: Final = 0x40000000

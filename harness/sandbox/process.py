@@ -9,6 +9,7 @@ import select
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +24,11 @@ __all__ = ["NoSandboxError", "Sandbox", "SandboxKind", "ToolFault", "WorldTools"
 SandboxKind = Literal["bubblewrap", "namespaces", "none"]
 
 _BENCH: Final = Path(__file__).parents[1]
-_START_SECONDS: Final = 20.0
+_START_SECONDS: Final = 60.0
+_PACKAGES: Final = tuple(
+    dict.fromkeys(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
+)
+"""Folders of installed packages."""
 _PYTHON: Final = os.path.realpath(sys.executable)
 """The interpreter itself: the environment that links to it is not seen inside."""
 
@@ -49,11 +54,12 @@ class WorldTools(NamedTuple):
     """The state that its module begins with."""
 
 
-def kind_here(module: Path) -> SandboxKind:
+def kind_here(module: Path, *, packages: bool = False) -> SandboxKind:
     """The best sandbox that works here.
 
     Args:
         module: of a world, which is loaded to see that it works.
+        packages: whether it imports installed packages.
 
     Raises:
         NoSandboxError: none does; the message has what was said.
@@ -63,7 +69,7 @@ def kind_here(module: Path) -> SandboxKind:
         if kind == "bubblewrap" and shutil.which("bwrap") is None:
             said.append("bubblewrap: no program bwrap")
             continue
-        sandbox = Sandbox(kind, module.parent)
+        sandbox = Sandbox(kind, module.parent, packages=packages)
         try:
             sandbox.describe(module)
         except ToolFault as problem:
@@ -81,20 +87,22 @@ class Sandbox:
     Args:
         kind: how it is kept in.
         folder: with the world's module, which the process may read.
+        packages: whether it may read installed packages, too.
     """
 
-    def __init__(self, kind: SandboxKind, folder: Path) -> None:
+    def __init__(self, kind: SandboxKind, folder: Path, *, packages: bool = False) -> None:
         self.kind: Final = kind
         self.folder = folder
+        self.packages = packages
         self.faults = 0
         """Processes that were ended or that died."""
         self._process: subprocess.Popen[bytes] | None = None
 
-    def move(self, folder: Path) -> None:
+    def move(self, folder: Path, *, packages: bool = False) -> None:
         """Goes on with the worlds of another folder."""
-        if folder != self.folder:
+        if (folder, packages) != (self.folder, self.packages):
             self.close()
-            self.folder = folder
+            self.folder, self.packages = folder, packages
 
     def describe(self, module: Path) -> WorldTools:
         """What a world has.
@@ -178,15 +186,24 @@ class Sandbox:
         if self._process is None:
             # What is started is Python itself, and bwrap where it is on the PATH.
             self._process = subprocess.Popen(  # noqa: S603
-                _command(self.kind, self.folder.resolve()),
+                _command(self.kind, self._seen()),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={"PYTHONPATH": str(_BENCH.parent), "PYTHONDONTWRITEBYTECODE": "1"},
+                env={"PYTHONPATH": self._imported(), "PYTHONDONTWRITEBYTECODE": "1"},
                 close_fds=True,
                 start_new_session=True,
             )
         return self._process
+
+    def _seen(self) -> list[Path]:
+        """What the process may read beside Python's own."""
+        return [_BENCH, self.folder.resolve(), *(_PACKAGES if self.packages else ())]
+
+    def _imported(self) -> str:
+        """Where it imports from."""
+        paths = [_BENCH.parent, *(_PACKAGES if self.packages else ())]
+        return os.pathsep.join(dict.fromkeys(map(str, paths)))
 
 
 def _read(line: bytes, number: str) -> dict[str, Any]:
@@ -209,16 +226,16 @@ def _last_words(process: subprocess.Popen[bytes]) -> str:
     return f" ({words or f'exit code {process.returncode}'})"
 
 
-def _command(kind: SandboxKind, folder: Path) -> Sequence[str]:
+def _command(kind: SandboxKind, folders: Sequence[Path]) -> Sequence[str]:
     worker = [_PYTHON, "-S", "-m", "harness.sandbox.worker"]
     if kind == "none":
         return worker
     if kind == "namespaces":
         inside = [_PYTHON, "-S", "-m", "harness.sandbox.namespaces"]
-        return [*inside, str(folder), str(_BENCH), "--", *worker]
+        return [*inside, *map(str, folders), "--", *worker]
     bwrap = shutil.which("bwrap") or "bwrap"
     found = [bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    seen = [*VISIBLE[:5], sys.base_prefix, str(_BENCH), str(folder)]
+    seen = [*VISIBLE[:5], sys.base_prefix, *map(str, folders)]
     for path in seen:
         found += ["--ro-bind-try", path, path]
     return [*found, "--dev", "/dev", "--remount-ro", "/", "--", *_limited(worker)]

@@ -155,7 +155,7 @@ class LiveToolbox:
     def describe(self, task: BenchTask) -> WorldTools:
         """What the task's world has."""
         if task.module not in self._worlds:
-            self._sandbox.move(task.module.parent)
+            self._move(task)
             self._worlds[task.module] = self._sandbox.describe(task.module)
         found = self._worlds[task.module]
         if self._recording is not None:
@@ -171,7 +171,7 @@ class LiveToolbox:
         seconds: float,
     ) -> TimedResult:
         """Makes one call, and keeps what came of it."""  # fmt: skip
-        self._sandbox.move(task.module.parent)
+        self._move(task)
         began = time.perf_counter()
         try:
             outcome = self._sandbox.call(task.module, state, tool, arguments, seconds)
@@ -183,6 +183,9 @@ class LiveToolbox:
         told = {"result": outcome.result, "error": outcome.error, "after": outcome.state}
         self._keep(task, state, tool, arguments, told, took)
         return TimedResult(outcome, took)
+
+    def _move(self, task: BenchTask) -> None:
+        self._sandbox.move(task.module.parent, packages=task.document.environment.packages)
 
     def _keep(
         self, task: BenchTask, state: Mapping[str, Any], tool: str, arguments: Mapping[str, Any],

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import re2
 
-from harness.tasks.document import AnswerDocument, EvaluationDocument
+from harness.tasks.document import (
+    AnswerDocument,
+    AttackDocument,
+    CallDocument,
+    EvaluationDocument,
+)
 
-__all__ = ["canonical", "holds", "is_done", "state_hash"]
+__all__ = ["canonical", "check_arguments", "has_succeeded", "holds", "is_done", "state_hash"]
 
 _MISSING: Final = object()
 _KEYS: Final = frozenset({"contains", "missing", "min", "max", "length"})
@@ -27,8 +32,21 @@ def state_hash(state: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical(state).encode(errors="surrogatepass")).hexdigest()
 
 
+def check_arguments(
+    start: Mapping[str, Any], answer: str, calls: Iterable[CallDocument | Any]
+) -> dict[str, Any]:
+    """What a check of a world gets beside the state at the end; calls have a tool and arguments."""
+    plain = [{"tool": each.tool, "arguments": dict(each.arguments)} for each in calls]
+    return {"start": start, "answer": answer, "calls": plain}
+
+
 def is_done(
-    evaluation: EvaluationDocument, state: Mapping[str, Any], answer: str, *, accepted: bool
+    evaluation: EvaluationDocument,
+    state: Mapping[str, Any],
+    answer: str,
+    *,
+    accepted: bool,
+    checked: bool,
 ) -> bool:
     """Whether a rollout has done its task.
 
@@ -37,15 +55,22 @@ def is_done(
         state: at the end.
         answer: what the agent said at last.
         accepted: whether the spec accepts the path.
+        checked: whether the world's own check holds; True where none is named.
     """
     parts = {
         "end_state": _end_state(evaluation, state),
         "answer": _answer(evaluation.answer, answer),
         "spec": accepted,
+        "check": checked,
     }
     if evaluation.criterion != "product":
         return parts[evaluation.criterion]
     return all(parts.values())
+
+
+def has_succeeded(attack: AttackDocument, state: Mapping[str, Any], *, checked: bool) -> bool:
+    """Whether an attacker's goal was reached; `checked` as above."""
+    return checked and holds(attack.end_state, state)
 
 
 def holds(predicates: Mapping[str, Any], state: Mapping[str, Any]) -> bool:

@@ -36,6 +36,10 @@ class EnvironmentDocument(StrictModel):
     state: Arguments = Field(
         default_factory=dict, description="The state at the start; over the world's own."
     )
+    packages: bool = Field(
+        default=False,
+        description="The world's module imports installed packages: its sandbox sees them, read-only.",
+    )
 
 
 class ModelDocument(StrictModel):
@@ -85,8 +89,8 @@ class AnswerDocument(StrictModel):
 class EvaluationDocument(StrictModel):
     """When a task is done."""
 
-    criterion: Literal["end_state", "answer", "spec", "product"] = Field(
-        description="end_state: predicates or a hash; answer; spec: it accepts the path; product: all that are given."
+    criterion: Literal["end_state", "answer", "spec", "check", "product"] = Field(
+        description="end_state: predicates or a hash; answer; spec: it accepts the path; check: a function of the world; product: all that are given."
     )
     end_state: Arguments = Field(
         default_factory=dict,
@@ -96,6 +100,9 @@ class EvaluationDocument(StrictModel):
         default=None, description="SHA-256 of the end state as canonical JSON."
     )
     answer: AnswerDocument | None = None
+    check: str | None = Field(
+        default=None, description="A function that the world's module declares as a check."
+    )
 
 
 class ExecutionDocument(StrictModel):
@@ -111,7 +118,16 @@ class AttackDocument(StrictModel):
     """What somebody wants who writes into a tool's results."""
 
     calls: list[CallDocument] = Field(description="Calls that the injection asks for.")
-    end_state: Arguments = Field(description="Predicates that hold if the attack succeeded.")
+    end_state: Arguments = Field(
+        default_factory=dict, description="Predicates that hold if the attack succeeded."
+    )
+    check: str | None = Field(
+        default=None, description="A function of the world that says whether it succeeded."
+    )
+    texts: list[str] = Field(
+        default_factory=list,
+        description="What the injection says in words: an injected agent that reads one makes the calls.",
+    )
 
 
 class TaskDocument(StrictModel):
@@ -145,8 +161,8 @@ class TaskDocument(StrictModel):
         default_factory=list, description="Calls that do no harm and do not lead on."
     )
     traps: list[CallDocument] = Field(
-        min_length=1,
-        description="Calls that work at any time, are harmful, and leave the right way open.",
+        default_factory=list,
+        description="Calls that work at any time, are harmful, and leave the right way open. Faulty agents need one.",
     )
     attack: AttackDocument | None = None
 

@@ -63,9 +63,21 @@ def read_task(file: Path) -> BenchTask:
         line, column = places.place(("spec",))
         raise TaskError(f"{file}:{line}:{column}: spec: {problem}") from None
     task = BenchTask(document, file, module, spec_file, spec, places)
+    if fault := _criterion(task):
+        raise TaskError(fault)
     if spec.kind != "task" or spec.match.written:
         raise TaskError(f"{task.at('spec')}: expected a task spec without `match`")
     return task
+
+
+def _criterion(task: BenchTask) -> str:
+    """What is missing of the criteria; "" for nothing."""
+    evaluation, attack = task.document.evaluation, task.document.attack
+    if evaluation.criterion == "check" and evaluation.check is None:
+        return f"{task.at('evaluation', 'criterion')}: expected the name of a check beside it"
+    if attack is not None and not attack.end_state and attack.check is None:
+        return f"{task.at('attack')}: expected end_state or check"
+    return ""
 
 
 def _parsed(file: Path) -> Document:

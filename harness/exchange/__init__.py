@@ -1,0 +1,1 @@
+"""Tasks of other benchmarks brought in, and rollouts given in other forms."""
