@@ -38,8 +38,10 @@ __all__ = [
 
 _GZIP = b"\x1f\x8b"
 
-_RECORDINGS = ("*.jsonl", "*.jsonl.gz", "offrails-*.jsonl.gz.open")
-"""Files that are read in a folder; the last is being recorded, or was when its process was killed."""
+_RECORDINGS = ("*.jsonl", "*.jsonl.gz", "offrails-*.jsonl.gz.open", "*.eval")
+"""Files that are read in a folder; the third is being recorded, or was when its process was killed."""
+_INSPECT = ".eval"
+"""How the name of a log of Inspect ends."""
 
 _EVERYTHING = 1 << 60
 """Bytes: a file is judged whole, with the arguments of all calls."""
@@ -209,7 +211,9 @@ def _first_come(judgement: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _read(file: Path, progress: Progress) -> Recording:
-    """Spans line by line, or plain runs: the first line shows which."""
+    """Spans line by line, or plain runs: the first line shows which; or a log of Inspect, by its name."""
+    if file.suffix == _INSPECT:
+        return _inspect(file)
     try:
         with file.open("rb") as stream:
             progress.start(file)
@@ -224,6 +228,20 @@ def _read(file: Path, progress: Progress) -> Recording:
             return Recording(file, requests=requests)
     except OSError as problem:
         raise BadInput(f"{file}: {problem.strerror or problem}") from None
+
+
+def _inspect(file: Path) -> Recording:
+    try:
+        from collector.sdk.inspect_log import InspectLogError, read_inspect_log
+    except ImportError as problem:
+        raise BadInput(
+            f"{file}: a log of Inspect takes {problem.name}: pip install 'offrails[inspect]'"
+        ) from None
+    try:
+        lines = enumerate(read_inspect_log(file), start=1)
+        return Recording(file, requests=[_spans(line, file, number) for number, line in lines])
+    except InspectLogError as problem:
+        raise BadInput(f"{file}: {problem}") from None
 
 
 def _until_torn(file: Path, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:

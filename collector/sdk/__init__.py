@@ -1,4 +1,4 @@
-"""The monitor inside the agent's own process, as a span processor (extra `sdk`)."""
+"""The monitor inside the agent's own process, as a span processor (extra `sdk`), and logs of Inspect (extra `inspect`)."""
 
 from __future__ import annotations
 

@@ -122,3 +122,19 @@ def test_published_automata_come_in_as_specs(tmp_path: Path) -> None:
 def test_an_import_of_nothing_known_is_usage(what: list[str], tmp_path: Path) -> None:
     """A source that there is not, or no file, ends with exit code 2."""
     assert main(["import", *what, "--out", str(tmp_path)]) == 2
+
+
+def test_a_log_of_inspect_without_inspect_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without its extra a log of Inspect is refused with the command that installs it."""
+    import sys
+
+    for name in ("inspect_ai", "inspect_ai.log"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "collector.sdk.inspect_log", raising=False)
+    file = tmp_path / "x.eval"
+    file.write_bytes(b"")
+    specs = str(Path(__file__).parents[2] / "dfa_specs/farm_rover.yaml")
+    assert offrails(["replay", str(file), "--specs", specs]) == 1
+    assert "pip install 'offrails[inspect]'" in capsys.readouterr().err
