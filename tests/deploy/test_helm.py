@@ -338,6 +338,10 @@ def test_the_policy_knows_next_hops_sinks_and_telemetry(tmp_path: Path) -> None:
             "alertmanager": ["http://am:9093"],
         },
         "telemetry": {"otlp_endpoint": "http://own:14318"},
+        "judges": {
+            "endpoint": "http://vllm:8000/v1",
+            "second": {"endpoint": "http://other:8001/v1"},
+        },
     }
     own = given(
         tmp_path,
@@ -352,7 +356,7 @@ def test_the_policy_knows_next_hops_sinks_and_telemetry(tmp_path: Path) -> None:
     ports, more = [rule for rule in made if rule not in plain]
     assert more == {"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}
     assert {port["port"] for port in ports["ports"]} == {
-        *(443, 4317, 8443, 4318, 9093, 14318, 1111, 80)
+        *(443, 4317, 8443, 4318, 9093, 14318, 1111, 80, 8000, 8001)
     }
 
 

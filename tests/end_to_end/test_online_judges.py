@@ -7,7 +7,8 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,15 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from tests.end_to_end.loopback import Loopback, Quiet
 from tests.end_to_end.service import SPECS, Service, eventually, request, run
-from tests.end_to_end.traffic import Rover, send
-from tests.judges.fake_endpoint import FakeAnswer, completion, judged, obey, serving
+from tests.end_to_end.traffic import Rover, Sent, send
+from tests.judges.fake_endpoint import (
+    FakeAnswer,
+    completion,
+    judged,
+    obey,
+    refused,
+    serving,
+)
 
 if TYPE_CHECKING:
     from tests.end_to_end.conftest import Serve
@@ -387,3 +395,92 @@ def test_a_second_model_disputes_a_score(serve: Serve) -> None:
         ("fake", 3, True),
         ("other", 1, True),
     ]
+
+
+def test_a_session_is_judged_once_whatever_judges_it(serve: Serve) -> None:
+    """A session under several specs is judged once by each judge, also where an endpoint asks to wait first."""
+
+    def busy_first(request: Mapping[str, Any], number: int) -> FakeAnswer:
+        return refused(429, retry_after="0") if number == 1 else completion(judged())
+
+    with serving(busy_first) as endpoint:
+        service = serve(**judging(endpoint.url, OFFRAILS_JUDGES_JUDGES="TC,LC"))
+        send(service, talk("field-1", 1, harmful=True).spans)
+        eventually(lambda: len(service.judgements("field-1")) > 1)
+        end(service, "field-1")
+        found = eventually(
+            lambda: each if len(each := judgements_of(service, "field-1")) == 2 else None
+        )
+        assert service.metric("offrails_judge_sessions_total") == 1
+    assert [each["judge"] for each in found] == ["TC", "LC"]
+    assert {each["outcome"] for each in found} == {"scored"}
+    assert len(endpoint.requests) == 3
+
+
+def test_many_sessions_that_end_at_once_are_all_judged(serve: Serve) -> None:
+    """Of sessions that end in one tick none is left out: each is judged, once."""
+    with serving(obey) as endpoint:
+        service = serve(
+            "--specs",
+            SPEC,
+            **judging(endpoint.url, OFFRAILS_SESSIONS_IDLE_SECONDS="2"),
+        )
+        for number in range(40):
+            send(service, talk(f"field-{number}", number, harmful=True).spans)
+        outcome = "offrails_judge_requests_total"
+        eventually(lambda: service.metric(outcome, outcome="scored") == 40, 30)
+        assert service.metric("offrails_judge_sessions_dropped_total") == 0
+    prompts = [prompt_of(each) for each in endpoint.requests]
+    assert len(prompts) == 40
+    assert all(sum(f"water field-{n}," in each for each in prompts) == 1 for n in range(40))
+
+
+def test_a_session_that_goes_on_is_judged_anew(serve: Serve) -> None:
+    """A call that comes after the end wakes the session; at its next end it is judged whole, and the new judgement takes the old one's place."""
+    with serving(lambda request, number: completion(judged(min(3, number)))) as endpoint:
+        service = serve(
+            "--specs",
+            SPEC,
+            **judging(
+                endpoint.url,
+                OFFRAILS_SESSIONS_IDLE_SECONDS="2",
+                OFFRAILS_SESSIONS_REMEMBER_SECONDS="60",
+            ),
+        )
+        rover = talk("field-1", 1, harmful=True)
+        send(service, rover.spans)
+        (first,) = judgements_of(service, "field-1")
+        rover.call("log", {"message": "late"})
+        send(service, rover.spans[-1:])
+        (second,) = eventually(
+            lambda: each if (each := judgements_of(service, "field-1"))[0] != first else None
+        )
+    assert (first["seen"]["of"], second["seen"]) == (2, {"calls": 3, "of": 3})
+    assert "water field-1" in prompt_of(endpoint.requests[1])
+
+
+def below_first(spans: Sequence[Sent]) -> list[Sent]:
+    """The spans, in a trace of all, with the first above the others."""
+    first, *rest = (replace(span, trace_id=b"\1" * 16) for span in spans)
+    return [first, *(replace(span, parent_span_id=first.span_id) for span in rest)]
+
+
+def test_two_sessions_of_one_trace_have_transcripts_apart(serve: Serve) -> None:
+    """Of a trace with calls of two sessions, each transcript has the messages and calls of its own session alone."""
+    with serving(obey) as endpoint:
+        service = serve("--specs", SPEC, **judging(endpoint.url, OFFRAILS_JUDGES_SHARE="1"))
+        spans = [
+            span
+            for number, session in enumerate(("left", "right"), 1)
+            for span in below_first(talk(session, number, harmful=True).spans)
+        ]
+        send(service, spans)
+        for session in ("left", "right"):
+            service.judgement(session)
+            end(service, session)
+            judgements_of(service, session)
+    left, right = map(prompt_of, endpoint.requests)
+    assert "water left" in left
+    assert "water right" not in left
+    assert "water right" in right
+    assert "water left" not in right

@@ -138,7 +138,7 @@ capabilities: {drop: [ALL]}
 {{- get (.Values.env | default dict) "OFFRAILS_PUBLIC_URL" | default $config.public_url | default $usual -}}
 {{- end -}}
 
-{{- /* Ports of what the monitor sends to: next hops, webhooks, telemetry, log events, an Alertmanager of one's own; a list in YAML. */ -}}
+{{- /* Ports of what the monitor sends to: next hops, webhooks, telemetry, log events, judges, an Alertmanager of one's own; a list in YAML. */ -}}
 {{- define "offrails.ports" -}}
 {{- $env := .Values.env | default dict -}}
 {{- $config := .Values.config | default "{}" | fromYaml -}}
@@ -148,6 +148,10 @@ capabilities: {drop: [ALL]}
 {{- $given = append $given (($alerts.webhook | default dict).url) -}}
 {{- $given = append $given $alerts.otlp_endpoint -}}
 {{- $given = append $given (($config.telemetry | default dict).otlp_endpoint) -}}
+{{- $judges := $config.judges | default dict -}}
+{{- $given = concat $given (list (get $env "OFFRAILS_JUDGES_ENDPOINT") (get $env "OFFRAILS_JUDGES_SECOND_ENDPOINT")) -}}
+{{- $given = append $given $judges.endpoint -}}
+{{- $given = append $given (($judges.second | default dict).endpoint) -}}
 {{- range $each := concat ($alerts.alertmanager | default list) ($config.forward | default list) -}}
 {{- $given = append $given (kindIs "map" $each | ternary (get (kindIs "map" $each | ternary $each dict) "endpoint") $each) -}}
 {{- end -}}
