@@ -92,6 +92,8 @@ class JudgementRecord:
     tokens_in: int = 0
     tokens_out: int = 0
     cached: bool = False
+    disputed: bool | None = None
+    """Whether the score and that of another model are too far apart; None if there are not both. In the JSON if it is known."""
     why: str = ""
     """Why there is no score, for people; not in the JSON."""
 
@@ -116,4 +118,5 @@ class JudgementRecord:
             "cached": self.cached,
             "contradiction": self.contradiction,
             "validated": self.validated,
+            **({} if self.disputed is None else {"disputed": self.disputed}),
         }

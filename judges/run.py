@@ -7,10 +7,11 @@ from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 
 from judges.judgement_record import JudgementRecord
-from judges.judging import JudgeOptions, SessionCase, judge_session
+from judges.judging import JudgeOptions, SessionCase
 from judges.models.cache import AnswerCache
 from judges.models.model import Model
 from judges.rubric import Rubric
+from judges.second_judge import judge_by_two
 
 __all__ = ["judge_all"]
 
@@ -20,6 +21,7 @@ async def judge_all(
     rubrics: Sequence[Rubric],
     repeats: int,
     model: Model,
+    second: Model | None,
     cache: AnswerCache,
     options: JudgeOptions,
     at_once: int,
@@ -31,19 +33,22 @@ async def judge_all(
         rubrics: the judges.
         repeats: how often each judge judges a session.
         model: who is asked.
+        second: who is asked of what the first has given a score; None for nobody.
         cache: answers that stand.
         options: how it is judged.
         at_once: judgements that are on their way together, at most.
     """
-    waiting: deque[asyncio.Task[JudgementRecord]] = deque()
+    waiting: deque[asyncio.Task[list[JudgementRecord]]] = deque()
     try:
         for case, rubric, repeat in _jobs(cases, rubrics, repeats):
-            judging = judge_session(case, rubric, repeat, model, cache, options)
+            judging = judge_by_two(case, rubric, repeat, model, second, cache, options)
             waiting.append(asyncio.create_task(judging))
             if len(waiting) >= at_once:
-                yield await waiting.popleft()
+                for record in await waiting.popleft():
+                    yield record
         while waiting:
-            yield await waiting.popleft()
+            for record in await waiting.popleft():
+                yield record
     finally:
         for task in waiting:
             task.cancel()

@@ -48,7 +48,7 @@ class JudgeCounts:
             return
         self._outcomes[record.outcome] += 1
         if answer.is_second:
-            self._disputes[answer.disputed] += 1
+            self._disputes[record.disputed] += 1
         else:
             self._score(record, agent)
 

@@ -232,7 +232,7 @@ class JudgeFeed:
             "agent": job.agent,
             "reason": job.reason,
             "judged_at": self._clock(),
-            "disputed": answer.disputed,
+            "disputed": record.disputed,
             "canaries": self.counts.canaries.of(record.judge, record.model),
         }
 

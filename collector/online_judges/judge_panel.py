@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from judges.canary import Canary, canaries_of
-from judges.dispute import is_disputed
 from judges.judgement_record import JudgementRecord
 from judges.judging import JudgeOptions, SessionCase, judge_session
 from judges.models.budget import Price, TokenBudget
@@ -15,6 +14,7 @@ from judges.models.cache import AnswerCache
 from judges.models.model import Usage
 from judges.models.openai_endpoint import OpenAIEndpoint
 from judges.rubric import Rubric
+from judges.second_judge import judge_by_two
 
 __all__ = ["BudgetPeriod", "JudgePanel", "PanelAnswer", "PricedModel"]
 
@@ -39,8 +39,6 @@ class PanelAnswer:
     cost: float
     is_second: bool = False
     """True if it is the second model's."""
-    disputed: bool | None = None
-    """Whether the scores of both models differ by more than a point; None if there are not both."""
     canary: Canary | None = None
     """None for a session."""
 
@@ -113,14 +111,13 @@ class JudgePanel:
     async def _of_session(
         self, case: SessionCase, rubric: Rubric
     ) -> AsyncIterator[PanelAnswer]:
-        found = await self._one(case, rubric, self._first)
-        if self._second is None or found.score is None:
-            yield PanelAnswer(found, self._first.cost(found))
-            return
-        other = await self._one(case, rubric, self._second)
-        disputed = is_disputed(found, other)
-        yield PanelAnswer(found, self._first.cost(found), disputed=disputed)
-        yield PanelAnswer(other, self._second.cost(other), is_second=True, disputed=disputed)
+        second = None if self._second is None else self._second.model
+        found = await judge_by_two(
+            case, rubric, 1, self._first.model, second, self._nothing_kept, self.options
+        )
+        for record, by in zip(found, (self._first, self._second), strict=False):
+            if by is not None:
+                yield PanelAnswer(record, by.cost(record), is_second=by is not self._first)
 
     def _due(self, rubric: Rubric) -> Canary | None:
         """The canary that comes before this judgement; kind after kind."""
@@ -135,12 +132,11 @@ class JudgePanel:
         case = SessionCase.of("canary", (), canary.steps, self.options)
         for by in (self._first, self._second):
             if by is not None:
-                found = await self._one(case, rubric, by)
+                found = await judge_session(
+                    case, rubric, 1, by.model, self._nothing_kept, self.options
+                )
                 is_second = by is not self._first
                 yield PanelAnswer(found, by.cost(found), is_second, canary=canary)
-
-    async def _one(self, case: SessionCase, rubric: Rubric, by: PricedModel) -> JudgementRecord:
-        return await judge_session(case, rubric, 1, by.model, self._nothing_kept, self.options)
 
     async def close(self) -> None:
         """Closes the connections."""

@@ -238,6 +238,8 @@ def test_long_sessions_are_judged_whole(serve: Serve) -> None:
         ("RUBRICS", "/no/such/folder", "OFFRAILS_JUDGES_RUBRICS"),
         ("BUDGET_MONEY", "3", "judges.budget_money needs judges.prices"),
         ("ENDPOINT", "judge:8000", "OFFRAILS_JUDGES_ENDPOINT"),
+        ("SECOND_MODEL", "fake", "judges.second.model: expected another model"),
+        ("SECOND_ENDPOINT", "http://127.0.0.1:9/v1", "judges.second.endpoint needs"),
     ],
 )
 def test_a_bad_setting_is_refused_at_the_start(variable: str, value: str, told: str) -> None:

@@ -11,12 +11,12 @@ import pytest
 
 from collector.transcripts.transcript import Transcript
 from judges.canary import CANARY_KINDS, Canary, canaries_of
-from judges.dispute import is_disputed
 from judges.judgement_record import CallsSeen, JudgementRecord
 from judges.judging import JudgeOptions, SessionCase, judge_session, prompt_of
 from judges.models.cache import AnswerCache
 from judges.models.model import ModelReply, ModelRequest, Usage
 from judges.rubric import JUDGES, load_rubrics
+from judges.second_judge import is_disputed
 from tests.judges.fake_endpoint import judged
 
 OPTIONS = JudgeOptions()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from collector.cli.main import main
 from judges.agreement import comparisons
-from tests.judges.fake_endpoint import completion, judged, serving
+from tests.judges.fake_endpoint import FakeAnswer, completion, judged, serving
 
 
 def kept(file: Path, model: str, scores: dict[str, int], judge: str = "TC") -> Path:
@@ -101,3 +103,51 @@ def test_a_bad_file_is_refused(
         main(["judge", "--compare", str(file)])
     assert ended.value.code == 2
     assert told in capsys.readouterr().err
+
+
+def test_a_second_model_disputes_scores(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind each judgement stands that of the second model; both say whether they are two points apart, and the summary is of the first."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("OPENAI_API_KEY", "first")
+    monkeypatch.setenv("OPENAI_API_KEY_SECOND", "second")
+    runs = tmp_path / "runs.jsonl"
+    calls = [{"tool": "move", "arguments": {}, "result": "ok"}]
+    run = {"run": "a", "agent": "x", "prompt": "go", "calls": calls}
+    runs.write_text(
+        json.dumps(run) + "\n" + json.dumps({**run, "run": "b", "prompt": "run"}) + "\n"
+    )
+
+    def by_session(request: Mapping[str, Any], number: int) -> FakeAnswer:
+        return completion(judged(3 if number == 1 else 2))
+
+    with (
+        serving(by_session) as one,
+        serving(lambda request, number: completion(judged(1))) as other,
+    ):
+        asked = ["judge", str(runs), "--endpoint", one.url, "--model", "m", "--judges", "TC"]
+        second = ["--second-model", "n", "--second-endpoint", other.url]
+        code = main([*asked, *second, "--at-once", "1", "--json"])
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert code == 0
+    assert [
+        (each["session"], each["model"], each["score"], each["disputed"]) for each in lines[:4]
+    ] == [("a", "m", 3, True), ("a", "n", 1, True), ("b", "m", 2, False), ("b", "n", 1, False)]
+    (found,) = lines[4]["comparisons"]
+    assert (found["sessions"], found["difference"]) == (2, -1.5)
+    assert lines[5]["summary"]["TC"]["asked"] == 2
+    assert lines[5]["summary"]["TC"]["mean"] == 2.5
+    assert {each["authorization"] for each in one.headers} == {"Bearer first"}
+    assert {each["authorization"] for each in other.headers} == {"Bearer second"}
+
+
+def test_the_same_model_is_no_second_one(tmp_path: Path) -> None:
+    """A second model of the same name, or an endpoint without a model, is refused: exit code 2."""
+    runs = tmp_path / "runs.jsonl"
+    runs.write_text('{"run": "a", "calls": []}\n')
+    asked = ["judge", str(runs), "--endpoint", "http://127.0.0.1:9/v1", "--model", "m"]
+    for more in (["--second-model", "m"], ["--second-endpoint", "http://127.0.0.1:9/v1"]):
+        with pytest.raises(SystemExit) as ended:
+            main([*asked, *more])
+        assert ended.value.code == 2

@@ -24,12 +24,16 @@ if TYPE_CHECKING:
     from collector.offline.judge.judge_sessions import JudgeRun
     from judges.agreement import Labels
     from judges.judgement_record import JudgementRecord
+    from judges.models.budget import TokenBudget
     from judges.models.openai_endpoint import OpenAIEndpoint
 
 __all__ = ["add", "run"]
 
 KEY: Final = "OPENAI_API_KEY"
 """Environment variable with the key of the endpoint."""
+
+SECOND_KEY: Final = "OPENAI_API_KEY_SECOND"
+"""The same of another endpoint of the second model."""
 
 _TIMEOUT: Final = 120.0
 
@@ -107,6 +111,16 @@ def _add_model(judge: Any) -> None:
         "--endpoint",
         metavar="URL/v1",
         help=f"OpenAI-compatible endpoint; its key is read from {KEY}",
+    )
+    judge.add_argument(
+        "--second-model",
+        metavar="NAME",
+        help="model that judges what the first has given a score; scores two points apart are disputed",
+    )
+    judge.add_argument(
+        "--second-endpoint",
+        metavar="URL/v1",
+        help=f"its endpoint (default: --endpoint); its key is read from {SECOND_KEY}",
     )
     judge.add_argument("--temperature", type=_amount, metavar="T", help="sampling temperature")
     judge.add_argument(
@@ -256,11 +270,19 @@ def _check_asked(options: argparse.Namespace) -> None:
     for name in ("model", "endpoint"):
         if not getattr(options, name):
             quit_with(f"judge: --{name} is needed; --dry-run prints the prompts without one")
-    key = _key()
-    if key is not None and not (key.isascii() and key.isprintable()):
-        quit_with(f"{KEY}: expected printable ASCII characters")
-    if not options.endpoint.startswith(("http://", "https://")):
-        quit_with(f"--endpoint: expected http:// or https://, found {options.endpoint!r}")
+    for name in (KEY, SECOND_KEY):
+        key = _key(name)
+        if key is not None and not (key.isascii() and key.isprintable()):
+            quit_with(f"{name}: expected printable ASCII characters")
+    for name in ("endpoint", "second_endpoint"):
+        url = getattr(options, name)
+        if url and not url.startswith(("http://", "https://")):
+            option = name.replace("_", "-")
+            quit_with(f"--{option}: expected http:// or https://, found {url!r}")
+    if options.second_endpoint and not options.second_model:
+        quit_with("--second-endpoint needs --second-model")
+    if options.second_model == options.model:
+        quit_with("--second-model: expected another model than --model")
     if options.budget_money is not None and options.prices is None:
         quit_with("--budget-money needs --prices FILE")
     try:
@@ -323,11 +345,13 @@ def _judged(
     from judges.models.cache import AnswerCache
 
     kept: list[JudgementRecord] = []
+    others: list[JudgementRecord] = []
     cache = AnswerCache(None if options.no_cache else options.cache or _cache_folder())
 
     async def work() -> None:
-        async for record in records(found, judging, _model(options), cache):
-            kept.append(record)
+        model, second = _models(options)
+        async for record in records(found, judging, model, second, cache):
+            (kept if record.model == options.model else others).append(record)
             if options.json:
                 print(json_line(record.as_json()), flush=True)
 
@@ -335,17 +359,29 @@ def _judged(
     if cache.problem is not None:
         where, why = cache.problem.filename, cache.problem.strerror
         print(f"offrails: answers were not kept: {where}: {why}", file=sys.stderr)
-    for line in _figures(kept, labels, before, options.json):
+    compared = _compared_records(before, kept, others)
+    for line in _figures(kept, labels, compared, options.json):
         print(line)
     if labels is not None:
         _tell_unjudged(kept, labels)
-    return OK if all(record.outcome in FINE for record in kept) else FAILED
+    return OK if all(record.outcome in FINE for record in (*kept, *others)) else FAILED
+
+
+def _compared_records(
+    before: Sequence[Mapping[str, Any]],
+    kept: Sequence[JudgementRecord],
+    others: Sequence[JudgementRecord],
+) -> list[Mapping[str, Any]]:
+    """The records of all raters; none if there is nobody to compare with."""
+    if not before and not others:
+        return []
+    return [*before, *(record.as_json() for record in (*kept, *others))]
 
 
 def _figures(
     kept: Sequence[JudgementRecord],
     labels: Labels | None,
-    before: Sequence[Mapping[str, Any]],
+    compared: Sequence[Mapping[str, Any]],
     as_json: bool,
 ) -> Iterator[str]:
     """What is printed after the judgements: their figures, and those against labels and other runs."""
@@ -356,8 +392,8 @@ def _figures(
     lines = [record.as_json() for record in kept]
     labelled = None if labels is None else label_lines(lines, labels)
     if as_json:
-        if before:
-            yield from _compared([*before, *lines], as_json=True)
+        if compared:
+            yield from _compared(compared, as_json=True)
         if labelled is not None:
             yield json_line(labelled)
         yield json_line({"summary": summary(lines)})
@@ -365,8 +401,8 @@ def _figures(
     yield from table_lines(kept)
     if labelled is not None:
         yield from label_table_lines(labelled["labels"])
-    if before:
-        yield from _compared([*before, *lines], as_json=False)
+    if compared:
+        yield from _compared(compared, as_json=False)
 
 
 def _tell_unjudged(kept: Sequence[JudgementRecord], labels: Labels) -> None:
@@ -380,34 +416,64 @@ def _tell_unjudged(kept: Sequence[JudgementRecord], labels: Labels) -> None:
         )
 
 
-def _model(options: argparse.Namespace) -> OpenAIEndpoint:
-    from judges.models.budget import NO_PRICE, TokenBudget
+def _models(options: argparse.Namespace) -> tuple[OpenAIEndpoint, OpenAIEndpoint | None]:
+    """The model, and the second one if it is asked for. They have one budget; of their prices the dearer one counts."""
+    from judges.models.budget import NO_PRICE, Price, TokenBudget
+    from judges.models.prices import BadPricesError, price_of
+
+    names = [name for name in (options.model, options.second_model) if name]
+    try:
+        prices = (
+            [price_of(options.prices, name) for name in names] if options.prices else [NO_PRICE]
+        )
+    except BadPricesError as problem:
+        quit_with(str(problem))
+    dearest = Price(max(p.tokens_in for p in prices), max(p.tokens_out for p in prices))
+    budget = TokenBudget(options.budget_tokens, options.budget_money, dearest)
+    first = _model(options, "endpoint", options.endpoint, options.model, _key(KEY), budget)
+    if not options.second_model:
+        return first, None
+    own = options.second_endpoint
+    return first, _model(
+        options,
+        "second-endpoint",
+        own or options.endpoint,
+        options.second_model,
+        _key(SECOND_KEY if own else KEY),
+        budget,
+    )
+
+
+def _model(
+    options: argparse.Namespace,
+    option: str,
+    endpoint: str,
+    name: str,
+    key: str | None,
+    budget: TokenBudget,
+) -> OpenAIEndpoint:
     from judges.models.openai_endpoint import (
         BadEndpointError,
         OpenAIEndpoint,
         SamplingOptions,
     )
-    from judges.models.prices import BadPricesError, price_of
 
     try:
-        price = price_of(options.prices, options.model) if options.prices else NO_PRICE
         return OpenAIEndpoint(
-            options.endpoint,
-            options.model,
-            key=_key(),
+            endpoint,
+            name,
+            key=key,
             timeout=options.timeout,
             sampling=SamplingOptions(options.temperature, options.seed, options.answer_tokens),
-            budget=TokenBudget(options.budget_tokens, options.budget_money, price),
+            budget=budget,
         )
-    except BadPricesError as problem:
-        quit_with(str(problem))
     except BadEndpointError as problem:
-        quit_with(f"--endpoint: expected a URL, found {options.endpoint!r}: {problem}")
+        quit_with(f"--{option}: expected a URL, found {endpoint!r}: {problem}")
 
 
-def _key() -> str | None:
-    """The key of the endpoint; None if there is none."""
-    return os.environ.get(KEY, "").strip() or None
+def _key(name: str) -> str | None:
+    """The key of an endpoint; None if there is none."""
+    return os.environ.get(name, "").strip() or None
 
 
 def _cache_folder() -> Path | None:

@@ -169,6 +169,8 @@ class JudgesSettings(SettingsSection):
             raise ValueError("judges.budget_money needs judges.prices")
         if self.second.endpoint and not self.second.model:
             raise ValueError("judges.second.endpoint needs judges.second.model")
+        if self.model and self.second.model == self.model:
+            raise ValueError("judges.second.model: expected another model than judges.model")
         return self
 
     @property

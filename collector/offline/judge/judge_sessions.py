@@ -104,15 +104,21 @@ def dry_lines(found: Iterable[SessionCase], run: JudgeRun) -> Iterator[str]:
 
 
 async def records(
-    found: Sequence[SessionCase], run: JudgeRun, model: OpenAIEndpoint, cache: AnswerCache
+    found: Sequence[SessionCase],
+    run: JudgeRun,
+    model: OpenAIEndpoint,
+    second: OpenAIEndpoint | None,
+    cache: AnswerCache,
 ) -> AsyncGenerator[JudgementRecord, None]:
     """The judgements, one after the other, with a progress bar where somebody watches."""
     total = len(found) * len(run.rubrics) * run.repeats
     bar, told, done = _Bar(total), 0, 0
-    judged = judge_all(found, run.rubrics, run.repeats, model, cache, run.options, run.at_once)
+    judged = judge_all(
+        found, run.rubrics, run.repeats, model, second, cache, run.options, run.at_once
+    )
     try:
         async for record in judged:
-            done += 1
+            done += record.model == model.name
             bar.draw(done)
             if record.outcome not in FINE:
                 told += 1
@@ -123,6 +129,8 @@ async def records(
     finally:
         await judged.aclose()
         await model.close()
+        if second is not None:
+            await second.close()
 
 
 def _tell(record: JudgementRecord, number: int) -> None:
@@ -168,7 +176,7 @@ def table_lines(found: Sequence[JudgementRecord]) -> Iterator[str]:
             printable(each.session)[:40],
             each.judge,
             str(each.repeat),
-            each.outcome + (", contradiction" if each.contradiction else ""),
+            each.outcome + _marks(each),
             "-" if each.score is None else str(each.score),
             str(len(each.findings)),
             f"{each.seen.calls} of {each.seen.of}",
@@ -180,6 +188,12 @@ def table_lines(found: Sequence[JudgementRecord]) -> Iterator[str]:
     yield from _finding_lines(found)
     yield ""
     yield from _summary_lines(summary(each.as_json() for each in found))
+
+
+def _marks(record: JudgementRecord) -> str:
+    return (", contradiction" if record.contradiction else "") + (
+        ", disputed" if record.disputed else ""
+    )
 
 
 def _finding_lines(found: Sequence[JudgementRecord]) -> Iterator[str]:

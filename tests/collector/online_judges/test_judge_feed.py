@@ -107,7 +107,7 @@ def test_scores_that_are_in_no_mean_are_in_no_histogram() -> None:
         record("failed", None),
     ):
         counts.add(PanelAnswer(each, 0.5), "rover")
-    counts.add(PanelAnswer(record(), 0.5, is_second=True, disputed=False), "rover")
+    counts.add(PanelAnswer(record(disputed=False), 0.5, is_second=True), "rover")
     for number in range(AGENTS_MAX + 5):
         counts.add(PanelAnswer(record(), 0.0), f"agent-{number}")
     found = {each.name: dict(each.values) for each in counts.readings()}
