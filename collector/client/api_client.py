@@ -15,7 +15,7 @@ from collector.sinks.alert.alert import printable
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["NoAnswerError", "ask", "bearer", "opened", "pages", "shown_url"]
+__all__ = ["NoAnswerError", "ask", "bearer", "opened", "pages", "post", "shown_url"]
 
 TIMEOUT_SECONDS: Final = 10.0
 _ASKS: Final = "; it asks for a token: --token-file FILE"
@@ -67,9 +67,33 @@ def pages(url: str, path: str, token_file: Path | None = None) -> Iterator[dict[
         yield found
 
 
+def post(url: str, path: str, body: object, token_file: Path | None = None) -> dict[str, Any]:
+    """The object that a path of the API answers to a JSON body.
+
+    Args:
+        url: as of `ask`.
+        path: of the API, quoted.
+        body: what is sent as JSON.
+        token_file: as of `ask`.
+
+    Raises:
+        NoAnswerError: as `ask` does; the message has what the service says is wrong.
+    """
+    sent = json.dumps(body).encode()
+    with opened(url, path, TIMEOUT_SECONDS, token_file, sent) as answer:
+        found = json.loads(answer.read())
+        if not isinstance(found, dict):
+            raise NoAnswerError(f"{shown_url(url)}: expected an object at {path}")
+        return found
+
+
 @contextmanager
 def opened(
-    url: str, path: str, timeout_seconds: float, token_file: Path | None = None
+    url: str,
+    path: str,
+    timeout_seconds: float,
+    token_file: Path | None = None,
+    sent: bytes | None = None,
 ) -> Iterator[httpx.Response]:
     """The answer of a path of the API, with status 200, to be read.
 
@@ -79,6 +103,7 @@ def opened(
         path: of the API, quoted.
         timeout_seconds: to connect, and for each wait.
         token_file: has the token that the service asks for.
+        sent: a JSON body to post; None: the path is got.
 
     Raises:
         NoAnswerError: it is no such address, nobody is there, or somebody else is.
@@ -92,15 +117,22 @@ def opened(
     if token_file is not None:
         authorization = bearer(token_file)
     headers = {"authorization": authorization} if authorization else {}
+    method = "GET" if sent is None else "POST"
+    if sent is not None:
+        headers["content-type"] = "application/json"
     try:
         proxy = proxy_of(base)
         made = options(base, timeout_seconds=timeout_seconds, proxy=proxy, headers=headers)
-        with httpx.Client(**made) as client, client.stream("GET", base + path) as answer:
+        with (
+            httpx.Client(**made) as client,
+            client.stream(method, base + path, content=sent) as answer,
+        ):
             if answer.status_code != httpx.codes.OK:
                 status = answer.status_code
                 hint = _ASKS if status == httpx.codes.UNAUTHORIZED else ""
+                said = _said(answer) if sent is not None else ""
                 raise NoAnswerError(
-                    f"{shown_url(url)}: status {status} for {path}{hint}", status
+                    f"{shown_url(url)}: status {status} for {path}{said}{hint}", status
                 )
             yield answer
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as problem:
@@ -108,6 +140,15 @@ def opened(
         if why == NO_RESPONSE and base.startswith("http:"):
             why += "; if it speaks TLS, ask for https://"
         raise NoAnswerError(f"{shown_url(url)}: {why}") from None
+
+
+def _said(answer: httpx.Response) -> str:
+    """What an answer says is wrong."""
+    try:
+        found = json.loads(answer.read())["error"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return f": {printable(str(found))}"
 
 
 def bearer(token_file: Path) -> str:

@@ -34,6 +34,7 @@ __all__ = [
     "STEP_COLUMNS",
     "ExportError",
     "columns",
+    "is_address",
     "read_sessions",
     "rows",
     "since_ns",
@@ -169,10 +170,15 @@ def read_sessions(
         if not (folder / FILE).exists():
             raise ExportError(f"{place}: no archive there (no {FILE})")
         yield from _of_archive(ArchiveReader(folder), since)
-    elif "://" in place or re.fullmatch(r"[^/]*:[0-9]+", place):
+    elif is_address(place):
         yield from _of_service(place, since, token_file)
     else:
         raise ExportError(f"{place}: expected a folder with an archive, or an address")
+
+
+def is_address(place: str) -> bool:
+    """Whether a place is meant as the address of a service, not as a folder."""
+    return "://" in place or re.fullmatch(r"[^/]*:[0-9]+", place) is not None
 
 
 def _of_archive(reader: ArchiveReader, since: int) -> Iterator[dict[str, Any]]:

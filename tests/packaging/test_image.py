@@ -206,6 +206,9 @@ VERBS: dict[str, Callable[[Image, dict[str, str]], None]] = {
     "doctor": _ends("doctor", "http://{http}", "--admin", "http://{admin}", code=0, says="ok"),
     "import": _import,
     "export": _ends("export", "--from", "nowhere", code=1, says="expected a folder with an archive"),
+    "feedback": _ends(
+        "feedback", "nobody", "right", "--url", "http://{admin}", code=1, says="set archive.dir"
+    ),
     "judge": _ends("judge", RECORDING, "--dry-run", code=0, says="order-1 / LC: system"),
     "harness": _ends("harness", "list", code=0, says="shop/buy_tea"),
     "hook": _hook,

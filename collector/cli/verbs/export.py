@@ -34,8 +34,14 @@ def add(group: Any) -> None:
         help="sessions with a call since then: 7d, 12h, or 2026-11-20 (default: all)",
     )
     export.add_argument("--format", choices=_FORMATS, default="jsonl", help="default: jsonl")
-    export.add_argument(
+    rows = export.add_mutually_exclusive_group()
+    rows.add_argument(
         "--steps", action="store_true", help="a row for each call, not for each judgement"
+    )
+    rows.add_argument(
+        "--labels",
+        action="store_true",
+        help="JSON lines of the labels that people gave, as `learn --labels` reads them",
     )
     export.add_argument(
         "--out", type=to_path, metavar="FILE", help="default: standard output, but for parquet"
@@ -52,6 +58,7 @@ def run(options: argparse.Namespace) -> int:
     from collector.archive.schema import NewerSchemaError
     from collector.client.api_client import NoAnswerError
     from collector.offline.export import ExportError, read_sessions, since_ns
+    from collector.offline.labels import read_labels
 
     try:
         since = since_ns(options.since) if options.since else 0
@@ -59,14 +66,18 @@ def run(options: argparse.Namespace) -> int:
         return _failed(str(problem), USAGE)
     if options.format == "parquet" and options.out is None:
         return _failed("--format parquet needs --out FILE", USAGE)
-    found = read_sessions(options.place, since, options.token_file)
+    if options.labels and options.format != "jsonl":
+        return _failed("--labels are JSON lines: leave --format out", USAGE)
+    read = read_labels if options.labels else read_sessions
+    found = read(options.place, since, options.token_file)
     try:
         count = _write(found, options)
     except (ExportError, NoAnswerError) as problem:
         return _failed(str(problem), FAILED)
     except (sqlite3.Error, NewerSchemaError, TooSlowError) as problem:
         return _failed(f"{options.place}: the archive cannot be read: {problem}", FAILED)
-    print(f"offrails: {count} {'calls' if options.steps else 'judgements'}", file=sys.stderr)
+    rows = "calls" if options.steps else "labels" if options.labels else "judgements"
+    print(f"offrails: {count} {rows}", file=sys.stderr)
     return OK
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+from datetime import datetime
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
 from collector.archive.reader import ArchiveReader
 from collector.archive.store import ArchiveStore
 from collector.cli.program import main
-from collector.offline.export import ExportError, columns, since_ns
+from collector.offline.export import ExportError, columns, read_sessions, rows, since_ns
+from collector.offline.frame import TIMES, sessions_frame
 from monitor.engine import Monitor
 from monitor.limits import Limits
 from tests.collector.api.test_session_list import SPECS, play
@@ -130,3 +133,44 @@ def test_what_cannot_be_read_is_told(
     place = str(tmp_path) if place == "." else place
     assert main(["export", "--from", place]) == 1
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("steps", [False, True])
+def test_a_frame_has_what_a_table_has(
+    archive: Path, library: Literal["pandas", "polars"], steps: bool
+) -> None:
+    """Rows, columns and values are those of the export; times are times, and what is not defined is missing."""
+    pytest.importorskip(library)
+    frame = sessions_frame(archive, steps=steps, library=library)
+    expected = list(rows(read_sessions(str(archive)), steps=steps))
+    assert list(frame.columns) == list(columns(steps=steps))
+    assert len(frame) == len(expected)
+    for name, type_ in columns(steps=steps).items():
+        found = _values(frame[name])
+        if name in TIMES:
+            wanted = [row[name] and row[name] // 1_000 * 1_000 for row in expected]
+        else:
+            wanted = [row[name] for row in expected]
+        assert found == wanted, (name, type_)
+
+
+def _values(column: Any) -> list[Any]:
+    """The values of a column of either library; None for what is missing, times in whole microseconds."""
+    if hasattr(column, "notna"):
+        column = column.astype(object).where(column.notna(), None)
+    values = column.tolist() if hasattr(column, "tolist") else column.to_list()
+    return [
+        round(each.timestamp() * 1e6) * 1_000 if isinstance(each, datetime) else each
+        for each in values
+    ]
+
+
+def test_a_frame_of_nothing_has_its_columns(tmp_path: Path) -> None:
+    """An archive without sessions gives an empty frame with the types of a full one."""
+    pytest.importorskip("pandas")
+    ArchiveStore(tmp_path / "archive").close()
+    frame = sessions_frame(tmp_path / "archive")
+    assert len(frame) == 0
+    assert list(frame.columns) == list(columns(steps=False))
+    assert frame["harm_rate"].dtype == "Float64"
