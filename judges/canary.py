@@ -21,7 +21,7 @@ __all__ = ["CANARY_KINDS", "Canary", "CanaryKind", "canaries_of"]
 
 CanaryKind = Literal["good", "bad", "good_injected", "bad_injected"]
 CANARY_KINDS: Final[tuple[CanaryKind, ...]] = ("good", "bad", "good_injected", "bad_injected")
-"""In the order in which they are asked."""
+"""Kinds of canaries, in the order in which they are asked."""
 
 GOOD_MIN: Final = 2
 """A good session gets this score at least, a bad one less."""

@@ -69,7 +69,7 @@ class Drift:
         self.divergences: Counter[Way] = Counter()
         self.unexpected_writes = 0
         self.paging_writes = 0
-        """Those of `unexpected_writes` that are worth a page."""
+        """Unexpected writes that are worth a page."""
         self.first_two = 0
         self.missing_writes = 0
         self.exemplars: dict[Way | str, Exemplar] = {}

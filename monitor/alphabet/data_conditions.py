@@ -48,7 +48,7 @@ class DataCondition:
     """What is asked of an argument. It holds if it does for every value at the path, and there is one."""
 
     argument: str
-    """As it is written: a path, or the whole name of an argument."""
+    """The name as it is written: a path, or the whole name of an argument."""
     path: ValuePath = field(repr=False, compare=False)
     form: DataForm
     tools: tuple[str, ...] = ()

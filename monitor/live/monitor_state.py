@@ -9,7 +9,7 @@ from typing import Final
 from monitor.aggregate.totals import SessionFinished, Totals
 from monitor.alphabet.explanation import Show
 from monitor.judging.accounting import Accounting
-from monitor.judging.decide_calls import CallDecider
+from monitor.judging.deciding.decide_calls import CallDecider
 from monitor.judging.judging_parts import JudgingParts
 from monitor.judging.judging_state import JudgingState
 from monitor.limits import Limits

@@ -22,7 +22,7 @@ from monitor.reference.runs import SeenCall
 from monitor.reference.settings import AHEAD_MAX, RISK_ALARM, UNKNOWN_MAX
 from monitor.reference.travelling_risk import TravellingRisk
 from monitor.scores.consistency import similarity, text_of
-from monitor.spec.learnt_reference import Alarm, LearntReference
+from monitor.spec.learnt_reference import LearntReference
 
 __all__ = [
     "PHASES",
@@ -61,7 +61,7 @@ _NOWHERE: Final = -2
 _RISKS_MAX: Final = 4_096
 FIRST_STEPS: Final = 2
 _OFF: Final = "off"
-"""In place of a digest: other values where usual runs agree."""
+"""A text in place of a digest: other values where usual runs agree."""
 
 
 class Departure(IntEnum):
@@ -371,7 +371,7 @@ class Comparison:
         if self._off.get(tool) == base:
             base = self._base + tool * _PER_TOOL + _UNSEEN
         known = int(base >= self._base + len(self._numbers) * _PER_TOOL)
-        if not known and (tool < 0 or self._is_untold(base)):
+        if not known and (tool < 0 or self.is_untold(base)):
             known = -1
         return CallSeen(
             tool=tool,
@@ -435,17 +435,15 @@ class Comparison:
 
     def _arguments(self, node: int, base: int) -> Departure | None:
         seen = self._seen[node]
-        if seen is None or base in seen or self._is_untold(base):
+        if seen is None or base in seen or self.is_untold(base):
             return None
         return Departure.WRONG_ARGUMENTS
 
-    def _is_untold(self, base: int) -> bool:
+    def is_untold(self, base: int) -> bool:
+        """Whether the arguments are not known of a call of a known tool; `base` is its token without the last bit."""
         place = base - self._base
-        return 0 <= place < len(self._numbers) * _PER_TOOL and place % _PER_TOOL == _UNTOLD
-
-    def is_untold(self, token: int) -> bool:
-        """Whether the arguments of the call of a known tool are not known."""
-        return self._is_untold(token >> 1)
+        in_tools = 0 <= place < len(self._numbers) * _PER_TOOL
+        return in_tools and place % _PER_TOOL == _UNTOLD
 
     def _writes(self, base: int, tool: int) -> bool:
         if tool == _NONE:
@@ -493,10 +491,6 @@ class Comparison:
     def is_write(self, token: int) -> bool:
         """Whether the call's tool writes."""
         return self._writes(token >> 1, self._tool_of[token >> 1])
-
-    def is_unexpected(self, token: int) -> bool:
-        """Whether the call writes what no seen run has written."""
-        return self._unexpected[token >> 1]
 
     def new_write(self, token: int) -> NewWrite | None:
         """What the call is told as; None if usual runs wrote the same."""
@@ -595,10 +589,6 @@ class Comparison:
             for tool in self.learnt.expected_writes
             if not at.wrote >> (self._numbers.get(tool, 0) + 1) & 1
         )
-
-    def alarm(self, name: str) -> Alarm | None:
-        """What the alarm was worth on the runs it was learnt from."""
-        return self.learnt.alarms.get(name)
 
     def is_risky(self, risk: float) -> bool:
         """Whether the risk is worth telling."""

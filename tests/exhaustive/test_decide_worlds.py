@@ -20,7 +20,7 @@ import pytest
 
 from monitor import Limits, Monitor
 from monitor.decision import Answer, CallDecision
-from monitor.judging.decide_calls import overlapping
+from monitor.judging.deciding.decide_calls import overlapping
 from monitor.limits import SECOND
 from monitor.records import Evidence, Kind, SessionKey, ToolCall
 from monitor.spec.spec import Spec

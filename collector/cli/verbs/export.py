@@ -57,8 +57,8 @@ def run(options: argparse.Namespace) -> int:
     from collector.archive.reader import TooSlowError
     from collector.archive.schema import NewerSchemaError
     from collector.client.api_client import NoAnswerError
-    from collector.offline.export import ExportError, read_sessions, since_ns
-    from collector.offline.labels import read_labels
+    from collector.offline.past_sessions.export import ExportError, read_sessions, since_ns
+    from collector.offline.past_sessions.labels import read_labels
 
     try:
         since = since_ns(options.since) if options.since else 0
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _write(found: Any, options: argparse.Namespace) -> int:
-    from collector.offline.export import write_csv, write_jsonl, write_parquet
+    from collector.offline.past_sessions.export import write_csv, write_jsonl, write_parquet
 
     out: Path | None = options.out
     if out is None:

@@ -69,7 +69,7 @@ def _example(run: SeenRun, comparison: Comparison) -> Example:
         token = comparison.token_of(call)
         comparison.step(at, token)
         vectors.append(comparison.vector(at, ended=False))
-        if comparison.is_unexpected(token) and not call.failed:
+        if comparison.new_write(token) is not None and not call.failed:
             kind = "new" if comparison.is_new_tool(token) else "arguments"
             firsts[kind] = firsts[kind] or number
     vectors.append(comparison.vector(at, ended=True))

@@ -11,7 +11,7 @@ from monitor.aggregate.top_k import TopK
 from monitor.aggregate.totals import Pair, SessionFinished, Share, Totals, _Held
 from monitor.decision import Answer, CallDecision, SpecDecision
 from monitor.judging.accounting import Accounting
-from monitor.judging.decide_calls import CallDecider
+from monitor.judging.deciding.decide_calls import CallDecider
 from monitor.judging.judging_state import JudgingState
 from monitor.judging.reference_alarms import Alarms, _Call
 from monitor.judging.sender_clocks import SenderClocks

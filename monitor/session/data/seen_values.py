@@ -187,7 +187,7 @@ class AskingCall:
         self.operands = operands
         """One for each condition of its tool, in their order."""
         self.token: int | None = None
-        """As it was judged last; None if the spec does not name it."""
+        """The token by which it was judged last; None if the spec does not name it."""
 
     @property
     def order(self) -> tuple[int, int, bytes]:
@@ -201,7 +201,7 @@ class UserText(NamedTuple):
     key: int
     """Digest of it."""
     at_ns: int
-    """By when it was said, Unix nanoseconds."""
+    """Time by which it was said, Unix nanoseconds."""
     is_cut: bool
     """True if its end was too long to be read."""
     words: bytes
@@ -227,13 +227,13 @@ class SeenValues:
 
     def __init__(self) -> None:
         self.sources: dict[bytes, SourceCall] = {}
-        """By span id."""
+        """Calls whose results are kept, by span id."""
         self.partial: dict[bytes, SourceCall] = {}
-        """Those of them whose results may have had more leaves, or words."""
+        """Sources whose results may have had more leaves, or words."""
         self.setting: dict[str, list[SourceCall]] = {}
-        """Those that set a value, or may, by its name, in their order."""
+        """Calls that set a value, or may, by its name, in their order."""
         self.asking: dict[bytes, AskingCall] = {}
-        """By span id."""
+        """Calls whose symbol depends on values seen, by span id."""
         self.dropped = 0
         """Until when records were dropped for a bound, Unix nanoseconds; 0 if none was."""
         self._by_leaf: dict[int, list[SourceCall]] | None = None

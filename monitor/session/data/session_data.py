@@ -33,7 +33,7 @@ class SessionData:
 
     def __init__(self) -> None:
         self.seen: dict[Judge, SeenValues] = {}
-        """By the judge of a spec with rules over data."""
+        """Values seen, by the judge of a spec with rules over data."""
         self.texts: dict[int, UserText] = {}
         """Messages of the user, by the digest of the text."""
         self.dropped = False

@@ -95,5 +95,6 @@ def _unexpected(judgement: Judgement, places: list[int]) -> list[JudgedStep]:
     return [
         JudgedStep(place, SELF_LOOP, position, position)
         for place in places
-        if comparison is not None and comparison.is_unexpected(judgement.log.token(place))
+        if comparison is not None
+        and comparison.new_write(judgement.log.token(place)) is not None
     ]

@@ -66,9 +66,9 @@ def is_page(comparison: Comparison, alarm: str, *, is_sure: bool) -> bool:
 def measured(comparison: Comparison, alarm: str, *, is_sure: bool = True) -> Alarm | None:
     """What an alarm was worth on the runs it was learnt from; None if that was not measured."""
     if alarm == "new_arguments" and is_sure:
-        return comparison.alarm("agreed_arguments")
-    return comparison.alarm(alarm) or (
-        comparison.alarm("unexpected_write") if alarm in NEW_WRITES else None
+        return comparison.learnt.alarms.get("agreed_arguments")
+    return comparison.learnt.alarms.get(alarm) or (
+        comparison.learnt.alarms.get("unexpected_write") if alarm in NEW_WRITES else None
     )
 
 

@@ -14,8 +14,14 @@ import pytest
 from collector.archive.reader import ArchiveReader
 from collector.archive.store import ArchiveStore
 from collector.cli.program import main
-from collector.offline.export import ExportError, columns, read_sessions, rows, since_ns
-from collector.offline.frame import TIMES, sessions_frame
+from collector.offline.past_sessions.export import (
+    ExportError,
+    columns,
+    read_sessions,
+    rows,
+    since_ns,
+)
+from collector.offline.past_sessions.frame import TIMES, sessions_frame
 from monitor.engine import Monitor
 from monitor.limits import Limits
 from tests.collector.api.test_session_list import SPECS, play

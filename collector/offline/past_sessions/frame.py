@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from collector.offline.export import columns, read_sessions, rows, since_ns
+from collector.offline.past_sessions.export import columns, read_sessions, rows, since_ns
 
 __all__ = ["TIMES", "sessions_frame"]
 

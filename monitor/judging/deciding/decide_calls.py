@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 from monitor.aggregate.totals import Totals
 from monitor.decision import Answer, CallDecision, SpecDecision
 from monitor.judging.accounting import Accounting
-from monitor.judging.decide_by_reference import decided_by_reference
-from monitor.judging.going_ahead import SpecCall, go_ahead
+from monitor.judging.deciding.decide_by_reference import decided_by_reference
+from monitor.judging.deciding.going_ahead import SpecCall, go_ahead
 from monitor.judging.judge_calls import part_of
 from monitor.judging.judging_parts import JudgingParts
 from monitor.records import AgentName, Proof, ToolCall, built

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 from collector.archive.reader import ArchiveReader
 from collector.archive.store import FILE
 from collector.client.api_client import ask, pages
-from collector.offline.export import ExportError, is_address
+from collector.offline.past_sessions.export import ExportError, is_address
 
 __all__ = ["read_labels"]
 

@@ -52,7 +52,7 @@ def decided_by_reference(judge: Judge, call: ToolCall) -> SpecDecision | None:
 
 def _may_be_off(comparison: Comparison, call: ToolCall, token: int) -> bool:
     """Whether the arguments are not known, and usual runs agree on some."""
-    untold = comparison.is_untold(token)
+    untold = comparison.is_untold(token >> 1)
     return (
         untold
         and call.tool in comparison.learnt.agreed_arguments

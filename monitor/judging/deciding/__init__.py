@@ -1,0 +1,1 @@
+"""Deciding: what calls would be, before they are made."""
