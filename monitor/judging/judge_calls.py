@@ -325,7 +325,7 @@ class CallJudge:
 
     def _relieve(self, session: Session, judgement: Judgement, now: int) -> None:
         """Makes room in a log that a burst has filled: its oldest steps become final early."""
-        count = lump(judgement.log)
+        count = lump(judgement)
         self._accounting.finalise(session, judgement, finalise(judgement, now, count).reported)
         self._state.folded_young += count
         fold_first(judgement, count)

@@ -108,12 +108,16 @@ def _foldable(log: SessionLog, before: int) -> int:
     return count if count >= FOLD_LUMP else 0
 
 
-def lump(log: SessionLog) -> int:
-    """The number of steps to fold in a burst: few, and whole groups unless these fill half of the log."""
-    count = FOLD_LUMP
-    for _, end in log.groups(end=FOLD_LUMP):
+def lump(judgement: Judgement) -> int:
+    """The number of steps to fold in a burst: few, and whole groups unless these fill half of the log.
+
+    With things, a quarter of the log: the rest is stepped again behind each fold.
+    """
+    log = judgement.log
+    count = least = FOLD_LUMP if judgement.judge.each is None else len(log) // 4
+    for _, end in log.groups(end=least):
         count = max(count, end)
-    return count if count <= len(log) // 2 else FOLD_LUMP
+    return count if count <= len(log) // 2 else least
 
 
 def _fold_plain(replay: Replay, base: Checkpoint, count: int, *, scored: bool) -> None:

@@ -23,9 +23,6 @@ __all__ = ["named_thing", "thing_explanation", "thing_of_state"]
 _OTHERS_MAX: Final = 2
 """Other things that a sentence names."""
 
-_SEARCHED_MAX: Final = 256
-"""Things that are looked at to find them."""
-
 _DIGEST_BYTES: Final = 6
 _KEY_BYTES_MAX: Final = 64
 _LETTERS: Final = str.maketrans("0123456789", "ghijklmnop")
@@ -95,10 +92,10 @@ def _others(judgement: Judgement, key: bytes, symbol: str, before: Position) -> 
     if judge.spec.alphabet.tools[number] not in judge.each.tools:
         return ()
     found: list[str] = []
-    for looked, state in enumerate(run.things()):
-        if looked >= _SEARCHED_MAX or len(found) >= _OTHERS_MAX:
-            break
-        has = state.run.progressed >> number & 1 and state.run.position != before
-        if has and state.key not in (key, NO_VALUE):
-            found.append(str(thing_of_state(judge, state)))
+    for cell in run.cells.values():
+        other = cell.run
+        if len(found) < _OTHERS_MAX and other.progressed >> number & 1:
+            name = run.first_of(cell)
+            if other.position != before and name not in (key, NO_VALUE):
+                found.append(str(named_thing(judgement, name)))
     return found

@@ -20,6 +20,7 @@ Example: `look_up(A1)`, `refund(B7)` under "no refund before a look-up": the run
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
 from mypy_extensions import mypyc_attr
@@ -241,9 +242,8 @@ class ThingsRun(AutomatonRun):
         """A thing of a cell."""
         known = cell.first
         if known is None or not self._is_in(known, cell):
-            known = next(
-                key for key in (*self.own, *self.table.things) if self._is_in(key, cell)
-            )
+            every = chain(self.own, self.table.things)
+            known = next(key for key in every if self._is_in(key, cell))
             cell.first = known
         return known
 
