@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["HELD_BYTES_MAX", "NAMES_BYTES_MAX", "SECOND", "SESSION_BYTES_MAX", "Limits"]
+__all__ = [
+    "HELD_BYTES_MAX",
+    "NAMES_BYTES_MAX",
+    "SECOND",
+    "SESSION_BYTES_MAX",
+    "THINGS_MAX",
+    "Limits",
+]
 
 SECOND: Final = 1_000_000_000
 """One second in nanoseconds, the unit of all times of the monitor."""
@@ -18,6 +25,10 @@ HELD_BYTES_MAX: Final = 16 << 20
 
 NAMES_BYTES_MAX: Final = 8 << 20
 """Bytes of tools' names that no spec has, in the steps of sessions."""
+
+
+THINGS_MAX: Final = 10_000
+"""Things of one session under one spec with `each`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +53,8 @@ class Limits:
     """Calls that wait for another spec, with their arguments; beyond it they wait no longer."""
     names_bytes_max: int = NAMES_BYTES_MAX
     """Names of tools that no spec has; beyond it new names count as one."""
+    things_max: int = THINGS_MAX
+    """Things of one session under one spec; beyond it those that accept and were not carried for longest are dropped."""
     pairs_max: int = 2_000
     """Pairs of agent and spec with series of their own; more fold into one, visibly."""
     agents_max: int | None = None

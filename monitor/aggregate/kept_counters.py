@@ -21,6 +21,7 @@ __all__ = ["pair_counters", "set_pair_counters", "set_totals_counters", "totals_
 _NUMBERS: Final = (
     "started",
     "late",
+    "things_dropped",
     "compensations",
     "joined",
     "possible",

@@ -202,6 +202,7 @@ class Pair:
         "spreads",
         "started",
         "tenant",
+        "things_dropped",
     )
 
     def __init__(
@@ -235,6 +236,7 @@ class Pair:
         """Whose calls have changed their shares since these were taken into the sums."""
         self.started = 0
         self.late = 0
+        self.things_dropped = 0
         self.compensations = 0
         self.joined = 0
         self.possible = 0

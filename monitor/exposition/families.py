@@ -229,6 +229,11 @@ TABLE: Mapping[str, MetricDescription] = {
     "calls_late": MetricDescription(
         "counter", ("agent", "spec"), "Calls that came after their place was folded."
     ),
+    "things_dropped": MetricDescription(
+        "counter",
+        ("agent", "spec"),
+        "Things of specs with `each` that one session does not know any more, because it had more than `sessions.things_max`: one that comes back is read as joined.",
+    ),
     "calls_out_of_order": MetricDescription(
         "counter",
         (),

@@ -377,6 +377,8 @@ def _counts(pairs: _Pairs) -> Iterator[Family]:
     yield _singles("possible_harm", ((t, p.possible) for t, p in pairs))
     yield _singles("compensations", ((t, p.compensations) for t, p in pairs))
     yield _singles("calls_late", ((t, p.late) for t, p in pairs))
+    dropped = ((t, p.things_dropped) for t, p in pairs if p.things_dropped)
+    yield _singles("things_dropped", dropped)
     name = "sessions_finished"
     yield _grouped(
         name,

@@ -147,6 +147,7 @@ class JudgingState:
         for judge in self.binder.judges.values():
             judge.digest_key = self.digest_key
             judge.shows_things = self.limits.keep_arguments
+            judge.things_max = self.limits.things_max
 
     def counters(self) -> dict[str, int]:
         """What was counted so far."""

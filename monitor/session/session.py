@@ -44,6 +44,9 @@ ATTRIBUTES_MAX: Final = 8
 BYTES: Final = 640
 """Approximate bytes of a session without a call; `SessionLog.size` counts each judgement."""
 
+THING_BYTES: Final = 300
+"""Approximate bytes of a thing, under a spec with `each`."""
+
 LOOKED_THROUGH_MAX: Final = 4
 """Up to this many judgements are searched one by one; more are found by a dictionary."""
 
@@ -207,7 +210,9 @@ class Session:
         """Approximate bytes of the session, from its texts and calls."""
         total = BYTES + 2 * (text_bytes(self.key.id) + text_bytes(self.agent))
         for each in self.judgements:
-            total += each.log.size() + text_bytes(each.part)
+            total += (
+                each.log.size() + text_bytes(each.part) + THING_BYTES * each.head.things_count
+            )
         if self.held is not None:
             for call in self.held:
                 total += call_bytes(call)

@@ -152,7 +152,12 @@ SESSION_KINDS: Final = (
     kept("cell of things", ThingCell, "first into offset run size unsure"),
     kept("counts of a thing", ThingCounts, "calls substantive harmful"),
     kept("thing in a cell", PlacedThing, "cell offset value"),
-    kept("table of things", ThingTable, "next_slot things"),
+    kept(
+        "table of things",
+        ThingTable,
+        "forgotten next_slot things",
+        changes=(KindChange(added={"forgotten": type(None)}),),
+    ),
     kept("settled thing", SettledThing, "slot calls substantive harmful value"),
     kept("lineage", Lineage, "before first places"),
     kept(

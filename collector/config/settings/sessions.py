@@ -11,7 +11,7 @@ from collector.calls.tree.trace_store import ARGUMENTS_BYTES_MAX, SPANS_BYTES_MA
 from collector.config.field_types import Names, Number, Switch, Whole
 from collector.config.section import SettingsSection
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS
-from monitor.limits import SESSION_BYTES_MAX
+from monitor.limits import SESSION_BYTES_MAX, THINGS_MAX
 
 __all__ = ["SessionSettings"]
 
@@ -34,6 +34,13 @@ class SessionSettings(SettingsSection):
             "active session.",
         ),
     ] = SESSION_BYTES_MAX
+    things_max: Annotated[
+        Whole,
+        Field(
+            ge=16,
+            description="Things of one session under one spec with `each`. Beyond it, those that accept and were not carried for longest are dropped; one that comes back is read as joined.",
+        ),
+    ] = THINGS_MAX
     max_argument_bytes: Annotated[
         Whole,
         Field(

@@ -139,7 +139,8 @@ MONITOR_KINDS: Final = (
         "agent beta bounded compensations controls drift exemplars final finished harms "
         "idle_since joined late loops namespace outcomes possible progress provisional "
         "repeats revisions scored_calls scores session_verdicts sessions severities "
-        "spec spreads started tenant",
+        "spec spreads started tenant things_dropped",
+        changes=(KindChange(added={"things_dropped": int}),),
     ),
     kept("share of a session", Share, "sessions harm_rate prefix_crit harmful risk"),
     kept("held ending", _Held, "until pair share calls scores"),

@@ -14,6 +14,7 @@ from typing import Final
 from monitor.automaton.dfa import UNDEFINED, Automaton, Machine
 from monitor.automaton.paths import reachable_symbols, shortest_way
 from monitor.automaton.position import LISTED_MAX, Position, Stepper
+from monitor.limits import THINGS_MAX
 from monitor.records import Kind, Reason
 from monitor.reference.comparison import Comparison
 from monitor.scores.paper_formulas import OTHER
@@ -144,6 +145,7 @@ class Judge:
         "stepper",
         "strict",
         "stride",
+        "things_max",
     )
 
     def __init__(self, spec: Spec) -> None:
@@ -188,6 +190,8 @@ class Judge:
         """What there is an automaton for each of; None for one automaton for all calls."""
         self.digest_key = b""
         """Key of the digests of things that are not shown: who does not have it cannot check a guess."""
+        self.things_max = THINGS_MAX
+        """Things of one session, once its calls are folded."""
         self.shows_things = False
         """True if values of things are kept, to be shown."""
         self.bounds = None if self.each is not None else bounds_of(spec, self.stepper)

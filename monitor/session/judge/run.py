@@ -97,6 +97,11 @@ class AutomatonRun:
         """A run for each end state of overlapping calls; None while there is only one."""
         self.lineage: Lineage | None = None
 
+    @property
+    def things_count(self) -> int:
+        """Things that it is of; 0 without `each`."""
+        return 0
+
     def copy(self) -> AutomatonRun:
         watched = self.watched.copy() if self.watched is not None else None
         twin = AutomatonRun(

@@ -127,7 +127,9 @@ class ThingsJudgement(Judgement):
         for run in (base.run, base.wide):
             if run is not None:
                 assert isinstance(run, ThingsRun)
-                run.settle()
+                dropped = run.settle(self.judge)
+                if run is base.run and self.pair is not None:
+                    self.pair.things_dropped += dropped
         self.resume_points = None
         self.head = self._stepped(wide=self.swapped)
         if self.rival is not None:

@@ -20,7 +20,7 @@ Example: `look_up(A1)`, `refund(B7)` under "no refund before a look-up": the run
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from mypy_extensions import mypyc_attr
@@ -41,6 +41,9 @@ from monitor.session.things.thing_cell import (
 from monitor.session.things.thing_table import SettledThing, ThingTable
 
 __all__ = ["PlacedThing", "ThingOutcome", "ThingState", "ThingsRun", "worse"]
+
+DROPPED_SHARE = 16
+"""One thing in so many is dropped at once, so that the search for them serves many."""
 
 SLOTS_SPARE = 64
 """Slots beyond twice the number of cells, before the table is written anew."""
@@ -143,10 +146,11 @@ class ThingsRun(AutomatonRun):
             twin.own[key] = PlacedThing(twins[id(cell)], offset, thing.value)
         return twin
 
-    def settle(self) -> None:
-        """Writes the things of `own` into a table, which further copies share."""
+    def settle(self, judge: Judge) -> int:
+        """Writes the things of `own` into a table, which further copies share; returns how many were dropped."""
         table = ThingTable()
         table.things, table.next_slot = dict(self.table.things), self.table.next_slot
+        table.forgotten = self.table.forgotten
         places: dict[int, tuple[int, ThingCounts]] = {}
         slots: dict[int, tuple[ThingCell, ThingCounts]] = {}
         for slot, place in self.slots.items():
@@ -166,6 +170,28 @@ class ThingsRun(AutomatonRun):
         self.table, self.slots, self.own = table, slots, {}
         if len(slots) > 2 * len(self.cells) + SLOTS_SPARE:
             self._write_anew(table, places)
+        return self._drop(judge) if len(table.things) > judge.things_max else 0
+
+    def _drop(self, judge: Judge) -> int:
+        """Drops a part of the things: accepting ones that were touched longest ago, then others."""
+        things, most = self.table.things, judge.things_max
+        count = len(things) - most + most // DROPPED_SHARE
+        places = {slot: _found(*place) for slot, place in self.slots.items()}
+        done = {slot for slot, (c, _) in places.items() if judge.accepts(c.run.position)}
+        accepting = [key for key, each in things.items() if each.slot in done]
+        dropped = accepting[:count]
+        if len(dropped) < count:
+            open_ones = (key for key, each in things.items() if each.slot not in done)
+            dropped += islice(open_ones, count - len(dropped))
+        for key in dropped:
+            cell = places[things[key].slot][0]
+            cell.size -= 1
+            if not cell.size:
+                del self.cells[likeness(cell.run)]
+        self.table.drop(dropped)
+        self.slots = {slot: place for slot, place in places.items() if place[0].size}
+        self.count -= len(dropped)
+        return len(dropped)
 
     def _write_anew(
         self, table: ThingTable, places: dict[int, tuple[int, ThingCounts]]
@@ -183,6 +209,10 @@ class ThingsRun(AutomatonRun):
                 table.things[key] = SettledThing(kept, *counts, value)
         for slot in moved:
             del self.slots[slot]
+
+    @property
+    def things_count(self) -> int:
+        return self.count
 
     # --- things ---------------------------------------------------------------------------------
 
@@ -441,8 +471,11 @@ class ThingsRun(AutomatonRun):
         alone.size = 1
         return PlacedThing(alone, thing.offset, thing.value)
 
-    def _begun(self, judge: Judge, key: bytes) -> PlacedThing:  # noqa: ARG002 - for things that come back
+    def _begun(self, judge: Judge, key: bytes) -> PlacedThing:
         cell = ThingCell(self.beginning().copy(), self.fresh_unsure)
+        if self.table.has_forgotten(key):
+            cell.run.scatter(judge.anywhere)
+            cell.run.exact = False
         cell.size = 1
         self.count += 1
         self._count(NO_COUNTS, cell.counts(), 1)

@@ -219,3 +219,32 @@ def test_a_decision_is_the_worst_of_those_for_each_value(
             assert decided.specs[0].kind == "harmful"
             if own is not None and len(own) == 1:
                 assert decided.specs[0].thing == verdict.thing
+
+
+def test_an_agent_that_invents_things_costs_its_own_bound() -> None:
+    """Of more things than the bound, accepting ones that were longest untouched go, counted; one that comes back is read as joined."""
+    spec = spec_of(
+        "kind: policy\nconstraints: [{alternate_precedence: [look_up, refund]}, {response: [close, approve]}]"
+    )
+    monitor = Monitor(
+        [spec],
+        Limits(history_complete=True, keep_arguments=True, window_ns=1, things_max=64),
+    )
+    opened = call(
+        1, "close", {"ids": ["first"]}, 1, 1
+    )  # its thing waits for `approve`: it does not accept
+    monitor.observe(opened, 1)
+    for number in range(2, 1_000):
+        made = call(number, "look_up", {"id": f"A{number}"}, number * 10, number * 10)
+        monitor.observe(made, number * 10, quiet=True)
+        monitor.finalise(number * 10)
+    [found] = monitor.find("s")
+    assert found["things_count"] < 64 + 160
+    assert "first" in {thing["value"] for thing in found["things"]}
+    assert "A2" not in {thing["value"] for thing in found["things"]}
+    [pair] = monitor.totals.pairs.values()
+    assert pair.things_dropped > 700
+    back = monitor.observe(call(1_000, "refund", {"id": "A2"}, 10_000, 10_000), 10_000)
+    new = monitor.observe(call(1_001, "refund", {"id": "never"}, 10_010, 10_010), 10_010)
+    assert [each.kind for each in back] == ["progress"]
+    assert [each.kind for each in new] == ["harmful"]
