@@ -231,15 +231,15 @@ def _read(file: Path, progress: Progress) -> Recording:
 
 
 def _inspect(file: Path) -> Recording:
-    try:
-        from collector.sdk.inspect_log import InspectLogError, read_inspect_log
-    except ImportError as problem:
-        raise BadInput(
-            f"{file}: a log of Inspect takes {problem.name}: pip install 'offrails[inspect]'"
-        ) from None
+    from collector.sdk.inspect_log import InspectLogError, read_inspect_log
+
     try:
         lines = enumerate(read_inspect_log(file), start=1)
         return Recording(file, requests=[_spans(line, file, number) for number, line in lines])
+    except ModuleNotFoundError as problem:
+        raise BadInput(
+            f"{file}: a log of Inspect takes {problem.name}: pip install 'offrails[inspect]'"
+        ) from None
     except InspectLogError as problem:
         raise BadInput(f"{file}: {problem}") from None
 

@@ -12,8 +12,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from inspect_ai.log import read_eval_log
-
 __all__ = [
     "SERVICE",
     "InspectLogError",
@@ -116,7 +114,10 @@ def read_inspect_log(file: Path) -> Iterator[bytes]:
 
     Raises:
         InspectLogError: it is none.
+        ModuleNotFoundError: the extra is not installed.
     """
+    from inspect_ai.log import read_eval_log
+
     try:
         log = read_eval_log(str(file))
     except Exception as problem:  # noqa: BLE001 - a file that is no log fails in many ways
