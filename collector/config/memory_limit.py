@@ -28,6 +28,7 @@ SHARES: Final = {
     ("sessions", "max_argument_bytes"): 1 / 8,
     ("sessions", "max_span_bytes"): 1 / 5,
     ("decide", "max_call_bytes"): 1 / 16,
+    ("judges", "keep_bytes"): 1 / 20,
 }
 """Setting -> its share of what the idle process leaves."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from collector.archive.record import SessionName
 from collector.calls.pipeline import Pipeline
@@ -22,6 +22,9 @@ from monitor.limits import Limits
 
 __all__ = ["JudgeJob", "case_of"]
 
+STEP_BYTES: Final = 2_000
+"""Bytes of a step of a judgement object, about."""
+
 
 @dataclass(frozen=True, slots=True)
 class JudgeJob:
@@ -37,6 +40,14 @@ class JudgeJob:
     """Judgement objects of other sessions with calls in its traces."""
     spans: Sequence[PackedSpan]
     """All spans of its traces."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes while it waits, about."""
+        objects = [*self.judged, *(each for found in self.beside.values() for each in found)]
+        return sum(len(each.text) for each in self.spans) + STEP_BYTES * sum(
+            len(each["steps"]) for each in objects
+        )
 
 
 def case_of(

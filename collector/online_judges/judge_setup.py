@@ -70,7 +70,8 @@ def thread_of(
     make_case = partial(
         case_of, options=panel.options, sessions=settings.sessions, redaction=redaction
     )
-    return JudgeThread(panel, make_case, feed, given.queue, given.at_once)
+    bounds = given.queue, given.keep_bytes, given.at_once
+    return JudgeThread(panel, make_case, feed, *bounds)
 
 
 def _check_installed() -> None:

@@ -2,7 +2,7 @@
 
 Invariants:
 
-- `put` never waits: beyond `queue_max` sessions it says no.
+- `put` never waits: beyond `queue_max` sessions, or `bytes_max` bytes of them, it says no.
 - What a session brings, its judgements and its end, is told on the event loop of the service.
 - What goes wrong with one session is that session's alone.
 """
@@ -42,6 +42,7 @@ class JudgeThread:
         case_of: makes a session's transcript.
         receiver: who is told.
         queue_max: sessions that may wait.
+        bytes_max: bytes of sessions that may wait.
         at_once: sessions that are judged together.
     """
 
@@ -51,6 +52,7 @@ class JudgeThread:
         case_of: Callable[[JudgeJob], SessionCase],
         receiver: JudgesReceiver,
         queue_max: int,
+        bytes_max: int,
         at_once: int,
     ) -> None:
         self.waiting = 0
@@ -59,6 +61,8 @@ class JudgeThread:
         self._case_of = case_of
         self._receiver = receiver
         self._queue_max = queue_max
+        self._bytes = 0
+        self._bytes_max = bytes_max
         self._at_once = at_once
         self._loop = asyncio.new_event_loop()
         self._jobs: asyncio.Queue[JudgeJob] = asyncio.Queue()
@@ -76,9 +80,13 @@ class JudgeThread:
 
     def put(self, job: JudgeJob) -> bool:
         """Takes a session; False if there is no room."""
+        size = job.size
         if self.waiting >= self._queue_max + self._at_once:
             return False
+        if self.waiting and self._bytes + size > self._bytes_max:
+            return False
         self.waiting += 1
+        self._bytes += size
         self._loop.call_soon_threadsafe(self._jobs.put_nowait, job)
         return True
 
@@ -91,8 +99,9 @@ class JudgeThread:
         self._thread.join(seconds)
         self._thread = None
 
-    def _over(self) -> None:
+    def _over(self, size: int) -> None:
         self.waiting -= 1
+        self._bytes -= size
 
     # --- in the thread ---------------------------------------------------------------------------
 
@@ -122,7 +131,7 @@ class JudgeThread:
                     self._tell(self._receiver.judged, job, answer)
             except Exception as error:  # noqa: BLE001 - it is counted, and the next one is judged
                 self._tell(self._receiver.failed, job, error)
-            self._tell(self._over)
+            self._tell(self._over, job.size)
 
     def _tell(self, whom: Callable[..., None], *what: object) -> None:
         if self._service is not None:
