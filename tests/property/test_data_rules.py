@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import Answer, Evidence, Kind, Limits, Monitor, ToolCall, tool_call
@@ -279,7 +279,6 @@ def is_sharp(step: Step) -> bool:
     return step.tool in origins or not isinstance(step.value, list)
 
 
-@settings(deadline=None, max_examples=400)
 @given(RUNS)
 def test_conditions_hold_as_in_every_world(run: list[Step]) -> None:
     """True, false and unknown are those of a plain interpreter that tries every result and overlap."""
@@ -289,7 +288,6 @@ def test_conditions_hold_as_in_every_world(run: list[Step]) -> None:
             assert found[step.start] is wanted[step.start], step
 
 
-@settings(deadline=None, max_examples=200)
 @given(RUNS, st.randoms(use_true_random=False))
 def test_the_order_of_arrival_changes_nothing(run: list[Step], chance: Any) -> None:
     """Shuffled, the same calls and messages end in the same answers."""
@@ -297,7 +295,6 @@ def test_the_order_of_arrival_changes_nothing(run: list[Step], chance: Any) -> N
     assert observed(chance.sample(made, len(made))) == observed(made)
 
 
-@settings(deadline=None, max_examples=200)
 @given(RUNS, st.randoms(use_true_random=False))
 def test_what_is_amended_is_as_if_known_at_once(run: list[Step], chance: Any) -> None:
     """Calls that are first seen under way, or are withdrawn again, leave the answers of what they turn out to be."""
@@ -324,7 +321,6 @@ def test_what_is_amended_is_as_if_known_at_once(run: list[Step], chance: Any) ->
     assert read(under, made) == observed(made)
 
 
-@settings(deadline=None, max_examples=150)
 @given(RUNS, ASKING, st.integers(0, 7))
 def test_the_answer_before_a_call_is_its_verdict(
     run: list[Step], last: Step, flying: int
@@ -343,7 +339,6 @@ def test_the_answer_before_a_call_is_its_verdict(
     assert (decided.answer is Answer.DENY) is harmful
 
 
-@settings(deadline=None, max_examples=100)
 @given(RUNS, st.integers(0, 7))
 def test_a_session_that_moves_is_judged_as_one_that_stays(run: list[Step], moment: int) -> None:
     """Handed over between any two of its calls, a session ends in the same answers."""
@@ -360,7 +355,6 @@ def test_a_session_that_moves_is_judged_as_one_that_stays(run: list[Step], momen
     assert read(second, made) == observed(made)
 
 
-@settings(deadline=None, max_examples=100)
 @given(RUNS, st.integers(0, 120))
 def test_calls_that_may_be_missing_are_allowed_for(run: list[Step], until: int) -> None:
     """In a session that may have begun before the monitor, what a missing call could change is not claimed."""

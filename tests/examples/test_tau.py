@@ -1,0 +1,94 @@
+"""Two published rule books as specs, judged on published runs: what the table of examples/tau/README.md says."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+import pytest
+
+from monitor import judge_calls, load_specs
+from monitor.findings import has_errors
+
+ROOT: Final = Path(__file__).parents[2]
+TAU: Final = ROOT / "examples" / "tau"
+RUNS: Final = ROOT.parent / "shared" / "tau"
+
+Broken = dict[tuple[str, str], list[int]]
+"""Spec and symbol -> failed and right runs that break a rule by it."""
+
+
+def reader() -> ModuleType:
+    """The example's own reader of runs."""
+    found = importlib.util.spec_from_file_location("plain_runs", TAU / "plain_runs.py")
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def judged(domain: str) -> tuple[Counter[tuple[bool, bool]], Broken]:
+    """Runs by (right, breaks a rule), and what is broken."""
+    file = RUNS / f"{domain}_runs.jsonl.gz"
+    if not file.exists():
+        pytest.skip(f"the runs are not here: {file}")
+    loaded, plain = load_specs([TAU / domain]), reader()
+    runs: Counter[tuple[bool, bool]] = Counter()
+    broken: Broken = {}
+    for run in plain.runs_of(file):
+        calls, right = list(plain.entries(run)), run["reward"] == 1
+        harmful = {
+            (spec.id, each.symbol or "")
+            for spec in loaded.specs
+            for each in judge_calls(spec, calls).harmful
+        }
+        runs[right, bool(harmful)] += 1
+        for each in harmful:
+            broken.setdefault(each, [0, 0])[right] += 1
+    return runs, broken
+
+
+def table(pattern: str) -> list[tuple[str, ...]]:
+    """The rows of the page that match."""
+    return re.findall(pattern, (TAU / "README.md").read_text(), re.MULTILINE)
+
+
+def test_the_specs_are_fine() -> None:
+    """The seven files have no fault and no doubt, and each is named on the page."""
+    loaded = load_specs([TAU / "airline", TAU / "retail"])
+    assert len(loaded.specs) == 7
+    assert not has_errors(loaded.findings)
+    assert loaded.findings == ()
+    page = (TAU / "README.md").read_text()
+    for spec in loaded.specs:
+        assert str(Path(spec.file).relative_to(TAU)) in page
+
+
+@pytest.mark.parametrize("domain", ["airline", "retail"])
+def test_the_table_of_runs_is_reproduced(domain: str) -> None:
+    """As many failed and right runs break a rule as the page says."""
+    runs, _ = judged(domain)
+    [row] = table(rf"^\| {domain} \| (\d+) of (\d+) \| (\d+) of (\d+) \|$")
+    failed, right = runs[False, True], runs[True, True]
+    every = (failed, failed + runs[False, False], right, right + runs[True, False])
+    assert tuple(map(int, row)) == every
+
+
+def test_the_table_of_rules_is_reproduced() -> None:
+    """Each rule is broken by as many failed and right runs as the page says, and no other is."""
+    found = judged("airline")[1] | judged("retail")[1]
+    rows = table(r"^\| `(\w+)` `(\w+)` \| (\d+) \| (\d+) \|$")
+    assert {(spec, symbol): [int(a), int(b)] for spec, symbol, a, b in rows} == found
+
+
+def test_runs_that_break_a_rule_mostly_failed() -> None:
+    """Nine in ten of them; a third of the airline's failed runs is found."""
+    airline, retail = judged("airline")[0], judged("retail")[0]
+    broken = airline + retail
+    assert broken[False, True] >= 9 * broken[True, True]
+    assert 3 * airline[False, True] >= airline[False, True] + airline[False, False] - 1
