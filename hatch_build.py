@@ -31,7 +31,7 @@ NEEDS = ["mypy==2.4.1", "setuptools>=80"]
 TRAINING = "tests/bench/training.py"
 
 COMPILED = {
-    "collector/calls": "batch coverage duplicates model_requests pipeline question_handler requested_calls unseen_calls",
+    "collector/calls": "awaited_outcomes batch coverage duplicates model_requests pipeline question_handler requested_calls unseen_calls",
     "collector/calls/call": "answers argument_digests call piece same_call",
     "collector/calls/correlation": "correlation echoes in_process_mcp merge repeats session_moves",
     "collector/calls/decisions": "confirmation decided_calls prevented_calls",
@@ -42,7 +42,8 @@ COMPILED = {
     "collector/decode": "memo native_readers shapes sizes span",
     "collector/decode/json": "fields otlp_json values",
     "collector/decode/protobuf": "anyvalue otlp_proto recurring scan slices",
-    "collector/dialects": "answers base choose doubt freshness outputs plan read wrappers",
+    "collector/dialects": "answers base choose doubt plan read wrappers",
+    "collector/dialects/model_messages": "freshness given_results outputs",
     "collector/dialects/names": "session_and_agent_keys span_name",
     "collector/dialects/values": "arguments results",
     "collector/receive": "admission export request",

@@ -16,16 +16,19 @@ Where some tools leave spans, others may leave none: one that a person or a brow
 silence is learnt for each tool. There, a request for a tool that a spec names and that has no span yet is held, and
 judged once a model was given its result. While it is held, calls of the tool may be missing (`Cause.SILENT_TOOL`).
 
+A request that is judged went well, unless its result says otherwise (`awaited_outcomes`).
+
 Beside that, requests without an execution are counted after `OPEN_NS` (`requested_only`).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple
 
+from collector.calls.awaited_outcomes import AwaitedOutcomes, JudgedRequest, ToldOutcome
 from collector.calls.call.answers import ModelAnswer, ModelAnswers
 from collector.calls.call.call import LogicalCall
 from collector.calls.call.piece import Piece
@@ -36,14 +39,19 @@ from collector.calls.tree.span_tree import AlikeSpans, SpanTree, WatchedRequest
 from collector.calls.tree.trace import OpenRequest, Trace
 from collector.calls.unseen_calls import Change, UnseenCalls, is_unseen, note_id, watch
 from collector.decode.span import Span
-from collector.dialects.outputs import (
+from collector.dialects.model_messages.given_results import (
+    GivenResult,
+    given_results,
+    may_answer,
+    may_show_failure,
+)
+from collector.dialects.model_messages.outputs import (
     OVERSIZED,
+    REQUESTS_MAX,
     Outputs,
     RequestedCall,
-    answered_ids,
     executed_within,
     goes_on,
-    may_answer,
     requested,
 )
 from collector.dialects.read import SpanReading
@@ -109,18 +117,12 @@ class RequestPiece(NamedTuple):
     piece: Piece
 
 
-class JudgedRequest(NamedTuple):
-    """A request that was judged."""
-
-    trace: Trace
-    call: LogicalCall
-
-
 class _Agent:
     """What is known of one requester: whether its tools leave spans."""
 
     __slots__ = (
         "answered",
+        "awaited",
         "bytes",
         "gaps",
         "has_tools",
@@ -141,6 +143,7 @@ class _Agent:
         """Tools with spans. Those of MCP say nothing about the other tools."""
         self.answered: deque[str] = deque(maxlen=JUDGED_MAX)
         """Ids of requests whose results a model was given."""
+        self.awaited = AwaitedOutcomes()
         self.gaps: dict[str, Gap] = {}
         """Tool -> the gap while requests for it are held, beside tools with spans."""
 
@@ -177,6 +180,10 @@ class ModelRequests:
         self.by_answer = by_answer
         self.answered: list[AlikeSpans] = []
         """Calls of which it is known now which answer asks for them; who updates them empties the list."""
+        self.outcomes: list[ToldOutcome] = []
+        """Calls whose results a model was given; who updates them empties the list."""
+        self._given: Mapping[str, GivenResult] = {}
+        """Results that the present span gives, as far as they were read."""
         self.overtaken = False
         """True if calls came before an answer that may ask for them; who looks at them again sets it to False."""
 
@@ -210,12 +217,13 @@ class ModelRequests:
         known = self._agent(requester)
         if trace.has_tools:
             known.has_tools = True
-        if trace.tree is not None and span.start_ns > trace.tree.heard_ns:
-            trace.tree.heard_ns = span.start_ns
+        begins = _hear(trace, span)
+        self._given = {}
+        self.outcomes += known.awaited.told(trace, span, outputs, begins=begins)
         if known.has_tools and self.mode != "always":
             # Tool spans tell of the calls: most requests are only noted, to see whether they are executed.
             waiting = _open_tools(trace)
-            ready = self._answered(requester, known, span, outputs) if known.held else []
+            ready = self._answered(requester, known, trace, span, outputs) if known.held else []
             found = requested(span, outputs, names_only=True)
             _note_asked(trace, span, found)
             some = self._some_may_be_silent(known, found)
@@ -240,7 +248,9 @@ class ModelRequests:
             if held:
                 self._hold(requester, known, held)
             return ready
-        ready = self._confirmed(requester, known, span, outputs)
+        if trace.tree is not None and may_show_failure(span, outputs):
+            trace.tree.failing_ns = max(trace.tree.failing_ns, span.start_ns)
+        ready = self._confirmed(requester, known, trace, span, outputs)
         found = requested(span, outputs)
         _note_asked(trace, span, found)
         asked = [
@@ -272,18 +282,19 @@ class ModelRequests:
         )
 
     def _answered(
-        self, requester: Requester, known: _Agent, span: Span, outputs: Outputs
+        self, requester: Requester, known: _Agent, trace: Trace, span: Span, outputs: Outputs
     ) -> list[RequestPiece]:
         """The held requests whose results a model was given, while no span told of their calls."""
         held = [each.piece.call_id for each in known.held]
         if not may_answer(span, outputs, held):
             return []
-        ids = answered_ids(span, outputs)
+        self._given = given_results(span, outputs)
         ready = [
             each
             for each in known.held
-            if each.piece.call_id in ids and not _is_told(each, known.tools)
+            if each.piece.call_id in self._given and not _is_told(each, known.tools)
         ]
+        self._settle(trace, ready)
         for each in ready:
             known.held.remove(each)
             known.answered.append(each.piece.call_id)
@@ -320,7 +331,7 @@ class ModelRequests:
         earlier = [each.call_id for each in waiting if each.start_ns < span.start_ns]
         if not earlier or not may_answer(span, outputs, earlier):
             return
-        ids = answered_ids(span, outputs).intersection(earlier)
+        ids = given_results(span, outputs).keys() & earlier
         tree.watched = [each for each in waiting if each.call_id not in ids] or None
         for call_id, tool, start_ns in waiting:
             if call_id in ids:
@@ -458,7 +469,7 @@ class ModelRequests:
             self.overtaken = True
 
     def _confirmed(
-        self, requester: Requester, known: _Agent, span: Span, outputs: Outputs
+        self, requester: Requester, known: _Agent, trace: Trace, span: Span, outputs: Outputs
     ) -> list[RequestPiece]:
         """The held requests, once a model was given the answer to one and no tool span arrived; else none."""
         if known.has_tools:
@@ -468,15 +479,30 @@ class ModelRequests:
         ):
             return []
         known.is_silent = True
-        known.answered.extend(answered_ids(span, outputs))
+        self._given = given_results(span, outputs)
+        known.answered.extend(self._given)
         ready = list(known.held)
+        self._settle(trace, ready)
         self._clear(requester, known)
         return ready
 
+    def _settle(self, trace: Trace, ready: list[RequestPiece]) -> None:
+        """A model of a trace was given the results of some requests: whether their calls have failed."""
+        for each in ready:
+            result = self._given.get(each.piece.call_id, GivenResult.UNMARKED)
+            if result and each.trace is not trace and each.trace.key != trace.key:
+                result = GivenResult.DISPUTED  # another conversation may have an equal id
+            each.piece.settle(result)
+
     def judged(self, requester: Requester, trace: Trace, call: LogicalCall) -> None:
-        """Notes a judged request: it waits for no execution, and may have to be retracted."""
+        """Notes a judged request: it waits for its result, not for an execution, and may have to be retracted."""
         trace.pinned = True
-        self._agent(requester).judged.append(JudgedRequest(trace, call))
+        agent, request = self._agent(requester), JudgedRequest(trace, call)
+        agent.judged.append(request)
+        if call.call_id and call.call_id not in self._given:
+            agent.awaited.wait(request)
+            if trace.tree is not None and trace.tree.failing_ns >= call.outer.start_ns:
+                call.settle(GivenResult.DISPUTED)  # its result may have been given before
         known = _open_of(trace, call.outer.tool)
         if known is not None:
             self._one_less(known)
@@ -497,9 +523,9 @@ class ModelRequests:
             return
         self._watch(trace, outer.call_id, tool, outer.start_ns)
         if tree.heard_ns > outer.start_ns:  # as a model was asked again, the call was made
-            self.gaps += self._unseen.miss(
-                requester, trace, tool, outer.start_ns, tree.heard_ns
-            )
+            # It may have been made before the others of its answer, which begin within so many nanoseconds (`_piece`).
+            since_ns = outer.start_ns - REQUESTS_MAX
+            self.gaps += self._unseen.miss(requester, trace, tool, since_ns, tree.heard_ns)
 
     def executed(
         self,
@@ -717,6 +743,16 @@ def _note_asked(trace: Trace, span: Span, found: list[RequestedCall]) -> None:
     """Notes when a model first asked for calls: results that later models are given may be theirs."""
     if found and span.end_ns < trace.called_ns:
         trace.called_ns = span.end_ns
+
+
+def _hear(trace: Trace, span: Span) -> bool:
+    """Notes a request to a model; True if no earlier one of its trace is known."""
+    tree = trace.tree
+    if tree is None:
+        return True
+    begins = tree.heard_ns <= 0 or span.start_ns <= tree.heard_ns
+    tree.heard_ns = max(tree.heard_ns, span.start_ns)
+    return begins
 
 
 def _note_early(tree: SpanTree, tool: str) -> None:

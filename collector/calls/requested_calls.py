@@ -15,7 +15,7 @@ from collector.calls.tree.context import Context
 from collector.calls.tree.trace import NEVER, Trace
 from collector.calls.tree.trace_store import Traces
 from collector.decode.span import Span
-from collector.dialects.outputs import Outputs, goes_on
+from collector.dialects.model_messages.outputs import Outputs, goes_on
 
 __all__ = ["RequestedCalls"]
 
@@ -67,6 +67,11 @@ class RequestedCalls:
             self._sessions.doubt(trace)
         self._sessions.beginnings.note_request(trace, span, outputs, context.now)
         errors: list[Exception] = []
+        if self._requests.outcomes:
+            outcomes, self._requests.outcomes = self._requests.outcomes, []
+            for told in outcomes:
+                if told.call.settle(told.result):
+                    self._correlation.settled(told.trace, told.call, context.now)
         for request in found:
             try:
                 self._judge(requester, request, context.now)

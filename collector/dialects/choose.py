@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from collector.decode.span import Span
 from collector.dialects.base import Dialect
+from collector.dialects.model_messages.outputs import OUTPUTS_FROM, Outputs, outputs_of
 from collector.dialects.names.session_and_agent_keys import (
     AGENT_KEYS,
     AGENT_SPANS,
@@ -34,7 +35,6 @@ from collector.dialects.names.session_and_agent_keys import (
     STOPS,
 )
 from collector.dialects.names.span_name import span_name
-from collector.dialects.outputs import OUTPUTS_FROM, Outputs, outputs_of
 from collector.dialects.plan import (
     AgentAt,
     ArgumentsAt,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from collector.dialects.base import Dialect
+from collector.dialects.model_messages.outputs import Outputs
 from collector.dialects.names.span_name import SpanName
-from collector.dialects.outputs import Outputs
 from collector.dialects.values.arguments import Unwrap
 from collector.dialects.values.results import sign_of
 from collector.dialects.wrappers import Listed

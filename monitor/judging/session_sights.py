@@ -91,7 +91,7 @@ class SessionSights:
             if session.held is not None and is_led(excess, lead):
                 session.held[place] = moved_back(held, lead)
         session.set_times_anew()
-        return verdicts
+        return verdicts + self.look_again(session)
 
     def follow(self, session: Session) -> list[Verdict]:
         """Takes up what the ledger has learnt since the session looked last; revises its verdicts."""
@@ -131,7 +131,10 @@ class SessionSights:
         session.gaps = tuple(known if found == known else dict.fromkeys((*known, *found)))
 
     def sight(self, session: Session, judge: Judge, part: str = "") -> Sight:
-        """What a judgement of a part of the session is to allow for."""
+        """What a judgement of a part of the session is to allow for.
+
+        Gaps of a service have the times of its hosts, of which some may be ahead and moved back, and some not.
+        """
         late = session.late.get(judge, 0) if session.late else 0
         nowhere = judge.parted and is_turn_unknown(judge, part)
         if not (session.gaps or session.causes or late or nowhere):
@@ -139,6 +142,9 @@ class SessionSights:
         gaps = session.gaps
         if session.fresh and session.proof is not None and gaps:
             gaps = tuple(_since(gaps, session.proof.start_ns))
+        lead = self._clocks.lead_of(session.key) if gaps else None
+        if lead is not None:
+            gaps = (*gaps, *[each.shifted(-lead) for each in gaps if each.service])
         own = [
             self._own_gap(cause)
             for cause in session.causes

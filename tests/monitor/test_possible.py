@@ -107,6 +107,22 @@ def test_a_harm_that_a_later_call_makes_certain_is_told_of_that_call(folded: boo
     assert not folded or found["steps"][0]["tool"] == "look"
 
 
+@pytest.mark.parametrize(("young_alone", "certain"), [(True, True), (False, False)])
+def test_a_call_that_both_readings_call_harmful_may_be_right_in_another(
+    young_alone: bool, certain: bool
+) -> None:
+    """`c` without `b`, unless `a` and `b` were missed and this `a` is the harm; a young session is worded as if plain."""
+    if young_alone:
+        monitor = young(TASK)
+    else:
+        monitor = Monitor(specs(TASK), Limits(history_complete=True))
+        monitor.gaps.note(Gap(Cause.OUTAGE, START, START + SECOND))
+    (verdict,) = told(monitor, "ac")
+
+    assert (verdict.tool, verdict.kind) == ("c", Kind.HARMFUL)
+    assert verdict.certain_call is certain
+
+
 def test_a_harm_of_a_session_whose_beginning_alone_is_in_doubt_is_told_of_the_earlier_call() -> (
     None
 ):

@@ -7,7 +7,8 @@ is judged once. `merge` joins them by the criteria of `same_call`; this module s
 - Name, start and place come from the outermost piece.
 - Arguments come from the outermost piece that has them in full.
 - What it returned comes from the outermost piece that has it.
-- The call failed if any piece says so, except for an attempt that was retried.
+- The call failed if any piece says so, except for an attempt that was retried. A model's request, which knows the outcome
+  from what a model is given next, says so only where no span has ended.
 
 Invariant: the result does not depend on the order in which the pieces arrive. The known arguments of two pieces
 agree (`agree`): spans with other arguments are other calls, wherever they stand.
@@ -26,6 +27,7 @@ from mypy_extensions import mypyc_attr
 from collector.calls.call.answers import ModelAnswer
 from collector.calls.call.piece import SERVER, Piece, outward
 from collector.calls.call.same_call import differ, is_lone, is_unnamed
+from collector.dialects.model_messages.given_results import GivenResult
 from collector.dialects.wrappers import WrappedCall
 from monitor.partial import PartialArguments
 from monitor.records import Evidence, SessionKey, ToolCall
@@ -136,8 +138,8 @@ class LogicalCall:
     @property
     def is_returned(self) -> bool:
         """True if it went well and returned something, as far as was noted."""
-        pieces = self.pieces.values()
-        return any(each.result for each in pieces) and not any(each.error for each in pieces)
+        pieces = list(self.pieces.values())
+        return any(each.result for each in pieces) and not self._counting(pieces)
 
     @property
     def is_one(self) -> bool:
@@ -301,6 +303,14 @@ class LogicalCall:
         piece.error, piece.disputed = True, False
         self._made = None
 
+    def settle(self, result: GivenResult) -> bool:
+        """Takes what a model was given as the result of its request; False if that is not new."""
+        news = False
+        for each in self.pieces.values():
+            if each.evidence is Evidence.REQUESTED and each.settle(result):
+                news, self._made = True, None
+        return news
+
     def sink(self, span_id: bytes) -> None:
         """Marks a piece as one that is below another piece."""
         self._inner = self._inner or set()
@@ -442,6 +452,8 @@ class LogicalCall:
     def _counting(self, pieces: list[Piece]) -> list[Piece]:
         """The failed pieces that count. A failed attempt that was retried does not, nor do the spans below it."""
         failed = [p for p in pieces if p.error]
+        if failed and any(p.evidence is Evidence.EXECUTED for p in pieces):
+            failed = [p for p in failed if p.evidence is not Evidence.REQUESTED]
         if not failed or len(failed) == len(pieces):
             return failed
         void = {p.span_id for p in failed if any(_is_retry(p, other) for other in pieces)}

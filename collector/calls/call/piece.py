@@ -9,6 +9,7 @@ from mypy_extensions import mypyc_attr
 
 from collector.calls.call.argument_digests import ArgumentDigests, freed
 from collector.decode.span import Span
+from collector.dialects.model_messages.given_results import GivenResult
 from collector.dialects.read import SpanReading
 from collector.dialects.wrappers import WrappedCall
 from monitor.records import Evidence, SessionKey
@@ -160,6 +161,14 @@ class Piece:
             self.end_ns, self.error, self.disputed = copy.end_ns, copy.error, copy.disputed
         else:
             self.error = self.disputed = True
+        return True
+
+    def settle(self, result: GivenResult) -> bool:
+        """Takes what a model was given as its result; False if that is not new."""
+        error, disputed = result > GivenResult.UNMARKED, result is GivenResult.DISPUTED
+        if (error, disputed) == (self.error, self.disputed):
+            return False
+        self.error, self.disputed = error, disputed
         return True
 
     def give_up(self) -> None:

@@ -293,7 +293,11 @@ class Correlation:
             return
         orphan = self._sessions.orphans.is_orphan(context, call, outer)
         if call.echo or (orphan and context.tree.lone):
-            call.echoes(echo=orphan and self._is_echo(context, call))
+            call.echoes(
+                echo=orphan
+                and context.tree.lone
+                and self._echoes.is_echo(self._requester(trace, call), trace, call)
+            )
         new = call.tool_call(
             trace.trace_id,
             key,
@@ -337,12 +341,6 @@ class Correlation:
     def _requester(self, trace: Trace, call: LogicalCall) -> Requester:
         return self._ids.requester(trace.namespace, call.outer.attributes)
 
-    def _is_echo(self, context: Context, call: LogicalCall) -> bool:
-        trace = context.trace
-        return context.tree.lone and self._echoes.is_echo(
-            self._requester(trace, call), trace, call
-        )
-
     def _tell(self, context: Context, call: LogicalCall, new: ToolCall, switch: str) -> None:
         """Tells the monitor what is new of a call: `new` is not what it knows."""
         trace, old = context.trace, call.judged
@@ -378,6 +376,20 @@ class Correlation:
                 self._withdraw(context, new, judged=False)
             if self._decided.size and not call.decided:
                 self._confirmation.again(call, trace)
+
+    def settled(self, trace: Trace, call: LogicalCall, now: int) -> None:
+        """A model was given the result of a call: it has failed, or has not."""
+        tree, known = trace.tree, call.judged
+        node = tree.node(call.outer.span_id) if tree is not None else None
+        if tree is not None and node is not None and node.call is call and not call.given_up:
+            self._update(Context(trace, tree, node, now), call, node, "")
+        elif known is not None:  # its trace, or its arguments, are forgotten
+            doubts: list[Cause] = [c for c in known.doubts if c is not Cause.CONTRADICTED]
+            if call.outer.disputed:
+                doubts.append(Cause.CONTRADICTED)
+            new = known._replace(error=call.outer.error, doubts=tuple(doubts))
+            self._amend(trace, known, new)
+            call.judged = new
 
     # --- calls that one answer asks for -------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 Idea: for a while after the start of the process, any session may have begun before it. What a trace shows may prove
 that its session did not:
 
-- its first model request holds no earlier turn of an assistant or a tool (`collector.dialects.freshness`), or
+- its first model request holds no earlier turn of an assistant or a tool (`collector.dialects.model_messages.freshness`), or
 - no session is claimed, so that the trace is the session, its root is no call and began after the process, and an agent or a
   model has a span in it. A tool span may be a root because its agent's context was lost on the way to it.
 
@@ -25,7 +25,7 @@ from typing import Final
 from collector.calls.batch import EventBatch
 from collector.calls.tree.trace import NEVER, Trace, TraceBeginning
 from collector.decode.span import Span
-from collector.dialects.outputs import Outputs
+from collector.dialects.model_messages.outputs import Outputs
 from monitor.engine import Monitor
 from monitor.records import Proof
 

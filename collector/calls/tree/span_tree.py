@@ -203,6 +203,7 @@ class SpanTree:
         "by_id",
         "claim",
         "early",
+        "failing_ns",
         "heard_ns",
         "held",
         "last",
@@ -250,6 +251,8 @@ class SpanTree:
         """The latest start of a call of which no answer is known by its id."""
         self.heard_ns = -1
         """The start of the latest request to a model."""
+        self.failing_ns = -1
+        """The start of the latest request to a model that holds a failed call, or may: noted while tools leave no spans."""
         self.watched: list[WatchedRequest] | None = None
         """Requests of models for which no span may arrive (`unseen`)."""
         self.early: dict[str, int] | None = None

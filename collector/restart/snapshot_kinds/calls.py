@@ -6,6 +6,7 @@ from functools import partial
 from types import NoneType
 from typing import Final
 
+from collector.calls.awaited_outcomes import AwaitedOutcomes
 from collector.calls.call.answers import ModelAnswer, ModelAnswers
 from collector.calls.call.argument_digests import ArgumentDigests
 from collector.calls.call.call import LogicalCall
@@ -137,7 +138,7 @@ CALL_KINDS: Final = (
     kept(
         "span tree",
         SpanTree,
-        "alike answers asked by_id claim early heard_ns held last latest_ns lone looped matched missing "
+        "alike answers asked by_id claim early failing_ns heard_ns held last latest_ns lone looped matched missing "
         "nameless nodes parts places plain released shared size taken unsettled watched wrapped",
         changes=(
             KindChange(
@@ -148,6 +149,7 @@ CALL_KINDS: Final = (
                     "watched": NoneType,
                 }
             ),
+            KindChange(added={"failing_ns": int}),
         ),
     ),
     kept(
@@ -207,7 +209,7 @@ CALL_KINDS: Final = (
         "model requests",
         ModelRequests,
         "_agents _oldest _newest _count _due _lost oversized gaps answered overtaken",
-        left="by_answer is_named mode",
+        left="_given by_answer is_named mode outcomes",
         parts="_asked _bytes _unseen",
         changes=(KindChange(dropped=("_last",)),),
     ),
@@ -217,8 +219,10 @@ CALL_KINDS: Final = (
     kept(
         "agent that requests",
         _RequestingAgent,
-        "answered bytes gaps has_tools held is_silent judged tools",
+        "answered awaited bytes gaps has_tools held is_silent judged tools",
+        changes=(KindChange(added={"awaited": AwaitedOutcomes}),),
     ),
+    kept("awaited outcomes", AwaitedOutcomes, "_calls _count"),
     kept("piece of a request", RequestPiece, "trace piece"),
     kept("judged request", JudgedRequest, "trace call"),
     kept(

@@ -19,7 +19,7 @@ Invariants:
   other. A call that only the plain reading calls harmful is *possibly* harmful: it is reported so, and is
   in no score.
 - Where the numbers of harms agree again, the plain reading has one at an earlier call, which may be right.
-  So the wide one stays the head, but for sessions whose beginning alone is in doubt (`_is_young`).
+  So the wide one stays the head, but for sessions whose beginning alone is in doubt (`is_young`).
 - While the plain reading has no harm, the wide one has none either. So it is not stepped until the plain one comes to
   a harm, or until somebody looks at it (`readings`): doubts and gaps that come and go meanwhile cost nothing.
 
@@ -67,7 +67,7 @@ from monitor.session.overlap.budget import Budget
 from monitor.visibility.cause import Cause
 from monitor.visibility.sight import CLEAR, Sight
 
-__all__ = ["Judgement", "Preview", "position_before"]
+__all__ = ["Judgement", "Preview", "is_young", "position_before"]
 
 
 class Preview(NamedTuple):
@@ -506,7 +506,7 @@ class Judgement:
         self.head, self.rival = runs[0], None
         if len(runs) > 1:
             plain, wide = runs
-            self.swapped = have_parted(runs) or (found.apart and not _is_young(self))
+            self.swapped = have_parted(runs) or (found.apart and not is_young(self))
             self.head, self.rival = (wide, plain) if self.swapped else (plain, wide)
         steps = found.news[self.swapped]
         if self.swapped is not before and not found.is_whole:
@@ -525,9 +525,9 @@ class Judgement:
         self.resume_points = found.points
         return found
 
-    def plain_steps(self) -> list[JudgedStep]:
-        """The steps of the log in the plain reading."""
-        return self.replay_log(wide=False).walk(self.origin(wide=False))
+    def steps_of(self, *, wide: bool) -> list[JudgedStep]:
+        """The steps of the log in one reading."""
+        return self.replay_log(wide=wide).walk(self.origin(wide=wide))
 
     def walk(self, end: int | None = None) -> list[JudgedStep]:
         """Steps the log from the checkpoint in the order taken, up to before `end` or to its end."""
@@ -579,7 +579,7 @@ def position_before(judgement: Judgement, token: int) -> Position:
     return head.position if head.ways is None else head.judged_at(judgement.judge, token)
 
 
-def _is_young(judgement: Judgement) -> bool:
+def is_young(judgement: Judgement) -> bool:
     """True if all that is not known is whether the session began before the first call."""
     base = judgement.base
     return (

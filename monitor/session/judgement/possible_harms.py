@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from monitor.automaton.position import Position
 from monitor.session.judge.judge import HARMFUL
-from monitor.session.judgement.judgement import Judgement
+from monitor.session.judgement.judgement import Judgement, is_young
 from monitor.session.judgement.step_marks import CODE, POSSIBLE, SUSPECTED, JudgedStep
 from monitor.visibility.cause import FACTS
 from monitor.visibility.words import DOUBTED_CALLS
@@ -42,7 +42,7 @@ def possible_harms(judgement: Judgement) -> list[JudgedStep]:
     mark = judgement.log.mark
     return [
         step
-        for step in judgement.plain_steps()
+        for step in judgement.steps_of(wide=False)
         if step.code >= HARMFUL and mark(step.place) & CODE < HARMFUL
     ]
 
@@ -85,9 +85,18 @@ def is_certain_call(judgement: Judgement, place: int, before: Position) -> bool:
     """False if a harmful call is allowed in some reading, in which an earlier call is the harm."""
     if not judgement.judge.is_certain_call(before, judgement.token(place)):
         return False
-    if not judgement.swapped:
+    if judgement.swapped:
+        return any(
+            step.place == place and step.code >= HARMFUL
+            for step in judgement.steps_of(wide=False)
+        )
+    if is_young(judgement) or not judgement.is_doubtful():
         return True
-    return any(step.place == place and step.code >= HARMFUL for step in judgement.plain_steps())
+    return all(
+        judgement.judge.is_certain_call(step.before, judgement.token(place))
+        for step in judgement.steps_of(wide=True)
+        if step.place == place
+    )
 
 
 def unless(judgement: Judgement) -> tuple[str, ...]:

@@ -14,7 +14,8 @@ from collector.calls.records import Requester
 from collector.calls.tree.span_tree import SpanTree, WatchedRequest
 from collector.calls.tree.trace import Trace
 from collector.calls.unseen_calls import GAPS_MAX, WATCHED_MAX, UnseenCalls, watch
-from collector.dialects.outputs import answered_ids, may_answer, outputs_of
+from collector.dialects.model_messages.given_results import given_results, may_answer
+from collector.dialects.model_messages.outputs import outputs_of
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from monitor.visibility.cause import Cause
@@ -150,7 +151,7 @@ def test_a_history_that_is_not_read_has_no_result(
     outputs = outputs_of({key: at for at, key in enumerate(span.shape)})
     assert outputs is not None
     if not may_answer(span, outputs, ids):
-        assert answered_ids(span, outputs).isdisjoint(ids)
+        assert given_results(span, outputs).keys().isdisjoint(ids)
 
 
 def test_a_span_of_the_tool_ends_the_doubt(wire: Any, bench: Any) -> None:
@@ -351,3 +352,76 @@ def test_a_tool_that_is_asked_for_again_and_again_is_missing_nowhere(
     for span in spans:
         found.send(span)
         assert _gaps(found) == []
+
+
+# --- calls without spans that failed -----------------------------------------------------------------
+
+
+def _told_failed(model: Any, call_id: str) -> Any:
+    """The model's span, with a mark on one of the results that it was given."""
+    plain = json.dumps({"type": "tool_call_response", "id": call_id, "result": "ok"})
+    marked = json.dumps({"type": "tool_call_response", "id": call_id, "is_error": True})
+    values = [v.replace(plain, marked) if type(v) is str else v for v in _values(model)]
+    return model.but(values=tuple(values))
+
+
+def _values(span: Any) -> list[Any]:
+    return [span.attribute(at) for at in range(len(span.shape))]
+
+
+def test_a_call_of_one_silent_tool_has_failed_if_its_result_says_so(
+    wire: Any, bench: Any
+) -> None:
+    """`check` leaves no span and fails: so `pay` comes without it."""
+    spans = _run(wire)
+    spans[3], spans[5] = _told_failed(spans[3], "c2"), _told_failed(spans[5], "c2")
+    found = bench([_spec()]).send(*spans)
+    assert [(step["tool"], step["kind"]) for step in found.steps()] == [
+        ("look_up", "progress"),
+        ("check", "self_loop"),
+        ("pay", "harmful"),
+    ]
+
+
+def _without_tools(wire: Any) -> list[Any]:
+    """No tool leaves spans."""
+    return [span for span in _run(wire) if span.name == "chat"]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3)])
+def test_where_no_tool_leaves_spans_failures_are_told_by_results(
+    wire: Any, bench: Any, order: tuple[int, ...]
+) -> None:
+    """A request that is judged at once is judged again when its result was given; also if spans overtake each other."""
+    spans = _without_tools(wire)
+    spans[1] = _told_failed(spans[1], "c1")
+    spans[2:] = [_told_failed(span, "c1") for span in spans[2:]]
+    earlier = [_model(wire, 0.1, [LOOK], named={"gen_ai.conversation.id": "r"}, trace="r")]
+    earlier.append(
+        _model(wire, 0.5, [], [LOOK], ["c1"], {"gen_ai.conversation.id": "r"}, trace="r")
+    )
+    found = bench([_spec()]).send(*earlier)
+    for place in order:
+        found.send(spans[place])
+    steps = {step["tool"]: step["kind"] for step in found.sessions()["s"]}
+    assert steps == {"look_up": "self_loop", "check": "harmful", "pay": "harmful"}
+
+
+def test_a_result_of_a_later_trace_tells_of_a_call(wire: Any, bench: Any) -> None:
+    """A person answers: the next turn's first request to the model holds the result."""
+    found = bench([_spec()]).send(*_without_tools(wire))
+    found.send(_model(wire, 8, [("c4", "look_up")]))
+    heard = [LOOK, CHECK, PAY, ("c4", "look_up")]
+    later = _model(wire, 20, [], heard, [each for each, _ in heard], trace="later")
+    found.send(_told_failed(later, "c4"))
+    assert [call.error for call in found.judged() if call.call_id == "c4"] == [True]
+
+
+def test_a_calls_own_span_knows_better_whether_it_failed(wire: Any, bench: Any) -> None:
+    """A model is given a failure of a call that went well by its span, whichever comes first."""
+    for late in (True, False):
+        spans = _run(wire)
+        spans[3], spans[5] = _told_failed(spans[3], "c2"), _told_failed(spans[5], "c2")
+        spans.insert(6 if late else 3, _tool(wire, "check", "c2", 4))
+        found = bench([_spec()]).send(*spans)
+        assert {step["kind"] for step in found.steps()} == {"progress"}

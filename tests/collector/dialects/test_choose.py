@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collector.decode.json import otlp_json
 from collector.decode.protobuf import otlp_proto
 from collector.dialects.choose import MARK_MAX, SESSION_KEYS, SLOTS, Plans
-from collector.dialects.outputs import outputs_of, requested
+from collector.dialects.model_messages.outputs import outputs_of, requested
 from collector.dialects.plan import ReadPlan
 from collector.dialects.read import agent_of
 

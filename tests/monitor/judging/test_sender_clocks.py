@@ -7,6 +7,8 @@ import pytest
 from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.judging.sender_clocks import SenderClocks
 from monitor.limits import SECOND
+from monitor.visibility.cause import Cause
+from monitor.visibility.gap import Gap
 from tests.monitor.test_engine import NOW, ROVER, call, specs
 
 MILLISECOND = SECOND // 1000
@@ -187,3 +189,15 @@ def test_held_calls_are_moved_as_those_of_the_log_are() -> None:
 
     assert [step["tool"] for step in judgement["steps"]] == ["unlock", "open", "water"]
     assert judgement["harmful"] == 0
+
+
+def test_a_gap_moves_with_the_calls_of_its_sender() -> None:
+    """A call that left no span is missing by the sender's clock: what it would explain is possible harm."""
+    for ahead in (0, AHEAD):
+        since, until = NOW + ahead, NOW + ahead + 20 * MILLISECOND
+        monitor = watched()
+        monitor.gaps.note(Gap(Cause.SILENT_TOOL, since, until, "unlock", service="rover"))
+        monitor.observe(timed(2, "open", until + 2 * MILLISECOND), NOW + SECOND)
+        [judgement] = monitor.find("s")
+        assert not judgement["harmful"]
+        assert [step["tool"] for step in judgement["steps"] if step.get("possible")] == ["open"]

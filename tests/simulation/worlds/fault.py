@@ -17,9 +17,6 @@ ALL_DIALECTS = tuple(DIALECTS)
 # Those whose tool spans have the id that the model gave the call.
 WITH_CALL_IDS = tuple(name for name in DIALECTS if name != "openinference")
 
-OUTCOMES_UNREAD = "whether a call without a span failed stands in what a model is given alone, which is not read"
-"""A limit of several entries."""
-
 Change = Callable[["World", Random], None]
 
 

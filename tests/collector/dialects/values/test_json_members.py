@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from collector.decode.protobuf import otlp_proto, scan
 from collector.decode.span import Span
-from collector.dialects import outputs, read
+from collector.dialects import read
+from collector.dialects.model_messages import outputs
 from collector.dialects.plan import Fields
 from collector.dialects.registry import DIALECTS
 from collector.dialects.values import arguments

@@ -47,6 +47,8 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "another_agent_in_the_trace + no_id_but_history",
         "another_agent_in_the_trace + later_turns_without_id",
         "another_agent_in_the_trace + no_tool_spans",
+        "another_agent_in_the_trace + no_tool_spans_and_failures",
+        "another_agent_in_the_trace + lost_and_answered",
         "another_agent_in_the_trace + no_times",
     ),
     "another service's call comes before the first request of a model, which then proves no new session: its harm is possible harm": (
@@ -57,9 +59,12 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     "which answer asked for a call is known within a trace alone": (
         "context_lost_with_ids + answer_one_by_one",
+        "context_lost_with_ids + lost_and_answered",
     ),
     "a call that a model asks for is below the model's span, which names the turn": (
         "turn_id_under_the_same_name + no_tool_spans",
+        "turn_id_under_the_same_name + no_tool_spans_and_failures",
+        "turn_id_under_the_same_name + lost_and_answered",
     ),
     "undecidable: the agent's span that tells a call once more makes its trace a run of an agent, and so a session": (
         "a_trace_a_call + told_twice",
@@ -86,9 +91,26 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "told_twice + mcp_round_trips",
         "mcp_calls + parallel_tools_without_spans",
         "client_tool_unanswered + parallel_tools_without_spans",
+        "client_tool_unanswered + lost_and_answered",
+        "mcp_calls + lost_and_answered",
+        "mcp_round_trips + lost_and_answered",
     ),
-    "the lead of a sender's clock is taken from its calls, and not from the gaps that its orphans leave": (
-        "clock_ahead + id_never",
+    "one of several equal executions is lost: another one's span is taken for it": (
+        "lost_and_answered + executed_twice",
+        "lost_and_answered + made_again",
+        "lost_and_answered + repeats_below_one_call",
+        "lost_and_answered + equal_calls_without_parents",
+    ),
+    "while its own request has not arrived, a span of a tool is taken for that of an earlier request": (
+        "lost_and_answered + delayed",
+    ),
+    "the request to a model that holds a result is lost: that its call has failed is not known": (
+        "lost_and_answered + started_in_mid_session",
+        "lost_and_answered + restarted_and_lost",
+        "lost_and_answered + down_and_lost",
+        "no_tool_spans_and_failures + started_in_mid_session",
+        "no_tool_spans_and_failures + restarted_and_lost",
+        "no_tool_spans_and_failures + down_and_lost",
     ),
     "a call without times may have been made in the window before its receipt: a clock that is behind has the others before that": (
         "clock_behind + no_times",
@@ -105,12 +127,10 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "a span above that is lost is awaited for a minute: then the trace is the conversation": (
         "id_on_parents_later + down_and_lost",
     ),
-    "where both readings have a harm at one call, it is told of that call, as if nothing were doubtful": (
-        "lost_without_a_sign + failures_in_odd_results",
+    "where several things are in doubt at once, a certain harm is told of a call that may be right": (
         "arguments_under_two_conventions + provisional_then_final",
         "ids_by_turn + started_in_mid_session",
         "arguments_twice_in_one_text + started_in_mid_session",
-        "no_id_but_history + started_just_before",
     ),
     "a call that runs while its clock is set is moved whole, with its start, which was right": (
         "clock_set_forward + chained",

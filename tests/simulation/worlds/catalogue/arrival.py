@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.simulation.worlds.fault import OUTCOMES_UNREAD, Hides, Stage, fault
+from tests.simulation.worlds.fault import Hides, Stage, fault
 from tests.simulation.worlds.spans import Span
 from tests.simulation.worlds.truth import Call
 from tests.simulation.worlds.world import World, copy_of
@@ -67,7 +67,7 @@ def lost_without_a_sign(world: World, random: Random) -> None:
             _never_made(world, calls)
 
 
-@fault("B7", Stage.ARRIVAL, Hides.ORDER, models=True, limit=OUTCOMES_UNREAD, shown_by=496_432)
+@fault("B7", Stage.ARRIVAL, Hides.ORDER, models=True)
 def lost_and_answered(world: World, random: Random) -> None:
     """A tool's span is lost; the model's next request holds the call's result."""
     world.complete = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 from random import Random
 
 from tests.simulation.worlds.fault import (
-    OUTCOMES_UNREAD,
     WITH_CALL_IDS,
     Hides,
     Stage,
@@ -21,7 +20,14 @@ def _fail_some(world: World, random: Random) -> None:
             call.failed = True
 
 
-@fault("B7", Stage.SPANS, Hides.ORDER, models=True, limit=OUTCOMES_UNREAD, shown_by=648_662)
+@fault(
+    "B7",
+    Stage.SPANS,
+    Hides.ORDER,
+    models=True,
+    limit="under `strict`, a call without a span stands where its request ended, not among the spans of its answer",
+    shown_by=649_197,
+)
 def client_tool(world: World, random: Random) -> None:
     """One tool leaves no spans (a browser or a person runs it); the model's next request holds its results."""
     _without_spans(world, random)
@@ -178,7 +184,7 @@ def no_tool_spans(world: World, random: Random) -> None:
     _no_spans_of_tools(world)
 
 
-@fault("B8", Stage.RUN, Hides.ORDER, models=True, limit=OUTCOMES_UNREAD, shown_by=97_416)
+@fault("B8", Stage.RUN, Hides.ORDER, models=True)
 def no_tool_spans_and_failures(world: World, random: Random) -> None:
     """The same; that a tool has failed stands only in what the model is given next."""
     _no_spans_of_tools(world)

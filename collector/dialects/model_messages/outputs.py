@@ -6,7 +6,7 @@ Each input repeats the whole history, so inputs are never a source of requests: 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -15,20 +15,24 @@ from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
 from collector.dialects.base import NOT_A_TOOL
-from collector.dialects.freshness import FreshnessAt, freshness_at
+from collector.dialects.model_messages.freshness import FreshnessAt, freshness_at
 from collector.dialects.names.name_bound import NAME_MAX, bounded
 from collector.dialects.values import partial_json
 from collector.dialects.values.arguments import UNREADABLE, mapping, outlined, parsed
 
 __all__ = [
+    "ABOUT_TOOLS",
+    "ANSWER_TYPES",
+    "JSON_DEPTH",
     "OUTPUTS_FROM",
     "OVERSIZED",
+    "REQUESTS_MAX",
+    "TOOL_ROLE",
+    "WRAPPED_ANSWERS",
     "Outputs",
     "RequestedCall",
-    "answered_ids",
     "executed_within",
     "goes_on",
-    "may_answer",
     "outputs_of",
     "requested",
 ]
@@ -47,7 +51,7 @@ class RequestedCall:
 
 
 OVERSIZED: Final = RequestedCall("", None, "")
-"""A request whose tool's name is longer than NAME_MAX, or a request beyond `_MANY`."""
+"""A request whose tool's name is longer than NAME_MAX, or a request beyond `REQUESTS_MAX`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +70,8 @@ class Outputs:
     """The same of Google's client, with what it has executed itself."""
     inputs: tuple[int, ...]
     """Attributes that may hold ids of answered requests."""
+    results: Mapping[int, int]
+    """Attribute of an answered request's id -> the one of its result, where both have attributes of their own."""
     roles: tuple[int, ...]
     """Role of each message of the inputs."""
     freshness: FreshnessAt | None
@@ -93,9 +99,11 @@ _INPUT: Final = re.compile(
 )
 _ANSWERED: Final = ".tool_call_id"
 """How they end."""
+_CONTENT: Final = ".content"
+"""How the result beside such an id ends."""
 _ROLE: Final = re.compile(r"(?:llm\.input_messages\.\d+\.message|gen_ai\.prompt\.\d+)\.role")
 _SPEAKS: Final = ".role"
-_TOOL: Final = "tool"
+TOOL_ROLE: Final = "tool"
 """Role of a tool's answer."""
 _INPUTS: Final = frozenset(
     {
@@ -120,22 +128,14 @@ _ANSWERS: Final = (
 )
 """What an answer of a tool has: in OpenAI's two interfaces, the GenAI conventions, Anthropic's, the AI
 SDK, Bedrock's, Google's in two spellings, and what writes no more than the role."""
-_ANSWER_KEYS: Final = frozenset(
-    {"tool_call_id", "toolResult", "functionResponse", "function_response"}
-)
-_ANSWER_TYPES: Final = frozenset(
+WRAPPED_ANSWERS: Final = frozenset({"toolResult", "functionResponse", "function_response"})
+"""Keys of messages' parts under which an answer stands: Bedrock's, and Google's."""
+_ANSWER_KEYS: Final = WRAPPED_ANSWERS | {"tool_call_id"}
+ANSWER_TYPES: Final = frozenset(
     {"tool_call_response", "function_call_output", "tool_result", "tool-result"}
 )
 """The same, as keys and types of messages and their parts."""
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_.:-]+")
-"""An id that JSON writes as it is."""
-_ESCAPED: Final = re.compile(r"\\u00[2-7]")
-"""A text that has some of these letters otherwise nevertheless."""
-_SOUGHT: Final = 16
-"""Ids that are looked for in a text; where there are more, it is read."""
-_IDS: Final = ("id", "tool_call_id", "toolCallId", "call_id", "tool_use_id", "toolUseId")
-"""Keys of a result that name its request."""
-_ABOUT_TOOLS: Final = frozenset(
+ABOUT_TOOLS: Final = frozenset(
     {
         "config",
         "functions",
@@ -150,7 +150,7 @@ _ABOUT_TOOLS: Final = frozenset(
     }
 )
 """Keys under which a model gets the descriptions of tools, beside the messages."""
-_DEPTH: Final = 12
+JSON_DEPTH: Final = 12
 """Objects and lists looked into: messages, their parts, and what is around them."""
 _LAMINAR: Final = "lmnr.span.type"
 OUTPUTS_FROM: Final[dict[str, frozenset[str]]] = {
@@ -171,7 +171,7 @@ _FUNCTION: Final = "function_call"
 """The same text in OpenAI's Responses."""
 _SHORT: Final = 4_096
 """Longer texts are searched for `_MARK` before they are parsed."""
-_MANY: Final = 256
+REQUESTS_MAX: Final = 256
 """Further requests in one output are counted, not judged: no model makes so many."""
 
 
@@ -185,6 +185,12 @@ def outputs_of(place: dict[str, int], scope: str = "") -> Outputs | None:
     flat = _flat(place)
     answers = [place[key] for key in place if key.endswith(_ANSWERED) and _INPUT.fullmatch(key)]
     inputs = answers + [place[key] for key in place if key in _INPUTS]
+    results = {
+        place[key]: place[beside]
+        for key in place
+        if key.endswith(_ANSWERED)
+        and (beside := key.removesuffix(_ANSWERED) + _CONTENT) in place
+    }
     roles = [place[key] for key in place if key.endswith(_SPEAKS) and _ROLE.fullmatch(key)]
     freshness = freshness_at(place, scope)
     none = listed is None and plain is None and said is None
@@ -198,6 +204,7 @@ def outputs_of(place: dict[str, int], scope: str = "") -> Outputs | None:
         said,
         place.get("output.value") if flat and scope.startswith(_GOOGLE) else None,
         tuple(inputs),
+        results,
         tuple(roles),
         freshness,
         answered=bool(answers),
@@ -240,9 +247,9 @@ def requested(span: Span, outputs: Outputs, *, names_only: bool = False) -> list
     if outputs.said is not None and not found:
         found = _answered(span.attribute(outputs.said))
     asked = _usable(found)
-    if len(asked) <= _MANY:
+    if len(asked) <= REQUESTS_MAX:
         return asked
-    return asked[:_MANY] + [OVERSIZED] * (len(asked) - _MANY)
+    return asked[:REQUESTS_MAX] + [OVERSIZED] * (len(asked) - REQUESTS_MAX)
 
 
 def executed_within(span: Span, outputs: Outputs) -> bool:
@@ -257,70 +264,27 @@ def executed_within(span: Span, outputs: Outputs) -> bool:
         return (
             found is UNREADABLE
         )  # the model's own text is at fault, and must not hide its calls
-    return _is_answer(found.get(_HISTORY), _DEPTH)
+    return _is_answer(found.get(_HISTORY), JSON_DEPTH)
 
 
 def goes_on(span: Span, outputs: Outputs) -> bool:
     """True if the model's input has results of tools, so earlier calls exist."""
-    if outputs.answered or any(span.recurring(at) == _TOOL for at in outputs.roles):
+    if outputs.answered or any(span.recurring(at) == TOOL_ROLE for at in outputs.roles):
         return True
     return any(_holds_answer(span.attribute(at)) for at in outputs.inputs)
-
-
-def answered_ids(span: Span, outputs: Outputs) -> set[str]:
-    """Ids of the requests whose results the model was given, or which its provider executed within the span."""
-    found: set[str] = set()
-    for at in outputs.inputs if outputs.listed is None else (*outputs.inputs, outputs.listed):
-        value = span.attribute(at)
-        if type(value) is str and not value.startswith(("[", "{")):
-            found.add(value)  # an id of its own attribute
-        else:
-            _collect(parsed(value) if type(value) is str else value, found, _DEPTH)
-    return found
-
-
-def may_answer(span: Span, outputs: Outputs, ids: Sequence[str]) -> bool:
-    """False if `answered_ids` finds none of these ids, as the texts have none: most of a long history is not read."""
-    if len(ids) > _SOUGHT or not all(map(_PLAIN.fullmatch, ids)):
-        return True
-    for at in outputs.inputs if outputs.listed is None else (*outputs.inputs, outputs.listed):
-        value = span.attribute(at)
-        if type(value) is not str or _ESCAPED.search(value) or any(id_ in value for id_ in ids):
-            return True
-    return False
-
-
-def _collect(value: Any, found: set[str], depth: int) -> None:
-    """Adds the ids of the results in a value."""
-    if depth <= 0:
-        return
-    if isinstance(value, list):
-        for each in value:
-            _collect(each, found, depth - 1)
-    elif isinstance(value, dict):
-        kind = value.get("type")
-        if (
-            value.get("role") == _TOOL
-            or not _ANSWER_KEYS.isdisjoint(value)
-            or (isinstance(kind, str) and kind in _ANSWER_TYPES)
-        ):
-            found.update(each for key in _IDS if isinstance(each := value.get(key), str))
-        for key, each in value.items():
-            if key not in _ABOUT_TOOLS:
-                _collect(each, found, depth - 1)
 
 
 def _holds_answer(value: Any) -> bool:
     """True for JSON messages with a tool's result. Plain text of people never counts; in JSON it is escaped."""
     if isinstance(value, list | dict):
-        return _is_answer(value, _DEPTH)
+        return _is_answer(value, JSON_DEPTH)
     if not isinstance(value, str) or not value.startswith(("[", "{")):
         return False
     if not any(mark in value for mark in _ANSWERS):
         return False
     # A tool's parameters may have the names of the marks: its MCP server chooses them.
     found = parsed(value)
-    return found is UNREADABLE or _is_answer(found, _DEPTH)
+    return found is UNREADABLE or _is_answer(found, JSON_DEPTH)
 
 
 def _is_answer(value: Any, depth: int) -> bool:
@@ -329,13 +293,13 @@ def _is_answer(value: Any, depth: int) -> bool:
         return depth > 0 and any(_is_answer(each, depth - 1) for each in value)
     if not isinstance(value, dict):
         return False
-    if value.get("role") == _TOOL or not _ANSWER_KEYS.isdisjoint(value):
+    if value.get("role") == TOOL_ROLE or not _ANSWER_KEYS.isdisjoint(value):
         return True
     kind = value.get("type")
-    if isinstance(kind, str) and kind in _ANSWER_TYPES:
+    if isinstance(kind, str) and kind in ANSWER_TYPES:
         return True
     return depth > 0 and any(
-        _is_answer(each, depth - 1) for key, each in value.items() if key not in _ABOUT_TOOLS
+        _is_answer(each, depth - 1) for key, each in value.items() if key not in ABOUT_TOOLS
     )
 
 

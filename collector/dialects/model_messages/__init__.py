@@ -1,0 +1,1 @@
+"""What spans of models hold: requests for calls, results of calls, and whether a conversation begins."""
