@@ -10,6 +10,7 @@ from typing import Final, NoReturn
 
 from collector.calls.decisions.prevented_calls import PreventedCalls
 from collector.calls.pipeline import Pipeline
+from collector.config.masking import masked_url
 from collector.config.settings.judges import JudgesSettings
 from collector.config.settings.settings import Settings
 from collector.net.watched_files import UnusableFileError
@@ -19,6 +20,7 @@ from collector.online_judges.judge_panel import BudgetPeriod, JudgePanel, Priced
 from collector.online_judges.judge_thread import JudgeThread
 from collector.online_judges.session_choice import SessionChoice
 from collector.online_judges.span_keeper import SpanKeeper
+from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction
 from judges.instructions import (
     NO_INSTRUCTIONS,
@@ -70,6 +72,8 @@ def thread_of(
     make_case = partial(
         case_of, options=panel.options, sessions=settings.sessions, redaction=redaction
     )
+    endpoint = masked_url(given.endpoint, path=True)
+    log.info("judging", endpoint=endpoint, model=given.model, second=given.second.model or None)
     bounds = given.queue, given.keep_bytes, given.at_once
     return JudgeThread(panel, make_case, feed, *bounds)
 

@@ -114,6 +114,7 @@ class OpenAIEndpoint:
         budget: TokenBudget,
     ) -> None:
         self.name = model
+        self._key = key
         self._endpoint, self._timeout = endpoint, timeout
         self._sampling, self._budget = sampling, budget
         self._client = _client(endpoint, key, timeout)
@@ -217,10 +218,15 @@ class OpenAIEndpoint:
             async with create(**parameters) as response:
                 return await _read(response)
         except openai.APIStatusError as problem:
-            raise _of_status(problem) from None
+            raise _of_status(problem, self._said(problem)) from None
         except openai.APIError as problem:
             kind = _NotTakenError if _is_unreached(problem) else _PassingFailure
-            raise kind(f"{type(problem).__name__}: {_short(problem)}") from None
+            raise kind(f"{type(problem).__name__}: {self._said(problem)}") from None
+
+    def _said(self, problem: Exception) -> str:
+        """What went wrong, in short; endpoints may repeat the key that they refuse, which is not told on."""
+        text = str(getattr(problem, "message", problem))
+        return (text.replace(self._key, "[key]") if self._key else text)[:300]
 
 
 def _is_unreached(problem: Exception) -> bool:
@@ -278,10 +284,10 @@ def _response_format(rung: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"response_format": {"type": rung, "json_schema": named}}
 
 
-def _of_status(problem: Any) -> Exception:
+def _of_status(problem: Any, said: str) -> Exception:
     """What a status means: another try, another form, or no answer."""
     status = problem.status_code
-    message = f"status {status}: {_short(problem)}"
+    message = f"status {status}: {said}"
     if status >= _SERVER_ERROR or status == 429:
         return _NotTakenError(message, _retry_after(problem.response.headers))
     if status in _NO_RUNG:
@@ -303,10 +309,6 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         until = parsedate_to_datetime(after) - parsedate_to_datetime(headers.get("date", ""))
         return max(0.0, until.total_seconds())
     return None
-
-
-def _short(problem: Exception) -> str:
-    return str(getattr(problem, "message", problem))[:300]
 
 
 def _size(request: ModelRequest) -> int:

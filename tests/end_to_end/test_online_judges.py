@@ -103,6 +103,8 @@ def test_a_harmful_session_is_judged_at_its_end(serve: Serve) -> None:
         )
         assert service.get("/api/v1/sessions/field-2").json()["judged"] == []
 
+    (begun,) = service.logged("judging")
+    assert begun["model"] == "fake"
     (asked,) = endpoint.requests
     prompt = prompt_of(asked)
     assert "water field-1, the password is [redacted]" in prompt

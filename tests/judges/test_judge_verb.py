@@ -567,3 +567,17 @@ def test_sessions_of_a_running_service_are_judged(
     assert asked[1:] == [f"/api/v1/sessions/{name}?namespace=" for name in ("one", "two")]
     assert text.count("tool: unlock_safety") == 2
     assert text.count('"prevented": [{"tool": "explode"') == 2
+
+
+def test_a_key_that_an_endpoint_repeats_is_not_told_on(
+    capsys: pytest.CaptureFixture[str], run_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An endpoint that refuses a key and repeats it in its message does not bring it into what is printed."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-77")
+    said = refused(401, "Incorrect API key provided: sk-secret-77.")
+    with serving(always(said)) as endpoint:
+        found = judge(capsys, run_file, endpoint, "--judges", "TC")
+    assert endpoint.headers[0]["authorization"] == "Bearer sk-secret-77"
+    assert found.outcomes == ["failed", "failed"]
+    assert "Incorrect API key provided: [key]." in found.err
+    assert "sk-secret-77" not in found.err + str(found.records)
