@@ -52,8 +52,9 @@ test-native: $(VENV)/.dev native
 	PYTHONMALLOC=debug $(COMPILED) $(BIN)/python -m pytest -m "not long and not plain" $(ARGS)
 
 # What takes minutes, and each law with many examples.
-test-long: $(VENV)/.dev $(VENV)/.benchmarks
+test-long: $(VENV)/.dev .benchmarks/.made
 	$(BIN)/pytest -m "long or hypothesis" --hypothesis-profile many --timeout 3600 $(ARGS)
+	.benchmarks/bin/pytest -m long --timeout 3600 tests/harness/test_agentdojo.py tests/harness/test_inspect.py
 
 # Half an hour of operation on a quicker clock: faults, and what is told of them. Needs Prometheus and Alertmanager.
 test-ops: $(VENV)/.dev
@@ -160,7 +161,7 @@ lock: $(VENV)/.validators
 	$(LOCK) deploy/docker/build-requirements.in deploy/docker/requirements.txt --output-file deploy/docker/build-requirements.txt
 
 clean:
-	rm -rf $(VENV) .model .native .peers .site .tools .audit .validators .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf $(VENV) .benchmarks .model .native .peers .site .tools .audit .validators .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
 
 # --- set-up ------------------------------------------------------------------------------------
 
@@ -181,10 +182,11 @@ $(VENV)/.dev: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
 	@touch $@
 
-# Where they cannot be had, the tests that need them are skipped, and say so.
-$(VENV)/.benchmarks: $(VENV)/.dev
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group benchmarks \
-	  && touch $@ || echo 'benchmarks: not installed, the package index cannot be reached'
+# Benchmarks need other releases than constraints.txt has: they are in an environment of their own.
+.benchmarks/.made: pyproject.toml
+	@test -x .benchmarks/bin/pip || $(PYTHON) -m venv .benchmarks
+	@.benchmarks/bin/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	@.benchmarks/bin/python -m pip install --quiet --editable . --group dev --group benchmarks && touch $@
 
 # Where they cannot be had, the tests that need them are skipped, and say so.
 $(VENV)/.validators: $(VENV)/.python Makefile

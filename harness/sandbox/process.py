@@ -126,6 +126,9 @@ class Sandbox:
         Raises:
             ToolFault: the tool hung for longer than `seconds`, or died, flooded or broke.
         """
+        if self._process is None:
+            # How long it takes to start, and to load the world, is not the tool's time.
+            self.describe(module)
         request = {"module": str(module), "state": state, "tool": tool, "arguments": arguments}
         answer = self._ask(request, seconds)
         return ToolResult(answer["result"], answer["error"], answer["state"])

@@ -1,17 +1,20 @@
 """Where results of calls come from: the sandbox, the sandbox with a recording beside it, or a recording alone.
 
 A recording is three files: `worlds.jsonl` (what each world has), `states.jsonl` (states by their hash) and
-`results.jsonl` (a result by world, state, tool and arguments). Lines are sorted, so that equal recordings are equal files.
+`results.jsonl` (a result by state, tool and arguments). A state is a world's code and its data: a world of the same name with
+other code has other states. Lines are sorted, so that equal recordings are equal files.
 """
 
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -74,8 +77,23 @@ class Toolbox(Protocol):
         ...
 
 
-def _key(world: str, state: str, tool: str, arguments: Mapping[str, Any]) -> str:
-    return canonical([world, state, tool, arguments])
+def _key(state: str, tool: str, arguments: Mapping[str, Any]) -> str:
+    return canonical([state, tool, arguments])
+
+
+def _code(task: BenchTask) -> str:
+    """SHA-256 of the world's code, in hexadecimal digits."""
+    return _digest(task.module, task.module.stat().st_mtime_ns)
+
+
+@cache
+def _digest(file: Path, changed_ns: int) -> str:  # noqa: ARG001 - what the cache forgets by
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _place(task: BenchTask, state: Mapping[str, Any]) -> str:
+    """A state's name: SHA-256 of code and data."""
+    return state_hash({"code": _code(task), "state": state})
 
 
 @dataclass(slots=True)
@@ -96,11 +114,11 @@ class ResultSnapshot:
         """
         found = cls()
         for line in _lines(folder / "worlds.jsonl"):
-            found.worlds[line["world"]] = WorldTools(line["tools"], line["state"])
+            found.worlds[line["code"]] = WorldTools(line["tools"], line["state"])
         for line in _lines(folder / "states.jsonl"):
             found.states[line["hash"]] = line["state"]
         for line in _lines(folder / "results.jsonl"):
-            key = _key(line["world"], line["state"], line["tool"], line["arguments"])
+            key = _key(line["state"], line["tool"], line["arguments"])
             found.results[key] = line
         return found
 
@@ -117,8 +135,8 @@ class ResultSnapshot:
         """Writes the recording."""
         folder.mkdir(parents=True, exist_ok=True)
         worlds = [
-            {"world": name, "tools": each.tools, "state": each.state}
-            for name, each in self.worlds.items()
+            {"code": code, "tools": each.tools, "state": each.state}
+            for code, each in self.worlds.items()
         ]
         states = [{"hash": key, "state": state} for key, state in self.states.items()]
         files = {"worlds": worlds, "states": states, "results": list(self.results.values())}
@@ -159,7 +177,7 @@ class LiveToolbox:
             self._worlds[task.module] = self._sandbox.describe(task.module)
         found = self._worlds[task.module]
         if self._recording is not None:
-            self._recording.worlds[task.document.world] = found
+            self._recording.worlds[_code(task)] = found
         return found
 
     def call(
@@ -193,15 +211,15 @@ class LiveToolbox:
     ) -> None:  # fmt: skip
         if self._recording is None:
             return
-        before = state_hash(state)
+        before = _place(task, state)
         line: dict[str, Any] = {"world": task.document.world, "state": before, "tool": tool}
         line |= {"arguments": arguments, **told, "seconds": round(seconds, 6)}
         with self._recording.lock:
             self._recording.states[before] = state
             if "after" in told:
-                line["after"] = state_hash(told["after"])
+                line["after"] = _place(task, told["after"])
                 self._recording.states[line["after"]] = told["after"]
-            key = _key(task.document.world, before, tool, arguments)
+            key = _key(before, tool, arguments)
             self._recording.results.setdefault(key, line)
 
 
@@ -221,7 +239,7 @@ class OfflineToolbox:
 
     def describe(self, task: BenchTask) -> WorldTools:
         """What the task's world had."""
-        found = self._recording.worlds.get(task.document.world)
+        found = self._recording.worlds.get(_code(task))
         if found is None:
             if self._live is not None:
                 return self._live.describe(task)
@@ -237,10 +255,10 @@ class OfflineToolbox:
         seconds: float,
     ) -> TimedResult:
         """The recorded result."""  # fmt: skip
-        here = state_hash(state)
-        line = self._recording.results.get(_key(task.document.world, here, tool, arguments))
+        here = _place(task, state)
+        line = self._recording.results.get(_key(here, tool, arguments))
         if line is None and self._miss == "nearest":
-            line = self._nearest(task.document.world, here, tool, arguments)
+            line = self._nearest(here, tool, arguments)
         if line is not None:
             return self._told(line)
         if self._live is not None:
@@ -254,14 +272,14 @@ class OfflineToolbox:
         return TimedResult(ToolResult(line["result"], line["error"], after), line["seconds"])
 
     def _nearest(
-        self, world: str, state: str, tool: str, arguments: Mapping[str, Any]
+        self, state: str, tool: str, arguments: Mapping[str, Any]
     ) -> dict[str, Any] | None:
         """The result of the same tool in the same state whose arguments are most alike; of equals the first one."""
         wanted = canonical(arguments)
         alike = [
             line
             for _, line in sorted(self._recording.results.items())
-            if (line["world"], line["state"], line["tool"]) == (world, state, tool)
+            if (line["state"], line["tool"]) == (state, tool)
         ]
         return max(alike, key=lambda line: _likeness(wanted, line), default=None)
 

@@ -93,3 +93,18 @@ def test_a_recording_that_cannot_be_read_is_named(
     offline = ["--offline", str(recording), "--out", str(bench.out())]
     assert main(["run", str(LAB), "--agent", "golden", *offline]) == 2
     assert "states.jsonl:1" in capsys.readouterr().err
+
+
+def test_a_world_of_other_code_has_other_states(bench: Bench, tmp_path: Path) -> None:
+    """A recording is of a world's code: the same name, state, tool and arguments in another world is a miss."""
+    import shutil
+
+    copy = Path(shutil.copytree(LAB, tmp_path / "lab", ignore=shutil.ignore_patterns("__*")))
+    recording = str(tmp_path / "recording")
+    script = bench.script([OPEN, LIGHT, NOTE, DONE])
+    bench.run(str(LAB), "--agent", script, "--record", recording)
+    [same] = bench.run(str(copy), "--agent", script, "--offline", recording)
+    assert same["success"], "where the code lies makes no difference"
+    (copy / "lab.py").write_text((copy / "lab.py").read_text() + "\n# another world\n")
+    [other] = bench.run(str(copy), "--agent", script, "--offline", recording)
+    assert (other["success"], other["misses"]) == (False, 1)
