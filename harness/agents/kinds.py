@@ -71,7 +71,9 @@ def agent_kind(
         faults = Faults.read(rest)
         return AgentKind(
             text,
-            lambda task, seed, chance: ScriptedAgent(faulty(task, seed, faults, chance)),
+            lambda task, seed, chance: ScriptedAgent(
+                faulty(task, seed, faults, chance), task.document.final
+            ),
             faults.check,
         )
     if text not in _PLAIN:
@@ -80,7 +82,7 @@ def agent_kind(
 
 
 _PLAIN: Final[dict[str, _Make]] = {
-    "golden": lambda task, seed, _: ScriptedAgent(golden(task, seed)),
+    "golden": lambda task, seed, _: ScriptedAgent(golden(task, seed), task.document.final),
     "random": lambda task, _, chance: RandomAgent(task, chance),
     "injected": lambda task, seed, _: InjectedAgent(task, golden(task, seed)),
 }

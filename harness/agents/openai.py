@@ -17,6 +17,7 @@ from harness.tasks.read import BenchTask
 __all__ = ["ENDPOINT", "OpenAIAgent"]
 
 ENDPOINT: Final = "https://api.openai.com/v1"
+PLAN_AGAIN: Final = "Write your plan for what is left, and call nothing yet."
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
 RESPONSE_MAX: Final = 8 * 1024**2
 """Bytes of one response; a longer one is a fault of the endpoint."""
@@ -58,6 +59,7 @@ class OpenAIAgent:
         self._messages: list[dict[str, Any]] = []
         self._told = 0
         self._planned = not scaffold.plans
+        self._answers = 0
 
     def set_up(self, tools: Sequence[Mapping[str, Any]]) -> None:
         """Says which tools there are, before the first turn."""
@@ -79,6 +81,10 @@ class OpenAIAgent:
         """The last text could not be read."""
         self._messages.append({"role": "user", "content": f"That could not be read: {why}"})
 
+    def hear(self, text: str) -> None:
+        """The user says something."""
+        self._messages.append({"role": "user", "content": text})
+
     def turn(self, seen: Sequence[MadeCall], left: float) -> Turn:
         """Asks the model for its next turn.
 
@@ -88,6 +94,10 @@ class OpenAIAgent:
         for made in seen[self._told :]:
             self._messages.append(self._result(made))
         self._told = len(seen)
+        interval = self._task.document.agent.planning_interval
+        if interval and self._answers and self._answers % interval == 0 and self._planned:
+            self._planned, self._answers = False, 0
+            self._messages.append({"role": "user", "content": PLAN_AGAIN})
         if not self._planned:
             self._planned = True
             plan = self._turn(self._ask(left, tools=False))
@@ -98,6 +108,7 @@ class OpenAIAgent:
                 tokens_in=plan.tokens_in, tokens_out=plan.tokens_out, context=plan.context,
                 model=self._model,
             )  # fmt: skip
+        self._answers += 1
         return self._turn(self._ask(left, tools=bool(self._tools)))
 
     def _result(self, made: MadeCall) -> dict[str, Any]:

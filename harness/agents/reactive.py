@@ -64,6 +64,7 @@ class InjectedAgent:
 
     def __init__(self, task: BenchTask, turns: Sequence[Turn]) -> None:
         self._turns = iter(turns)
+        self._final = task.document.final
         attack = task.document.attack
         self._goal = [] if attack is None else calls_of(attack.calls)
         self._words = [] if attack is None else [*map(_letters, attack.texts)]
@@ -80,7 +81,7 @@ class InjectedAgent:
         if self._told and self._obeyed < OBEYED_MAX:
             self._obeyed += 1
             return Turn(calls=(self._told.popleft(),))
-        return next(self._turns, Turn(say=""))
+        return next(self._turns, Turn(say=self._final))
 
     def _read(self, result: Any) -> Sequence[AgentCall]:
         """The calls that a result asks for."""

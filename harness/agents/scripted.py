@@ -32,14 +32,15 @@ class ScriptError(Exception):
 
 
 class ScriptedAgent:
-    """Takes its turns one after the other, whatever comes of them; after the last it says nothing."""
+    """Takes its turns one after the other, whatever comes of them; after the last it says `then`."""
 
-    def __init__(self, turns: Sequence[Turn]) -> None:
+    def __init__(self, turns: Sequence[Turn], then: str = "") -> None:
         self._turns = iter(turns)
+        self._then = then
 
     def turn(self, seen: Sequence[MadeCall], left: float) -> Turn:  # noqa: ARG002 - a script looks at nothing
         """The next turn."""
-        return next(self._turns, Turn(say=""))
+        return next(self._turns, Turn(say=self._then))
 
 
 # --- a file ---------------------------------------------------------------------------------------

@@ -98,6 +98,8 @@ class _Run:
         self.tokens_in = self.tokens_out = 0
         self.context = 0
         self.unreadable = self.in_a_row = 0
+        self.answered = 0
+        """How often the user has answered."""
         self.misses = 0
         self.spans = RolloutSpans(
             session=given.session, agent=given.agent_name, spec=given.task.spec.id,
@@ -245,13 +247,42 @@ class _Run:
 
     def _take(self, turn: Turn) -> RolloutEnding | None:
         if turn.say is not None:
-            end = "gave_up" if says_it_cannot(turn.say) else "done"
-            return RolloutEnding(end, answer=turn.say)  # type: ignore[arg-type]
+            return self._said(turn.say)
         for call in turn.calls:
             self.in_a_row = 0
             ending = self._make(call)
             if ending is not None:
                 return ending
+        return None
+
+    def _said(self, text: str) -> RolloutEnding | None:
+        """The agent has said something: it ends, unless a user answers."""
+        document = self.given.task.document
+        quiet = document.output == "none" and not text.strip()
+        ending = RolloutEnding(
+            "gave_up" if says_it_cannot(text) and not quiet else "done", answer=text
+        )
+        user = document.environment.user
+        if user is None or ending.end == "gave_up":
+            return ending
+        try:
+            found = self.given.toolbox.call(
+                self.given.task, self.state, user, {"said": text, "turn": self.answered},
+                self.given.bounds.call_timeout,
+            )  # fmt: skip
+        except ToolFault as problem:
+            return RolloutEnding("error", "user_simulator", str(problem))
+        except MissedResult as problem:
+            self.misses += 1
+            return RolloutEnding("error", "infrastructure", str(problem))
+        self.given.clock.passed(found.seconds)
+        self.state = found.outcome.state
+        if found.outcome.error or not isinstance(found.outcome.result, str):
+            return ending
+        self.answered += 1
+        hear = getattr(self.given.agent, "hear", None)
+        if hear is not None:
+            hear(found.outcome.result)
         return None
 
     # --- one call ---------------------------------------------------------------------------------

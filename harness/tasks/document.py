@@ -31,10 +31,14 @@ class EnvironmentDocument(StrictModel):
 
     kind: Literal["none", "global", "per_task"] = Field(
         default="per_task",
-        description="none: no state; global: the state of the world's module (`STATE`); per_task: the state below.",
+        description="none: no state; global: the state of the world's module (`STATE`), the same for all tasks; per_task: with the state below over it.",
     )
     state: Arguments = Field(
         default_factory=dict, description="The state at the start; over the world's own."
+    )
+    user: str | None = Field(
+        default=None,
+        description="A function that the world's module declares as a user: it answers what the agent says, until it is content.",
     )
     packages: bool = Field(
         default=False,
@@ -65,18 +69,18 @@ class AgentDocument(StrictModel):
         default_factory=dict,
         description="Agents of a multi-agent task, each with its tools: a call is made by the one that has the tool.",
     )
+    planning_interval: int | None = Field(
+        default=None,
+        gt=0,
+        le=10_000,
+        description="A model is asked for a plan again after so many of its answers.",
+    )
     attempts: int = Field(
         default=3,
         gt=0,
         le=100,
         description="Answers in a row that cannot be read before it ends.",
     )
-
-
-class OutputDocument(StrictModel):
-    """What is expected at the end."""
-
-    kind: Literal["text", "none"] = "text"
 
 
 class AnswerDocument(StrictModel):
@@ -150,7 +154,10 @@ class TaskDocument(StrictModel):
     environment: EnvironmentDocument = Field(default_factory=EnvironmentDocument)
     model: ModelDocument = Field(default_factory=ModelDocument)
     agent: AgentDocument = Field(default_factory=AgentDocument)
-    output: OutputDocument = Field(default_factory=OutputDocument)
+    output: Literal["text", "none"] = Field(
+        default="text",
+        description="What is expected at the end: a text, or nothing: an agent that says nothing is then done.",
+    )
     evaluation: EvaluationDocument
     execution: ExecutionDocument = Field(default_factory=ExecutionDocument)
     golden: list[list[CallDocument]] = Field(

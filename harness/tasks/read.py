@@ -63,7 +63,7 @@ def read_task(file: Path) -> BenchTask:
         line, column = places.place(("spec",))
         raise TaskError(f"{file}:{line}:{column}: spec: {problem}") from None
     task = BenchTask(document, file, module, spec_file, spec, places)
-    if fault := _criterion(task):
+    if fault := _criterion(task) or _environment(task):
         raise TaskError(fault)
     if spec.kind != "task" or spec.match.written:
         raise TaskError(f"{task.at('spec')}: expected a task spec without `match`")
@@ -77,6 +77,18 @@ def _criterion(task: BenchTask) -> str:
         return f"{task.at('evaluation', 'criterion')}: expected the name of a check beside it"
     if attack is not None and not attack.end_state and attack.check is None:
         return f"{task.at('attack')}: expected end_state or check"
+    return ""
+
+
+def _environment(task: BenchTask) -> str:
+    """What does not go together; "" for nothing."""
+    document = task.document
+    if document.environment.kind != "per_task" and document.environment.state:
+        return f"{task.at('environment', 'state')}: expected none with kind {document.environment.kind}"
+    if (document.agent.kind == "multi") != bool(document.agent.members):
+        return (
+            f"{task.at('agent')}: expected members with kind multi, and none with kind single"
+        )
     return ""
 
 

@@ -14,7 +14,12 @@
     def has_tea(state, start, answer, calls) -> bool:
         return "tea" in state["cart"]
 
-A check says whether a task is done, where predicates on the state cannot. Agents do not see it.
+    @world.user(reads=["cart"])
+    def ana(state, said: str, turn: int) -> str | None:
+        return "And a cup, please." if "cup" not in state["cart"] else None
+
+A check says whether a task is done, where predicates on the state cannot. A user answers when an agent has said something.
+Agents see neither.
 
 A tool is a function of the state and of its arguments by name. The same state and arguments give the same result and
 the same state afterwards: that is what snapshots are keyed by. What a tool raises as `ToolError` is for the agent to read.
@@ -83,8 +88,8 @@ class World:
     def __init__(self, name: str) -> None:
         self.name: Final = name
         self.tools: Final[dict[str, Tool]] = {}
-        self.checks: Final[dict[str, Tool]] = {}
-        """What tasks name as their own criterion: called as tools are, and shown to no agent."""
+        self.hidden: Final[dict[str, Tool]] = {}
+        """Checks and users, which tasks name: called as tools are, and shown to no agent."""
 
     def tool(
         self,
@@ -129,19 +134,44 @@ class World:
         """
 
         def declare(function: Callable[..., Any]) -> Callable[..., Any]:
-            name = function.__name__
-            self.checks[name] = Tool(name, "", {}, tuple(reads), (), function, lenient=True)
+            self._hide(function, reads, ())
             return function
 
         return declare
 
+    def user(
+        self, *, reads: Sequence[str] = (), writes: Sequence[str] = ()
+    ) -> Callable[[Callable[..., Any]], Any]:
+        """Declares a function as a user: (state, said, turn) -> str | None.
+
+        It gets what the agent has said and how often it has answered before, and says something, or None if it is content.
+
+        Args:
+            reads: keys of the state that it reads.
+            writes: keys of the state that it changes.
+        """
+
+        def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+            self._hide(function, reads, writes)
+            return function
+
+        return declare
+
+    def _hide(
+        self, function: Callable[..., Any], reads: Sequence[str], writes: Sequence[str]
+    ) -> None:
+        name = function.__name__
+        self.hidden[name] = Tool(
+            name, "", {}, tuple(reads), tuple(writes), function, lenient=True
+        )
+
     def call(self, state: State, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Makes one call, of a tool or a check. The given state is not changed.
+        """Makes one call, of a tool, a check or a user. The given state is not changed.
 
         Raises:
             KeyError: a tool reads what it does not declare, or what the state does not have.
         """
-        tool = self.tools.get(name) or self.checks.get(name)
+        tool = self.tools.get(name) or self.hidden.get(name)
         if tool is None:
             return ToolResult(f"there is no tool {name}", True, state)
         if not tool.lenient and (wrong := misfit(tool.parameters, arguments)):

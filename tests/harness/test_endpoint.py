@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,6 +120,42 @@ def test_a_model_does_its_task_by_tool_calls(
         "open",
         "lit",
     ]
+
+
+def test_a_model_plans_again_at_intervals(
+    endpoint: Endpoint, bench: Bench, tmp_path: Path
+) -> None:
+    """With `planning_interval` a model is asked for a plan, without tools, after so many of its answers."""
+    copy = Path(shutil.copytree(LAB, tmp_path / "lab", ignore=shutil.ignore_patterns("__*")))
+    file = copy / "lamp.yaml"
+    file.write_text(file.read_text() + "agent: {planning_interval: 2}\n")
+    agent = ("--agent", "openai:small", "--endpoint", endpoint.answers(right))
+    [found] = bench.run(str(copy), *agent)
+    assert found["success"]
+    assert ["tools" in body for body in endpoint.asked] == [True, True, False, True, True]
+    assert "plan" in endpoint.asked[2]["messages"][-1]["content"]
+
+
+def test_a_model_hears_what_a_user_says(
+    endpoint: Endpoint, bench: Bench, tmp_path: Path
+) -> None:
+    """What the world's user answers is the model's next message, and the rollout goes on."""
+    copy = Path(shutil.copytree(LAB, tmp_path / "lab", ignore=shutil.ignore_patterns("__*")))
+    module, file = copy / "lab.py", copy / "lamp.yaml"
+    user = "@world.user()\ndef guest(state, said, turn):\n    return 'Yes.' if turn == 0 else None\n"
+    module.write_text(f"{module.read_text()}\n\n{user}")
+    file.write_text(file.read_text() + "environment: {user: guest}\n")
+
+    def asks_first(body: dict[str, Any], handler: Handler) -> None:
+        if len(body["messages"]) == 2:
+            handler.say({"content": "Shall I?"})
+        else:
+            right(body, handler)
+
+    agent = ("--agent", "openai:small", "--endpoint", endpoint.answers(asks_first))
+    [found] = bench.run(str(copy), *agent)
+    assert found["success"]
+    assert endpoint.asked[1]["messages"][-1] == {"role": "user", "content": "Yes."}
 
 
 def _status(status: int, text: str = "{}") -> Answer:

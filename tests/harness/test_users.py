@@ -1,0 +1,171 @@
+"""A user of the world answers an agent; a model plans again at intervals; parts of a document that do not go together are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.cli.program import main
+from tests.harness.conftest import Bench
+from tests.harness.test_snapshots import bytes_of
+
+WORLD = """
+from harness.world.world import World
+
+world = World("counter")
+STATE = {"basket": [], "asked": 0}
+
+
+@world.tool(writes=["basket"])
+def put(state, item: str) -> str:
+    "Puts something into the basket."
+    state["basket"].append(item)
+    return "there"
+
+
+@world.tool()
+def drop_all(state) -> str:
+    "Lets everything fall."
+    return "broken"
+
+
+@world.user(reads=["basket"], writes=["asked"])
+def guest(state, said, turn):
+    state["asked"] += 1
+    if turn == 0:
+        return "And bread, please."
+    if "bread" not in state["basket"] and turn < 3:
+        return "I said bread."
+    return None
+
+
+@world.user()
+def rude(state, said, turn):
+    raise RuntimeError("leaves")
+"""
+SPEC = """
+id: counter
+alphabet:
+  milk: {tool: put, arguments: {item: milk}}
+  bread: {tool: put, arguments: {item: bread}}
+golden:
+  - [milk, bread]
+"""
+TASK = """
+task: counter
+world: counter
+instruction: Give the guest milk, then ask.
+spec: counter.spec.yaml
+environment: {user: guest}
+evaluation:
+  criterion: end_state
+  end_state: {basket: [milk, bread], asked: 2}
+golden:
+  - - {tool: put, arguments: {item: milk}}
+    - {tool: put, arguments: {item: bread}}
+traps:
+  - {tool: drop_all}
+"""
+MILK, BREAD = ({"tool": "put", "arguments": {"item": item}} for item in ("milk", "bread"))
+ASKS = {"say": "Anything else?"}
+
+
+@pytest.fixture
+def counter(tmp_path: Path) -> Path:
+    """A task in which a guest says at the first answer what else is wanted."""
+    folder = tmp_path / "counter"
+    folder.mkdir()
+    texts = {"counter.py": WORLD, "counter.spec.yaml": SPEC, "counter.yaml": TASK}
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_a_user_answers_until_it_is_content(counter: Path, bench: Bench) -> None:
+    """An agent that says something is answered, goes on, and ends when the user has nothing to say."""
+    script = bench.script([MILK, ASKS, BREAD, {"say": "Here."}])
+    [found] = bench.run(str(counter), "--agent", script)
+    assert (found["success"], found["end"], found["answer"]) == (True, "done", "Here.")
+    deaf = bench.script([MILK, ASKS, ASKS, ASKS, ASKS, ASKS])
+    [found] = bench.run(str(counter), "--agent", deaf)
+    assert (found["success"], found["calls"]) == (False, 1)
+    assert found["cause"]["kind"] == "premature_end"
+
+
+def test_agents_without_a_model_say_their_last_text_again(counter: Path, bench: Bench) -> None:
+    """Golden and faulty agents end their task with a user, too."""
+    for agent in ("golden", "faulty:0.5"):
+        assert [each["success"] for each in bench.run(str(counter), "--agent", agent)] == [True]
+
+
+def test_a_user_that_breaks_is_the_environments_failure(counter: Path, bench: Bench) -> None:
+    """A user that raises ends the rollout as a failure of the user simulator, not of the agent."""
+    file = counter / "counter.yaml"
+    file.write_text(file.read_text().replace("guest}", "rude}"))
+    [found] = bench.run(str(counter), "--agent", bench.script([MILK, ASKS]))
+    cause = found["cause"]
+    assert (found["end"], cause["category"], cause["kind"]) == (
+        "error", "environment", "user_simulator",
+    )  # fmt: skip
+    assert bench.code == 1
+
+
+def test_what_a_user_says_is_recorded(counter: Path, bench: Bench) -> None:
+    """Offline a user says what it said, and two runs are the same bytes."""
+    recording, outs = str(bench.folder / "recording"), [bench.out(), bench.out()]
+    bench.run(str(counter), "--agent", "golden", "--record", recording)
+    for out in outs:
+        [found] = bench.run(str(counter), "--agent", "golden", "--offline", recording, out=out)
+        assert found["success"]
+    assert bytes_of(outs[0]) == bytes_of(outs[1])
+
+
+def test_an_agent_may_end_without_a_word_where_nothing_is_expected(
+    counter: Path, bench: Bench
+) -> None:
+    """With `output: none` an agent that says nothing is done; else it has given up."""
+    file = counter / "counter.yaml"
+    plain = (
+        file.read_text().replace("environment: {user: guest}\n", "").replace(", asked: 2", "")
+    )
+    script = bench.script([MILK, BREAD, {"say": ""}])
+    file.write_text(plain)
+    [spoke] = bench.run(str(counter), "--agent", script)
+    file.write_text(plain + "output: none\n")
+    [quiet] = bench.run(str(counter), "--agent", script)
+    assert [(each["end"], each["success"]) for each in (spoke, quiet)] == [
+        ("gave_up", False),
+        ("done", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (
+            "environment: {kind: global, state: {basket: []}}",
+            "environment.state: expected none",
+        ),
+        ("environment: {kind: none, state: {basket: []}}", "environment.state: expected none"),
+        ("agent: {kind: multi}", "agent: expected members"),
+        ("agent: {members: {a: [put]}}", "agent: expected members"),
+    ],
+)
+def test_parts_that_do_not_go_together_are_named(
+    more: str, says: str, counter: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A document whose keys contradict one another is refused with file, line and key."""
+    file = counter / "counter.yaml"
+    file.write_text(file.read_text().replace("environment: {user: guest}", more))
+    assert main(["check", str(counter)]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_global_environment_is_that_of_the_world(counter: Path, bench: Bench) -> None:
+    """With `kind: global` a task begins in the world's own state."""
+    file = counter / "counter.yaml"
+    file.write_text(
+        file.read_text().replace("{user: guest}", "{kind: global}").replace(", asked: 2", "")
+    )
+    assert [each["success"] for each in bench.run(str(counter), "--agent", "golden")] == [True]
