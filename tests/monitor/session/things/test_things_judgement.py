@@ -248,3 +248,71 @@ def test_an_agent_that_invents_things_costs_its_own_bound() -> None:
     new = monitor.observe(call(1_001, "refund", {"id": "never"}, 10_010, 10_010), 10_010)
     assert [each.kind for each in back] == ["progress"]
     assert [each.kind for each in new] == ["harmful"]
+
+
+@given(st.sampled_from(sorted(SPECS)), st.integers(0, 2**32), st.integers(2, 120))
+def test_things_go_to_another_process_as_they_are(name: str, seed: int, count: int) -> None:
+    """A session that is handed over in the middle, folded or not, has the things of one that never moved."""
+    made = random.Random(seed)
+    spec, _ = SPECS[name]
+    calls = calls_of(made, count, 8)
+    limits = Limits(history_complete=True, keep_arguments=True, window_ns=20)
+    home, first, second = (Monitor([spec], limits) for _ in range(3))
+    cut = made.randrange(1, count)
+    for number, each in enumerate(calls):
+        now = 10 * number + 10
+        if number == cut:
+            second.kept.handover("1").take_over(first.kept.handover("1").hand_over([KEY]), now)
+        moved = first if number < cut else second
+        for monitor in (home, moved):
+            monitor.observe(each, now)
+            monitor.finalise(now)
+    [here], [there] = home.find("s"), second.find("s")
+    assert here == there
+
+
+@given(st.sampled_from(sorted(SPECS)), st.integers(0, 2**32), st.integers(1, 12))
+def test_calls_that_turn_out_otherwise_are_judged_as_if_they_had_been_so_at_once(
+    name: str, seed: int, count: int
+) -> None:
+    """A call whose arguments come later, and one that turns out to be none, leave no trace in any thing."""
+    made = random.Random(seed)
+    spec, _ = SPECS[name]
+    calls = calls_of(made, count, 3)
+    limits = Limits(history_complete=True, keep_arguments=True)
+    late, once = Monitor([spec], limits), Monitor([spec], limits)
+    bare = [each._replace(arguments=None) if made.random() < 0.5 else each for each in calls]
+    for number, each in enumerate(made.sample(bare, count)):
+        late.observe(each, number)
+    extra = call(count + 1, "look_up", {"id": "A0"}, 15, 15)
+    late.observe(extra, 50)
+    for was, each in made.sample(list(zip(bare, calls, strict=True)), count):
+        if was is not each:
+            late.corrections.amend(was, each, 60)
+    late.retract(extra)
+    for number, each in enumerate(calls):
+        once.observe(each, number)
+    [one], [other] = late.find("s"), once.find("s")
+    assert kinds(one) == kinds(other)
+    assert {t["value"]: t for t in one["things"]} == {t["value"]: t for t in other["things"]}
+
+
+@given(st.sampled_from(sorted(SPECS)), st.integers(0, 2**32), st.integers(1, 12))
+def test_a_joined_session_claims_no_more_of_a_thing_than_of_a_session(
+    name: str, seed: int, count: int
+) -> None:
+    """Where first calls are missing, a thing has no more certain harms than the spec without `each` over its calls."""
+    made = random.Random(seed)
+    spec, plain = SPECS[name]
+    calls = [c for c in calls_of(made, count, 1) if values_of(c) != ["none"]]
+    started = made.choice((15, 35, 75))
+    found = []
+    for each in (spec, plain):
+        monitor = Monitor([each], Limits(keep_arguments=True), started_ns=started)
+        for number, one in enumerate(calls):
+            monitor.observe(one, 200 + number)
+        found += monitor.find("s")
+    if calls and found[0]["things"]:
+        [thing] = found[0]["things"]
+        assert thing["harmful"] <= found[1]["harmful"]
+        assert found[1]["joined"] or thing["harmful"] == found[1]["harmful"]
