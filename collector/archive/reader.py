@@ -252,7 +252,6 @@ class ArchiveReader:
         until = time.monotonic() + PATIENCE_SECONDS
         try:
             connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
-            connection.create_function("casefold", 1, str.casefold, deterministic=True)
             (found,) = connection.execute("PRAGMA user_version").fetchone()
             if found > VERSION:
                 raise NewerSchemaError(found)

@@ -40,6 +40,7 @@ _TABLES: Final = (
         namespace TEXT NOT NULL, session TEXT NOT NULL, begun INTEGER NOT NULL,
         last INTEGER NOT NULL, touched INTEGER NOT NULL, ended TEXT,
         severity INTEGER NOT NULL, harmful INTEGER NOT NULL, harm_rate REAL NOT NULL, lost REAL NOT NULL, risk REAL NOT NULL,
+        folded TEXT NOT NULL,
         UNIQUE (session, namespace, begun))""",
     "CREATE INDEX sessions_touched ON sessions (touched)",
     "CREATE INDEX sessions_last ON sessions (last)",
@@ -100,11 +101,11 @@ _TABLES: Final = (
 )
 
 _SQLITE_ALONE: Final = (
-    "CREATE VIRTUAL TABLE found USING fts5 (session, content='sessions', content_rowid='id', tokenize='trigram', detail='none')",
+    "CREATE VIRTUAL TABLE found USING fts5 (folded, content='sessions', content_rowid='id', tokenize='trigram', detail='none')",
     """CREATE TRIGGER sessions_found AFTER INSERT ON sessions BEGIN
-        INSERT INTO found (rowid, session) VALUES (new.id, new.session); END""",
+        INSERT INTO found (rowid, folded) VALUES (new.id, new.folded); END""",
     """CREATE TRIGGER sessions_lost AFTER DELETE ON sessions BEGIN
-        INSERT INTO found (found, rowid, session) VALUES ('delete', old.id, old.session); END""",
+        INSERT INTO found (found, rowid, folded) VALUES ('delete', old.id, old.folded); END""",
 )
 
 
@@ -121,7 +122,7 @@ _BOTH: Final = "old_judgements j JOIN old_sessions s ON s.id = j.sid"
 _TOOLS: Final = "coalesce((SELECT group_concat(tool, char(10)) FROM (SELECT lower(value) AS tool FROM json_each(j.tools) ORDER BY 1)), '')"
 
 _MOVED: Final = (
-    """INSERT INTO sessions SELECT id, namespace, session, begun, last, touched, ended, severity, harmful, harm_rate, lost, risk
+    """INSERT INTO sessions SELECT id, namespace, session, begun, last, touched, ended, severity, harmful, harm_rate, lost, risk, lower(session)
         FROM old_sessions""",
     f"""INSERT INTO groups (kind, namespace, agent, spec, spec_version, service_version, mode, folded)
         SELECT DISTINCT j.kind, s.namespace, j.agent, j.spec, j.spec_version, j.service_version, j.mode,

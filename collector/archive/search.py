@@ -336,21 +336,19 @@ def _with_text(text: str) -> SqlText:
 def _with_id(text: str) -> SqlText:
     """Sessions with this part of an id: those that have all its runs of three characters are looked at."""
     if len(text) < 3 or "\0" in text:
-        return SqlText(
-            "SELECT t.id FROM sessions t WHERE instr(casefold(t.session), ?) > 0", (text,)
-        )
+        return SqlText("SELECT t.id FROM sessions t WHERE instr(t.folded, ?) > 0", (text,))
     runs = sorted({text[at : at + 3] for at in range(len(text) - 2)})
     match = " AND ".join('"' + each.replace('"', '""') + '"' for each in runs)
     return SqlText(
         "SELECT t.id FROM found JOIN sessions t ON t.id = found.rowid"
-        " WHERE found MATCH ? AND instr(casefold(t.session), ?) > 0",
+        " WHERE found MATCH ? AND instr(t.folded, ?) > 0",
         (match, text),
     )
 
 
 def _has_text(text: str) -> SqlText:
     parts = [
-        SqlText("instr(casefold(s.session), ?) > 0", (text,)),
+        SqlText("instr(s.folded, ?) > 0", (text,)),
         SqlText(
             "EXISTS (SELECT 1 FROM judgements j WHERE j.sid = s.id AND (j.grp IN"
             " (SELECT id FROM groups WHERE instr(folded, ?) > 0)"

@@ -172,9 +172,12 @@ class ArchiveStore:
         )
         self._remove_earlier(record, name, changes)
         row = self._insert(
-            "INSERT INTO sessions (namespace, session, begun, last, touched, ended, severity, harmful, harm_rate, lost, risk)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*name, record.last, record.touched, record.ended, *record.keys),
+            "INSERT INTO sessions (namespace, session, begun, last, touched, ended, severity, harmful, harm_rate, lost, risk, folded)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(*name, record.last, record.touched, record.ended, *record.keys),
+                name.session.casefold(),
+            ),
         )
         ids = {*record.traces, *record.spans}
         self._connection.executemany(

@@ -18,6 +18,7 @@ NAMES = (
     "latency",
     "decide",
     "journal",
+    "archive",
     "restart",
     "forward",
     "trajectory",

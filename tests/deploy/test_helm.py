@@ -36,11 +36,18 @@ MANIFESTS = {
 }
 """Mode -> the manifest that it agrees with."""
 KINDS = {
-    "gateway": {"Deployment", "Service", "ServiceAccount", "ConfigMap", "NetworkPolicy", "PodMonitor", "PrometheusRule", "PodDisruptionBudget"},
+    "gateway": {"Deployment", "PersistentVolumeClaim", "Service", "ServiceAccount", "ConfigMap", "NetworkPolicy", "PodMonitor", "PrometheusRule", "PodDisruptionBudget"},
     "fleet": {"StatefulSet", "Deployment", "Service", "ServiceAccount", "ConfigMap", "NetworkPolicy", "PodMonitor", "PrometheusRule", "PodDisruptionBudget"},
     "edge": {"DaemonSet", "Service", "ServiceAccount", "ConfigMap", "NetworkPolicy", "PodMonitor", "PrometheusRule"},
     "sidecar": {"Deployment", "ConfigMap", "PodMonitor"},
 }  # fmt: skip
+ARCHIVE = {
+    "gateway": {
+        "OFFRAILS_ARCHIVE_DIR": "/var/lib/offrails/archive",
+        "OFFRAILS_ARCHIVE_BYTES_MAX": str(3 << 29),
+    }
+}
+"""Variables that follow from `archive`, whose claim has 2 GiB."""
 ROUTED = ("fleet", "offrails")
 """Mode and name of the Service that leads to the router."""
 SHIPPED_MONITORS = r"\n +- offrails-[0-9]+\.offrails-headless:4317"
@@ -134,7 +141,7 @@ def test_values_agree_with_the_manifests(mode: str) -> None:
     plain, found = manifest(mode), values(mode)
     assert found["resources"] == plain["resources"]
     env = {each["name"]: each["value"] for each in plain.get("env", ())}
-    assert {**found["env"], **LINKS} == env
+    assert {**found["env"], **LINKS, **ARCHIVE.get(mode, {})} == env
 
 
 def test_templates_use_values_that_there_are() -> None:
@@ -432,7 +439,7 @@ def test_values_reach_the_pod(tmp_path: Path) -> None:
     made = monitor_of(workload_of(resources))
     assert made["image"] == "registry/offrails:1"
     given = {each["name"]: each["value"] for each in made["env"]}
-    assert given == {**values("gateway")["env"], **LINKS, **own["env"]}
+    assert given == {**values("gateway")["env"], **LINKS, **ARCHIVE["gateway"], **own["env"]}
     assert {"name": "offrails-tokens", "secret": {"secretName": "offrails-tokens"}} in made[
         "pod"
     ]["volumes"]
@@ -493,7 +500,12 @@ def test_the_journal_has_a_volume(mode: str, tmp_path: Path) -> None:
     assert not mount.get("readOnly")
     assert monitor["pod"]["securityContext"]["fsGroup"] == 10001
     volumes = [each for each in monitor["pod"]["volumes"] if each["name"] == mount["name"]]
-    claims = [each for each in resources if each["kind"] == "PersistentVolumeClaim"]
+    claims = [
+        each
+        for each in resources
+        if each["kind"] == "PersistentVolumeClaim"
+        and each["metadata"]["name"].endswith("-state")
+    ]
     if mode == "gateway":
         (claim,) = claims
         assert volumes[0]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
@@ -516,6 +528,33 @@ def test_the_journal_has_a_volume(mode: str, tmp_path: Path) -> None:
     assert env.get("OFFRAILS_STATE_BRIDGED_SECONDS") == bridged
     if "startupProbe" in monitor:  # a long replay must not end the container
         assert monitor["startupProbe"]["httpGet"]["path"] == "/-/healthy"
+
+
+@pytest.mark.parametrize("mode", MANIFESTS)
+def test_past_sessions_have_a_claim_in_a_gateway(mode: str, tmp_path: Path) -> None:
+    """A gateway keeps an archive in a claim of its own, three quarters of it; the other modes keep none, whatever is asked."""
+    own = given(tmp_path, archive={"enabled": True, "size": "4Gi", "storageClass": "fast"})
+    resources = rendered(mode, own)
+    monitor = monitor_of(workload_of(resources))
+    env = {each["name"]: each["value"] for each in monitor["env"]}
+    claims = {
+        each["metadata"]["name"]: each["spec"]
+        for each in resources
+        if each["kind"] == "PersistentVolumeClaim"
+    }
+    if mode != "gateway":
+        assert ("OFFRAILS_ARCHIVE_DIR" in env, claims) == (False, {})
+        return
+    (mount,) = [each for each in monitor["volumeMounts"] if each["name"] == "offrails-archive"]
+    assert env["OFFRAILS_ARCHIVE_DIR"] == mount["mountPath"]
+    assert int(env["OFFRAILS_ARCHIVE_BYTES_MAX"]) == 3 << 30
+    assert monitor["pod"]["securityContext"]["fsGroup"] == 10001
+    ((name, claim),) = claims.items()
+    volumes = [each for each in monitor["pod"]["volumes"] if each["name"] == mount["name"]]
+    assert volumes[0]["persistentVolumeClaim"]["claimName"] == name
+    assert claim["storageClassName"] == "fast"
+    off = rendered(mode, given(tmp_path, archive={"enabled": False}))
+    assert "PersistentVolumeClaim" not in {each["kind"] for each in off}
 
 
 def test_decisions_have_a_port(tmp_path: Path) -> None:

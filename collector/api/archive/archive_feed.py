@@ -48,7 +48,7 @@ ENDED_MAX: Final = 20_000
 """Ended sessions that may wait to be built."""
 HARMED_MAX: Final = 10_000
 """Live sessions with news that may wait; the rest is written at their end."""
-HARMED_AT_ONCE: Final = 16
+HARMED_AT_ONCE: Final = 4
 AT_ONCE: Final = 4
 """Sessions that are built before other tasks have their turn."""
 IDS_MAX: Final = 1_000

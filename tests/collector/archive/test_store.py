@@ -192,6 +192,37 @@ def test_filters(tmp_path: Path, search: ArchiveSearch, found: list[str]) -> Non
     assert len(ArchiveReader(tmp_path).matching(search)) == len(found)
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        'a"b',
+        "don't",
+        "@nasa",
+        "multi-agent",
+        "NEAR(",
+        "50%",
+        "x*y",
+        "a:b",
+        "[br]",
+        "Straße",
+        "\u0130I",
+        "ünïcode@x",
+        "日本語の",
+        '"',
+        "?",
+        "AND OR",
+    ],
+)
+def test_any_part_of_an_id_is_found(tmp_path: Path, part: str) -> None:
+    """Whatever a search engine's own language makes of it, in any case: the session that has it, and no other."""
+    stored(tmp_path, made(f"chat {part} 1"), made("chat other"))
+    reader = ArchiveReader(tmp_path)
+    for text in (part, part.upper(), f" {part} "):
+        search = ArchiveSearch(text=text.casefold())
+        assert [each.name.session for each in reader.search(search, 9)] == [f"chat {part} 1"]
+        assert len(reader.matching(search)) == 1
+
+
 def said(session: str = "s", *, begun: int = 5, at: int = 0, text: str = "") -> ModelJudgement:
     """What a model says of a session."""
     return ModelJudgement(SessionName("", session, begun), "TC", "m", at, text.encode())

@@ -85,6 +85,9 @@ capabilities: {drop: [ALL]}
     {{- if .Values.state.enabled }}
     - {name: offrails-state, mountPath: /var/lib/offrails/state}
     {{- end }}
+    {{- if include "offrails.archived" . }}
+    - {name: offrails-archive, mountPath: /var/lib/offrails/archive}
+    {{- end }}
     {{- if .Values.config }}
     - {name: offrails-config, mountPath: /etc/offrails/config, readOnly: true}
     {{- end }}
@@ -112,6 +115,10 @@ capabilities: {drop: [ALL]}
 {{- /* The router is the only sender. It tries again for 10 s, at the latest 2 s before that is over. */ -}}
 {{- $_ := set $given "OFFRAILS_STATE_BRIDGED_SECONDS" "8" -}}
 {{- end -}}
+{{- end -}}
+{{- if include "offrails.archived" . -}}
+{{- $_ := set $given "OFFRAILS_ARCHIVE_DIR" "/var/lib/offrails/archive" -}}
+{{- $_ := set $given "OFFRAILS_ARCHIVE_BYTES_MAX" (include "offrails.archiveBytes" .) -}}
 {{- end -}}
 {{- if .Values.decide.enabled -}}
 {{- $_ := set $given "OFFRAILS_DECIDE" (ternary "127.0.0.1:4320" "0.0.0.0:4320" (eq .Values.mode "sidecar")) -}}
@@ -168,8 +175,22 @@ capabilities: {drop: [ALL]}
 
 {{- /* Of the journal: three quarters of its volume, and no more than it takes by itself. The rest is for a snapshot. */ -}}
 {{- define "offrails.journalBytes" -}}
-{{- $unit := get (dict "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776) (regexFind "[MGT]i$" .Values.state.size) -}}
-{{- min 536870912 (div (mul 3 (int64 (regexFind "^[0-9]+" .Values.state.size)) (int64 $unit)) 4) -}}
+{{- min 536870912 (int64 (include "offrails.threeQuarters" .Values.state.size)) -}}
+{{- end -}}
+
+{{- /* Of the archive: three quarters of its volume. The rest is for its log of writes, and for a file system's own. */ -}}
+{{- define "offrails.archiveBytes" -}}
+{{- include "offrails.threeQuarters" .Values.archive.size -}}
+{{- end -}}
+
+{{- define "offrails.threeQuarters" -}}
+{{- $unit := get (dict "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776) (regexFind "[MGT]i$" .) -}}
+{{- div (mul 3 (int64 (regexFind "^[0-9]+" .)) (int64 $unit)) 4 -}}
+{{- end -}}
+
+{{- /* "true" where past sessions are kept: in a gateway, if `archive` says so. */ -}}
+{{- define "offrails.archived" -}}
+{{- if and .Values.archive.enabled (eq .Values.mode "gateway") }}true{{ end -}}
 {{- end -}}
 
 {{- define "offrails.volumes" -}}
@@ -196,6 +217,10 @@ capabilities: {drop: [ALL]}
 - name: offrails-state # as long as the pod
   emptyDir: {sizeLimit: {{ .Values.state.size }}}
 {{- end }}
+{{- if include "offrails.archived" . }}
+- name: offrails-archive
+  persistentVolumeClaim: {claimName: {{ include "offrails.name" . }}-archive}
+{{- end }}
 {{- range $folder, $secret := .Values.secrets }}
 - name: offrails-{{ $folder }}
   secret: {secretName: {{ $secret }}}
@@ -204,9 +229,9 @@ capabilities: {drop: [ALL]}
 
 {{- define "offrails.claim" -}}
 accessModes: [ReadWriteOnce]
-{{- with .Values.state.storageClass }}
+{{- with .storageClass }}
 storageClassName: {{ . }}
 {{- end }}
 resources:
-  requests: {storage: {{ .Values.state.size }}}
+  requests: {storage: {{ .size }}}
 {{- end -}}
