@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from collector.offline.tables import printable
+from monitor.alphabet.things import NO_VALUE, EachRule
 from monitor.spec.spec import Spec
 
 __all__ = ["RejectedRun", "Runs", "SpecTrial", "lines", "try_runs", "untested"]
@@ -65,6 +66,10 @@ class SpecTrial:
     """Calls of a known tool whose arguments no symbol matches, by tool."""
     tools: tuple[str, ...] = ()
     """Tools that a task names."""
+    each: EachRule | None = None
+    """What the spec has an automaton for each of."""
+    carrying: Counter[str] = field(default_factory=Counter)
+    """Calls that carry a value, or may, by tool that `each` names."""
 
     def hints(self) -> Iterator[str]:
         """What the rejections have in common."""
@@ -88,6 +93,23 @@ class SpecTrial:
         ends = [each for each in self.rejected if each.call is None]
         if self.runs > 1 and len(ends) == self.runs:
             yield "no run ends in an accepting state: look at the accepting states"
+        if self.runs and self.each is not None:
+            yield from self._each_hints(self.each)
+
+    def _each_hints(self, each: EachRule) -> Iterator[str]:
+        """What keeps `each` from telling things apart; each hint begins with its code."""
+        called = [tool for tool in each.tools if self.called[tool]]
+        if not called:
+            names = ", ".join(map(printable, each.tools))
+            yield f"each_never_bound: no run calls a tool that `each` names ({names})"
+        for tool in called:
+            if not self.carrying[tool]:
+                paths = " or ".join(f"`{printable(path.text)}`" for path, _ in each.tools[tool])
+                count = self.called[tool]
+                yield (
+                    f"each_path_unseen: no call of {printable(tool)} ({count} of {count}) has a "
+                    f"value at {paths}: they are all of the thing `none`"
+                )
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -124,13 +146,15 @@ def try_runs(judgements: Iterable[Judged], specs: Iterable[Spec] = ()) -> Runs:
 
     Args:
         judgements: of all runs under all specs.
-        specs: the specs, to say which of their tools no run calls.
+        specs: the specs, to say which of their tools no run calls, and which things no call carries.
     """
+    specs = tuple(specs)
     tools = {
         spec.id: tuple(dict.fromkeys(spec.alphabet.tools))
         for spec in specs
         if spec.kind == "task"
     }
+    rules = {spec.id: spec.each for spec in specs}
     found: dict[str, SpecTrial] = {}
     unjudged: list[str] = []
     for judged in judgements:
@@ -138,7 +162,8 @@ def try_runs(judgements: Iterable[Judged], specs: Iterable[Spec] = ()) -> Runs:
             unjudged.append(judged["session"])
         elif judged["spec_kind"] != "reference":
             name = judged["spec"]
-            tried = found.setdefault(name, SpecTrial(name, tools=tools.get(name, ())))
+            trial = SpecTrial(name, tools=tools.get(name, ()), each=rules.get(name))
+            tried = found.setdefault(name, trial)
             _count(tried, judged)
     return Runs(tuple(found[name] for name in sorted(found)), tuple(unjudged))
 
@@ -148,6 +173,9 @@ def _count(tried: SpecTrial, judged: Judged) -> None:
     for step in judged["steps"]:
         tried.called[step["tool"]] += 1
         tried.mismatched[step["tool"]] += step["reason"] == "argument_mismatch"
+        if tried.each is not None:
+            things = tried.each.of_call(step["tool"], step["arguments"])
+            tried.carrying[step["tool"]] += things is not None and things.keys != (NO_VALUE,)
     tried.mismatched += Counter()  # leaves zeros out
     rejected = _rejected(judged)
     if rejected is not None:

@@ -154,3 +154,34 @@ def test_a_missing_file_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit, match="2"):
         main(["check", str(spec), "--runs", str(tmp_path / "none.jsonl")])
     assert "none.jsonl: no such file or folder" in capsys.readouterr().err
+
+
+EACH = """id: shop
+each: {order: {TOOL: PATH}}
+alphabet:
+  login: {tool: login}
+  pay: {tool: pay}
+golden: [[login, pay]]
+"""
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "hint"),
+    [
+        ("pay", "amount", ""),
+        ("pay", "amuont", "each_path_unseen: no call of pay (2 of 2) has a value at `amuont`"),
+        ("pay", "login", "each_path_unseen"),
+        ("apy", "amount", "each_never_bound: no run calls a tool that `each` names (apy)"),
+    ],
+)
+def test_an_each_that_tells_nothing_apart_is_seen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], tool: str, path: str, hint: str
+) -> None:
+    """A path that is in no call of its tool, and tools that no run calls, are named with codes."""
+    check(tmp_path, capsys)
+    (tmp_path / "shop.yaml").write_text(EACH.replace("TOOL", tool).replace("PATH", path))
+    runs = str(tmp_path / "good.jsonl")
+    main(["check", str(tmp_path / "shop.yaml"), "--runs", runs])
+    out = capsys.readouterr().out
+    assert ("each_" in out) is bool(hint)
+    assert hint in out
