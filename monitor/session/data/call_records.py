@@ -9,6 +9,7 @@ from monitor.alphabet.call_facts import read_json
 from monitor.alphabet.data_conditions import DataCondition
 from monitor.alphabet.match import OwnFacts
 from monitor.alphabet.pattern import number_in
+from monitor.alphabet.things import CallThings, EachRule
 from monitor.partial import CutObject, PartialArguments
 from monitor.records import Evidence, ToolCall
 from monitor.session.data.seen_values import (
@@ -31,7 +32,7 @@ from monitor.session.data.value_digests import (
     words_of,
 )
 from monitor.spec.data_rules import RememberedValue, SourceNeeds
-from monitor.value_paths import ValuePath
+from monitor.value_paths import ValuePath, pruned
 from monitor.visibility.cause import Effect, effect_of
 
 __all__ = ["Times", "asking_call", "source_call"]
@@ -63,7 +64,13 @@ def _effect(call: ToolCall) -> Effect:
 
 
 def source_call(
-    call: ToolCall, tool: str, needs: SourceNeeds, times: Times, *, sure: bool
+    call: ToolCall,
+    tool: str,
+    needs: SourceNeeds,
+    times: Times,
+    things: CallThings | None = None,
+    *,
+    sure: bool,
 ) -> SourceCall | None:
     """The record of a call that values are taken from; None if it says nothing.
 
@@ -72,6 +79,7 @@ def source_call(
         tool: under the name by which rules know it.
         needs: what is kept.
         times: of the call.
+        things: that it is about; None: every thing, or there are none.
         sure: False if the tool may be another one.
     """
     at, begin_ns, received_ns = times
@@ -80,7 +88,8 @@ def source_call(
     leaves, words, whole = b"", (b"", b""), True
     if needs.leaves or needs.texts or needs.parts or needs.folded_parts:
         leaves, words, whole = _leaves(result, needs) if call.result else (b"", words, False)
-    settings = tuple(_settings(call, result, needs.remembered, sure=sure))
+    found = _settings(call, result, needs.remembered, sure=sure)
+    settings = tuple([each._replace(things=things) for each in found])
     if whole and not (leaves or settings):
         return None
     return SourceCall(
@@ -165,6 +174,7 @@ def asking_call(
     remembered: Mapping[str, RememberedValue],
     own: OwnFacts,
     times: Times,
+    each: EachRule | None = None,
 ) -> AskingCall:
     """The record of a call that is compared.
 
@@ -174,11 +184,26 @@ def asking_call(
         remembered: values by name.
         own: what it says by itself.
         times: of the call.
+        each: of the spec, if it has an automaton for each thing.
     """
     at, begin_ns, received_ns = times
-    operands = tuple(_operand(call, each, remembered) for each in conditions)
-    bare = call._replace(arguments=None, result=(), attributes=_NO_ATTRIBUTES)
-    return AskingCall(bare, (at, begin_ns, _end_ns(call, begin_ns), received_ns), own, operands)
+    operands = tuple(_operand(call, one, remembered) for one in conditions)
+    kept = _naming(call, each) if each is not None else None
+    bare = call._replace(arguments=kept, result=(), attributes=_NO_ATTRIBUTES)
+    things = each.of_call(call.tool, call.arguments) if each is not None else None
+    ended_ns = _end_ns(call, begin_ns)
+    return AskingCall(bare, (at, begin_ns, ended_ns, received_ns), own, operands, things)
+
+
+def _naming(call: ToolCall, each: EachRule) -> dict[str, Any] | None:
+    """The arguments that say which things a call is about; None if that is not known, or needs none."""
+    arguments, paths = call.arguments, each.tools.get(call.tool)
+    if arguments is None or paths is None:
+        return None
+    if isinstance(arguments, PartialArguments) and arguments.unread:
+        return None
+    kept = pruned(arguments, [one.path for one in paths])
+    return kept if isinstance(kept, dict) else None
 
 
 def _operand(

@@ -21,6 +21,7 @@ from monitor.session.data.seen_values import (
     ComparedValue,
     Operand,
     SeenValues,
+    Setting,
     SourceCall,
 )
 from monitor.session.data.session_data import SessionData
@@ -202,18 +203,33 @@ class _View:
             return None
         if operand.absent:
             return False
+        things = self._asking.things
+        if things is not None and things.is_open:
+            return None
+        keys: Sequence[bytes | None] = (None,) if things is None else things.keys
+        answers = {self._compared_for(key, condition, value, operand) for key in keys}
+        return answers.pop() if len(answers) == 1 else None
+
+    def _compared_for(
+        self,
+        key: bytes | None,
+        condition: DataCondition,
+        value: RememberedValue,
+        operand: Operand,
+    ) -> bool | None:
+        """The same for one of the call's things, by its key; None: for no thing."""
         test = _TESTS[condition.form]
         possible: set[bool] = set()
         since_ns = -1
         for source in reversed(self._seen.setting.get(value.name, ())):
             place = _place(source, self._asking)
-            if place == _BEHIND:
-                continue
             setting = next(each for each in source.settings if each.name == value.name)
+            if place == _BEHIND or not _may_be_for(setting, key):
+                continue
             if not setting.known or len(possible) > 1:
                 return None
             possible.add(test(operand.values, setting.values))
-            if place == _BEFORE and setting.sure:
+            if place == _BEFORE and setting.sure and _is_for(setting, key):
                 since_ns = source.begin_ns
                 break
         else:
@@ -221,6 +237,18 @@ class _View:
         if self._may_miss(value.tools, since_ns):
             return None
         return possible.pop() if len(possible) == 1 else None
+
+
+def _is_for(setting: Setting, key: bytes | None) -> bool:
+    """True if a call sets a value for a thing."""
+    return setting.things is None or key in setting.things.keys
+
+
+def _may_be_for(setting: Setting, key: bytes | None) -> bool:
+    """True if it does, or may."""
+    if _is_for(setting, key):
+        return True
+    return key is not None and setting.things is not None and setting.things.is_open
 
 
 Test = Callable[[Sequence[ComparedValue], Sequence[ComparedValue]], bool]

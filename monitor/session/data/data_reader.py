@@ -42,7 +42,9 @@ class DataReader:
         tool, sure = rules.source(call.tool)
         source = None
         if tool:
-            source = source_call(call, tool, rules.sources[tool], times, sure=sure)
+            each = judge.each
+            things = each.of_call(call.tool, call.arguments) if each is not None else None
+            source = source_call(call, tool, rules.sources[tool], times, things, sure=sure)
         if source is not None:
             self.dropped += seen.add(source)
         else:
@@ -108,7 +110,7 @@ def _asking(judge: Judge, call: ToolCall, times: Times) -> AskingCall:
         ended=is_told and call.evidence is Evidence.EXECUTED,
     )
     conditions, remembered = judge.data.conditions[call.tool], judge.data.remembered
-    return asking_call(call, conditions, remembered, own, times)
+    return asking_call(call, conditions, remembered, own, times, judge.each)
 
 
 def _rounded(times: Times) -> Times:

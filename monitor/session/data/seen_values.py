@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 from mypy_extensions import mypyc_attr
 
 from monitor.alphabet.match import OwnFacts
+from monitor.alphabet.things import CallThings
 from monitor.records import ToolCall
 from monitor.session.data.value_digests import DIGEST_BYTES
 
@@ -79,6 +80,8 @@ class Setting(NamedTuple):
     values: tuple[ComparedValue, ...]
     sure: bool
     """False if it may as well set none: it may have failed, or not have been made."""
+    things: CallThings | None = None
+    """Things that it sets the value for, under a spec with `each`; None: for every thing."""
 
 
 @mypyc_attr(acyclic=True)
@@ -170,6 +173,7 @@ class AskingCall:
         "operands",
         "own",
         "received_ns",
+        "things",
         "token",
     )
 
@@ -179,9 +183,12 @@ class AskingCall:
         times: tuple[int, int, int, int],
         own: OwnFacts,
         operands: tuple[Operand, ...],
+        things: CallThings | None = None,
     ) -> None:
         self.call = call
-        """The call, without arguments and result."""
+        """The call, without result, and without arguments but those that say which things it is about."""
+        self.things = things
+        """Things that it is about, under a spec with `each`; None: every thing."""
         self.at, self.begin_ns, self.end_ns, self.received_ns = times
         self.own = own
         self.operands = operands
@@ -372,7 +379,7 @@ class SeenValues:
 
 def _twin(asking: AskingCall) -> AskingCall:
     times = (asking.at, asking.begin_ns, asking.end_ns, asking.received_ns)
-    twin = AskingCall(asking.call, times, asking.own, asking.operands)
+    twin = AskingCall(asking.call, times, asking.own, asking.operands, asking.things)
     twin.token = asking.token
     return twin
 

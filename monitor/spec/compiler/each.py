@@ -66,7 +66,7 @@ def _check_fit(model: SpecDocument, notes: Notes) -> None:
     """Finds what a spec with things cannot have beside them."""
     if model.kind == "reference":
         notes.add("invalid_each", "a reference compares whole runs: it has no things", "each")
-    for key in ("deadlines", "idle", "remember", "undo"):
+    for key in ("deadlines", "idle", "undo"):
         if getattr(model, key):
             message = f"{key} is of the whole session: write it in a spec without each"
             notes.add("invalid_each", message, key)

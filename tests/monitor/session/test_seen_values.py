@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -175,3 +175,60 @@ def test_beyond_the_bound_origins_are_unknown_and_counted() -> None:
         kinds[value] = {each.kind for each in monitor.observe(asked, place)}
     assert Kind.HARMFUL not in set().union(*kinds.values())
     assert monitor.counters.values_dropped > 0
+
+
+EACH: Final = """
+id: x
+kind: policy
+each: {order: {find: id, do: "ids[*]"}}
+remember: {price: {at: [find, rate], result: $}}
+alphabet:
+  look: {tool: find}
+  good: {tool: do, arguments: {n: {max: {value: price}}}}
+  bad: {tool: do}
+constraints: [{forbid: bad}]
+"""
+
+
+def looked(order: str, price: Any) -> dict[str, Any]:
+    return {"name": "find", "arguments": {"id": order}, "result": price}
+
+
+def test_under_each_every_thing_has_a_value_of_its_own() -> None:
+    """A call is compared with what was seen of its own order, or of no order; of several orders, all have to agree."""
+    judged, findings = compile_text(EACH, "x.yaml")
+    assert judged is not None, findings
+    seen = [looked("A", 40), looked("B", 900)]
+    assert harmful(judged, *seen, done(n=500, ids=["A"]))
+    assert not harmful(judged, *seen, done(n=500, ids=["B"]))
+    assert not harmful(judged, *seen, done(n=30, ids=["A", "B"]))
+    assert harmful(judged, *seen, done(n=999, ids=["A", "B"]))
+    assert not harmful(judged, *seen, done(n=500, ids=["A", "B"]))
+    assert harmful(judged, *seen, done(n=1, ids=["C"]))
+    rate = {"name": "rate", "arguments": {}, "result": 10}
+    assert not harmful(judged, *seen, rate, done(n=10, ids=["C"]))
+    assert harmful(judged, *seen, rate, done(n=30, ids=["A"]))
+
+
+@given(st.randoms(use_true_random=False))
+def test_under_each_calls_may_come_in_any_order(chance: Any) -> None:
+    """Look-ups of two orders and what is done with them end alike, whichever comes first."""
+    judged, _ = compile_text(EACH, "x.yaml")
+    assert judged is not None
+    entries = [looked("A", 40), done(n=40, ids=["A"]), looked("B", 9), done(n=20, ids=["B"])]
+    made = [
+        tool_call(
+            each["name"],
+            each["arguments"],
+            session="s",
+            start_ns=at,
+            attributes={"a": 1},
+            result=(each["result"],) if "result" in each else (),
+        )
+        for at, each in enumerate(entries, start=1)
+    ]
+    monitor = Monitor([judged], Limits(history_complete=True, fold=False))
+    for call in chance.sample(made, len(made)):
+        monitor.observe(call, 100)
+    [found] = monitor.find("s")
+    assert [step["kind"] == "harmful" for step in found["steps"]] == [False, False, False, True]
