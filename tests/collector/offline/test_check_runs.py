@@ -183,5 +183,7 @@ def test_an_each_that_tells_nothing_apart_is_seen(
     runs = str(tmp_path / "good.jsonl")
     main(["check", str(tmp_path / "shop.yaml"), "--runs", runs])
     out = capsys.readouterr().out
-    assert ("each_" in out) is bool(hint)
+    assert ("    each_" in out) is bool(
+        hint
+    )  # hints are indented; the folder has the test's name
     assert hint in out
