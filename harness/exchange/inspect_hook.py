@@ -15,6 +15,7 @@ from inspect_ai.hooks import (
     SampleEnd,
     SampleEvent,
     SampleStart,
+    TaskEnd,
     TaskStart,
     hooks,
 )
@@ -50,8 +51,8 @@ class InspectHook(Hooks):
         self._provider: TracerProvider | None = None
         self._tasks: dict[str, str] = {}
         """Eval -> name of its task."""
-        self._samples: dict[str, tuple[Span, dict[str, Any]]] = {}
-        """Sample -> its span, and what all its spans have."""
+        self._samples: dict[str, tuple[str, Span, dict[str, Any]]] = {}
+        """Sample -> its eval, its span, and what all its spans have."""
 
     def enabled(self) -> bool:
         """Whether somebody said where spans go."""
@@ -86,12 +87,19 @@ class InspectHook(Hooks):
         """A sample is over, and has its scores."""
         root, _ = self._sample(data.eval_id, data.sample_id)
         root.set_attributes(score_attributes(data.sample))
-        root.end()
-        del self._samples[data.sample_id]
+        self._end(data.sample_id)
+
+    async def on_task_end(self, data: TaskEnd) -> None:
+        """An eval is over; samples of it that were cut off are, too."""
+        self._tasks.pop(data.eval_id, None)
+        left = [
+            uuid for uuid, (eval_id, *_) in self._samples.items() if eval_id == data.eval_id
+        ]
+        for uuid in left:
+            self._end(uuid)
 
     async def on_run_end(self, data: RunEnd) -> None:  # noqa: ARG002 - whichever it is
         """All evals of a run are over: what waits is sent."""
-        self._tasks.clear()
         if self._provider is not None:
             self._provider.force_flush(_FLUSH_MS)
 
@@ -101,8 +109,12 @@ class InspectHook(Hooks):
             root = self._tracer().start_span(
                 f"invoke_agent {common['inspect.task']}", attributes=common
             )
-            self._samples[uuid] = root, common
-        return self._samples[uuid]
+            self._samples[uuid] = eval_id, root, common
+        return self._samples[uuid][1:]
+
+    def _end(self, uuid: str) -> None:
+        _, root, _ = self._samples.pop(uuid)
+        root.end()
 
     def _tracer(self) -> Any:
         if self._provider is None:

@@ -277,12 +277,13 @@ class _Run:
             return RolloutEnding("error", "infrastructure", str(problem))
         self.given.clock.passed(found.seconds)
         self.state = found.outcome.state
-        if found.outcome.error or not isinstance(found.outcome.result, str):
+        answer = found.outcome.result
+        if found.outcome.error or not isinstance(answer, str) or not answer.strip():
             return ending
         self.answered += 1
         hear = getattr(self.given.agent, "hear", None)
         if hear is not None:
-            hear(found.outcome.result)
+            hear(answer)
         return None
 
     # --- one call ---------------------------------------------------------------------------------

@@ -144,7 +144,7 @@ class World:
     ) -> Callable[[Callable[..., Any]], Any]:
         """Declares a function as a user: (state, said, turn) -> str | None.
 
-        It gets what the agent has said and how often it has answered before, and says something, or None if it is content.
+        It gets what the agent has said and how often it has answered before, and says something, or None or "" if it is content.
 
         Args:
             reads: keys of the state that it reads.

@@ -41,6 +41,11 @@ def guest(state, said, turn):
 
 
 @world.user()
+def mute(state, said, turn):
+    return " "
+
+
+@world.user()
 def rude(state, said, turn):
     raise RuntimeError("leaves")
 """
@@ -109,6 +114,15 @@ def test_a_user_that_breaks_is_the_environments_failure(counter: Path, bench: Be
         "error", "environment", "user_simulator",
     )  # fmt: skip
     assert bench.code == 1
+
+
+def test_an_empty_answer_of_a_user_is_none(counter: Path, bench: Bench) -> None:
+    """A user that says an empty text is content: it neither fails the rollout nor keeps it going."""
+    file = counter / "counter.yaml"
+    file.write_text(file.read_text().replace("guest}", "mute}").replace(", asked: 2", ""))
+    script = bench.script([MILK, BREAD, ASKS, MILK])
+    [found] = bench.run(str(counter), "--agent", script)
+    assert (found["success"], found["calls"], found["end"]) == (True, 2, "done")
 
 
 def test_what_a_user_says_is_recorded(counter: Path, bench: Bench) -> None:
