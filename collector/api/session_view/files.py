@@ -30,6 +30,7 @@ _SCRIPT: Final = b"\n".join(
             "plot",
             "calls",
             "prevented",
+            "things",
             "judged",
             "why",
             "overview",
