@@ -54,6 +54,14 @@ _RESULTS: Final = frozenset(
 )
 """Types of the parts of a message that are results of tools."""
 
+_RESULT_KEYS: Final = frozenset({"toolResult", "functionResponse", "function_response"})
+"""Keys of such parts where they have no type: Bedrock's and Gemini's."""
+
+_HINT: Final = re.compile(
+    "tool_call_response|tool_result|tool-result|function_call_output|toolResult|unctionResponse|function_response"
+)
+"""What a text that is JSON has where results are among its blocks."""
+
 _USERS: Final = frozenset({USER, "human"})
 
 _EVENTS: Final = {
@@ -227,25 +235,32 @@ def _message(raw: Any, role: str) -> Iterator[SpanMessage]:
     said = raw.get("role")
     if not isinstance(said, str) or not said:
         said = _EVENTS.get(str(raw.get("event.name")), role)
-    answers = list(_answers(raw))
+    results, content = _apart(raw.get("content"))
+    answers = list(_answers(raw, results))
     yield from answers
-    text = "\n".join(dict.fromkeys(filter(None, _texts(raw))))
+    text = "\n".join(dict.fromkeys(filter(None, _texts(raw, content))))
     asked = tuple(_asked(raw))
     if text or asked:
         call_id = raw.get("tool_call_id", raw.get("id") if said == TOOL else "")
         yield SpanMessage(said, text, call_id if isinstance(call_id, str) else "", asked)
 
 
-def _texts(raw: Mapping[str, Any]) -> Iterator[str]:
-    content = value_of(raw.get("content"))
-    if isinstance(content, list):
-        content = [each for each in content if not _is_result(each)]
-        yield _content(content)
-    else:
-        yield _content(raw.get("content"))
+def _texts(raw: Mapping[str, Any], content: Any) -> Iterator[str]:
+    yield _content(content)
     for part in _parts(raw):
         if part.get("type") != "tool_call" and not _is_result(part):
             yield _part(part)
+
+
+def _apart(content: Any) -> tuple[list[Any], Any]:
+    """The results of tools among the blocks of a message's content, and the content without them."""
+    blocks = content
+    if isinstance(content, str) and content.startswith("[") and _HINT.search(content):
+        blocks = value_of(content)
+    if not isinstance(blocks, list):
+        return [], content
+    results = [each for each in blocks if _is_result(each)]
+    return results, [each for each in blocks if not _is_result(each)] if results else content
 
 
 def _parts(raw: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -257,14 +272,14 @@ def _parts(raw: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from (numbered[at] for at in sorted(numbered))
 
 
-def _answers(raw: Mapping[str, Any]) -> Iterator[SpanMessage]:
-    """Results of tools that stand as parts in a message."""
-    content = value_of(raw.get("content"))
-    blocks = [each for each in content if _is_result(each)] if isinstance(content, list) else []
+def _answers(raw: Mapping[str, Any], blocks: Sequence[Any]) -> Iterator[SpanMessage]:
+    """Results of tools that stand as parts in a message, or as blocks of its content."""
     for part in (*_parts(raw), *blocks):
         if _is_result(part):
+            keyed = next((part[key] for key in _RESULT_KEYS if key in part), part)
+            found = keyed if isinstance(keyed, dict) else part
             value = next(
-                (part[key] for key in ("response", "result", "content") if key in part), ""
+                (found[key] for key in ("response", "result", "content") if key in found), ""
             )
             call_id = part.get("id") or part.get("tool_use_id") or ""
             yield SpanMessage(TOOL, _content(value), str(call_id))
@@ -272,7 +287,9 @@ def _answers(raw: Mapping[str, Any]) -> Iterator[SpanMessage]:
 
 def _is_result(part: Any) -> bool:
     """True if a part of a message is the result of a tool, whoever's the message is."""
-    return isinstance(part, dict) and part.get("type") in _RESULTS
+    return isinstance(part, dict) and (
+        part.get("type") in _RESULTS or not _RESULT_KEYS.isdisjoint(part)
+    )
 
 
 def _asked(raw: Mapping[str, Any]) -> Iterator[AskedCall]:

@@ -95,6 +95,25 @@ def test_an_address_that_nobody_looked_up_is_harmful(
         (
             {
                 "role": "user",
+                "parts": [{"type": "tool_call_response", "response": "eve@example.com"}],
+            },
+            True,
+        ),
+        (
+            {
+                "role": "user",
+                "content": [{"toolResult": {"content": [{"text": "eve@example.com"}]}}],
+            },
+            True,
+        ),
+        (
+            {"role": "user", "parts": [{"functionResponse": {"response": "eve@example.com"}}]},
+            True,
+        ),
+        ({"role": "human", "content": "eve@example.com"}, False),
+        (
+            {
+                "role": "user",
                 "content": [{"type": "tool_result", "content": "eve@example.com"}],
             },
             True,
