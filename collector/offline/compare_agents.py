@@ -17,6 +17,7 @@ from monitor.scores.score_records import SCORES
 __all__ = [
     "VECTOR",
     "AgentScores",
+    "Judgement",
     "Mean",
     "Spread",
     "compare",

@@ -40,6 +40,10 @@ _GZIP = b"\x1f\x8b"
 
 _RECORDINGS = ("*.jsonl", "*.jsonl.gz", "offrails-*.jsonl.gz.open", "*.eval")
 """Files that are read in a folder; the third is being recorded, or was when its process was killed."""
+_DOCUMENTS = ("*.json", "*.json.gz")
+"""Files that are read in a folder if they hold spans or runs: settings and results lie there, too."""
+_HELD = (b'"calls"', b'"resourceSpans"')
+"""What a document with runs, or with spans, has in it."""
 _INSPECT = ".eval"
 """How the name of a log of Inspect ends."""
 
@@ -81,18 +85,40 @@ def replay(
 def files_of(paths: Sequence[Path]) -> list[Path]:
     """The paths, with folders replaced by the recordings in them, oldest first.
 
+    A JSON document in a folder that holds neither spans nor runs is left out, and reported on standard error.
+
     Raises:
         BadInput: a folder holds none.
     """
     found: list[Path] = []
     for path in paths:
-        inside = sorted(
-            file for pattern in _RECORDINGS for file in path.glob(pattern) if path.is_dir()
-        )
-        if path.is_dir() and not inside:
-            raise BadInput(f"{path}: no {' or '.join(_RECORDINGS[:2])} in this folder")
-        found += inside or [path]
+        inside = _inside(path) if path.is_dir() else [path]
+        if not inside:
+            raise BadInput(
+                f"{path}: no {' or '.join(_RECORDINGS[:2])} in this folder, and no *.json with runs"
+            )
+        found += inside
     return found
+
+
+def _inside(folder: Path) -> list[Path]:
+    documents = sorted(file for pattern in _DOCUMENTS for file in folder.glob(pattern))
+    others = [file for file in documents if not _holds_runs(file)]
+    for file in others:
+        print(f"{file}: left out: no spans and no runs in it", file=sys.stderr)
+    recordings = (file for pattern in _RECORDINGS for file in folder.glob(pattern))
+    return sorted({*recordings, *documents}.difference(others))
+
+
+def _holds_runs(file: Path) -> bool:
+    """Whether a document is to be read; also if that cannot be told, so that its reader reports why."""
+    if not file.is_file():
+        return False
+    try:
+        with file.open("rb") as stream:
+            return any(key in line for line in _unpacked(stream) for key in _HELD)
+    except (OSError, EOFError, zlib.error):
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,14 +312,17 @@ def _report_unread(file: Path, runs: Sequence[AgentRun]) -> None:
 
 
 def _lines(stream: BinaryIO, progress: Progress) -> Iterable[bytes]:
-    packed = stream.read(2) == _GZIP
-    stream.seek(0)
-    lines = cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if packed else stream
     mark = codecs.BOM_UTF8
-    for line in lines:
+    for line in _unpacked(stream):
         progress.at(stream.tell())
         yield line.removeprefix(mark)
         mark = b""
+
+
+def _unpacked(stream: BinaryIO) -> BinaryIO:
+    packed = stream.read(2) == _GZIP
+    stream.seek(0)
+    return cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if packed else stream
 
 
 def _spans(line: bytes, file: Path, number: int) -> Sequence[Span]:

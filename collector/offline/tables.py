@@ -10,8 +10,18 @@ from monitor.scores.score_records import SCORES
 
 if TYPE_CHECKING:
     from collector.offline.consistency import AgentMeans, TaskConsistency
+    from collector.offline.summary import AgentSummary
 
-__all__ = ["agents", "aligned", "distributions", "means", "printable", "table", "tasks"]
+__all__ = [
+    "agents",
+    "aligned",
+    "distributions",
+    "means",
+    "printable",
+    "summary",
+    "table",
+    "tasks",
+]
 
 _SHORT = {"efficiency": "Eff"}
 """Titles that are shorter in a table."""
@@ -94,6 +104,20 @@ def means(found: dict[str, Mean]) -> Iterator[str]:
     yield ""
     yield "means over runs:"
     yield from aligned([["score", "mean", "runs"], *rows], texts=1)
+
+
+def summary(found: Sequence[AgentSummary]) -> Iterator[str]:
+    """A line per agent and spec: each mean with the number of sessions it is over."""
+    titles = [
+        *("agent", "spec", "sessions", "calls", "harmful"),
+        *(_TITLES[name] for name in SCORES),
+    ]
+    rows = [[*map(_cell, each[:-1]), *map(_counted, each.scores.values())] for each in found]
+    yield from aligned([titles, *rows], texts=2)
+
+
+def _counted(mean: Mean) -> str:
+    return "-" if mean.value is None else f"{_cell(mean.value)} ({mean.runs})"
 
 
 def distributions(found: Sequence[Spread]) -> Iterator[str]:

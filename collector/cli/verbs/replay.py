@@ -33,6 +33,11 @@ def add(group: Any) -> None:
     )
     form.add_argument("--table", action="store_true", help="print a table (default)")
     replay.add_argument(
+        "--summary",
+        action="store_true",
+        help="print one line per agent and spec, with mean scores",
+    )
+    replay.add_argument(
         "--together", action="store_true", help="read the spans of all files as one stream"
     )
     replay.add_argument(
@@ -68,6 +73,8 @@ def run(options: argparse.Namespace) -> int:
 
     if options.weights is not None and options.by != "agent":
         quit_with("--weights goes with --by agent")
+    if options.summary and (options.by is not None or options.against):
+        quit_with("--summary goes with neither --by nor --against")
     if options.task is not None and options.by != "task":
         quit_with("--task goes with --by task")
     try:
@@ -154,6 +161,9 @@ def _replayed(
     from collector.offline import tables
     from collector.offline.compare_agents import compare, means, scored, spreads
 
+    if options.summary:
+        yield from _summary(found, as_json=options.json)
+        return
     if options.json and options.by is None:
         for judgement in found:
             yield json.dumps(judgement, ensure_ascii=False)
@@ -170,6 +180,19 @@ def _replayed(
         yield from tables.distributions(repeated)
     if options.by == "agent":
         yield from tables.agents(compare(judgements, weights))
+
+
+def _summary(found: Iterable[dict[str, Any]], *, as_json: bool) -> Iterator[str]:
+    """What `replay --summary` prints: a line per agent and spec."""
+    from collector.offline import tables
+    from collector.offline.summary import summarise
+
+    lines = summarise(found)
+    if as_json:
+        for line in lines:
+            yield json.dumps(line.as_json(), ensure_ascii=False)
+        return
+    yield from tables.summary(lines)
 
 
 def _only_reference(specs: Sequence[Any]) -> str:
