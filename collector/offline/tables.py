@@ -72,14 +72,29 @@ def _compared(objects: Sequence[dict[str, Any]]) -> Iterator[str]:
         return
     rows = [
         [_cell(found["session"]), _cell(found["spec"]), _left(found["divergence"]),
-         _cell(found["risk"]), _raised(found["alarms"])]
+         _cell(found["risk"]), *_unlikely(found), _raised(found["alarms"])]
         for found in objects
     ]  # fmt: skip
     yield ""
     raised = sum(bool(found["alarms"]) for found in objects)
     yield f"against references: {raised} of {len(objects)} raise an alarm"
-    titles = ["session", "reference", "first divergence", "risk", "alarms"]
+    titles = [
+        "session",
+        "reference",
+        "first divergence",
+        "risk",
+        "surprise",
+        "percentile",
+        "alarms",
+    ]
     yield from aligned([titles, *rows], texts=len(titles))
+
+
+def _unlikely(found: dict[str, Any]) -> Iterator[str]:
+    """Bits a call and their percentile; a dash where the reference does not tell them."""
+    for key in ("surprise", "surprise_percentile"):
+        value = found.get(key)
+        yield "-" if value is None else f"{value:.4g}"
 
 
 def _left(divergence: dict[str, Any] | None) -> str:

@@ -16,6 +16,7 @@ from mypy_extensions import mypyc_attr
 
 from monitor.partial import PartialArguments
 from monitor.reference.calls import digest, digest_of_text, seems_to_write
+from monitor.reference.path_distribution import PathDistribution
 from monitor.reference.risk import Risk
 from monitor.reference.run_features import CallSeen, RunFeatures, UsualRuns
 from monitor.reference.runs import SeenCall
@@ -88,7 +89,17 @@ class Divergence(NamedTuple):
 class ComparisonState:
     """Where one session stands: a few small integers."""
 
-    __slots__ = ("called", "calls", "departures", "features", "first", "flags", "node", "wrote")
+    __slots__ = (
+        "called",
+        "calls",
+        "departures",
+        "features",
+        "first",
+        "flags",
+        "node",
+        "path",
+        "wrote",
+    )
 
     def __init__(self) -> None:
         self.node = 0
@@ -103,12 +114,15 @@ class ComparisonState:
         """The same of those that wrote, and did not fail."""
         self.features: RunFeatures | None = None
         """What a risk that was learnt on other tasks is computed from; None without one."""
+        self.path = 0
+        """As `PathDistribution` reads it; 0 after a call: it is not known."""
 
     def copy(self) -> ComparisonState:
         twin = ComparisonState()
         twin.node, twin.calls, twin.flags = self.node, self.calls, self.flags
         twin.first, twin.departures = self.first, self.departures
         twin.called, twin.wrote = self.called, self.wrote
+        twin.path = self.path
         if self.features is not None:
             twin.features = self.features.copy()
         return twin
@@ -132,6 +146,11 @@ class ComparisonState:
     def new_agreed(self) -> bool:
         """Whether a write that did not fail had another value where all usual runs have the same one."""
         return bool(self.flags & _NEW_AGREED)
+
+    @property
+    def knows_path(self) -> bool:
+        """Whether all calls so far are in its path."""
+        return bool(self.path or not self.calls)
 
     @property
     def new_tools(self) -> bool:
@@ -202,6 +221,7 @@ class Comparison:
         "_unknown",
         "_usual",
         "learnt",
+        "paths",
         "risk",
         "travelling",
     )
@@ -223,6 +243,9 @@ class Comparison:
         model = learnt.model if learnt.runs else None
         self.travelling = TravellingRisk(model) if model is not None else None
         self._usual = UsualRuns(learnt) if model is not None else None
+        told = learnt.surprise is not None
+        self.paths = PathDistribution(learnt.nodes, len(tools)) if told else None
+        """How unlikely paths are; None if the reference does not tell it."""
         self._risks: dict[int, float] = {}
         """Risks by what they depend on: most sessions of an agent call the same few tools."""
         self._base = _FIRST
@@ -401,6 +424,8 @@ class Comparison:
                 at.flags |= self._sure_flag(base, tool)
         if not token & 1:
             at.wrote |= 1 << (tool + 1)
+        if self.paths is not None and (at.path or at.calls == 1):
+            at.path = self.paths.after(at.path, tool)
         before = at.node
         kind = self._move(at, base, tool)
         if kind is None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from monitor.spec.document.reference import node_text
 from monitor.spec.document.write import flow, name
-from monitor.spec.learnt_reference import PAGE_PRECISION, LearntReference
+from monitor.spec.learnt_reference import PAGE_PRECISION, SURPRISE_LEVELS, LearntReference
 from monitor.spec.risk_model import RiskModel, tree_text
 
 __all__ = ["reference_text"]
@@ -59,6 +59,10 @@ def _lines(
     yield f"medoid: {flow(learnt.medoid)}"
     if learnt.consistency is not None:
         yield f"consistency: {flow(_rounded(learnt.consistency))}"
+    if learnt.surprise is not None:
+        yield "surprise:  # of the usual runs, each judged by the others: bits a call"
+        yield f"  levels: {flow(list(SURPRISE_LEVELS) if learnt.surprise else [])}"
+        yield f"  bits: {flow(list(learnt.surprise))}"
     yield "alarms:  # each run judged by the others"
     for key, alarm in learnt.alarms.items():
         yield f"  {name(key)}: {flow(_rounded(asdict(alarm)))}"

@@ -13,9 +13,16 @@ from typing import Any, NamedTuple
 
 from monitor.reference.calls import digest_of_text, seems_to_write
 from monitor.reference.medoid import Medoids
+from monitor.reference.path_distribution import PathDistribution, quantiles
 from monitor.reference.risk import Risk
 from monitor.reference.runs import SeenRun, sample
-from monitor.reference.settings import AGREED_FROM, COMPARED_MAX, RISK_ALARM, WRITES_MAX
+from monitor.reference.settings import (
+    AGREED_FROM,
+    COMPARED_MAX,
+    RISK_ALARM,
+    SURPRISED_MAX,
+    WRITES_MAX,
+)
 from monitor.reference.tree import PrefixTree
 from monitor.scores.consistency import Consistency, consistency
 from monitor.spec.learnt_reference import Alarm, LearntReference
@@ -194,7 +201,20 @@ class _Learning:
     def learnt(self, source: dict[str, Any]) -> LearntReference:
         """All of it."""
         scores = self._consistency()._asdict()
-        return replace(self.bare(None, source), alarms=self._alarms(), consistency=scores)
+        bare = self.bare(None, source)
+        return replace(
+            bare, alarms=self._alarms(), consistency=scores, surprise=self._surprise(bare)
+        )
+
+    def _surprise(self, bare: LearntReference) -> tuple[float, ...] | None:
+        if not self.seen:
+            return None
+        paths = PathDistribution(bare.nodes, len(bare.tools))
+        numbers = {tool: number for number, tool in enumerate(bare.tools)}
+        return quantiles(
+            paths.surprise_without([numbers[name] for name in run.names])
+            for run in sample(self.seen, SURPRISED_MAX)
+        )
 
     def bare(
         self, model: RiskModel | None, source: dict[str, Any] | None = None

@@ -9,6 +9,8 @@ __all__ = [
     "AHEAD_MAX",
     "CANDIDATES_MAX",
     "COMPARED_MAX",
+    "LIKELY_MAX",
+    "LIKELY_SHARE",
     "NODES_MAX",
     "PRIOR_RUNS_MAX",
     "PSEUDO_RUNS",
@@ -18,6 +20,7 @@ __all__ = [
     "SPEC_FOLDS",
     "SPEC_PRUNED",
     "SPEC_RUNS_MAX",
+    "SURPRISED_MAX",
     "UNKNOWN_MAX",
     "VARIANTS_MAX",
     "VERSION",
@@ -80,3 +83,10 @@ SPEC_FOLDS: Final = 5
 
 SPEC_RUNS_MAX: Final = 2_000
 """Runs a spec is drafted from."""
+
+SURPRISED_MAX: Final = 512
+"""Usual runs whose surprise is computed, each under the others."""
+
+LIKELY_MAX: Final = 5
+LIKELY_SHARE: Final = 0.05
+"""The next calls that are told, the likeliest first, and the least share of them."""

@@ -191,8 +191,11 @@ SESSION_KINDS: Final = (
     kept(
         "reference compared",
         ComparisonState,
-        "called calls departures features first flags node wrote",
-        changes=(KindChange(added={"features": type(None)}),),
+        "called calls departures features first flags node path wrote",
+        changes=(
+            KindChange(added={"features": type(None)}),
+            KindChange(added={"path": int}),
+        ),
     ),
     kept("features of a run", RunFeatures, "counts last previous seen surprise worst"),
     kept("resume points", ResumePoints, "_last_group _resume_points"),

@@ -8,10 +8,14 @@ from typing import Any, Final
 
 from monitor.spec.risk_model import RiskModel
 
-__all__ = ["PAGE_PRECISION", "Alarm", "LearntReference", "PrefixNode"]
+__all__ = ["PAGE_PRECISION", "SURPRISE_LEVELS", "Alarm", "LearntReference", "PrefixNode"]
 
 PAGE_PRECISION: Final = 0.5
 """Precision that an alarm needs to page, where a document says nothing else."""
+
+
+SURPRISE_LEVELS: Final = (0, 10, 25, 50, 75, 90, 95, 99, 100)
+"""Of 100 usual runs, from the least surprising one, those whose surprise a reference keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +67,8 @@ class LearntReference:
     """Writing tool -> argument -> digest of the value that all usual runs gave it."""
     page_precision: float = PAGE_PRECISION
     """An alarm that measures below is a hint."""
+    surprise: tuple[float, ...] | None = None
+    """Bits a call of the usual runs, each under the others, at `SURPRISE_LEVELS`; empty: too few runs.
+
+    None: the reference does not tell how unlikely a path is.
+    """

@@ -59,7 +59,7 @@ def test_departures_are_drawn_in_the_tree(watching: Service, page: Page) -> None
     assert "Usual here: check_policy" in page.text(".why.departs")
     assert page.run("document.querySelectorAll('.depart-dot').length") == 2
     assert "alarm from 0.6" in page.run("document.querySelector('.limit + text').textContent")
-    assert "It wrote what no learnt run has written" in page.text("main")
+    assert "It wrote by a tool that no learnt run wrote by" in page.text("main")
     assert page.problems == []
 
 
@@ -71,6 +71,8 @@ def test_a_session_like_the_learnt_ones_has_no_departure(watching: Service, page
     page.until(lambda: page.text("#live") == "live")
     assert page.text(".verdict").startswith("As in the learnt runs so far.")
     assert page.run("document.querySelectorAll('svg .departs').length") == 0
+    assert page.text(".likely") == "Likely next: check_policy 100 %"
+    assert "surprise" in page.text(".tiles")
     play(watching, [scene.steady("fly", every=1)])
     page.until(lambda: "Call 3 is not as in the learnt runs" in page.text("#news"))
     assert page.problems == []

@@ -40,7 +40,7 @@ from monitor.session.log.rows import Row
 from monitor.session.report.harms import explanation, harmed_thing
 from monitor.session.report.obstacles import cannot_finish
 from monitor.session.report.obstacles import shown as missed
-from monitor.session.report.reference_report import compared, risks
+from monitor.session.report.reference_report import compared, risks, surprises
 from monitor.session.session import Session, without_spec
 from monitor.session.tool_names import Names
 from monitor.spec.suggestions import closest
@@ -300,6 +300,7 @@ def _conventions(judge: Judge) -> dict[str, Any]:
 def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[str, Any]]:
     shown = []
     found_risks, details = risks(judgement), _Details(judgement)
+    found_surprises = surprises(judgement)
     possible = {step.place: step for step in possible_harms(judgement)}
     for judged in sorted(judgement.walk(), key=_place):
         place, code, before, after, thing = judged
@@ -327,6 +328,8 @@ def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[
                 step |= _possible(judgement, possible[place], detail)
         if found_risks is not None:
             step["risk"] = found_risks[place]
+        if found_surprises is not None:
+            step["surprise"] = found_surprises[place]
         step["index"] = judgement.folded + place + 1
         step["final"] = is_final(judgement.log.mark(place))
         shown.append(step)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from monitor.reference.comparison import Comparison, ComparisonState, Departure, Divergence
+from monitor.reference.path_distribution import millibits, percentile
 from monitor.session.judgement.judgement import Judgement
 from monitor.spec.learnt_reference import Alarm
 
@@ -23,6 +24,7 @@ __all__ = [
     "measured",
     "places",
     "risks",
+    "surprises",
 ]
 
 PAGE: Final = "page"
@@ -86,6 +88,7 @@ def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
             "unexpected_write": at.unexpected_write,
             "missing_writes": [],
             "risk": None,
+            **_unlikelihood(comparison, None, ended=ended),
             "alarms": list(_alarms(judgement, at, (), None, first_two=False)),
         }
     found = list(_divergences(judgement, comparison))
@@ -109,8 +112,46 @@ def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
         "missing_writes": list(missing),
         "risk": risk,
         **({} if reasons is None else {"risk_reasons": reasons}),
+        **_unlikelihood(comparison, at, ended=ended),
         "alarms": list(_alarms(judgement, at, missing, risk, first_two=first_two)),
     }
+
+
+def _unlikelihood(
+    comparison: Comparison, at: ComparisonState | None, *, ended: bool
+) -> dict[str, Any]:
+    """How unlikely the path is and what is likely next; nothing if the reference tells no surprise."""
+    paths, known = comparison.paths, comparison.learnt.surprise
+    if paths is None or known is None:
+        return {}
+    if at is None or not at.knows_path:
+        return {"surprise": None, "surprise_percentile": None, "likely_next": []}
+    surprise = paths.surprise(at.path, at.calls, ended=ended)
+    return {
+        "surprise": surprise,
+        "surprise_percentile": None if surprise is None else percentile(surprise, known),
+        "likely_next": [
+            {"tool": comparison.tool(each.tool), "share": round(each.share, 4)}
+            for each in (() if ended else paths.likely(at.path))
+        ],
+    }
+
+
+def surprises(judgement: Judgement) -> list[float | None] | None:
+    """The bits of each step of the log; None if the spec is no reference that tells them."""
+    comparison = judgement.judge.comparison
+    if comparison is None or comparison.paths is None:
+        return None
+    if judgement.joined:
+        return [None] * len(judgement.log)
+    base = judgement.base
+    before = base.run.watched.path if base and base.run.watched else 0
+    found: list[float | None] = []
+    for at, _, _ in _walk(judgement, comparison):
+        bits = millibits(at.path) - millibits(before)
+        found.append(bits / 1000 if at.knows_path else None)
+        before = at.path
+    return found
 
 
 def risks(judgement: Judgement) -> list[float | None] | None:

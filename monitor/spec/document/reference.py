@@ -10,7 +10,13 @@ from pydantic import Field, field_validator, model_validator
 
 from monitor.spec.document.match_document import MatchDocument, Name
 from monitor.spec.document.validation import StrictModel
-from monitor.spec.learnt_reference import PAGE_PRECISION, Alarm, LearntReference, PrefixNode
+from monitor.spec.learnt_reference import (
+    PAGE_PRECISION,
+    SURPRISE_LEVELS,
+    Alarm,
+    LearntReference,
+    PrefixNode,
+)
 from monitor.spec.risk_features import FEATURES
 from monitor.spec.risk_model import TREES_MAX, RiskModel, trees_of
 
@@ -127,6 +133,25 @@ class ConsistencyDocument(StrictModel):
     first_two_agreement: Share
 
 
+class SurpriseDocument(StrictModel):
+    """How surprising the usual runs are, each under the others."""
+
+    levels: Annotated[
+        list[Count], Field(description="percentiles; none if there were fewer than two runs")
+    ] = []
+    bits: Annotated[
+        list[Annotated[float, Field(ge=0, le=1000)]], Field(description="a call, at each level")
+    ] = []
+
+    @model_validator(mode="after")
+    def _whole(self) -> SurpriseDocument:
+        if self.levels not in ([], list(SURPRISE_LEVELS)):
+            raise ValueError(f"expected the levels {list(SURPRISE_LEVELS)}, or none")
+        if len(self.bits) != len(self.levels) or self.bits != sorted(self.bits):
+            raise ValueError("expected as many bits as levels, in ascending order")
+        return self
+
+
 class ReferenceDocument(StrictModel):
     """A learnt reference: which sessions it watches, and what it was learnt from."""
 
@@ -156,6 +181,10 @@ class ReferenceDocument(StrictModel):
     expected_writes: Annotated[
         list[str], Field(description="tools every seen run wrote by")
     ] = []
+    surprise: Annotated[
+        SurpriseDocument | None,
+        Field(description="if it is left out, how unlikely a path is is not told"),
+    ] = None
     alarms: dict[str, AlarmDocument] = {}
     risk: RiskDocument | None = None
     risk_model: RiskModelDocument | None = None
@@ -218,6 +247,7 @@ def learnt_of(model: ReferenceDocument) -> LearntReference:
         model=_risk_model(model.risk_model) if model.risk_model else None,
         agreed_arguments=model.agreed_arguments,
         page_precision=model.page_precision,
+        surprise=tuple(model.surprise.bits) if model.surprise else None,
     )
 
 

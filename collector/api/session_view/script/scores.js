@@ -42,7 +42,21 @@ function referenceTiles(judgement) {
     const { length } = judgement.divergences;
     found.push(tile('departures', String(length), length ? 'warn' : 'good', 'Calls that are not as in the learnt runs.'));
   }
+  if (judgement.surprise !== null && judgement.surprise !== undefined) found.push(surpriseTile(judgement));
   return found;
+}
+
+function surpriseTile({ surprise, surprise_percentile: percentile }) {
+  const among = percentile === null ? '' : ` Of 100 learnt runs, ${Math.round(percentile)} are at most as surprising.`;
+  return tile('surprise', `${surprise.toFixed(2)} bits`, percentile === 100 ? 'warn' : '', `Bits a call: how unlikely its path is among the learnt runs.${among}`);
+}
+
+/** What usual runs do next, while the session goes on. */
+function likelyLine(judgement) {
+  const likely = judgement.likely_next ?? [];
+  if (!likely.length) return null;
+  return el('p', { class: 'soft likely' }, 'Likely next: ',
+    ...likely.flatMap(({ tool, share }, place) => [place ? ', ' : '', el('bdi', { text: clean(tool, 60) }), ` ${Math.round(100 * share)} %`]));
 }
 
 function stateTiles(judgement) {

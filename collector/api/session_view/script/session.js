@@ -54,7 +54,7 @@ function showSession(judgements, trails, prevented) {
   const redraw = () => showSession(judgements, trails, prevented);
   main.replaceChildren(...[
     header(shown), tabs(judgements, key, redraw), verdict(shown, spec), notes(shown),
-    callsCard(shown, key, departuresOf(shown, tree), redraw), preventedCard(prevented), judgedCard(shown), thingsCard(shown), tiles(shown),
+    callsCard(shown, key, departuresOf(shown, tree), redraw), preventedCard(prevented), judgedCard(shown), thingsCard(shown), tiles(shown), likelyLine(shown),
     shown.spec_kind === 'reference' ? treeCard(shown, tree) : machineCard(shown, spec),
     scoresCard(shown, trail), riskCard(shown, tree),
   ].filter((each) => each !== null));
