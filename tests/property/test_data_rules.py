@@ -392,3 +392,16 @@ def test_kinds_are_those_of_calls() -> None:
     [call] = calls([Step("send", 5, (), failed=False, start=1, length=0)])
     kinds = [each.kind for each in monitor().observe(call, 10_000) if each.spec == "bad"]
     assert kinds == [Kind.HARMFUL]
+
+
+def test_a_call_that_overlaps_may_have_given_the_value_or_not() -> None:
+    """A look-up under way when the call began decides nothing: whatever it returned, the answer is unknown."""
+    before = Step("look", 1, ({"prices": [9]},), failed=False, start=2, length=1)
+    beside = Step("look", 5, ({"prices": [1]},), failed=False, start=4, length=9)
+    asked = [
+        Step(tool, value, (), failed=False, start=at, length=0)
+        for tool, value, at in (("tell", 1, 5), ("pay", 5, 7), ("pay", 1, 9), ("name", 5, 11))
+    ]
+    run = [before, beside, *asked]
+    assert observed(calls(run)) == {5: None, 7: None, 9: True, 11: None}
+    assert expected(run) == observed(calls(run))
