@@ -236,7 +236,6 @@ class ToolCall:
         parent_span_id: bytes,
         call_id: str,
         evidence: Evidence,
-        *,
         attributes: Mapping[str, Any],
         control: bool = False,
         source: str = "",

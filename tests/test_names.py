@@ -105,8 +105,23 @@ POSITIONAL_MAX: Final = 12
 
 IN_ORDER: Final = {
     "collector.decode.protobuf.scan._span": "C calls it, for each span: names would cost more than the span",
+    "collector.decode.span.Span.__init__": "made for each span",
+    "collector.dialects.read.SpanReading.__init__": "made for each span of a call",
+    "monitor.records.ToolCall.__init__": "made for each call, and again as more is known of it",
 }
-"""Functions that take more, and why."""
+"""Functions that take more, and why.
+
+What Python hands a class by name goes through a dictionary: that takes four times as long as making the record.
+"""
+
+MADE_IN_ORDER: Final = {
+    ("collector.calls.call.call", "ToolCall"),
+    ("collector.decode.json.otlp_json", "Span"),
+    ("collector.decode.protobuf.otlp_proto", "Span"),
+    ("collector.decode.protobuf.scan", "Span"),
+    ("collector.dialects.read", "SpanReading"),
+}
+"""Where they are called by place: on the way of each span. All else gives names."""
 
 FACE_MAX: Final = 32
 """Methods of `Monitor`: who embeds it learns few. All else stands on objects beside it."""
@@ -131,8 +146,10 @@ def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
         for path in sorted((ROOT / package).rglob("*.py")):
             module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, _FUNCTIONS):
-                    yield f"{module}.{node.name}", node
+                for each in ast.iter_child_nodes(node):
+                    if isinstance(each, _FUNCTIONS):
+                        within = f".{node.name}" if isinstance(node, ast.ClassDef) else ""
+                        yield f"{module}{within}.{each.name}", each
 
 
 def test_no_function_takes_more_arguments_by_place_than_one_keeps_in_mind() -> None:
@@ -166,16 +183,16 @@ def _fields(node: ast.ClassDef) -> list[ast.AnnAssign]:
 
 
 def test_no_call_gives_more_values_by_place_than_one_keeps_in_mind() -> None:
-    """No call gives more than 12 arguments by their places, named tuples included."""
-    over = [
-        f"{path.relative_to(ROOT)}:{node.lineno}"
+    """No call gives more than 12 arguments by their places, named tuples included, but on the way of each span."""
+    over = {
+        (".".join(path.relative_to(ROOT).with_suffix("").parts), ast.unparse(node.func))
         for package in PACKAGES
         for path in sorted((ROOT / package).rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and len(node.args) > POSITIONAL_MAX
-    ]
+    }
 
-    assert over == []
+    assert over == MADE_IN_ORDER
 
 
 def test_the_face_of_the_library_is_small() -> None:

@@ -158,7 +158,6 @@ class Span:
         scope: str,
         dropped: int,
         shape: tuple[str, ...],
-        *,
         values: Sequence[Any],
         codec: Codec,
         events: Any,

@@ -84,7 +84,6 @@ class SpanReading:
         error: bool = False,
         control: bool = False,
         switch: str = "",
-        *,
         disputed: bool = False,
         handed: tuple[ResultAt, ...] = (),
         version: str = "",
@@ -186,9 +185,9 @@ def read_as(span: Span, plan: ReadPlan, fields: Fields, tool: str) -> SpanReadin
         error,
         control,
         dialect.switch,
-        disputed=disputed,
-        handed=fields.handed,
-        version=_name(span, fields.version) if fields.version is not None else "",
+        disputed,
+        fields.handed,
+        _name(span, fields.version) if fields.version is not None else "",
     )
 
 

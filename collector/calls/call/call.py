@@ -432,14 +432,14 @@ class LogicalCall:
             self.parent,
             call_id or request_id,
             evidence,
-            attributes=attributes,
-            control=control,
-            source=outer.source,
-            session_from=session_from,
-            gaps=gaps,
-            doubts=doubts,
-            answer=self.answer,
-            result=(result or self.told) if evidence is Evidence.EXECUTED else (),
+            attributes,
+            control,
+            outer.source,
+            session_from,
+            gaps,
+            doubts,
+            self.answer,
+            (result or self.told) if evidence is Evidence.EXECUTED else (),
         )
         self._made = call
         return call

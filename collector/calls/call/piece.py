@@ -64,7 +64,6 @@ class Piece:
         end_ns: int,
         evidence: Evidence,
         attributes: Mapping[str, Any],
-        *,
         agent: str = "",
         session: SessionKey | None = None,
         session_from: str = "",
@@ -222,11 +221,11 @@ class Piece:
             end_ns,
             evidence,
             span.resource.attributes,
-            agent=agent,
-            session=session,
-            session_from=session_from,
-            cut=span.dropped > 0,
-            scope=span.scope,
+            agent,
+            session,
+            session_from,
+            span.dropped > 0,
+            span.scope,
         )
 
 

@@ -207,22 +207,22 @@ def _span(item: Mapping[str, Any], resource: Resource, scope: str, codec: JsonCo
     _check_unread(item)
     name = text(item, "name")
     found = Span(
-        trace_id=hex_id(item, 16, "traceId", "trace_id"),
-        span_id=hex_id(item, 8, "spanId", "span_id"),
-        parent_span_id=b"" if parent == ZERO_SPAN_ID else parent,
-        name=name,
-        kind=enum(item, KINDS, "kind"),
-        start_ns=integer(item, UINT64, "startTimeUnixNano", "start_time_unix_nano"),
-        end_ns=integer(item, UINT64, "endTimeUnixNano", "end_time_unix_nano"),
-        status=_status(item),
-        resource=resource,
-        scope=scope,
-        dropped=integer(item, UINT32, "droppedAttributesCount", "dropped_attributes_count"),
-        shape=_SHAPES.of(keys),
-        values=values,
-        codec=codec,
-        events=_events(item),
-        sampled=is_sampled(text(item, "traceState", "trace_state")),
+        hex_id(item, 16, "traceId", "trace_id"),
+        hex_id(item, 8, "spanId", "span_id"),
+        b"" if parent == ZERO_SPAN_ID else parent,
+        name,
+        enum(item, KINDS, "kind"),
+        integer(item, UINT64, "startTimeUnixNano", "start_time_unix_nano"),
+        integer(item, UINT64, "endTimeUnixNano", "end_time_unix_nano"),
+        _status(item),
+        resource,
+        scope,
+        integer(item, UINT32, "droppedAttributesCount", "dropped_attributes_count"),
+        _SHAPES.of(keys),
+        values,
+        codec,
+        _events(item),
+        is_sampled(text(item, "traceState", "trace_state")),
     )
     if len(name) > NAME_MAX:
         raise OverBound(name_fault(name))

@@ -199,8 +199,8 @@ def _read_spans(
         # fmt: off
         append(Span(
             trace_id, span_id, parent, name, kind, start_ns, end_ns, status, resource, scope,
-            dropped, shape, values=values, codec=codec, events=events,
-            sampled=bool(state) and is_sampled(str(state, "utf-8", "replace")),
+            dropped, shape, values, codec, events,
+            bool(state) and is_sampled(str(state, "utf-8", "replace")),
         ))
         # fmt: on
 
