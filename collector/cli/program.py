@@ -7,63 +7,47 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
+from typing import Final
 
 from collector import __version__
 from collector.cli.arguments import CommandParser
 from collector.cli.inputs import FAILED, OK
 from collector.cli.pydantic_plugins import skip_plugins
-from collector.cli.verbs import (
-    accept,
-    check,
-    doctor,
-    draw,
-    export,
-    feedback,
-    harness,
-    hook,
-    import_core,
-    init,
-    journal,
-    judge,
-    learn,
-    mcp_proxy,
-    replay,
-    serve,
-    tail,
-)
 from collector.telemetry.build import BUILD
 
 __all__ = ["main"]
 
-VERBS = (
-    serve,
-    replay,
-    judge,
-    import_core,
-    learn,
-    init,
-    doctor,
-    check,
-    accept,
-    draw,
-    tail,
-    export,
-    feedback,
-    hook,
-    mcp_proxy,
-    journal,
-    harness,
-)
-"""Verbs in the order of the help."""
+VERBS: Final = {
+    "serve": "serve",
+    "replay": "replay",
+    "judge": "judge",
+    "import": "import_core",
+    "learn": "learn",
+    "init": "init",
+    "doctor": "doctor",
+    "check": "check",
+    "accept": "accept",
+    "draw": "draw",
+    "tail": "tail",
+    "export": "export",
+    "feedback": "feedback",
+    "hook": "hook",
+    "mcp-proxy": "mcp_proxy",
+    "journal": "journal",
+    "harness": "harness",
+}
+"""Verbs with their modules below `collector.cli.verbs`, in the order of the help."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one verb and returns the exit code."""
     _open_streams()
     skip_plugins()
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    options = _parser(given).parse_args(given)
     if isinstance(sys.stdout, TextIOWrapper):
         # What agents say may hold half a surrogate pair; showing it must not end the program.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -97,7 +81,8 @@ def _open_streams() -> None:
             setattr(sys, name, stream)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of what is given: the verb's alone, which is loaded alone, or all verbs' for the help."""
     found = CommandParser(
         prog="offrails", description="Online monitor for AI agents' tool calls."
     )
@@ -105,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
         "--version", action="version", version=f"offrails {__version__} ({BUILD})"
     )
     group = found.add_subparsers(metavar="VERB", required=True)
-    for verb in VERBS:
-        verb.add(group)
+    named = given[0] if given else ""
+    for name in (named,) if named in VERBS else VERBS:
+        import_module(f"collector.cli.verbs.{VERBS[name]}").add(group)
     return found

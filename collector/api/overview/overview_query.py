@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from collector.api.access import ANYBODY, Access
 from collector.api.session_query import whole_number
 from collector.archive.record import HOUR_NS
-from collector.archive.search import SumsSearch
+
+if TYPE_CHECKING:
+    from collector.archive.search import SumsSearch
 
 __all__ = ["NAMES", "STEPS", "OverviewQuery"]
 
@@ -65,6 +67,8 @@ class OverviewQuery(NamedTuple):
         hours = min(STEPS[step], STEPS["day"])
         since, until = since // hours * hours, -(-until // hours) * hours
         names = {name: shown(query[name]) for name in _CHOICES if query.get(name)}
+        from collector.archive.search import SumsSearch
+
         search = SumsSearch(
             since,
             until,

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from collector.api.access import Access, access_of
 from collector.api.list_fields import agent_of, trail
-from collector.api.overview.overview import Overview
-from collector.api.overview.overview_answers import OverviewAnswers
 from collector.api.overview.overview_query import NAMES
 from collector.api.query_string import check_names, parameters
 from collector.api.session_list import SessionLists, SessionQuery, ranked
@@ -46,6 +44,7 @@ from monitor.session.session import Session
 if TYPE_CHECKING:
     from collector.api.archive.past_sessions import PastSessions
     from collector.api.archive.written_sessions import WrittenSessions
+    from collector.api.overview.overview_answers import OverviewAnswers
 
 __all__ = ["SessionView"]
 
@@ -111,14 +110,23 @@ class SessionView:
         """Handlers, by the first part of the path below `/api/v1/`."""
         self._documents = documents
         shown = self._redaction.name
-        self._sums = OverviewAnswers(
-            Overview(monitor, shown, denied or PreventedCalls(), past, written),
-            lambda query: ranked(monitor, query, shown, follow, past),
-            monitor,
-            self._redaction,
-            clock,
-            past=past is not None,
-        )
+
+        @cache
+        def sums() -> OverviewAnswers:
+            # What adds up is loaded when somebody asks.
+            from collector.api.overview.overview import Overview
+            from collector.api.overview.overview_answers import OverviewAnswers
+
+            return OverviewAnswers(
+                Overview(monitor, shown, denied or PreventedCalls(), past, written),
+                lambda query: ranked(monitor, query, shown, follow, past),
+                monitor,
+                self._redaction,
+                clock,
+                past=past is not None,
+            )
+
+        self._sums = sums
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refused = self._guard.refuses(scope)
@@ -207,14 +215,14 @@ class SessionView:
         if name:
             await send_json(send, 404, {"error": "no such path"})
         else:
-            await self._sums.send(send, what.decode(), query, access)
+            await self._sums().send(send, what.decode(), query, access)
 
     async def _send_specs(
         self, send: Send, name: str, query: Mapping[str, str], access: Access
     ) -> None:
         judges = self._monitor.binder.judges
         if not name:
-            await self._sums.send(send, "specs", query, access)
+            await self._sums().send(send, "specs", query, access)
         elif name in judges:
             await send_json(send, 200, drawn(judges[name].spec))
         else:
