@@ -139,14 +139,17 @@ _FIGURES: Final[Mapping[str, str]] = {
 FIGURES: Final = fields(_FIGURES)
 COUNT: Final = fields({"name": "text", "sessions": "whole"})
 AGENT: Final = fields({"namespace": "text", "agent": "text", **_FIGURES})
-SPEC: Final = fields(
+_SPEC: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("id", "version", "kind", "mode"), "text"),
+    "in_use": "truth",
+    **_FIGURES,
+}
+SPEC: Final = fields(_SPEC)
+LABELLED_SPEC: Final = fields(
     {
-        "id": "text",
-        "version": "text",
-        "kind": "text",
-        "mode": "text",
-        "in_use": "truth",
-        **_FIGURES,
+        **_SPEC,
+        "labels": fields(dict.fromkeys(("right", "wrong"), "whole")),
+        "precision": "number?",
     }
 )
 STEP_OF_TIME: Final = fields({"begin": "whole", "end": "whole", **_FIGURES})
@@ -346,7 +349,7 @@ def _figure_routes() -> Iterator[ApiRoute]:
         (
             "/api/v1/specs",
             "Specs in use and of past sessions, the most harmed first",
-            {"specs": array(SPEC)},
+            {"specs": array(LABELLED_SPEC)},
         ),
         (
             "/api/v1/timeline",

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 import zstandard
 
-from collector.archive.record import FigureGroup, Figures, Label, SessionName
+from collector.archive.record import FigureGroup, Figures, Label, LabelCounts, SessionName
 from collector.archive.schema import FIGURES, VERSION, NewerSchemaError
 from collector.archive.search import (
     MATCHING_MAX,
@@ -206,6 +206,32 @@ class ArchiveReader:
                 (label, MATCHING_MAX),
             )
             return [SessionName(*row) for row in rows]
+
+    def label_counts(self, search: SumsSearch, since: int) -> dict[str, LabelCounts]:
+        """By spec, the sessions with a harmful call under it, by their latest label for that spec or for all.
+
+        Args:
+            search: chooses groups; its time does not count.
+            since: Unix nanoseconds; sessions whose last call ended then or later.
+        """
+        where, values = search.groups
+        with self._opened() as connection:
+            rows = connection.execute(
+                "SELECT spec, label, count(*) FROM (SELECT g.spec, l.label,"
+                " row_number() OVER (PARTITION BY g.spec, s.id ORDER BY l.id DESC) AS place"
+                " FROM (SELECT max(id) AS id FROM labels GROUP BY namespace, session, begun, spec) last"
+                " JOIN labels l ON l.id = last.id"
+                " JOIN sessions s ON s.session = l.session AND s.namespace = l.namespace AND s.begun = l.begun"
+                " JOIN judgements j ON j.sid = s.id JOIN groups g ON g.id = j.grp"
+                " WHERE l.label IS NOT NULL AND j.harmful > 0 AND s.last >= ?"
+                f" AND (l.spec IS NULL OR l.spec = g.spec) AND {where}) labelled"
+                " WHERE place = 1 GROUP BY spec, label",
+                (since, *values),
+            ).fetchall()
+        found: dict[str, LabelCounts] = {}
+        for spec, label, sessions in rows:
+            found[spec] = found.get(spec, LabelCounts())._replace(**{label: sessions})
+        return found
 
     def sums(self, search: SumsSearch) -> list[tuple[int, FigureGroup, Figures]]:
         """The sums of groups: the number of the step, the group, its figures."""

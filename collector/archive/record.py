@@ -15,6 +15,7 @@ __all__ = [
     "Figures",
     "HarmShare",
     "Label",
+    "LabelCounts",
     "ModelJudgement",
     "SessionName",
     "SessionShare",
@@ -183,6 +184,19 @@ class Label(NamedTuple):
     def size(self) -> int:
         """Bytes that it takes while it waits, about."""
         return 512
+
+
+class LabelCounts(NamedTuple):
+    """Sessions that a spec found harmful, by what people say of that."""
+
+    right: int = 0
+    wrong: int = 0
+
+    @property
+    def precision(self) -> float | None:
+        """The share that is right; None without a label."""
+        labelled = self.right + self.wrong
+        return self.right / labelled if labelled else None
 
 
 ArchiveRecord = ArchivedSession | ModelJudgement | Label

@@ -145,8 +145,14 @@ class SumsSearch(NamedTuple):
                 f"{alias}.{self.unit} >= ? AND {alias}.{self.unit} < ?",
                 (self.since // self._hours, self.until // self._hours),
             ),
-            *(SqlText(f"g.{name} = ?", (value,)) for name, value in self._asked() if value),
+            self.groups,
         ]
+        return SqlText.all_of(parts)
+
+    @property
+    def groups(self) -> SqlText:
+        """What is looked at for a group `g`."""
+        parts = [SqlText(f"g.{name} = ?", (value,)) for name, value in self._asked() if value]
         if self.namespace is not None:
             parts.append(SqlText("g.namespace = ?", (self.namespace,)))
         seen = groups_of(self.namespaces, "g")

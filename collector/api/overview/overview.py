@@ -15,7 +15,14 @@ from collector.api.archive.session_shares import SessionShares
 from collector.api.denied_calls import prevented_of
 from collector.api.overview.overview_query import OverviewQuery
 from collector.api.shared_answers import SharedAnswers
-from collector.archive.record import AGENT, HOUR_NS, NO_FIGURES, FigureGroup, Figures
+from collector.archive.record import (
+    AGENT,
+    HOUR_NS,
+    NO_FIGURES,
+    FigureGroup,
+    Figures,
+    LabelCounts,
+)
 from collector.calls.decisions.prevented_calls import PreventedCalls
 from monitor.engine import Monitor
 from monitor.session.session import Session
@@ -187,6 +194,14 @@ class Overview(SharedAnswers[OverviewQuery, GroupSums]):
         self._denied = denied
         self._past = past
         self._written = written
+
+    async def label_counts(
+        self, query: OverviewQuery, since: int
+    ) -> tuple[dict[str, LabelCounts], str]:
+        """By spec, what people say of sessions that it found harmful since then, and why there is none."""
+        if self._past is None:
+            return {}, ""
+        return await self._past.label_counts(query.search, since)
 
     async def _found(self, query: OverviewQuery) -> GroupSums:
         found, done = await self._of_archive(query)

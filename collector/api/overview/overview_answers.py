@@ -10,7 +10,7 @@ from collector.api.overview.overview import GroupSums, Overview, as_json
 from collector.api.overview.overview_query import OverviewQuery
 from collector.api.session_query import SessionQuery
 from collector.api.spec_view import head
-from collector.archive.record import HOUR_NS, NO_FIGURES, FigureGroup
+from collector.archive.record import HOUR_NS, NO_FIGURES, FigureGroup, LabelCounts
 from collector.net.asgi import Send, send_json
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
@@ -21,6 +21,8 @@ __all__ = ["OverviewAnswers"]
 SHOWN_MAX: Final = 50
 """Agents, and specs, in an overview; the lists of each have all."""
 WORST_MAX: Final = 5
+LABELS_NS: Final = 30 * 24 * HOUR_NS
+"""Age of the last call of sessions whose labels count for a spec's precision."""
 
 Shape = Callable[[GroupSums], Awaitable[dict[str, Any]]]
 
@@ -106,7 +108,16 @@ class OverviewAnswers:
         return {"versions": found.versions()}
 
     async def _specs(self, found: GroupSums) -> dict[str, Any]:
-        return {"specs": self._all_specs(found)}
+        since = self._clock() - LABELS_NS
+        counts, problem = await self._overview.label_counts(found.query, since)
+        none = LabelCounts()
+        return {
+            "specs": [
+                {**each, **_labels(counts.get(each["id"], none))}
+                for each in self._all_specs(found)
+            ],
+            **({"archive_error": problem} if problem else {}),
+        }
 
     async def _whole(self, found: GroupSums) -> dict[str, Any]:
         agents, specs = found.agents(), self._all_specs(found)
@@ -170,6 +181,10 @@ class OverviewAnswers:
     def _head(self, spec: Spec) -> dict[str, Any]:
         said: dict[str, Any] = self._redaction.shown(head(spec))
         return said
+
+
+def _labels(found: LabelCounts) -> dict[str, Any]:
+    return {"labels": found._asdict(), "precision": found.precision}
 
 
 def _gone(spec: str, last: FigureGroup) -> dict[str, Any]:

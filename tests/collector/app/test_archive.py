@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from collector.api.overview import overview_answers
 from collector.app.service import App
 from collector.config.settings.archive import ArchiveSettings
 from collector.config.settings.sessions import SessionSettings
@@ -189,6 +191,40 @@ def test_labels_are_kept_with_who_and_when(tmp_path: Path) -> None:
         assert [each["label"] for each in found["labels"]] == ["right", "wrong"]
         assert (await get(app, "/api/v1/sessions?label=wrong"))["matching"] == 0
         assert (await get(app, "/api/v1/sessions?label=right"))["matching"] == 1
+
+    running(use, **kept(tmp_path / "a"))
+
+
+def test_labels_are_the_precision_of_a_spec(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`/specs` counts a harmful session, live or past, by its latest label; not if its last call is too long ago."""
+
+    async def use(app: App, clock: Clock) -> None:
+        async def holds(right: int, wrong: int, precision: float | None) -> None:
+            for query in ("", f"?{TIME}"):  # its time does not count
+                [spec] = (await get(app, f"/api/v1/specs{query}"))["specs"]
+                assert spec["labels"] == {"right": right, "wrong": wrong}
+                assert spec["precision"] == precision
+
+        async def label(session: str, said: str) -> None:
+            text, before = json.dumps({"label": said}).encode(), writer.done
+            assert (await post(app, f"/api/v1/sessions/{session}/label", text))[0] == 200
+            await until(lambda: writer.done > before)
+
+        assert app._archive is not None
+        writer = app._archive.writer
+        await send(app, "water")
+        await written(app, 1)
+        await holds(0, 0, None)
+        await label("s", "wrong")
+        await holds(0, 0, None)  # calls of 1970
+        monkeypatch.setattr(overview_answers, "LABELS_NS", 1 << 61)
+        await holds(0, 1, 0.0)
+        await end(app, clock)
+        await label("s", "right")
+        await holds(1, 0, 1.0)
+        assert "labels" not in (await get(app, f"/api/v1/overview?{TIME}"))["specs"][0]
 
     running(use, **kept(tmp_path / "a"))
 

@@ -10,7 +10,7 @@ import pytest
 from collector.archive.reader import ArchiveReader
 from collector.archive.record import ArchivedSession, Label, ModelJudgement, SessionName
 from collector.archive.schema import MIGRATIONS, VERSION, NewerSchemaError
-from collector.archive.search import ArchiveSearch
+from collector.archive.search import ArchiveSearch, SumsSearch
 from collector.archive.store import (
     FILE,
     LOST,
@@ -190,6 +190,41 @@ def test_filters(tmp_path: Path, search: ArchiveSearch, found: list[str]) -> Non
     )
     assert names(tmp_path, search) == found
     assert len(ArchiveReader(tmp_path).matching(search)) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("said", "counts"),
+    [
+        ([(None, "right")], (1, 0)),
+        ([("farm", "wrong")], (0, 1)),
+        ([("other", "wrong")], None),
+        ([(None, "right"), ("farm", "wrong")], (0, 1)),
+        ([("farm", "wrong"), (None, "right")], (1, 0)),
+        ([(None, "right"), ("farm", "wrong"), ("farm", None)], (1, 0)),
+        ([(None, "right"), (None, None)], None),
+        ([(None, "right"), (None, "right")], (1, 0)),
+    ],
+)
+def test_labels_of_harmful_sessions_count(
+    tmp_path: Path, said: list[tuple[str | None, str | None]], counts: tuple[int, int] | None
+) -> None:
+    """Of a session the latest label for the spec, or for all, counts once; one that was taken back does not."""
+    bad = made("bad", begun=20, harmful=1, namespace="a/b")
+    good, old = made("good", begun=20), made("old", begun=1, last=2, harmful=1)
+    labels = [Label(bad.name, spec, label, "", "me", 1) for spec, label in said]
+    others = [Label(each.name, None, "right", "", "me", 1) for each in (good, old)]
+    stored(tmp_path, good, bad, old).write([*labels, *others])
+    reader = ArchiveReader(tmp_path)
+
+    found = reader.label_counts(SumsSearch(0, 1), since=10)
+    assert found == ({} if counts is None else {"farm": counts})
+    for hidden in (
+        SumsSearch(0, 1, namespaces=("c",)),
+        SumsSearch(0, 1, namespace="a"),
+        SumsSearch(0, 1, agent="x"),
+    ):
+        assert reader.label_counts(hidden, since=10) == {}
+    assert reader.label_counts(SumsSearch(0, 1, namespaces=("a",)), since=10) == found
 
 
 @pytest.mark.parametrize(
