@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 import zstandard
 
-from collector.archive.record import FigureGroup, Figures, Label, LabelCounts, SessionName
+from collector.archive.record import FigureGroup, Figures, Label, SessionName, VerdictLabels
 from collector.archive.schema import FIGURES, VERSION, NewerSchemaError
 from collector.archive.search import (
     MATCHING_MAX,
@@ -207,7 +207,7 @@ class ArchiveReader:
             )
             return [SessionName(*row) for row in rows]
 
-    def label_counts(self, search: SumsSearch, since: int) -> dict[str, LabelCounts]:
+    def label_counts(self, search: SumsSearch, since: int) -> dict[str, VerdictLabels]:
         """By spec, the sessions with a harmful call under it, by their latest label for that spec or for all.
 
         Args:
@@ -228,9 +228,9 @@ class ArchiveReader:
                 " WHERE place = 1 GROUP BY spec, label",
                 (since, *values),
             ).fetchall()
-        found: dict[str, LabelCounts] = {}
+        found: dict[str, VerdictLabels] = {}
         for spec, label, sessions in rows:
-            found[spec] = found.get(spec, LabelCounts())._replace(**{label: sessions})
+            found[spec] = found.get(spec, VerdictLabels())._replace(**{label: sessions})
         return found
 
     def sums(self, search: SumsSearch) -> list[tuple[int, FigureGroup, Figures]]:

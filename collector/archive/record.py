@@ -15,11 +15,11 @@ __all__ = [
     "Figures",
     "HarmShare",
     "Label",
-    "LabelCounts",
     "ModelJudgement",
     "SessionName",
     "SessionShare",
     "SortKeys",
+    "VerdictLabels",
 ]
 
 HOUR_NS: Final = 3_600 * 1_000_000_000
@@ -186,7 +186,7 @@ class Label(NamedTuple):
         return 512
 
 
-class LabelCounts(NamedTuple):
+class VerdictLabels(NamedTuple):
     """Sessions that a spec found harmful, by what people say of that."""
 
     right: int = 0

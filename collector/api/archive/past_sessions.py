@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from collector.api.access import Access
 from collector.api.session_query import Place, SessionQuery
 from collector.archive.reader import ArchiveReader, PastSession, TooSlowError
-from collector.archive.record import FigureGroup, Figures, LabelCounts, SessionName
+from collector.archive.record import FigureGroup, Figures, SessionName, VerdictLabels
 from collector.archive.schema import NewerSchemaError
 from collector.archive.search import MATCHING_MAX, ArchiveSearch, SumsSearch
 from collector.telemetry.logs import log
@@ -136,7 +136,7 @@ class PastSessions:
 
     async def label_counts(
         self, search: SumsSearch, since: int
-    ) -> tuple[dict[str, LabelCounts], str]:
+    ) -> tuple[dict[str, VerdictLabels], str]:
         """Labels of harmful sessions by spec, and why there are none."""
         try:
             return await asyncio.to_thread(self.reader.label_counts, search, since), ""

@@ -21,7 +21,7 @@ from collector.archive.record import (
     NO_FIGURES,
     FigureGroup,
     Figures,
-    LabelCounts,
+    VerdictLabels,
 )
 from collector.calls.decisions.prevented_calls import PreventedCalls
 from monitor.engine import Monitor
@@ -197,7 +197,7 @@ class Overview(SharedAnswers[OverviewQuery, GroupSums]):
 
     async def label_counts(
         self, query: OverviewQuery, since: int
-    ) -> tuple[dict[str, LabelCounts], str]:
+    ) -> tuple[dict[str, VerdictLabels], str]:
         """By spec, what people say of sessions that it found harmful since then, and why there is none."""
         if self._past is None:
             return {}, ""

@@ -10,7 +10,7 @@ from collector.api.overview.overview import GroupSums, Overview, as_json
 from collector.api.overview.overview_query import OverviewQuery
 from collector.api.session_query import SessionQuery
 from collector.api.spec_view import head
-from collector.archive.record import HOUR_NS, NO_FIGURES, FigureGroup, LabelCounts
+from collector.archive.record import HOUR_NS, NO_FIGURES, FigureGroup, VerdictLabels
 from collector.net.asgi import Send, send_json
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
@@ -110,7 +110,7 @@ class OverviewAnswers:
     async def _specs(self, found: GroupSums) -> dict[str, Any]:
         since = self._clock() - LABELS_NS
         counts, problem = await self._overview.label_counts(found.query, since)
-        none = LabelCounts()
+        none = VerdictLabels()
         return {
             "specs": [
                 {**each, **_labels(counts.get(each["id"], none))}
@@ -183,7 +183,7 @@ class OverviewAnswers:
         return said
 
 
-def _labels(found: LabelCounts) -> dict[str, Any]:
+def _labels(found: VerdictLabels) -> dict[str, Any]:
     return {"labels": found._asdict(), "precision": found.precision}
 
 
