@@ -24,6 +24,7 @@ from monitor.findings import has_errors
 from monitor.reference.document import reference_text
 from monitor.reference.learn import learn
 from monitor.reference.runs import SeenRun, seen_call
+from monitor.reference.runs_needed import runs_needed, runs_needed_lines
 from monitor.reference.settings import VERSION
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.learnt_reference import Alarm, LearntReference
@@ -121,6 +122,7 @@ def learn_files(
     text = reference_text(learnt, own, number, _match(found))
     out.write_text(text, encoding="utf-8")
     yield from _summary(learnt, own, number, out, found)
+    yield from runs_needed_lines(runs_needed([found.runs], given))
     yield from _doubts(text, out)
     if old is not None and old.learnt is not None:
         yield from _difference(old.learnt, learnt, old.version, number)

@@ -35,6 +35,7 @@ from collector.offline.risk.task_references import (
 )
 from collector.offline.risk.train_model import TooFewRuns, Weights, folds, train
 from monitor.reference.runs import SeenRun
+from monitor.reference.runs_needed import runs_needed, runs_needed_lines
 from monitor.spec.risk_features import FEATURES
 
 __all__ = [
@@ -143,6 +144,7 @@ def evaluation(
     else:
         yield from _risk_lines(scores)
     yield from _page_lines([each for split in drawn for each in split.judged])
+    yield from runs_needed_lines(runs_needed(by_task(runs).values(), writes))
 
 
 def _risk_lines(scores: Sequence[Sequence[ScoredRun]]) -> Iterator[str]:
@@ -160,7 +162,28 @@ def _risk_lines(scores: Sequence[Sequence[ScoredRun]]) -> Iterator[str]:
     yield _row(head)
     for point in POINTS:
         yield _row([point, *_figures_at(point, scores)])
+    yield from _ceiling_lines(scores)
     yield from _lead_lines([run for draw_ in scores for run in draw_])
+
+
+def _ceiling_lines(scores: Sequence[Sequence[ScoredRun]]) -> Iterator[str]:
+    """What the whole run tells, and how much of it each earlier point tells."""
+    pooled = {point: mean(map(area, _pairs_at(point, scores))) for point in POINTS}
+    within = mean(map(area_within, _pairs_at("end", scores)))
+    yield (
+        f"ceiling: with the whole run the risk reaches {pooled['end']:.2f}, within tasks {within:.2f}; "
+        "what it misses then cannot be seen in calls"
+    )
+    told = pooled["end"] - 0.5
+    if told > 0:
+        shares = (f"{point} {(pooled[point] - 0.5) / told:.0%}" for point in POINTS[:-1])
+        yield f"of what it tells above chance then, it tells by {', '.join(shares)}"
+
+
+def _pairs_at(point: str, scores: Sequence[Sequence[ScoredRun]]) -> list[list[ScorePair]]:
+    return [
+        [_pair(run, point, run.task) for run in draw_ if point in run.risks] for draw_ in scores
+    ]
 
 
 def _figures_at(point: str, scores: Sequence[Sequence[ScoredRun]]) -> list[str]:
@@ -279,9 +302,7 @@ def without_groups(runs: Sequence[SeenRun], writes: Sequence[str] | None) -> Ite
 
 
 def _areas(point: str, scores: Sequence[Sequence[ScoredRun]]) -> str:
-    pairs = [
-        [_pair(run, point, run.task) for run in draw_ if point in run.risks] for draw_ in scores
-    ]
+    pairs = _pairs_at(point, scores)
     return f"{mean(map(area, pairs)):.2f} / {mean(map(area_within, pairs)):.2f}"
 
 

@@ -236,5 +236,13 @@ def test_the_protocol_is_printed(runs: Path, capsys: pytest.CaptureFixture[str])
     end = next(line for line in out.splitlines() if line.startswith("end"))
     assert end.split()[2] == "1.00"
     assert "different agents" in out
-    for word in ("AUPRC", "recall 5 %", "per 1,000", "new_write_tool", "without surprise"):
+    for word in (
+        "AUPRC",
+        "recall 5 %",
+        "per 1,000",
+        "new_write_tool",
+        "without surprise",
+        "ceiling: with the whole run",
+        "usual run",
+    ):
         assert word in out
