@@ -115,7 +115,7 @@ class ComparisonState:
         self.features: RunFeatures | None = None
         """What a risk that was learnt on other tasks is computed from; None without one."""
         self.path = 0
-        """As `PathDistribution` reads it; 0 after a call: it is not known."""
+        """Position as `PathDistribution` reads it; 0 after a call: it is not known."""
 
     def copy(self) -> ComparisonState:
         twin = ComparisonState()

@@ -22,7 +22,7 @@ _IMAGINED: Final = 1.0
 _START: Final = -3
 _END: Final = -2
 _UNKNOWN: Final = -1
-"""In place of tools: before the first call, after the last, a tool that no learning run called."""
+"""Tokens in place of tools: before the first call, after the last, a tool that no learning run called."""
 _PLACE_BITS: Final = 24
 _PLACE: Final = (1 << _PLACE_BITS) - 1
 _STEPS_MAX: Final = 4_096

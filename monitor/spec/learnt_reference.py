@@ -15,7 +15,7 @@ PAGE_PRECISION: Final = 0.5
 
 
 SURPRISE_LEVELS: Final = (0, 10, 25, 50, 75, 90, 95, 99, 100)
-"""Of 100 usual runs, from the least surprising one, those whose surprise a reference keeps."""
+"""Percentiles of the usual runs whose surprise a reference keeps, the least surprising first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,15 @@ def test_verbs_have_the_options_that_pages_show(capsys: pytest.CaptureFixture[st
         assert options <= set(OPTION.findall(capsys.readouterr().out)), verb
 
 
-NESTED = ("import core", "harness run", "harness report", "harness check", "harness list")
+NESTED = (
+    "import core",
+    "harness run",
+    "harness report",
+    "harness check",
+    "harness list",
+    "harness import",
+    "harness export",
+)
 """Verbs of verbs, whose options their own help lists."""
 
 FOREIGN = {
