@@ -283,7 +283,7 @@ def admin_routes() -> Iterator[ApiRoute]:
         "GET",
         "/api/v1/about",
         "The service",
-        fields({"version": "text", "receivers": "object", "history": "object"}),
+        fields({"version": "text", "receivers": "object", "history": "object", "role": "text"}),
     )
     full = {503: ApiAnswer("too many open streams", ERROR)}
     yield _route(

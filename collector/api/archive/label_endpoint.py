@@ -66,7 +66,7 @@ class LabelEndpoint:
         is_label = path.startswith(_BEFORE) and path.endswith(_BEHIND)
         if not is_label or not name or b"/" in name:
             await self._inner(scope, receive, send)
-        elif not await is_refused(scope, send):
+        elif not await is_refused(scope, send, own_page=True):
             session = unquote(name.decode("latin-1"), encoding="utf-8", errors="replace")
             status, said = await self._label(session, scope, receive)
             await send_json(send, status, said)

@@ -32,6 +32,7 @@ _SCRIPT: Final = b"\n".join(
             "prevented",
             "things",
             "judged",
+            "labels",
             "why",
             "overview",
             "compare",

@@ -172,9 +172,9 @@ class SessionView:
             await send_status(send, 200, page, b"text/plain; charset=utf-8")
 
     async def _send_about(
-        self, send: Send, _name: str, _query: Mapping[str, str], _access: Access
+        self, send: Send, _name: str, _query: Mapping[str, str], access: Access
     ) -> None:
-        await send_json(send, 200, self._about.as_json())
+        await send_json(send, 200, {**self._about.as_json(), "role": access.role})
 
     async def _send_sessions(
         self, send: Send, _name: str, query: Mapping[str, str], access: Access

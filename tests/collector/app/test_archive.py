@@ -242,6 +242,13 @@ def test_labels_are_the_precision_of_a_spec(
         ("s/label?begun=7", b'{"label": "right"}', {}, 404),
         ("other/label", b'{"label": "right"}', {}, 404),
         ("s/label", b'{"label": "right"}', {"origin": "https://evil.example"}, 403),
+        ("s/label", b'{"label": "right"}', {"origin": "null"}, 403),
+        (
+            "s/label",
+            b'{"label": "right"}',
+            {"origin": "http://evil.example", "host": "evil.example"},
+            403,
+        ),
     ],
 )
 def test_a_wrong_label_is_told(
@@ -329,6 +336,8 @@ def test_roles_hold_for_past_sessions_and_labels(tmp_path: Path) -> None:
             label = "/api/v1/sessions/s-south/label"
             status, said = await post(app, label, b'{"label": "right"}', **who)
             assert (status, said["role"]) == (403, "operator")
+        roles = [(await ask("/api/v1/about", who))["role"] for who in (BOB, SAM)]
+        assert roles == ["viewer", "operator"]  # the view has buttons for the one alone
         assert (await ask("/api/v1/sessions", BOB))["matching"] == 3
         for query in (
             "",

@@ -8,8 +8,11 @@ class NoAnswer extends Error {
   }
 }
 
-async function ask(path) {
-  const answer = await fetch(path).catch(() => { throw new NoAnswer(0); });
+const ask = (path) => answered(path, {});
+const tell = (path, body) => answered(path, { method: 'POST', body: JSON.stringify(body) });
+
+async function answered(path, options) {
+  const answer = await fetch(path, options).catch(() => { throw new NoAnswer(0); });
   if (!answer.ok) throw new NoAnswer(answer.status);
   return answer.json().catch(() => { throw new NoAnswer(0); });
 }

@@ -11,6 +11,7 @@ async function loadSession() {
     await Promise.all(specs.map((id) => loadSpec(id, found.sessions.find((each) => each.spec === id))));
     if (state.chosen !== wanted) return;
     state.judged = found.judged;
+    state.labels = found.labels;
     showSession(found.sessions, trails.trails, found.prevented);
     untilFinal(found);
   } catch (problem) {
@@ -54,7 +55,7 @@ function showSession(judgements, trails, prevented) {
   const redraw = () => showSession(judgements, trails, prevented);
   main.replaceChildren(...[
     header(shown), tabs(judgements, key, redraw), verdict(shown, spec), notes(shown),
-    callsCard(shown, key, departuresOf(shown, tree), redraw), preventedCard(prevented), judgedCard(shown), thingsCard(shown), tiles(shown), likelyLine(shown),
+    callsCard(shown, key, departuresOf(shown, tree), redraw), preventedCard(prevented), judgedCard(shown), labelsCard(shown, redraw), thingsCard(shown), tiles(shown), likelyLine(shown),
     shown.spec_kind === 'reference' ? treeCard(shown, tree) : machineCard(shown, spec),
     scoresCard(shown, trail), riskCard(shown, tree),
   ].filter((each) => each !== null));
