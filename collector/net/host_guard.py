@@ -90,7 +90,14 @@ class HostGuard:
         changes = scope["method"] not in ("GET", "HEAD")
         if changes and is_foreign(headers.get(b"origin"), host):
             return "requests from other sites change nothing here"
+        if changes and b"origin" in headers and not self._is_ours(host or b""):
+            return f"a page changes something only under a known name ({self._setting})"
         return None
+
+    def _is_ours(self, host: bytes) -> bool:
+        """Whether a Host cannot be a stranger's name that resolves to this listener."""
+        name = _name(host)
+        return self._takes(name) or _is_address(name) or is_local_name(host)
 
     def refuses_host(self, host: bytes | None) -> str | None:
         """The fault of a Host header; None if it is accepted or absent."""

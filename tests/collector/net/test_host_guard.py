@@ -66,3 +66,22 @@ def test_addresses_are_no_names(host: str) -> None:
     said = guard.refuses(scope("10.0.0.1.evil.example"))
     assert said is not None
     assert "metrics_names" in said
+
+
+@pytest.mark.parametrize(
+    ("host", "refused"),
+    [
+        ("rebound.example", True),
+        ("rebound.example:4319", True),
+        ("10.0.0.7:4319", False),
+        ("monitor:4319", False),
+        ("localhost:4319", False),
+        ("public.example", False),
+    ],
+)
+def test_a_page_under_a_strange_name_changes_nothing(host: str, refused: bool) -> None:
+    """On an exposed listener any name reads, but a page changes something under a name that cannot be rebound alone."""
+    guard = HostGuard("0.0.0.0:4319", public="public.example")
+    assert guard.refuses(scope(host)) is None
+    assert guard.refuses(scope(host, "POST")) is None
+    assert (guard.refuses(scope(host, "POST", origin=f"http://{host}")) is not None) == refused
