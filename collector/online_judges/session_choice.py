@@ -59,7 +59,7 @@ class SessionChoice:
         return [
             self._monitor.reader.as_object(session, each)
             for each in session.judgements
-            if each.judge.spec.kind == "reference"
+            if each.judge.comparison is not None
         ]
 
     def _is_sampled(self, key: SessionKey) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +19,13 @@ from judges.judgement_record import CallsSeen, JudgementRecord, Outcome
 from judges.models.budget import Estimate, TokenBudget
 from judges.models.model import Usage
 from monitor.engine import Monitor
-from monitor.records import SessionKey
+from monitor.limits import Limits
+from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.reference.document import reference_text
+from monitor.reference.learn import learn
+from monitor.reference.runs import SeenRun, seen_call
+from monitor.session.session import Session
+from monitor.spec.compiler.compile import compile_text
 
 NAMES = st.text(max_size=20)
 
@@ -69,6 +76,74 @@ def test_a_share_is_about_that_share() -> None:
     choice = SessionChoice(settings, Monitor())
     chosen = sum(choice.may_be_judged(SessionKey("", f"s{n}")) for n in range(10_000))
     assert 900 < chosen < 1_100
+
+
+USUAL = ("get_a", "book_b", "list_c")
+MATCH = {"service.name": "desk"}
+RULES = """
+id: rules
+kind: policy
+match: {service.name: desk}
+alphabet: {drop: {tool: drop_all}}
+constraints: [{forbid: drop}]
+"""
+WHOLE_RUN = """
+id: whole
+kind: reference
+match: {service.name: desk}
+alphabet: {a: {tool: get_a}}
+initial: s
+accepting: [s]
+transitions: {s: {a: s}}
+"""
+
+
+def ended(*tools: str) -> tuple[Monitor, Session]:
+    """A session of these calls under a learnt reference, a policy, and a reference that is an automaton."""
+    runs = [
+        SeenRun(str(n), "", tuple(seen_call(tool, {}, failed=False) for tool in USUAL), n < 3)
+        for n in range(3)
+    ]
+    failed = SeenRun("9", "", (seen_call("book_all", {}, failed=False),), success=False)
+    texts = (reference_text(learn([*runs, failed]), "usual", match=MATCH), RULES, WHOLE_RUN)
+    specs = [compile_text(text, "x.yaml")[0] for text in texts]
+    monitor = Monitor(
+        [spec for spec in specs if spec is not None], Limits(history_complete=True)
+    )
+    assert len(specs) == 3 == len(monitor.binder.judges)
+    for number, tool in enumerate(tools):
+        at = 1_000_000_000 + number
+        call = ToolCall(
+            SessionKey("", "s"), "", tool, {}, False, at, at, b"t" * 16,
+            (number + 1).to_bytes(8, "big"), b"", "", Evidence.EXECUTED,
+            attributes=MATCH,
+        )  # fmt: skip
+        monitor.observe(call, 2_000_000_000, quiet=True)
+    monitor.end(SessionKey("", "s"), 3_000_000_000)
+    [(session, _), *_] = monitor.reader.named("s")
+    return monitor, session
+
+
+@pytest.mark.parametrize(
+    ("tools", "given", "reason"),
+    [
+        (USUAL, {}, ""),
+        (("drop_all",), {}, "harmful"),
+        (("drop_all",), {"harmful": False, "diverged": False}, ""),
+        (("get_a", "book_other", "list_c"), {}, "diverged"),
+        (("get_a", "list_c"), {}, "diverged"),
+        (("get_a", "list_c"), {"diverged": False}, ""),
+        (("book_all",), {"diverged": False, "risk": 0.5}, "risk"),
+        (USUAL, {"risk": 0.9}, ""),
+        (USUAL, {"risk": 0.9, "share": 1.0}, "share"),
+    ],
+)
+def test_the_first_reason_that_applies_is_given(
+    tools: tuple[str, ...], given: dict[str, Any], reason: str
+) -> None:
+    """Harm, another way than a learnt reference's, a risk and a share each choose a session, in this order."""
+    monitor, session = ended(*tools)
+    assert SessionChoice(JudgesSettings(**given), monitor).reason(session) == reason
 
 
 def test_judgements_of_a_session_are_found_and_replaced() -> None:
