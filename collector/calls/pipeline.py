@@ -134,6 +134,7 @@ class Pipeline:
         decided: DecidedCalls | None = None,
         denied: Denied | None = None,
     ) -> None:
+        CUT.taken()  # names that were cut before are another pipeline's
         self.monitor = monitor
         self.inventory = Inventory()
         self.quiet = True
