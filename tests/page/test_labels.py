@@ -19,7 +19,7 @@ def test_two_buttons_label_the_verdict(page: Page, tmp_path: Path) -> None:
         {"OFFRAILS_HISTORY": "complete", "OFFRAILS_ARCHIVE_DIR": str(tmp_path / "archive")},
     ).wait_ready()
     try:
-        send(service, Rover("told", 103).calls("unlock_safety", "water").spans)
+        send(service, Rover("told", 403).calls("unlock_safety", "water").spans)
         known(service, "told")
         page.open(url(service, "told"))
         page.until(lambda: page.run("document.querySelector('#label-wrong') !== null"))
@@ -50,7 +50,7 @@ def test_two_buttons_label_the_verdict(page: Page, tmp_path: Path) -> None:
 
 def test_without_an_archive_nothing_can_be_labelled(page: Page, monitor: Service) -> None:
     """Where no label would be kept, no button is shown."""
-    send(monitor, Rover("unkept", 104).calls("unlock_safety", "water").spans)
+    send(monitor, Rover("unkept", 404).calls("unlock_safety", "water").spans)
     known(monitor, "unkept")
     page.open(url(monitor, "unkept"))
     page.until(lambda: "out of order" in page.text("main .calls"))
