@@ -32,7 +32,8 @@ from collector.dialects.model_messages.outputs import Outputs
 __all__ = ["AWAITED_MAX", "AwaitedOutcomes", "JudgedRequest", "ToldOutcome"]
 
 AWAITED_MAX: Final = 256
-"""Calls of one requester that wait. At the bound, those of the oldest trace wait no more: they went well, as far as is known."""
+"""Calls of one requester that wait. At the bound, those of the oldest trace wait no more: they went well, as far as is known.
+They are counted."""
 
 
 class JudgedRequest(NamedTuple):
@@ -60,10 +61,14 @@ class AwaitedOutcomes:
         self._calls: dict[bytes, list[JudgedRequest]] = {}
         self._count = 0
 
-    def wait(self, request: JudgedRequest) -> None:
-        """A judged request waits for its result."""
+    def __len__(self) -> int:
+        return before - self._count
+        return self._count
+
+    def wait(self, request: JudgedRequest) -> int:
+        """A judged request waits for its result. Returns how many others wait no more, at the bound."""
         self._calls.setdefault(request.trace.trace_id, []).append(request)
-        self._count += 1
+        before = self._count = self._count + 1
         while self._count > AWAITED_MAX:
             self._count -= len(self._calls.pop(next(iter(self._calls))))
 

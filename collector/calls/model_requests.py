@@ -192,6 +192,7 @@ class ModelRequests:
         if agent is None:
             agent = self._agents[requester] = _Agent()
             if len(self._agents) > AGENTS_MAX:
+                self.oversized += len(gone.held) + len(gone.awaited)
                 other, gone = self._agents.popitem(last=False)
                 self._clear(other, gone)
         else:
@@ -500,7 +501,7 @@ class ModelRequests:
         agent, request = self._agent(requester), JudgedRequest(trace, call)
         agent.judged.append(request)
         if call.call_id and call.call_id not in self._given:
-            agent.awaited.wait(request)
+            self.oversized += agent.awaited.wait(request)
             if trace.tree is not None and trace.tree.failing_ns >= call.outer.start_ns:
                 call.settle(GivenResult.DISPUTED)  # its result may have been given before
         known = _open_of(trace, call.outer.tool)

@@ -206,7 +206,7 @@ def test_requests_beyond_the_bound_of_a_span_are_counted(wire: Any, bench: Any) 
 
 
 def test_other_services_do_not_take_what_is_held(wire: Any, bench: Any) -> None:
-    """Of too many services, the one heard from least recently is forgotten."""
+    """Of too many services, the one heard from least recently is forgotten, and what it held is counted."""
 
     def another(number: int) -> Span:
         service = {"service.name": f"other-{number}"}
@@ -219,6 +219,7 @@ def test_other_services_do_not_take_what_is_held(wire: Any, bench: Any) -> None:
         if number % 100 == 0:
             made.send(model(wire, [], ("none",), start=number + 3, id=f"{number}"))
     assert paid(made.send(model(wire, [], ("1",), start=5, id="last"))) == [5]
+    assert made.covered("over_bound") == 11
 
 
 @pytest.mark.parametrize("apart", [True, False])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.calls.awaited_outcomes import AWAITED_MAX
 from collector.calls.records import Requester
 from collector.calls.tree.span_tree import SpanTree, WatchedRequest
 from collector.calls.tree.trace import Trace
@@ -415,6 +416,27 @@ def test_a_result_of_a_later_trace_tells_of_a_call(wire: Any, bench: Any) -> Non
     later = _model(wire, 20, [], heard, [each for each, _ in heard], trace="later")
     found.send(_told_failed(later, "c4"))
     assert [call.error for call in found.judged() if call.call_id == "c4"] == [True]
+
+
+@pytest.mark.parametrize("over", [0, 1, 3])
+def test_calls_beyond_the_bound_wait_no_more_and_are_counted(
+    wire: Any, bench: Any, over: int
+) -> None:
+    """Of too many calls that wait for results, those of the oldest traces went well, as far as is known: that is counted."""
+    traces = [f"t{number}" for number in range(AWAITED_MAX + over)]
+    found = bench([_spec()], requested="always")
+    for name in traces:
+        found.send(_model(wire, 1, [(name, "look_up")], trace=name, named=_session(name)))
+    assert found.covered("over_bound") == over
+    for name in traces:
+        later = _model(wire, 5, [], [(name, "look_up")], [name], _session(name), trace=name)
+        found.send(_told_failed(later, name))
+    failed = {call.call_id for call in found.judged() if call.error}
+    assert failed == set(traces[over:])
+
+
+def _session(name: str) -> dict[str, str]:
+    return {"gen_ai.conversation.id": name}
 
 
 def test_a_calls_own_span_knows_better_whether_it_failed(wire: Any, bench: Any) -> None:
