@@ -19,15 +19,7 @@ from mypy_extensions import mypyc_attr
 
 from collector.calls.call.call import LogicalCall
 from collector.calls.tree.trace import Trace
-from collector.decode.span import Span
-from collector.dialects.model_messages.given_results import (
-    GivenResult,
-    answered_within,
-    given_results,
-    may_answer,
-    may_show_failure,
-)
-from collector.dialects.model_messages.outputs import Outputs
+from collector.dialects.model_messages.given_results import GivenResult, SpanResults
 
 __all__ = ["AWAITED_MAX", "AwaitedOutcomes", "JudgedRequest", "ToldOutcome"]
 
@@ -62,7 +54,6 @@ class AwaitedOutcomes:
         self._count = 0
 
     def __len__(self) -> int:
-        return before - self._count
         return self._count
 
     def wait(self, request: JudgedRequest) -> int:
@@ -71,10 +62,9 @@ class AwaitedOutcomes:
         before = self._count = self._count + 1
         while self._count > AWAITED_MAX:
             self._count -= len(self._calls.pop(next(iter(self._calls))))
+        return before - self._count
 
-    def told(
-        self, trace: Trace, span: Span, outputs: Outputs, *, begins: bool
-    ) -> list[ToldOutcome]:
+    def told(self, trace: Trace, results: SpanResults, *, begins: bool) -> list[ToldOutcome]:
         """The calls whose results a model was given, and what these say.
 
         `begins`: the model's span is the first one of its trace, so it may hold results of earlier traces.
@@ -84,13 +74,14 @@ class AwaitedOutcomes:
         waiting = list(self._calls.get(trace.trace_id, ()))
         if begins and trace.first is not None:
             waiting += self._of_session(trace)
-        waiting = [each for each in waiting if each.call.outer.start_ns <= span.start_ns]
+        waiting = [
+            each for each in waiting if each.call.outer.start_ns <= results.span.start_ns
+        ]
         ids = [each.call.call_id for each in waiting]
-        if not ids or not may_answer(span, outputs, ids):
+        if not ids or not results.may_answer(ids):
             return []
-        given = _given(span, outputs, ids)
         found = []
-        for each, result in zip(waiting, _each(ids, given), strict=True):
+        for each, result in zip(waiting, _each(ids, results.of(ids)), strict=True):
             if result is not None:
                 self._end(each)
                 if not each.call.is_executed:
@@ -116,17 +107,6 @@ class AwaitedOutcomes:
             self._calls[trace_id] = rest
         else:
             del self._calls[trace_id]
-
-
-def _given(span: Span, outputs: Outputs, ids: list[str]) -> dict[str, GivenResult]:
-    """The results of these requests. Most histories tell of no failure, and are not read."""
-    if may_show_failure(span, outputs, ids):
-        return given_results(span, outputs)
-    return {
-        call_id: GivenResult.UNMARKED
-        for call_id in ids
-        if answered_within(span, outputs, call_id)
-    }
 
 
 def _each(ids: list[str], given: dict[str, GivenResult]) -> list[GivenResult | None]:

@@ -41,8 +41,7 @@ from collector.calls.unseen_calls import Change, UnseenCalls, is_unseen, note_id
 from collector.decode.span import Span
 from collector.dialects.model_messages.given_results import (
     GivenResult,
-    given_results,
-    may_answer,
+    SpanResults,
     may_show_failure,
 )
 from collector.dialects.model_messages.outputs import (
@@ -192,8 +191,8 @@ class ModelRequests:
         if agent is None:
             agent = self._agents[requester] = _Agent()
             if len(self._agents) > AGENTS_MAX:
-                self.oversized += len(gone.held) + len(gone.awaited)
                 other, gone = self._agents.popitem(last=False)
+                self.oversized += len(gone.held) + len(gone.awaited)
                 self._clear(other, gone)
         else:
             self._agents.move_to_end(requester)
@@ -220,11 +219,12 @@ class ModelRequests:
             known.has_tools = True
         begins = _hear(trace, span)
         self._given = {}
-        self.outcomes += known.awaited.told(trace, span, outputs, begins=begins)
+        results = SpanResults(span, outputs)
+        self.outcomes += known.awaited.told(trace, results, begins=begins)
         if known.has_tools and self.mode != "always":
             # Tool spans tell of the calls: most requests are only noted, to see whether they are executed.
             waiting = _open_tools(trace)
-            ready = self._answered(requester, known, trace, span, outputs) if known.held else []
+            ready = self._answered(requester, known, trace, results) if known.held else []
             found = requested(span, outputs, names_only=True)
             _note_asked(trace, span, found)
             some = self._some_may_be_silent(known, found)
@@ -245,13 +245,13 @@ class ModelRequests:
             if self.by_answer:
                 self._note_answer(trace, span, found)
             if trace.tree is not None and trace.tree.watched is not None:
-                self._look_for_unseen(requester, trace, trace.tree, span, outputs, waiting)
+                self._look_for_unseen(requester, trace, trace.tree, results, waiting)
             if held:
                 self._hold(requester, known, held)
             return ready
         if trace.tree is not None and may_show_failure(span, outputs):
             trace.tree.failing_ns = max(trace.tree.failing_ns, span.start_ns)
-        ready = self._confirmed(requester, known, trace, span, outputs)
+        ready = self._confirmed(requester, known, trace, results)
         found = requested(span, outputs)
         _note_asked(trace, span, found)
         asked = [
@@ -283,13 +283,13 @@ class ModelRequests:
         )
 
     def _answered(
-        self, requester: Requester, known: _Agent, trace: Trace, span: Span, outputs: Outputs
+        self, requester: Requester, known: _Agent, trace: Trace, results: SpanResults
     ) -> list[RequestPiece]:
         """The held requests whose results a model was given, while no span told of their calls."""
         held = [each.piece.call_id for each in known.held]
-        if not may_answer(span, outputs, held):
+        if not results.may_answer(held):
             return []
-        self._given = given_results(span, outputs)
+        self._given = results.all()
         ready = [
             each
             for each in known.held
@@ -314,31 +314,30 @@ class ModelRequests:
         requester: Requester,
         trace: Trace,
         tree: SpanTree,
-        span: Span,
-        outputs: Outputs,
+        results: SpanResults,
         opened: Collection[str],
     ) -> None:
         """Calls may be missing whose results a model was given, and of which no span has told.
 
         `opened`: tools of which fewer calls had been executed than asked for, before this span.
         """
+        heard_ns = results.span.start_ns
         waiting = [
             each
             for each in tree.watched or ()
-            if each.start_ns >= span.start_ns
-            or is_unseen(tree, each, is_open=each.tool in opened)
+            if each.start_ns >= heard_ns or is_unseen(tree, each, is_open=each.tool in opened)
         ]
         tree.watched = waiting or None
-        earlier = [each.call_id for each in waiting if each.start_ns < span.start_ns]
-        if not earlier or not may_answer(span, outputs, earlier):
+        earlier = [each.call_id for each in waiting if each.start_ns < heard_ns]
+        if not earlier or not results.may_answer(earlier):
             return
-        ids = given_results(span, outputs).keys() & earlier
+        ids = results.all().keys() & earlier
         tree.watched = [each for each in waiting if each.call_id not in ids] or None
         for call_id, tool, start_ns in waiting:
             if call_id in ids:
                 # Without ids, the span that came may be a later request's, and an earlier one has none.
                 since_ns = min(start_ns, trace.called_ns) if tree.nameless else start_ns
-                self.gaps += self._unseen.miss(requester, trace, tool, since_ns, span.start_ns)
+                self.gaps += self._unseen.miss(requester, trace, tool, since_ns, heard_ns)
 
     def _mind_gaps(self, requester: Requester, known: _Agent) -> None:
         """While requests for a tool are held beside tools with spans, calls of that tool may be missing."""
@@ -470,17 +469,18 @@ class ModelRequests:
             self.overtaken = True
 
     def _confirmed(
-        self, requester: Requester, known: _Agent, trace: Trace, span: Span, outputs: Outputs
+        self, requester: Requester, known: _Agent, trace: Trace, results: SpanResults
     ) -> list[RequestPiece]:
         """The held requests, once a model was given the answer to one and no tool span arrived; else none."""
         if known.has_tools:
             return []
+        span, outputs = results.span, results.outputs
         if not executed_within(span, outputs) and not (
             known.held and _is_answered(span, outputs, [each.piece for each in known.held])
         ):
             return []
         known.is_silent = True
-        self._given = given_results(span, outputs)
+        self._given = results.all()
         known.answered.extend(self._given)
         ready = list(known.held)
         self._settle(trace, ready)

@@ -17,6 +17,8 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
+from mypy_extensions import mypyc_attr
+
 from collector.decode.span import Span
 from collector.dialects.model_messages.outputs import (
     ABOUT_TOOLS,
@@ -29,7 +31,14 @@ from collector.dialects.model_messages.outputs import (
 from collector.dialects.values.arguments import parsed
 from collector.dialects.values.results import FAILING, of_protocol
 
-__all__ = ["GivenResult", "answered_within", "given_results", "may_answer", "may_show_failure"]
+__all__ = [
+    "GivenResult",
+    "SpanResults",
+    "answered_within",
+    "given_results",
+    "may_answer",
+    "may_show_failure",
+]
 
 
 class GivenResult(IntEnum):
@@ -59,6 +68,43 @@ _UNDONE: Final = frozenset({"error-text", "error-json", "execution-denied"})
 """Types of outputs in messages of the AI SDK, of calls that failed or were not made."""
 _SIGNS: Final = (FAILING, "execution-denied")
 """Texts of which each failed result has one."""
+
+
+@mypyc_attr(acyclic=True)
+class SpanResults:
+    """The results of one model's span: its messages are parsed once, when somebody asks for them.
+
+    Args:
+        span: a model's.
+        outputs: where its results are.
+    """
+
+    __slots__ = ("_found", "outputs", "span")
+
+    def __init__(self, span: Span, outputs: Outputs) -> None:
+        self.span = span
+        self.outputs = outputs
+        self._found: dict[str, GivenResult] | None = None
+
+    def all(self) -> dict[str, GivenResult]:
+        """See `given_results`."""
+        if self._found is None:
+            self._found = given_results(self.span, self.outputs)
+        return self._found
+
+    def of(self, ids: Sequence[str]) -> dict[str, GivenResult]:
+        """The results of these requests. Most histories tell of no failure, and are not parsed."""
+        if may_show_failure(self.span, self.outputs, ids):
+            return self.all()
+        return {
+            call_id: GivenResult.UNMARKED
+            for call_id in ids
+            if answered_within(self.span, self.outputs, call_id)
+        }
+
+    def may_answer(self, ids: Sequence[str]) -> bool:
+        """See `may_answer`."""
+        return may_answer(self.span, self.outputs, ids)
 
 
 def given_results(span: Span, outputs: Outputs) -> dict[str, GivenResult]:

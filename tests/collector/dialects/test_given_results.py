@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from collector.dialects.model_messages.given_results import (
     GivenResult,
+    SpanResults,
     answered_within,
     given_results,
     may_show_failure,
@@ -27,6 +28,9 @@ def _read(**attributes: Any) -> dict[str, GivenResult]:
     outputs = outputs_of({key: at for at, key in enumerate(span.shape)})
     assert outputs is not None
     found = given_results(span, outputs)
+    results = SpanResults(span, outputs)
+    assert results.all() == found
+    assert results.all() is results.all(), "the messages are parsed once"
     if any(found.values()):
         assert may_show_failure(span, outputs, list(found))
     return found
