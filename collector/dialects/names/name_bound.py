@@ -8,6 +8,7 @@ Example: 9,000 times `a` becomes 991 times `a`, `~`, and 32 hexadecimal digits.
 
 from __future__ import annotations
 
+import threading
 from hashlib import blake2b
 from typing import Final
 
@@ -22,16 +23,14 @@ _WIDEST: Final = 4
 _DIGEST_BYTES: Final = 16
 
 
-class CutNames:
-    """Counts the names that were cut."""
-
-    __slots__ = ("count",)
+class CutNames(threading.local):
+    """Counts the names that were cut, for each thread: judges go through spans again in one of their own."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def taken(self) -> int:
-        """The number since the last time."""
+        """The number in this thread since the last time."""
         found, self.count = self.count, 0
         return found
 

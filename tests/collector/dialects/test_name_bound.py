@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Thread
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -36,3 +38,19 @@ def test_a_cut_keeps_the_beginning_and_is_counted() -> None:
     assert bounded("agent " + WIDE * 1_000).startswith("agent " + WIDE * 200)
     assert bounded("a" * NAME_MAX) == "a" * NAME_MAX
     assert (CUT.taken(), CUT.taken()) == (1, 0)
+
+
+def test_threads_do_not_count_for_each_other() -> None:
+    """What judges cut in their thread is not counted as cut on the wire, and takes nothing from that count."""
+    CUT.taken()
+    bounded("a" * 9_000)
+    found: list[int] = []
+
+    def work() -> None:
+        found.append(CUT.taken())
+        bounded("b" * 9_000)
+
+    thread = Thread(target=work)
+    thread.start()
+    thread.join()
+    assert (found, CUT.taken()) == ([0], 1)
