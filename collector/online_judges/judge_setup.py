@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from collector.calls.decisions.prevented_calls import PreventedCalls
 from collector.calls.pipeline import Pipeline
@@ -29,19 +28,20 @@ from judges.instructions import (
     read_instructions,
 )
 from judges.judging import JudgeOptions
-from judges.models.budget import NO_PRICE, Price, TokenBudget
-from judges.models.openai_endpoint import BadEndpointError, OpenAIEndpoint, SamplingOptions
+from judges.models.budget import NO_PRICE, Price, TokenBudget, dearest
+from judges.models.endpoint_key import KEY, SECOND_KEY, BadKeyError, endpoint_key
+from judges.models.openai_endpoint import (
+    INSTALL,
+    BadEndpointError,
+    OpenAIEndpoint,
+    SamplingOptions,
+    is_installed,
+)
 from judges.models.prices import BadPricesError, price_of
 from judges.rubric import BadRubricError, Rubric, load_rubrics
 from monitor.engine import Monitor
 
-__all__ = ["KEY", "SECOND_KEY", "feed_of", "thread_of"]
-
-KEY: Final = "OPENAI_API_KEY"
-"""Environment variable with the key of the endpoint."""
-
-SECOND_KEY: Final = "OPENAI_API_KEY_SECOND"
-"""The same of another endpoint of the second model."""
+__all__ = ["feed_of", "thread_of"]
 
 
 def feed_of(
@@ -67,8 +67,9 @@ def thread_of(
         UnusableFileError: a setting cannot be used, or the extra is not installed.
     """
     given = settings.judges
-    _check_installed()
-    panel = _panel(given, os.environ, steady)
+    if not is_installed():
+        _refuse("endpoint", "openai", INSTALL)
+    panel = _panel(given, steady)
     make_case = partial(
         case_of, options=panel.options, sessions=settings.sessions, redaction=redaction
     )
@@ -78,28 +79,14 @@ def thread_of(
     return JudgeThread(panel, make_case, feed, *bounds)
 
 
-def _check_installed() -> None:
-    try:
-        import json_repair
-        import openai
-
-        _ = json_repair, openai
-    except ImportError:
-        _refuse(
-            "endpoint", "openai", "install offrails[judges], which has the client of models"
-        )
-
-
-def _panel(
-    given: JudgesSettings, environ: Mapping[str, str], steady: Callable[[], int]
-) -> JudgePanel:
+def _panel(given: JudgesSettings, steady: Callable[[], int]) -> JudgePanel:
     models = [given.model, *([given.second.model] if given.second.model else ())]
     prices = [_price(given, model) for model in models]
-    budget = TokenBudget(given.budget_tokens, given.budget_money, _dearest(prices))
-    first = PricedModel(_first(given, budget, environ), prices[0])
+    budget = TokenBudget(given.budget_tokens, given.budget_money, dearest(prices))
+    first = PricedModel(_first(given, budget), prices[0])
     return JudgePanel(
         first,
-        PricedModel(_second(given, budget, environ), prices[1]) if len(models) > 1 else None,
+        PricedModel(_second(given, budget), prices[1]) if len(models) > 1 else None,
         _rubrics(given),
         JudgeOptions(
             transcript_tokens=given.transcript_tokens,
@@ -110,13 +97,6 @@ def _panel(
         ),
         BudgetPeriod(budget, given.budget_seconds, steady),
         given.canaries,
-    )
-
-
-def _dearest(prices: Sequence[Price]) -> Price:
-    """What tokens cost at the most: both models have one budget."""
-    return Price(
-        max(each.tokens_in for each in prices), max(each.tokens_out for each in prices)
     )
 
 
@@ -150,19 +130,15 @@ def _price(given: JudgesSettings, model: str) -> Price:
         _refuse("prices", given.prices, str(problem))
 
 
-def _first(
-    given: JudgesSettings, budget: TokenBudget, environ: Mapping[str, str]
-) -> OpenAIEndpoint:
-    key = _key(environ, KEY, "endpoint")
+def _first(given: JudgesSettings, budget: TokenBudget) -> OpenAIEndpoint:
+    key = _key(KEY, "endpoint")
     return _model(given, "endpoint", given.endpoint, given.model, budget, key)
 
 
-def _second(
-    given: JudgesSettings, budget: TokenBudget, environ: Mapping[str, str]
-) -> OpenAIEndpoint:
+def _second(given: JudgesSettings, budget: TokenBudget) -> OpenAIEndpoint:
     second = given.second
     name = SECOND_KEY if second.endpoint else KEY
-    key = _key(environ, name, "second.endpoint")
+    key = _key(name, "second.endpoint")
     endpoint = second.endpoint or given.endpoint
     return _model(given, "second.endpoint", endpoint, second.model, budget, key)
 
@@ -188,12 +164,11 @@ def _model(
         _refuse(setting, endpoint, str(problem))
 
 
-def _key(environ: Mapping[str, str], name: str, setting: str) -> str | None:
-    """The key of an endpoint; None if there is none."""
-    key = environ.get(name, "").strip()
-    if key and not (key.isascii() and key.isprintable()):
-        _refuse(setting, name, "expected printable ASCII characters")
-    return key or None
+def _key(name: str, setting: str) -> str | None:
+    try:
+        return endpoint_key(name)
+    except BadKeyError as problem:
+        _refuse(setting, name, str(problem))
 
 
 def _refuse(setting: str, what: Path | str | None, why: str) -> NoReturn:

@@ -8,11 +8,12 @@ if that answer is larger than its estimate.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from judges.models.model import Usage
 
-__all__ = ["NO_PRICE", "Estimate", "Price", "TokenBudget"]
+__all__ = ["NO_PRICE", "Estimate", "Price", "TokenBudget", "dearest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,13 @@ class Price:
 
 
 NO_PRICE = Price()
+
+
+def dearest(prices: Sequence[Price]) -> Price:
+    """What tokens cost at the most, for a budget that several models have together."""
+    return Price(
+        max(each.tokens_in for each in prices), max(each.tokens_out for each in prices)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANSWER_BYTES_MAX",
+    "INSTALL",
     "RETRY_AFTER_MAX",
     "TRIES",
     "BadEndpointError",
     "OpenAIEndpoint",
     "SamplingOptions",
+    "is_installed",
 ]
+
+INSTALL: Final = "install offrails[judges], which has the client of models"
+"""What to do where `is_installed` is False."""
 
 TRIES: Final = 3
 ANSWER_BYTES_MAX: Final = 1 << 20
@@ -47,6 +52,17 @@ _UNREACHED: Final = frozenset({"ConnectError", "ConnectTimeout"})
 """Causes in the client's transport, whichever version of it is installed."""
 _OVERHEAD: Final = 64
 """Tokens that a chat template adds, at most."""
+
+
+def is_installed() -> bool:
+    """True if the extra is there, which has the client of models and what reads their answers."""
+    try:
+        import json_repair
+        import openai
+    except ImportError:
+        return False
+    _ = json_repair, openai
+    return True
 
 
 @dataclass(frozen=True, slots=True)

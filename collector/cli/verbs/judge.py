@@ -19,6 +19,7 @@ from collector.cli.inputs import (
     quit_with,
     recordings,
 )
+from judges.models.endpoint_key import KEY, SECOND_KEY, BadKeyError, endpoint_key
 
 if TYPE_CHECKING:
     from collector.offline.judge.judge_sessions import JudgeRun
@@ -28,12 +29,6 @@ if TYPE_CHECKING:
     from judges.models.openai_endpoint import OpenAIEndpoint
 
 __all__ = ["add", "run"]
-
-KEY: Final = "OPENAI_API_KEY"
-"""Environment variable with the key of the endpoint."""
-
-SECOND_KEY: Final = "OPENAI_API_KEY_SECOND"
-"""The same of another endpoint of the second model."""
 
 _TIMEOUT: Final = 120.0
 
@@ -271,9 +266,10 @@ def _check_asked(options: argparse.Namespace) -> None:
         if not getattr(options, name):
             quit_with(f"judge: --{name} is needed; --dry-run prints the prompts without one")
     for name in (KEY, SECOND_KEY):
-        key = _key(name)
-        if key is not None and not (key.isascii() and key.isprintable()):
-            quit_with(f"{name}: expected printable ASCII characters")
+        try:
+            endpoint_key(name)
+        except BadKeyError as problem:
+            quit_with(f"{name}: {problem}")
     for name in ("endpoint", "second_endpoint"):
         url = getattr(options, name)
         if url and not url.startswith(("http://", "https://")):
@@ -285,13 +281,10 @@ def _check_asked(options: argparse.Namespace) -> None:
         quit_with("--second-model: expected another model than --model")
     if options.budget_money is not None and options.prices is None:
         quit_with("--budget-money needs --prices FILE")
-    try:
-        import json_repair
-        import openai
+    from judges.models.openai_endpoint import INSTALL, is_installed
 
-        _ = json_repair, openai
-    except ImportError:
-        quit_with("judge: install offrails[judges], which has the client of models")
+    if not is_installed():
+        quit_with(f"judge: {INSTALL}")
 
 
 def _run_of(options: argparse.Namespace) -> JudgeRun:
@@ -418,7 +411,7 @@ def _tell_unjudged(kept: Sequence[JudgementRecord], labels: Labels) -> None:
 
 def _models(options: argparse.Namespace) -> tuple[OpenAIEndpoint, OpenAIEndpoint | None]:
     """The model, and the second one if it is asked for. They have one budget; of their prices the dearer one counts."""
-    from judges.models.budget import NO_PRICE, Price, TokenBudget
+    from judges.models.budget import NO_PRICE, TokenBudget, dearest
     from judges.models.prices import BadPricesError, price_of
 
     names = [name for name in (options.model, options.second_model) if name]
@@ -428,9 +421,9 @@ def _models(options: argparse.Namespace) -> tuple[OpenAIEndpoint, OpenAIEndpoint
         )
     except BadPricesError as problem:
         quit_with(str(problem))
-    dearest = Price(max(p.tokens_in for p in prices), max(p.tokens_out for p in prices))
-    budget = TokenBudget(options.budget_tokens, options.budget_money, dearest)
-    first = _model(options, "endpoint", options.endpoint, options.model, _key(KEY), budget)
+    budget = TokenBudget(options.budget_tokens, options.budget_money, dearest(prices))
+    key = endpoint_key(KEY)
+    first = _model(options, "endpoint", options.endpoint, options.model, key, budget)
     if not options.second_model:
         return first, None
     own = options.second_endpoint
@@ -439,7 +432,7 @@ def _models(options: argparse.Namespace) -> tuple[OpenAIEndpoint, OpenAIEndpoint
         "second-endpoint",
         own or options.endpoint,
         options.second_model,
-        _key(SECOND_KEY if own else KEY),
+        endpoint_key(SECOND_KEY if own else KEY),
         budget,
     )
 
@@ -469,11 +462,6 @@ def _model(
         )
     except BadEndpointError as problem:
         quit_with(f"--{option}: expected a URL, found {endpoint!r}: {problem}")
-
-
-def _key(name: str) -> str | None:
-    """The key of an endpoint; None if there is none."""
-    return os.environ.get(name, "").strip() or None
 
 
 def _cache_folder() -> Path | None:
