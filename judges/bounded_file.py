@@ -1,24 +1,37 @@
-"""Markdown files that users write: rubrics and instructions."""
+"""Files that users write: rubrics, instructions, prices, labels, judgements of earlier runs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
-__all__ = ["FILE_BYTES_MAX", "bounded_text"]
+__all__ = ["MARKDOWN_BYTES_MAX", "BoundedFileError", "bounded_text"]
 
-FILE_BYTES_MAX: Final = 100_000
+MARKDOWN_BYTES_MAX: Final = 100_000
+"""Bytes of a rubric, and of instructions."""
 
 
-def bounded_text(file: Path) -> str:
-    """The text of a file.
+class BoundedFileError(Exception):
+    """A file cannot be read; the message names it and says why."""
+
+
+def bounded_text(file: Path, most: int) -> str:
+    """The text of a file, without a byte order mark.
+
+    Args:
+        file: UTF-8.
+        most: bytes that it may have.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it has over `FILE_BYTES_MAX` bytes, or is no UTF-8.
+        BoundedFileError: it cannot be read, has more bytes, or is no UTF-8.
     """
-    with file.open("rb") as stream:
-        found = stream.read(FILE_BYTES_MAX + 1)
-    if len(found) > FILE_BYTES_MAX:
-        raise ValueError(f"expected at most {FILE_BYTES_MAX} bytes")
-    return found.decode()
+    try:
+        with file.open("rb") as stream:
+            found = stream.read(most + 1)
+        if len(found) > most:
+            raise BoundedFileError(f"{file}: expected at most {most} bytes")
+        return found.decode("utf-8-sig")
+    except OSError as problem:
+        raise BoundedFileError(f"{file}: {problem.strerror or problem}") from None
+    except UnicodeDecodeError as problem:
+        raise BoundedFileError(f"{file}: {problem}") from None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from judges.bounded_file import bounded_text
+from judges.bounded_file import MARKDOWN_BYTES_MAX, BoundedFileError, bounded_text
 
 __all__ = ["NO_INSTRUCTIONS", "BadInstructionsError", "Instructions", "read_instructions"]
 
@@ -62,9 +62,9 @@ def read_instructions(file: Path) -> Instructions:
         BadInstructionsError: it cannot be read, is no UTF-8 text, or is over 100 KB.
     """
     try:
-        text = bounded_text(file)
-    except (OSError, ValueError) as problem:
-        raise BadInstructionsError(f"{file}: {problem}") from None
+        text = bounded_text(file, MARKDOWN_BYTES_MAX)
+    except BoundedFileError as problem:
+        raise BadInstructionsError(str(problem)) from None
     heads = list(_HEADING.finditer(text))
     ends = [head.start() for head in heads[1:]] + [len(text)] * bool(heads)
     sections = [

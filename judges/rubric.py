@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from judges.bounded_file import bounded_text
+from judges.bounded_file import MARKDOWN_BYTES_MAX, BoundedFileError, bounded_text
 
 __all__ = ["BUILT_IN", "JUDGES", "BadRubricError", "Rubric", "load_rubrics"]
 
@@ -92,10 +92,10 @@ def _in_folder(folder: Path) -> Iterator[Rubric]:
 
 def _rubric(file: Path) -> Rubric:
     try:
-        text = bounded_text(file)
-    except (OSError, ValueError) as problem:
-        raise BadRubricError(f"{file}: {problem}") from None
-    found = _FRONT.fullmatch(text.replace("\r\n", "\n").removeprefix("\ufeff"))
+        text = bounded_text(file, MARKDOWN_BYTES_MAX)
+    except BoundedFileError as problem:
+        raise BadRubricError(str(problem)) from None
+    found = _FRONT.fullmatch(text.replace("\r\n", "\n"))
     if found is None:
         raise BadRubricError(
             f"{file}:1: expected front matter between two lines `---`, then a text"

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from judges.agreement.labels import IMPACTS, BadLabelError, ErrorLabel, Labels, ScoreLabel
+from judges.bounded_file import BoundedFileError, bounded_text
 from judges.judgement_record import SCORE_MAX
 
 __all__ = ["FILE_BYTES_MAX", "read_labels"]
@@ -97,11 +98,9 @@ def _lines(file: Path, text: str) -> Iterator[tuple[str, Any]]:
 
 def _text(file: Path) -> str:
     try:
-        if file.stat().st_size > FILE_BYTES_MAX:
-            raise BadLabelError(f"{file}: expected {FILE_BYTES_MAX} bytes at the most")
-        return file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise BadLabelError(f"{file}: {problem}") from None
+        return bounded_text(file, FILE_BYTES_MAX)
+    except BoundedFileError as problem:
+        raise BadLabelError(str(problem)) from None
 
 
 # --- from documents to labels -----------------------------------------------------------------

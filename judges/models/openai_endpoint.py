@@ -237,9 +237,9 @@ class OpenAIEndpoint:
             raise _of_status(problem, self._said(problem)) from None
         except openai.APIError as problem:
             kind = _NotTakenError if _is_unreached(problem) else _PassingFailure
-            raise kind(f"{type(problem).__name__}: {self._said(problem)}") from None
+            raise kind(f"{type(problem).__name__}: {self._said(_cause(problem))}") from None
 
-    def _said(self, problem: Exception) -> str:
+    def _said(self, problem: BaseException) -> str:
         """What went wrong, in short; endpoints may repeat the key that they refuse, which is not told on."""
         text = str(getattr(problem, "message", problem))
         return (text.replace(self._key, "[key]") if self._key else text)[:300]
@@ -248,6 +248,12 @@ class OpenAIEndpoint:
 def _is_unreached(problem: Exception) -> bool:
     """True if there was no connection that a request could be sent by."""
     return type(problem.__cause__).__name__ in _UNREACHED
+
+
+def _cause(problem: Exception) -> BaseException:
+    """What the transport says went wrong, if anything: the client says no more than "Connection error."."""
+    cause = problem.__cause__
+    return cause if cause is not None and str(cause) else problem
 
 
 async def _read(response: Any) -> bytes:

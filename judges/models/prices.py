@@ -8,13 +8,16 @@ JSON or YAML; money for a million tokens.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
+from judges.bounded_file import BoundedFileError, bounded_text
 from judges.models.budget import Price
 
 __all__ = ["BadPricesError", "price_of"]
+
+FILE_BYTES_MAX: Final = 16 << 20
 
 
 class BadPricesError(Exception):
@@ -25,11 +28,13 @@ def price_of(file: Path, model: str) -> Price:
     """The price of a model.
 
     Raises:
-        BadPricesError: the file cannot be read, has another form, or does not name the model.
+        BadPricesError: the file cannot be read, is over `FILE_BYTES_MAX` bytes, has another form, or does not name the model.
     """
     try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as problem:
+        found = yaml.safe_load(bounded_text(file, FILE_BYTES_MAX))
+    except BoundedFileError as problem:
+        raise BadPricesError(str(problem)) from None
+    except (ValueError, RecursionError, yaml.YAMLError) as problem:
         raise BadPricesError(f"{file}: {problem}") from None
     if not isinstance(found, dict) or model not in found:
         raise BadPricesError(f"{file}: there is no price of {model!r}")

@@ -336,7 +336,7 @@ def test_a_lost_answer_counts_in_the_budget(
 def test_an_endpoint_that_is_not_there_uses_no_budget(
     capsys: pytest.CaptureFixture[str], run_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody listens, so nothing was charged: each judgement fails, and none is over the budget."""
+    """Nobody listens, so nothing was charged: each judgement fails, says why, and none is over the budget."""
     monkeypatch.setattr("judges.models.openai_endpoint._PAUSE_SECONDS", 0.01)
     with serving(always(GOOD)) as endpoint:
         pass
@@ -345,6 +345,9 @@ def test_an_endpoint_that_is_not_there_uses_no_budget(
         "--budget-tokens", "4000", "--answer-tokens", "200",
     )  # fmt: skip
     assert set(found.outcomes) == {"failed"}
+    assert (
+        "one / TC #1: failed: 3 tries: APIConnectionError: All connection attempts" in found.err
+    )
 
 
 def test_the_timeout_is_ours_and_not_the_clients(
@@ -541,6 +544,33 @@ def test_wrong_usage_ends_with_two(
         main(["judge", *(str(run_file) if each == "FILE" else each for each in options)])
     assert caught.value.code == 2
     assert capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--rubrics", "--instructions", "--prices", "--compare"])
+def test_a_file_that_is_not_there_is_named_once(
+    option: str, capsys: pytest.CaptureFixture[str], run_file: Path
+) -> None:
+    """What is wrong with a file is told as with all others: its name, and why."""
+    asked = ("--model", "m", "--endpoint", "http://127.0.0.1:1/v1")
+    with pytest.raises(SystemExit) as ended:
+        main(["judge", str(run_file), *asked, option, "/none"])
+    assert ended.value.code == 2
+    assert re.fullmatch(r"offrails: /none: [Nn]o such [a-z ]+\n", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    "wrong", [("--endpoint", "http://"), ("--prices", "/none"), ("--labels", "/none")]
+)
+def test_wrong_options_are_told_before_recordings_are_read(
+    wrong: tuple[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Who has typed an option wrongly does not wait for gigabytes to be read first."""
+    (tmp_path / "no.jsonl").write_text("no recording")
+    asked = ("--model", "m", "--endpoint", "http://127.0.0.1:1/v1")
+    with pytest.raises(SystemExit) as ended:
+        main(["judge", str(tmp_path / "no.jsonl"), *asked, *wrong])
+    assert ended.value.code == 2
+    assert "no.jsonl" not in capsys.readouterr().err
 
 
 def test_sessions_of_a_running_service_are_judged(

@@ -197,6 +197,7 @@ def run(options: argparse.Namespace) -> int:
         _check_asked(options)
     labels = _labels(options.labels)
     judging = _run_of(options)
+    models = None if options.dry_run else _models(options)
     from collector.client.api_client import NoAnswerError
     from collector.offline.judge.judge_sessions import cases, dry_lines
     from collector.offline.replay import BadInput
@@ -206,11 +207,11 @@ def run(options: argparse.Namespace) -> int:
     except (BadInput, NoAnswerError) as problem:
         print(f"offrails: {problem}", file=sys.stderr)
         return FAILED
-    if options.dry_run:
+    if models is None:
         for line in dry_lines(found, judging):
             print(line)
         return OK
-    return _judged(options, judging, found, labels, kept)
+    return _judged(options, judging, found, models, labels, kept)
 
 
 def _kept(files: Sequence[Path]) -> list[dict[str, Any]]:
@@ -327,6 +328,7 @@ def _judged(
     options: argparse.Namespace,
     judging: JudgeRun,
     found: Any,
+    models: tuple[OpenAIEndpoint, OpenAIEndpoint | None],
     labels: Labels | None,
     before: Sequence[Mapping[str, Any]],
 ) -> int:
@@ -342,8 +344,7 @@ def _judged(
     cache = AnswerCache(None if options.no_cache else options.cache or _cache_folder())
 
     async def work() -> None:
-        model, second = _models(options)
-        async for record in records(found, judging, model, second, cache):
+        async for record in records(found, judging, *models, cache):
             (kept if record.model == options.model else others).append(record)
             if options.json:
                 print(json_line(record.as_json()), flush=True)

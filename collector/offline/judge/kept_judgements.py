@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from collector.offline.replay import BadInput
+from judges.bounded_file import BoundedFileError, bounded_text
 
 __all__ = ["FILE_BYTES_MAX", "kept_judgements"]
 
@@ -30,11 +31,9 @@ def kept_judgements(file: Path) -> list[dict[str, Any]]:
         BadInput: it cannot be read, is too large, or a line is none that the verb prints.
     """
     try:
-        if file.stat().st_size > FILE_BYTES_MAX:
-            raise BadInput(f"{file}: expected {FILE_BYTES_MAX} bytes at the most")
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise BadInput(f"{file}: {problem}") from None
+        text = bounded_text(file, FILE_BYTES_MAX)
+    except BoundedFileError as problem:
+        raise BadInput(str(problem)) from None
     return list(_records(file, text))
 
 
