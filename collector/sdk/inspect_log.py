@@ -12,6 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from collector.decode.json.any_values import attributes_json
+
 __all__ = [
     "SERVICE",
     "InspectLogError",
@@ -145,9 +147,9 @@ def _request(sample: Any, task: str) -> dict[str, Any]:
         "name": f"invoke_agent {task}",
         "startTimeUnixNano": min((each["startTimeUnixNano"] for each in spans), default="0"),
         "endTimeUnixNano": max((each["endTimeUnixNano"] for each in spans), default="0"),
-        "attributes": _attributes({**common, **score_attributes(sample)}),
+        "attributes": attributes_json({**common, **score_attributes(sample)}),
     }
-    resource = {"attributes": _attributes({"service.name": SERVICE})}
+    resource = {"attributes": attributes_json({"service.name": SERVICE})}
     scopes: Sequence[Any] = [{"scope": {"name": SERVICE}, "spans": [*spans, whole]}]
     return {"resourceSpans": [{"resource": resource, "scopeSpans": scopes}]}
 
@@ -159,22 +161,10 @@ def _span(name: str, event: Any, attributes: Mapping[str, Any]) -> dict[str, Any
         "name": name,
         "startTimeUnixNano": str(began),
         "endTimeUnixNano": str(max(began, nanoseconds(event.completed))),
-        "attributes": _attributes(attributes),
+        "attributes": attributes_json(attributes),
         "status": {"code": 2, "message": error} if error else {},
     }
 
 
 def _id(text: str, digits: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:digits]
-
-
-def _attributes(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [{"key": key, "value": _value(each)} for key, each in attributes.items()]
-
-
-def _value(value: Any) -> dict[str, Any]:
-    if isinstance(value, bool):
-        return {"boolValue": value}
-    if isinstance(value, int):
-        return {"intValue": str(value)}
-    return {"doubleValue": value} if isinstance(value, float) else {"stringValue": str(value)}

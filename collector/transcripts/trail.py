@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from collector.decode.json.any_values import attributes_json
+
 __all__ = ["BadTraceError", "is_trail", "otlp_request"]
 
 _DURATION: Final = re.compile(
@@ -98,26 +100,7 @@ def _event(event: Mapping[str, Any], start: int) -> dict[str, Any]:
 
 
 def _attributes(found: Any) -> list[dict[str, Any]]:
-    if not isinstance(found, dict):
-        return []
-    return [{"key": key, "value": _value(value)} for key, value in found.items()]
-
-
-def _value(value: Any) -> dict[str, Any]:
-    match value:
-        case bool():
-            return {"boolValue": value}
-        case int():
-            return {"intValue": str(value)}
-        case float():
-            return {"doubleValue": value}
-        case list():
-            return {"arrayValue": {"values": [_value(each) for each in value]}}
-        case dict():
-            return {"kvlistValue": {"values": _attributes(value)}}
-        case None:
-            return {}
-    return {"stringValue": str(value)}
+    return attributes_json(found) if isinstance(found, dict) else []
 
 
 def _time(text: Any) -> int:

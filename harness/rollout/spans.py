@@ -14,6 +14,8 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
 
+from collector.decode.json.any_values import attributes_json
+
 __all__ = ["RolloutSpans", "otlp_line"]
 
 SERVICE: Final = "offrails-harness"
@@ -172,7 +174,7 @@ def _shown(result: Any) -> str:
 
 def otlp_line(spans: Sequence[ReadableSpan]) -> str:
     """The spans of one rollout as one request, in OTLP's JSON form."""
-    resource = {"attributes": _attributes(spans[0].resource.attributes)}
+    resource = {"attributes": attributes_json(spans[0].resource.attributes)}
     scope = {"scope": {"name": SCOPE}, "spans": [_span(each) for each in spans]}
     request = {"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]}
     return json.dumps(request, ensure_ascii=False, separators=(",", ":"))
@@ -189,19 +191,9 @@ def _span(span: ReadableSpan) -> dict[str, Any]:
         "kind": span.kind.value + 1,
         "startTimeUnixNano": str(span.start_time),
         "endTimeUnixNano": str(span.end_time),
-        "attributes": _attributes(span.attributes or {}),
+        "attributes": attributes_json(span.attributes or {}),
         "status": status,
     }
     if span.parent is not None:
         found["parentSpanId"] = f"{span.parent.span_id:016x}"
     return found
-
-
-def _attributes(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [{"key": key, "value": _value(value)} for key, value in attributes.items()]
-
-
-def _value(value: Any) -> dict[str, Any]:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return {"intValue": str(value)}
-    return {"stringValue": str(value)}
