@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from harness.rollout.executor import FinishedRollout
+from harness.rollout.record import Rollout
 from harness.rollout.spans import otlp_line
+from harness.tasks.json_lines import read_lines, with_keys
 
 __all__ = [
     "ROLLOUTS",
@@ -23,7 +27,10 @@ __all__ = [
 ROLLOUTS: Final = "rollouts.jsonl"
 SPANS: Final = "spans.otlp.jsonl"
 
+_ROLLOUT_KEYS: Final = tuple(field.name for field in fields(Rollout))
+
 Key = tuple[str, str, int]
+Read = TypeVar("Read")
 
 
 class ResultsError(Exception):
@@ -58,47 +65,54 @@ class ResultsFolder:
 
     def sort(self) -> None:
         """Sorts both files by task, agent and seed."""
-        rollouts = sorted(_complete(self._rollouts), key=lambda line: _key(json.loads(line)))
         order = {session: key for key, session in self.done.items()}
-        spans = sorted(_complete(self._spans), key=lambda line: order[_session(line)])
-        _replace(self._rollouts, rollouts)
-        _replace(self._spans, spans)
+        _sort(self._rollouts, lambda line: _key(json.loads(line)))
+        _sort(self._spans, lambda line: order[_session(_spans(line))])
 
     def _mend(self) -> None:
         """Leaves out what a killed run has not written whole."""
-        whole = list(_complete(self._rollouts))
-        for line in whole:
-            found = json.loads(line)
-            self.done[_key(found)] = found["session"]
-        kept = set(self.done.values())
-        _replace(self._rollouts, whole)
-        _replace(
-            self._spans, [line for line in _complete(self._spans) if _session(line) in kept]
-        )
+        rollouts = _kept(self._rollouts, _rollout)
+        self.done.update((each["key"], each["session"]) for _, each in rollouts)
+        sessions = set(self.done.values())
+        spans = _kept(self._spans, lambda line: _session(_spans(line)))
+        _replace(self._rollouts, [line for line, _ in rollouts])
+        _replace(self._spans, [line for line, session in spans if session in sessions])
+
+
+def _kept(file: Path, read: Callable[[str], Read]) -> list[tuple[str, Read]]:
+    """The lines of a file, and what they say; none where there is no file yet."""
+    if not file.exists():
+        return []
+    return read_lines(file, lambda line: (line, read(line)), ResultsError)
 
 
 def _key(line: dict[str, Any]) -> Key:
     return line["task"], line["agent"], line["seed"]
 
 
-def _session(line: str) -> str:
-    """The conversation of a line of spans."""
-    request = json.loads(line)
-    span = request["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
-    return next(
-        str(each["value"]["stringValue"])
-        for each in span["attributes"]
-        if each["key"] == "gen_ai.conversation.id"
-    )
+def _rollout(line: str) -> dict[str, Any]:
+    found = with_keys(json.loads(line), *_ROLLOUT_KEYS)
+    return {**found, "key": _key(found)}
 
 
-def _complete(file: Path) -> Iterator[str]:
-    """Lines that end; the last one of a killed run may not."""
-    if not file.exists():
-        return
-    # JSON has other ends of lines inside its texts: only this one ends a line of the file.
-    for line in file.read_text(encoding="utf-8").split("\n")[:-1]:
-        yield line + "\n"
+def _spans(line: str) -> list[dict[str, Any]]:
+    """The spans of a line, which are one rollout's."""
+    found: list[dict[str, Any]] = json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    return found
+
+
+def _session(spans: Sequence[Mapping[str, Any]]) -> str:
+    """Their conversation."""
+    return str(_texts(spans[0])["gen_ai.conversation.id"])
+
+
+def _texts(span: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of a span that are texts."""
+    return {each["key"]: each["value"].get("stringValue") for each in span["attributes"]}
+
+
+def _sort(file: Path, key: Callable[[str], Key]) -> None:
+    _replace(file, [line for line, _ in sorted(_kept(file, key), key=itemgetter(1))])
 
 
 def _replace(file: Path, lines: Sequence[str]) -> None:
@@ -114,48 +128,34 @@ def read_rollouts(folder: Path) -> list[dict[str, Any]]:
     Raises:
         ResultsError: there are none, or a line is none.
     """
-    file = folder / ROLLOUTS
-    try:
-        lines = file.read_text(encoding="utf-8").split("\n")[:-1]
-    except (OSError, UnicodeDecodeError) as problem:
-        raise ResultsError(f"{file}: {getattr(problem, 'strerror', None) or problem}") from None
-    found = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            rollout = json.loads(line)
-            found.append({**rollout, "key": _key(rollout)})
-        except (ValueError, KeyError, TypeError) as problem:
-            raise ResultsError(f"{file}:{number}: no rollout: {problem!r}") from None
-    return found
+    return read_lines(folder / ROLLOUTS, _rollout, ResultsError)
 
 
 def calls_of_run(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """The calls of each session of a run, in order, as its spans have them: tool, arguments, result, error.
 
     Raises:
-        ResultsError: a line of spans is none.
+        ResultsError: there are none, or a line of spans is none.
     """
-    file = folder / SPANS
-    found: dict[str, list[dict[str, Any]]] = {}
-    for number, line in enumerate(_complete(file), start=1):
-        try:
-            spans = json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"]
-            found[_session(line)] = [_call(span) for span in spans if _is_call(span)]
-        except (ValueError, KeyError, IndexError, TypeError) as problem:
-            raise ResultsError(f"{file}:{number}: no spans: {problem!r}") from None
-    return found
+    return dict(read_lines(folder / SPANS, _session_calls, ResultsError))
 
 
-def _is_call(span: dict[str, Any]) -> bool:
+def _session_calls(line: str) -> tuple[str, list[dict[str, Any]]]:
+    spans = _spans(line)
+    return _session(spans), [_call(span) for span in spans if _is_call(span)]
+
+
+def _is_call(span: Mapping[str, Any]) -> bool:
     return str(span["name"]).startswith("execute_tool ")
 
 
-def _call(span: dict[str, Any]) -> dict[str, Any]:
-    values = {each["key"]: each["value"].get("stringValue") for each in span["attributes"]}
-    error = span["status"].get("message") if "error.type" in values else None
+def _call(span: Mapping[str, Any]) -> dict[str, Any]:
+    values = _texts(span)
+    error = "error.type" in values
+    result = span["status"].get("message") if error else values.get("gen_ai.tool.call.result")
     return {
         "tool": values["gen_ai.tool.name"],
         "arguments": json.loads(values["gen_ai.tool.call.arguments"]),
-        "result": values.get("gen_ai.tool.call.result") or error or "",
-        "error": error is not None,
+        "result": result or "",
+        "error": error,
     }

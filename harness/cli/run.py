@@ -6,9 +6,11 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from collector.cli.arguments import to_path
+from collector.cli.inputs import writing
 
 __all__ = ["add", "run"]
 
@@ -111,11 +113,13 @@ def run(options: argparse.Namespace) -> int:
         agent.check(task)
     offline = None if options.offline is None else ResultSnapshot.read(options.offline)
     sandboxed = not options.no_sandbox and (offline is None or options.miss == "live")
-    recording = None if options.record is None else ResultSnapshot.read_or_new(options.record)
+    recording = None if options.record is None else _recording(options.record)
+    with writing(options.out):
+        results = ResultsFolder(options.out)
     bench = Bench(
         agent=agent,
         scaffold=scaffold,
-        results=ResultsFolder(options.out),
+        results=results,
         sandbox=_kind(tasks[0]) if sandboxed else "none",
         limits=RunLimits(
             options.max_steps, options.timeout, options.call_timeout, options.stall
@@ -130,9 +134,19 @@ def run(options: argparse.Namespace) -> int:
     seeds = range(options.seed, options.seed + options.n)
     _shown(bench, tasks, seeds, options.jobs)
     if recording is not None:
-        recording.write(options.record)
+        with writing(options.record):
+            recording.write(options.record)
     wanted = {(task.name, agent.name, seed) for task in tasks for seed in seeds}
     return _summary([each for each in read_rollouts(options.out) if each["key"] in wanted])
+
+
+def _recording(folder: Path) -> Any:
+    """The recording of a folder, which is gone on with. A folder that cannot be made is found before the first rollout."""
+    from harness.snapshots.toolbox import ResultSnapshot
+
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    return ResultSnapshot.read_or_new(folder)
 
 
 def _kind(task: Any) -> Any:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from harness.sandbox.process import Sandbox, ToolFault, WorldTools
 from harness.tasks.criteria import canonical, state_hash
+from harness.tasks.json_lines import read_lines, with_keys
 from harness.tasks.read import BenchTask
 from harness.world.world import ToolResult
 
@@ -113,13 +114,13 @@ class ResultSnapshot:
             SnapshotError: a file is missing, or is none.
         """
         found = cls()
-        for line in _lines(folder / "worlds.jsonl"):
-            found.worlds[line["code"]] = WorldTools(line["tools"], line["state"])
-        for line in _lines(folder / "states.jsonl"):
-            found.states[line["hash"]] = line["state"]
-        for line in _lines(folder / "results.jsonl"):
-            key = _key(line["state"], line["tool"], line["arguments"])
-            found.results[key] = line
+        found.worlds.update(read_lines(folder / "worlds.jsonl", _world, SnapshotError))
+        found.states.update(read_lines(folder / "states.jsonl", _state, SnapshotError))
+        found.results.update(read_lines(folder / "results.jsonl", _result, SnapshotError))
+        after = (line["after"] for line in found.results.values() if "after" in line)
+        for state in after:
+            if state not in found.states:
+                raise SnapshotError(f"{folder / 'states.jsonl'}: expected the state {state}")
         return found
 
     @classmethod
@@ -145,16 +146,21 @@ class ResultSnapshot:
             (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
 
 
-def _lines(file: Path) -> Iterator[dict[str, Any]]:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as problem:
-        raise SnapshotError(f"{file}: {problem.strerror or problem}") from None
-    for number, line in enumerate(text.split("\n")[:-1], start=1):
-        try:
-            yield json.loads(line)
-        except ValueError as problem:
-            raise SnapshotError(f"{file}:{number}: {problem}") from None
+def _world(line: str) -> tuple[str, WorldTools]:
+    found = with_keys(json.loads(line), "code", "tools", "state")
+    return found["code"], WorldTools(found["tools"], found["state"])
+
+
+def _state(line: str) -> tuple[str, Any]:
+    found = with_keys(json.loads(line), "hash", "state")
+    return found["hash"], found["state"]
+
+
+def _result(line: str) -> tuple[str, dict[str, Any]]:
+    found = with_keys(json.loads(line), "state", "tool", "arguments", "seconds")
+    if "fault" not in found:
+        with_keys(found, "result", "error", "after")
+    return _key(found["state"], found["tool"], found["arguments"]), found
 
 
 class LiveToolbox:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from collector.cli.main import main as offrails
 from harness.cli.program import main
-from tests.harness.conftest import Bench
+from tests.harness.conftest import LAB, Bench
 
 SHARED_CORE = Path(__file__).parents[2] / ".." / "shared" / "core" / "all_worlds_dataset.json"
 
@@ -70,6 +71,35 @@ def test_rollouts_without_a_call_are_left_out_and_said(
     assert main(["export", "--form", "prefixguard", str(out), "--out", str(file)]) == 0
     assert file.read_text() == ""
     assert "5 rollouts without a call" in capsys.readouterr().err
+
+
+def test_a_run_without_spans_is_not_a_run_without_calls(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Calls are in the spans: where their file is gone, `export` says so, and does not write an empty file."""
+    out, file = bench.out(), bench.folder / "lines.jsonl"
+    bench.run("shop/buy_tea", "--agent", "golden", out=out)
+    (out / "spans.otlp.jsonl").unlink()
+    assert main(["export", "--form", "prefixguard", str(out), "--out", str(file)]) == 2
+    assert "spans.otlp.jsonl: No such file" in capsys.readouterr().err
+    assert not file.exists()
+
+
+def test_a_call_that_failed_without_a_word_leaves_as_failed(bench: Bench) -> None:
+    """A tool's error may be an empty text: the step is an error all the same."""
+    folder = bench.folder / "lab"
+    shutil.copytree(LAB, folder, ignore=shutil.ignore_patterns("__*"))
+    module = folder / "lab.py"
+    refusal = (
+        "\n\n@world.tool()\ndef refuse(state: dict[str, Any]) -> str:\n    raise ToolError\n"
+    )
+    module.write_text(module.read_text() + refusal)
+    out, file = bench.out(), bench.folder / "lines.jsonl"
+    script = bench.script([{"tool": "refuse"}, {"say": "Done."}])
+    bench.run(str(folder), "--agent", script, out=out)
+    assert main(["export", "--form", "prefixguard", str(out), "--out", str(file)]) == 0
+    [line] = lines_of(file)
+    assert [each["status"] for each in line["steps"]] == ["error"]
 
 
 @pytest.mark.parametrize(

@@ -136,3 +136,56 @@ def test_a_report_on_nothing_is_usage(
     """A folder without results ends with exit code 2, and is named."""
     assert main(["report", str(tmp_path)]) == 2
     assert "rollouts.jsonl" in capsys.readouterr().err
+
+
+BAD_ROLLOUT, BAD_SPANS = "rollouts.jsonl", "spans.otlp.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "says"),
+    [
+        (BAD_ROLLOUT, b"{", ":1: Expecting"),
+        (BAD_ROLLOUT, b"[]", ":1: expected an object with task, "),
+        (BAD_ROLLOUT, b'{"task": "a", "agent": "b", "seed": 1}', ":1: expected an object with world, "),
+        (BAD_ROLLOUT, b"\xff", ": 'utf-8' codec"),
+        (BAD_SPANS, b"{", ":1: Expecting"),
+        (BAD_SPANS, b'{"resourceSpans": []}', ":1: IndexError"),
+        (BAD_SPANS, b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"attributes": []}]}]}]}', ":1: KeyError"),
+        (BAD_SPANS, b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"attributes": [{"key": "a", "value": 1}]}]}]}]}', ":1: AttributeError"),
+        (BAD_SPANS, b"\xff", ": 'utf-8' codec"),
+    ],
+)  # fmt: skip
+def test_a_damaged_line_of_results_is_named(
+    name: str, line: bytes, says: str, bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever stands in a file of results, who reads it ends with exit code 2 and says file and line."""
+    out, lines = bench.out(), str(bench.folder / "lines.jsonl")
+    bench.run("shop/buy_tea", "--agent", "golden", out=out)
+    (out / name).write_bytes(line + b"\n")
+    readers = [
+        ["run", "shop/buy_tea", "--agent", "golden", "--out", str(out)],
+        ["export", "--form", "prefixguard", str(out), "--out", lines],
+    ]
+    if name == BAD_ROLLOUT:
+        readers.append(["report", str(out)])
+    for arguments in readers:
+        capsys.readouterr()
+        assert main(arguments) == 2, arguments
+        assert f"{out / name}{says}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--out", "--record"])
+def test_a_folder_that_cannot_be_made_is_named_before_the_first_rollout(
+    option: str, bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that could not keep what it finds ends with exit code 2 at once."""
+    file = bench.folder / "file"
+    file.write_text("")
+    out = bench.out()
+    where = {"--out": str(out), option: str(file / "x")}
+    options = [part for pair in where.items() for part in pair]
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "shop", "--agent", "golden", *options])
+    assert ended.value.code == 2
+    assert str(file / "x") in capsys.readouterr().err
+    assert not (out / "rollouts.jsonl").exists()

@@ -95,6 +95,38 @@ def test_a_recording_that_cannot_be_read_is_named(
     assert "states.jsonl:1" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "says"),
+    [
+        (
+            "worlds",
+            b'{"world": "lab", "tools": [], "state": {}}',
+            ":1: expected an object with code",
+        ),
+        ("states", b"[]", ":1: expected an object with hash, state"),
+        ("states", b"\xff", ": 'utf-8' codec"),
+        ("states", b'{"hash": "a", "state": {}}', ": expected the state "),
+        ("results", b'{"state": "a"}', ":1: expected an object with tool, arguments, seconds"),
+        (
+            "results",
+            b'{"state": "a", "tool": "b", "arguments": {}, "seconds": 1}',
+            ":1: expected an object with result, error, after",
+        ),
+    ],
+)
+def test_a_recording_that_lacks_something_is_named(
+    name: str, line: bytes, says: str, bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A recording of another version, or one that lost something, ends the program with exit code 2 before any rollout."""
+    recording = bench.folder / "recording"
+    bench.scripted([OPEN, DONE], "--record", str(recording))
+    file = recording / f"{name}.jsonl"
+    file.write_bytes(line + b"\n")
+    offline = ["--offline", str(recording), "--out", str(bench.out())]
+    assert main(["run", str(LAB), "--agent", "golden", *offline]) == 2
+    assert f"{file}{says}" in capsys.readouterr().err
+
+
 def test_a_world_of_other_code_has_other_states(bench: Bench, tmp_path: Path) -> None:
     """A recording is of a world's code: the same name, state, tool and arguments in another world is a miss."""
     import shutil
