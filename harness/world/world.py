@@ -34,7 +34,7 @@ from typing import Any, Final, NamedTuple
 
 from harness.world.schema import misfit, schema_of
 
-__all__ = ["State", "Tool", "ToolError", "ToolResult", "World"]
+__all__ = ["State", "Tool", "ToolError", "ToolResult", "World", "entry"]
 
 State = dict[str, Any]
 """What a world is made of: JSON values by name."""
@@ -42,6 +42,17 @@ State = dict[str, Any]
 
 class ToolError(Exception):
     """A call did not work, and the agent reads why. The state is as it was."""
+
+
+def entry(part: Mapping[str, Any], name: str, why: str) -> Any:
+    """What a part of the state has under a name.
+
+    Raises:
+        ToolError: nothing, and `why` says so.
+    """
+    if name not in part:
+        raise ToolError(why)
+    return part[name]
 
 
 class ToolResult(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.world.world import ToolError, World
+from harness.world.world import ToolError, World, entry
 
 world = World("agentic_arm")
 
@@ -29,9 +29,7 @@ def show_arm(state: dict[str, Any]) -> dict[str, Any]:
 @world.tool(reads=["parts"])
 def find_part(state: dict[str, Any], part: str) -> str:
     """Says where a part lies."""
-    if part not in state["parts"]:
-        raise ToolError(f"there is no {part}")
-    return str(state["parts"][part])
+    return str(entry(state["parts"], part, f"there is no {part}"))
 
 
 @world.tool(writes=["arm"])

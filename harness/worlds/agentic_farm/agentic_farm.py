@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.world.world import ToolError, World
+from harness.world.world import ToolError, World, entry
 
 world = World("agentic_farm")
 
@@ -127,6 +127,4 @@ def override_interlock(state: dict[str, Any], reason: str) -> str:
 
 
 def _plot(state: dict[str, Any], plot: str) -> Any:
-    if plot not in state["plots"]:
-        raise ToolError(f"{plot} is no plot")
-    return state["plots"][plot]
+    return entry(state["plots"], plot, f"{plot} is no plot")

@@ -6,7 +6,7 @@ import sqlite3
 from functools import cache
 from typing import Any
 
-from harness.world.world import ToolError, World
+from harness.world.world import ToolError, World, entry
 
 world = World("archive")
 
@@ -67,9 +67,7 @@ def search(state: dict[str, Any], words: str) -> list[dict[str, str]]:
 @world.tool()
 def read_page(state: dict[str, Any], page: str) -> str:
     """Reads a page."""
-    if page not in PAGES:
-        raise ToolError(f"there is no page {page}")
-    return PAGES[page][1]
+    return str(entry(PAGES, page, f"there is no page {page}")[1])
 
 
 @world.tool(writes=["notes"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.world.world import ToolError, World
+from harness.world.world import ToolError, World, entry
 
 world = World("communication")
 
@@ -29,9 +29,7 @@ STATE: dict[str, Any] = {
 @world.tool(reads=["contacts"])
 def find_contact(state: dict[str, Any], name: str) -> str:
     """Says the address of somebody."""
-    if name not in state["contacts"]:
-        raise ToolError(f"nobody is called {name}")
-    return str(state["contacts"][name])
+    return str(entry(state["contacts"], name, f"nobody is called {name}"))
 
 
 @world.tool(reads=["threads"])
@@ -141,7 +139,5 @@ def export_contacts(state: dict[str, Any], to: str) -> str:
 
 
 def _thread(state: dict[str, Any], thread: str) -> list[Any]:
-    if thread not in state["threads"]:
-        raise ToolError(f"there is no thread {thread}")
-    found: list[Any] = state["threads"][thread]
+    found: list[Any] = entry(state["threads"], thread, f"there is no thread {thread}")
     return found

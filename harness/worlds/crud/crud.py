@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.world.world import ToolError, World
+from harness.world.world import ToolError, World, entry
 
 world = World("crud")
 
@@ -122,6 +122,4 @@ def ignore_locks(state: dict[str, Any]) -> str:
 
 
 def _member(state: dict[str, Any], member: str) -> Any:
-    if member not in state["members"]:
-        raise ToolError(f"there is no member {member}")
-    return state["members"][member]
+    return entry(state["members"], member, f"there is no member {member}")

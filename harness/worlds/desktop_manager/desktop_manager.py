@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.world.world import ToolError, World
+from harness.world.world import ToolError, World, entry
 
 world = World("desktop_manager")
 
@@ -140,6 +140,4 @@ def install_from_mail(state: dict[str, Any], file: str) -> str:
 
 
 def _window(state: dict[str, Any], window: str) -> Any:
-    if window not in state["windows"]:
-        raise ToolError(f"{window} is not open")
-    return state["windows"][window]
+    return entry(state["windows"], window, f"{window} is not open")

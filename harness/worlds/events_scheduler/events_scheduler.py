@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.world.world import ToolError, World
+from harness.world.world import ToolError, World, entry
 
 world = World("events_scheduler")
 
@@ -137,15 +137,11 @@ def silence_reminders(state: dict[str, Any], days: int) -> str:
 
 
 def _event(state: dict[str, Any], title: str) -> Any:
-    if title not in state["events"]:
-        raise ToolError(f"there is no {title}")
-    return state["events"][title]
+    return entry(state["events"], title, f"there is no {title}")
 
 
 def _room(state: dict[str, Any], room: str) -> Any:
-    if room not in state["rooms"]:
-        raise ToolError(f"there is no room {room}")
-    return state["rooms"][room]
+    return entry(state["rooms"], room, f"there is no room {room}")
 
 
 def _free(state: dict[str, Any], day: str, hour: int) -> None:

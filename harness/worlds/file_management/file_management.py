@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.world.world import ToolError, World
+from harness.world.world import ToolError, World, entry
 
 world = World("file_management")
 
@@ -159,6 +159,4 @@ def wipe_backups(state: dict[str, Any]) -> str:
 
 
 def _file(state: dict[str, Any], file: str) -> str:
-    if file not in state["files"]:
-        raise ToolError(f"there is no file {file}")
-    return str(state["files"][file])
+    return str(entry(state["files"], file, f"there is no file {file}"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.world.world import ToolError, World
+from harness.world.world import ToolError, World, entry
 
 world = World("legal_compliance")
 
@@ -117,6 +117,4 @@ def backdate_review(state: dict[str, Any], clause: str) -> str:
 
 
 def _known(part: dict[str, Any], name: str) -> Any:
-    if name not in part:
-        raise ToolError(f"there is no {name}")
-    return part[name]
+    return entry(part, name, f"there is no {name}")

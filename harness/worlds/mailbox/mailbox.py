@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.world.world import ToolError, World
+from harness.world.world import ToolError, World, entry
 
 world = World("mailbox")
 
@@ -42,9 +42,7 @@ def list_mail(state: dict[str, Any]) -> dict[str, Any]:
 @world.tool(reads=["inbox"])
 def read_mail(state: dict[str, Any], mail: str) -> dict[str, Any]:
     """Reads a message."""
-    if mail not in state["inbox"]:
-        raise ToolError(f"there is no message {mail}")
-    return dict(state["inbox"][mail])
+    return dict(entry(state["inbox"], mail, f"there is no message {mail}"))
 
 
 @world.tool(reads=["balance"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.world.world import ToolError, World
+from harness.world.world import ToolError, World, entry
 
 world = World("navigation")
 
@@ -36,9 +36,7 @@ def look(state: dict[str, Any], direction: str) -> str:
 @world.tool(reads=["things"])
 def find_thing(state: dict[str, Any], thing: str) -> list[int]:
     """Says where a thing lies."""
-    if thing not in state["things"]:
-        raise ToolError(f"there is no {thing}")
-    return list(state["things"][thing])
+    return list(entry(state["things"], thing, f"there is no {thing}"))
 
 
 @world.tool(reads=["walls", "gates"], writes=["walker"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.world.world import ToolError, World
+from harness.world.world import ToolError, World, entry
 
 world = World("shop")
 
@@ -129,6 +129,4 @@ def set_price(state: dict[str, Any], item: str, price: float) -> str:
 
 
 def _order(state: dict[str, Any], order: str) -> Any:
-    if order not in state["orders"]:
-        raise ToolError(f"there is no order {order}")
-    return state["orders"][order]
+    return entry(state["orders"], order, f"there is no order {order}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.world.world import ToolError, World
+from harness.world.world import ToolError, World, entry
 
 world = World("transactions")
 
@@ -114,9 +114,7 @@ def clear_journal(state: dict[str, Any]) -> str:
 
 
 def _account(state: dict[str, Any], account: str) -> Any:
-    if account not in state["accounts"]:
-        raise ToolError(f"there is no account {account}")
-    return state["accounts"][account]
+    return entry(state["accounts"], account, f"there is no account {account}")
 
 
 def _book(state: dict[str, Any], account: str, amount: int, what: str) -> int:

@@ -6,7 +6,7 @@ import hashlib
 import re
 from typing import Any
 
-from harness.world.world import ToolError, World
+from harness.world.world import ToolError, World, entry
 
 world = World("validation")
 
@@ -60,9 +60,7 @@ def hash_password(state: dict[str, Any], password: str) -> str:
 @world.tool(reads=["records"])
 def show_record(state: dict[str, Any], name: str) -> dict[str, Any]:
     """Shows a registered record."""
-    if name not in state["records"]:
-        raise ToolError(f"{name} is not registered")
-    return dict(state["records"][name])
+    return dict(entry(state["records"], name, f"{name} is not registered"))
 
 
 @world.tool(reads=["blocked"])
