@@ -82,16 +82,12 @@ def _agentdojo(options: argparse.Namespace, _: list[Path]) -> int:
 
 
 def _core(options: argparse.Namespace, files: list[Path]) -> int:
-    from collector.offline.drafts.import_core import import_core, report
+    from collector.cli.verbs.import_core import write_specs
     from harness.tasks.read import TaskError
 
     if not files:
         raise TaskError("import core: expected a file of automata")
-    code = 0
-    for refused, line in report(import_core(files, options.out, mend=True), options.out):
-        print(line, file=sys.stderr if refused else sys.stdout)
-        code = 1 if refused else code
-    return code
+    return write_specs(files, options.out, mend=True)
 
 
 def _prefixguard(options: argparse.Namespace, files: list[Path]) -> int:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from collector.cli.arguments import to_path
 from collector.cli.inputs import FAILED, OK, quit_with, writing
 
-__all__ = ["add", "run"]
+__all__ = ["add", "run", "write_specs"]
 
 
 def add(group: Any) -> None:
@@ -38,15 +40,19 @@ def add(group: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails import`, and returns the exit code."""
+    return write_specs(options.files, options.out, mend=not options.no_repair)
+
+
+def write_specs(files: Sequence[Path], out: Path, *, mend: bool) -> int:
+    """Writes the specs of files of automata, prints what became of them, and returns the exit code."""
     from collector.offline.drafts.import_core import import_core, report
 
-    for file in options.files:
+    for file in files:
         if not file.exists():
             quit_with(f"{file}: no such file")
     code = OK
-    with writing(options.out):
-        found = import_core(options.files, options.out, mend=not options.no_repair)
-        for refused, line in report(found, options.out):
+    with writing(out):
+        for refused, line in report(import_core(files, out, mend=mend), out):
             print(line, file=sys.stderr if refused else sys.stdout)
             code = FAILED if refused else code
     return code
