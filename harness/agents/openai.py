@@ -11,7 +11,14 @@ import httpx
 
 from harness.agents.turn_text import task_text, tools_text
 from harness.scaffold.scaffold import Scaffold
-from harness.scaffold.turn import AgentCall, AgentFault, MadeCall, Turn
+from harness.scaffold.turn import (
+    RESULT_SHOWN,
+    AgentCall,
+    AgentFault,
+    MadeCall,
+    Turn,
+    result_text,
+)
 from harness.tasks.read import BenchTask
 
 __all__ = ["ENDPOINT", "OpenAIAgent"]
@@ -21,8 +28,6 @@ PLAN_AGAIN: Final = "Write your plan for what is left, and call nothing yet."
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
 RESPONSE_MAX: Final = 8 * 1024**2
 """Bytes of one response; a longer one is a fault of the endpoint."""
-RESULT_MAX: Final = 20_000
-"""Characters of a tool's result that a model reads."""
 _OVERFLOW: Final = ("context_length_exceeded", "maximum context length", "context window")
 
 
@@ -94,8 +99,7 @@ class OpenAIAgent:
         for made in seen[self._told :]:
             self._messages.append(self._result(made))
         self._told = len(seen)
-        interval = self._task.document.agent.planning_interval
-        if interval and self._answers and self._answers % interval == 0 and self._planned:
+        if self._answers == self._task.document.agent.planning_interval:
             self._planned, self._answers = False, 0
             self._messages.append({"role": "user", "content": PLAN_AGAIN})
         if not self._planned:
@@ -112,9 +116,8 @@ class OpenAIAgent:
         return self._turn(self._ask(left, tools=bool(self._tools)))
 
     def _result(self, made: MadeCall) -> dict[str, Any]:
-        result = made.result
-        text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-        text = (f"error: {text}" if made.error else text)[:RESULT_MAX]
+        text = result_text(made.result)
+        text = (f"error: {text}" if made.error else text)[:RESULT_SHOWN]
         if self._as_text:
             return {"role": "user", "content": f"Observation: {text}"}
         return {"role": "tool", "tool_call_id": made.call.id, "content": text}

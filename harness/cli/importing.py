@@ -65,10 +65,12 @@ def _files(names: list[str]) -> list[Path]:
     return files
 
 
-def _agentdojo(options: argparse.Namespace, _: list[Path]) -> int:
+def _agentdojo(options: argparse.Namespace, files: list[Path]) -> int:
     from harness.exchange.agentdojo import ATTACKS, VERSIONS, import_agentdojo
     from harness.tasks.read import TaskError
 
+    if files:
+        raise TaskError(f"import agentdojo: expected no file, found {files[0]}")
     for name, known in (("version", VERSIONS), ("attack", ATTACKS)):
         given = getattr(options, name)
         if given is not None and given not in known:

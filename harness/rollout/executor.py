@@ -34,8 +34,8 @@ from offrails_guard import BaseGuard
 
 __all__ = ["Bounds", "Executor", "FinishedRollout"]
 
-RESULT_SHOWN: Final = 20_000
-"""Characters of a tool's result that an agent reads."""
+ANSWER_MAX: Final = 20_000
+"""Characters of an agent's last text in its rollout's line."""
 
 
 class Bounds(NamedTuple):
@@ -389,7 +389,7 @@ class _Run:
             seconds=round((ended_ns - self.began_ns) / SECOND, 6),
             cause=None if cause is None else cause.as_json(),
             session=given.session,
-            answer=ending.answer[:RESULT_SHOWN],
+            answer=ending.answer[:ANSWER_MAX],
             offline=given.offline,
             misses=self.misses,
             spans_lost=self.spans.lost,

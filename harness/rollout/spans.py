@@ -15,13 +15,12 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
 
 from collector.decode.json.any_values import attributes_json
+from harness.scaffold.turn import RESULT_SHOWN, result_text
 
 __all__ = ["RolloutSpans", "otlp_line"]
 
 SERVICE: Final = "offrails-harness"
 SCOPE: Final = "offrails.harness"
-RESULT_MAX: Final = 20_000
-"""Characters of a result in a span."""
 
 
 class _SeededIds(IdGenerator):
@@ -117,7 +116,7 @@ class RolloutSpans:
             span.set_attribute("error.type", "tool_error")
             span.set_status(Status(StatusCode.ERROR, str(result)[:500]))
         else:
-            span.set_attribute("gen_ai.tool.call.result", _shown(result))
+            span.set_attribute("gen_ai.tool.call.result", result_text(result)[:RESULT_SHOWN])
         span.end(ended_ns)
         return f"{span.get_span_context().span_id:016x}"
 
@@ -164,12 +163,6 @@ class RolloutSpans:
     def lost(self) -> int:
         """Spans that nobody took."""
         return self._collected.lost
-
-
-def _shown(result: Any) -> str:
-    """A result as its span has it: a text, or JSON, cut where an agent's copy is cut, too."""
-    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-    return text[:RESULT_MAX]
 
 
 def otlp_line(spans: Sequence[ReadableSpan]) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 __all__ = [
+    "RESULT_SHOWN",
     "AgentCall",
     "AgentFault",
     "FaultKind",
     "MadeCall",
     "RolloutAgent",
     "Turn",
+    "result_text",
     "says_it_cannot",
 ]
 
@@ -70,6 +73,15 @@ class MadeCall:
     number: int = 0
     """Place among the calls that were made, from 1; 0 for one that was denied."""
     span_id: str = ""
+
+
+RESULT_SHOWN: Final = 20_000
+"""Characters of a result that a model reads, and that a span has."""
+
+
+def result_text(result: Any) -> str:
+    """What a call returned, as a text: JSON, unless it is one."""
+    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
 
 
 FaultKind = Literal["timeout", "context_overflow", "infrastructure", "user_simulator"]

@@ -12,7 +12,6 @@ import re2
 from harness.tasks.document import (
     AnswerDocument,
     AttackDocument,
-    CallDocument,
     EvaluationDocument,
 )
 
@@ -33,7 +32,7 @@ def state_hash(state: Mapping[str, Any]) -> str:
 
 
 def check_arguments(
-    start: Mapping[str, Any], answer: str, calls: Iterable[CallDocument | Any]
+    start: Mapping[str, Any], answer: str, calls: Iterable[Any]
 ) -> dict[str, Any]:
     """What a check of a world gets beside the state at the end; calls have a tool and arguments."""
     plain = [{"tool": each.tool, "arguments": dict(each.arguments)} for each in calls]

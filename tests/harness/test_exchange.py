@@ -154,6 +154,14 @@ def test_an_import_of_nothing_known_is_usage(what: list[str], tmp_path: Path) ->
     assert main(["import", *what, "--out", str(tmp_path)]) == 2
 
 
+def test_a_file_beside_a_benchmark_is_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """AgentDojo's tasks come from its package: a file that would not be read is refused."""
+    assert main(["import", "agentdojo", __file__, "--out", str(tmp_path)]) == 2
+    assert f"expected no file, found {__file__}" in capsys.readouterr().err
+
+
 def test_a_log_of_inspect_without_inspect_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
