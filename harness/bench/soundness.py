@@ -69,12 +69,27 @@ def faults_of(task: BenchTask, sandbox: Sandbox) -> list[str]:
     missing = sorted(set(task.document.toolkit or ()) - tools)
     if missing:
         return [f"{task.at('toolkit')}: {task.module.name} has no {', '.join(missing)}"]
+    if unknown := list(_unknown(task, world.hidden)):
+        return unknown
     start = {**world.state, **task.document.environment.state}
     return [
         *_ways(task, sandbox, start),
         *_reads(task, sandbox, start),
         *_traps(task, sandbox, start),
     ]
+
+
+def _unknown(task: BenchTask, hidden: Sequence[str]) -> Iterator[str]:
+    """Checks and users that the task names and its world does not have."""
+    document = task.document
+    named = {
+        ("evaluation", "check"): document.evaluation.check,
+        ("attack", "check"): None if document.attack is None else document.attack.check,
+        ("environment", "user"): document.environment.user,
+    }
+    for key, name in named.items():
+        if name is not None and name not in hidden:
+            yield f"{task.at(*key)}: {task.module.name} has no {key[-1]} {name}"
 
 
 def _ways(task: BenchTask, sandbox: Sandbox, start: State) -> Iterator[str]:

@@ -26,7 +26,7 @@ from harness.scaffold.turn import (
     Turn,
     says_it_cannot,
 )
-from harness.snapshots.toolbox import MissedResult, Toolbox
+from harness.snapshots.toolbox import MissedResult, TimedResult, Toolbox
 from harness.tasks.criteria import check_arguments, has_succeeded, is_done
 from harness.tasks.read import BenchTask
 from harness.world.schema import misfit
@@ -152,7 +152,7 @@ class _Run:
 
     def _checked(self, ending: RolloutEnding) -> RolloutEnding:
         """Asks the checks that the task names; one that breaks is a failure of the environment."""
-        given, document = self.given, self.given.task.document
+        document = self.given.task.document
         attack = document.attack
         named = [document.evaluation.check, None if attack is None else attack.check]
         arguments = check_arguments(
@@ -160,14 +160,26 @@ class _Run:
         )
         try:
             for name in filter(None, named):
-                found = given.toolbox.call(
-                    given.task, self.state, name, arguments, given.bounds.call_timeout
-                )
-                self.checks[name] = found.outcome.result is True
+                self.checks[name] = self._asked(name, arguments).outcome.result is True
         except (ToolFault, MissedResult) as problem:
             self.misses += isinstance(problem, MissedResult)
             return replace(ending, end="error", why="infrastructure")
         return ending
+
+    def _asked(self, name: str, arguments: Mapping[str, Any]) -> TimedResult:
+        """What a check or a user of the world says.
+
+        Raises:
+            ToolFault: it hung, died or raised, or there is none of this name.
+            MissedResult: it is not recorded.
+        """
+        given = self.given
+        found = given.toolbox.call(
+            given.task, self.state, name, arguments, given.bounds.call_timeout
+        )
+        if found.outcome.error:
+            raise ToolFault(f"{name}: {found.outcome.result}")
+        return found
 
     def _holds(self, check: str | None) -> bool:
         return check is None or self.checks.get(check, False)
@@ -266,10 +278,7 @@ class _Run:
         if user is None or ending.end == "gave_up":
             return ending
         try:
-            found = self.given.toolbox.call(
-                self.given.task, self.state, user, {"said": text, "turn": self.answered},
-                self.given.bounds.call_timeout,
-            )  # fmt: skip
+            found = self._asked(user, {"said": text, "turn": self.answered})
         except ToolFault as problem:
             return RolloutEnding("error", "user_simulator", str(problem))
         except MissedResult as problem:
@@ -278,7 +287,7 @@ class _Run:
         self.given.clock.passed(found.seconds)
         self.state = found.outcome.state
         answer = found.outcome.result
-        if found.outcome.error or not isinstance(answer, str) or not answer.strip():
+        if not isinstance(answer, str) or not answer.strip():
             return ending
         self.answered += 1
         hear = getattr(self.given.agent, "hear", None)

@@ -52,6 +52,8 @@ class WorldTools(NamedTuple):
     tools: list[dict[str, Any]]
     state: dict[str, Any]
     """The state that its module begins with."""
+    hidden: Sequence[str] = ()
+    """Names of its checks and users; a recording does not have them."""
 
 
 def kind_here(module: Path, *, packages: bool = False) -> SandboxKind:
@@ -111,7 +113,7 @@ class Sandbox:
             ToolFault: the module cannot be loaded.
         """
         answer = self._ask({"module": str(module)}, _START_SECONDS)
-        return WorldTools(answer["tools"], answer["state"])
+        return WorldTools(answer["tools"], answer["state"], answer["hidden"])
 
     def call(
         self,

@@ -1,7 +1,7 @@
 """The process that tools run in. It reads a request a line and writes an answer a line; it keeps nothing between them.
 
     {"module": FILE, "state": {...}, "tool": NAME, "arguments": {...}} -> {"result": ..., "error": false, "state": {...}}
-    {"module": FILE} -> {"tools": [...], "state": {...}}     what the world has
+    {"module": FILE} -> {"tools": [...], "state": {...}, "hidden": [...]}     what the world has
 
 An answer has the `id` of its request; a fault has it and a text.
 
@@ -41,7 +41,8 @@ def _answered(
         worlds[file] = _load(file)
     world, state = worlds[file]
     if "tool" not in request:
-        return {"tools": [tool.as_json() for tool in world.tools.values()], "state": state}
+        tools = [tool.as_json() for tool in world.tools.values()]
+        return {"tools": tools, "state": state, "hidden": list(world.hidden)}
     found = world.call(request["state"], request["tool"], request["arguments"])
     return dict(found._asdict())
 

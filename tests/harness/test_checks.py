@@ -127,6 +127,34 @@ def test_a_check_that_breaks_is_the_environments_failure(desk: Path, bench: Benc
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
+        ("is_six}", "is_sixth}", "evaluation.check: desk.py has no check is_sixth"),
+        (
+            "final: six",
+            "final: six\nattack: {calls: [], check: is_won}",
+            "attack.check: desk.py has no check is_won",
+        ),
+        (
+            "final: six",
+            "final: six\nenvironment: {user: ana}",
+            "environment.user: desk.py has no user ana",
+        ),
+    ],
+)
+def test_a_name_that_the_world_does_not_have_is_named(
+    old: str, new: str, says: str, desk: Path, bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A misspelt check or user is told by `check`, and fails a rollout as the environment's: the agent is not blamed."""
+    file = desk / "desk.yaml"
+    file.write_text(file.read_text().replace(old, new))
+    assert main(["check", str(desk)]) == 2
+    assert says in capsys.readouterr().out
+    [found] = bench.run(str(desk), "--agent", "golden")
+    assert (found["end"], found["cause"]["category"]) == ("error", "environment")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
         (", check: is_six", "", "evaluation.criterion: expected the name of a check"),
         ("final: six", "attack: {calls: []}", "attack: expected end_state or check"),
     ],

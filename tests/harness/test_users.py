@@ -11,7 +11,7 @@ from tests.harness.conftest import Bench
 from tests.harness.test_snapshots import bytes_of
 
 WORLD = """
-from harness.world.world import World
+from harness.world.world import ToolError, World
 
 world = World("counter")
 STATE = {"basket": [], "asked": 0}
@@ -43,6 +43,11 @@ def guest(state, said, turn):
 @world.user()
 def mute(state, said, turn):
     return " "
+
+
+@world.user()
+def gone(state, said, turn):
+    raise ToolError("has left")
 
 
 @world.user()
@@ -104,10 +109,13 @@ def test_agents_without_a_model_say_their_last_text_again(counter: Path, bench: 
         assert [each["success"] for each in bench.run(str(counter), "--agent", agent)] == [True]
 
 
-def test_a_user_that_breaks_is_the_environments_failure(counter: Path, bench: Bench) -> None:
+@pytest.mark.parametrize("user", ["rude", "gone"])
+def test_a_user_that_breaks_is_the_environments_failure(
+    user: str, counter: Path, bench: Bench
+) -> None:
     """A user that raises ends the rollout as a failure of the user simulator, not of the agent."""
     file = counter / "counter.yaml"
-    file.write_text(file.read_text().replace("guest}", "rude}"))
+    file.write_text(file.read_text().replace("guest}", user + "}"))
     [found] = bench.run(str(counter), "--agent", bench.script([MILK, ASKS]))
     cause = found["cause"]
     assert (found["end"], cause["category"], cause["kind"]) == (
