@@ -71,7 +71,7 @@ def faults_of(task: BenchTask, sandbox: Sandbox) -> list[str]:
         return [f"{task.at('toolkit')}: {task.module.name} has no {', '.join(missing)}"]
     if unknown := list(_unknown(task, world.hidden)):
         return unknown
-    start = {**world.state, **task.document.environment.state}
+    start = task.start(world.state)
     return [
         *_ways(task, sandbox, start),
         *_reads(task, sandbox, start),

@@ -185,10 +185,8 @@ class _Run:
         return check is None or self.checks.get(check, False)
 
     def _set_up(self, found: WorldTools) -> None:
-        document = self.given.task.document
-        if document.environment.kind != "none":
-            self.start = self.state = {**found.state, **document.environment.state}
-        kit = document.toolkit
+        self.start = self.state = self.given.task.start(found.state)
+        kit = self.given.task.document.toolkit
         self.names = {
             tool["name"]: tool for tool in found.tools if kit is None or tool["name"] in kit
         }

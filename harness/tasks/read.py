@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,15 @@ class BenchTask:
     def name(self) -> str:
         """The task's name."""
         return self.document.task
+
+    def start(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        """The state that the task begins in.
+
+        Args:
+            own: the state that its world's module has.
+        """
+        environment = self.document.environment
+        return {} if environment.kind == "none" else {**own, **environment.state}
 
     def at(self, *path: str | int) -> str:
         """File, line and column of a key, for messages."""

@@ -191,3 +191,15 @@ def test_a_global_environment_is_that_of_the_world(counter: Path, bench: Bench) 
         file.read_text().replace("{user: guest}", "{kind: global}").replace(", asked: 2", "")
     )
     assert [each["success"] for each in bench.run(str(counter), "--agent", "golden")] == [True]
+
+
+def test_a_task_without_a_state_is_checked_without_one(
+    counter: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With `kind: none` there is no state, for `check` as for a run: a tool that needs some is told."""
+    file = counter / "counter.yaml"
+    file.write_text(
+        file.read_text().replace("{user: guest}", "{kind: none}").replace(", asked: 2", "")
+    )
+    assert main(["check", str(counter)]) == 2
+    assert "golden.0: call 1 put: KeyError: 'basket'" in capsys.readouterr().out
