@@ -72,7 +72,6 @@ class DataRules:
         """What is kept of the calls of each tool."""
         self.hears = any(each.user for each in every)
         """True if it is asked what the user said."""
-        self.hears_folded = any(each.user and each.folded for each in every)
         self.signature = repr(
             (
                 sorted(

@@ -15,16 +15,13 @@ from monitor.session.data.seen_values import AskingCall, SeenValues
 from monitor.session.data.session_data import SessionData
 from monitor.session.judge.judge import Judge
 from monitor.visibility.cause import Effect, effect_of
-from monitor.visibility.sight import Sight
+from monitor.visibility.sight import MILLISECOND, Sight
 
 __all__ = ["DataReader"]
 
 _NOTHING: Final = SessionData()
 _NONE_SEEN: Final = SeenValues()
 """What a session has seen that has seen nothing. Nobody changes them."""
-
-MILLISECOND: Final = 1_000_000
-"""Precision with which logs keep receipts, and sights compare them."""
 
 
 class DataReader:
@@ -114,5 +111,6 @@ def _asking(judge: Judge, call: ToolCall, times: Times) -> AskingCall:
 
 
 def _rounded(times: Times) -> Times:
+    """The times with the receipt as logs keep it, and sights compare it."""
     at, begin_ns, received_ns = times
     return at, begin_ns, received_ns - received_ns % MILLISECOND

@@ -40,7 +40,7 @@ from monitor.session.things.thing_cell import (
 )
 from monitor.session.things.thing_table import SettledThing, ThingTable
 
-__all__ = ["PlacedThing", "ThingOutcome", "ThingState", "ThingsRun", "worse"]
+__all__ = ["PlacedThing", "ThingOutcome", "ThingState", "ThingsRun"]
 
 DROPPED_SHARE = 16
 """One thing in so many is dropped at once, so that the search for them serves many."""
@@ -76,7 +76,7 @@ class PlacedThing(NamedTuple):
     value: Any
 
 
-def worse(one: ThingOutcome | None, other: ThingOutcome) -> ThingOutcome:
+def _worse(one: ThingOutcome | None, other: ThingOutcome) -> ThingOutcome:
     """The outcome that counts for the call: harm before progress before all else; of equals the first."""
     if one is None:
         return other
@@ -304,7 +304,7 @@ class ThingsRun(AutomatonRun):
                 found = self._step_all(judge, other, heir, is_sure=False)
             for number, key in enumerate(things.keys):
                 value = things.values[number] if things.values else None
-                found = worse(found, self._step_one(judge, token, key, carried[number], value))
+                found = _worse(found, self._step_one(judge, token, key, carried[number], value))
         assert found is not None
         count_code(self.tally, found.code)
         self.position = self.nothing.position
@@ -339,7 +339,7 @@ class ThingsRun(AutomatonRun):
             if outcome.code >= HARMFUL and (found is None or found.code < HARMFUL):
                 # Asked for before the cell is merged with others, that were not harmed.
                 outcome = outcome._replace(thing=self.first_of(cell))
-            found = worse(found, outcome)
+            found = _worse(found, outcome)
             self.exact = self.exact and cell.run.exact
             self._put(cell)
         assert found is not None
@@ -363,7 +363,7 @@ class ThingsRun(AutomatonRun):
         self.exact = self.exact and self.fresh.exact
         self.fresh_unsure += not is_sure
         if found is None or heir is not None:
-            return worse(found, outcome)
+            return _worse(found, outcome)
         self.unclaimed = self.unclaimed or _rank(outcome.code) > _rank(found.code)
         return found
 
@@ -393,7 +393,7 @@ class ThingsRun(AutomatonRun):
             steps = group.of_thing(thing.cell.run, key)
             thing.cell.unsure += group.unsure(key)
             _add(found, [step._replace(thing=key) for step in steps])
-            self.put(key, thing, before, group.value(key))
+            self._put_back(key, thing, before, group.value(key))
         for step in found.values():
             count_code(self.tally, step.code)
         self.position = self.nothing.position
@@ -488,10 +488,12 @@ class ThingsRun(AutomatonRun):
         cell = thing.cell
         before = cell.counts()
         outcome = _stepped(cell.run, judge, token, key)
-        self.put(key, thing, before, value)
+        self._put_back(key, thing, before, value)
         return outcome
 
-    def put(self, key: bytes, thing: PlacedThing, before: ThingCounts, value: Any) -> None:
+    def _put_back(
+        self, key: bytes, thing: PlacedThing, before: ThingCounts, value: Any
+    ) -> None:
         """Puts a thing that was taken out, and stepped, to those that are like it.
 
         Args:
