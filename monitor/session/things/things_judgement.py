@@ -49,11 +49,7 @@ class ThingsJudgement(Judgement):
         return ThingsRun(nothing, self.judge.tally())
 
     def replay_log(self, *, wide: bool) -> Replay:
-        begin_ns = self.base.at if self.base is not None else -1
-        windows = () if self.sight is CLEAR else self.sight.windows(wide=wide)
-        return ThingsReplay(
-            self.judge, self.log, windows, wide=wide, begin_ns=begin_ns, budget=self.budget
-        )
+        return ThingsReplay(super().replay_log(wide=wide))
 
     def note_call(self, call: ToolCall) -> None:
         """Keeps what a call is about."""

@@ -15,35 +15,35 @@ from bisect import bisect_right
 from monitor.alphabet.things import CallThings
 from monitor.automaton.position import Position
 from monitor.records import built
-from monitor.session.judge.judge import CONTROL, CONTROL_TOKEN, Judge
+from monitor.session.judge.judge import CONTROL, CONTROL_TOKEN
 from monitor.session.judge.run import AutomatonRun
 from monitor.session.judgement.replay import Replay, Stretch
 from monitor.session.judgement.step_marks import CODE, JudgedStep
-from monitor.session.log.log import SessionLog
-from monitor.session.overlap.budget import Budget
 from monitor.session.things.group_calls import GroupCall, GroupCalls
 from monitor.session.things.things_run import ThingsRun
-from monitor.visibility.sight import Window, between
+from monitor.visibility.sight import between
 
 __all__ = ["ThingsReplay"]
 
 
 class ThingsReplay(Replay):
-    """Steps the log of one judgement with things, in one reading."""
+    """Steps the log of one judgement with things, in one reading.
+
+    Args:
+        replay: of a judgement without things over the same log.
+    """
 
     __slots__ = ("_firsts",)
 
-    def __init__(
-        self,
-        judge: Judge,
-        log: SessionLog,
-        windows: tuple[Window, ...] = (),
-        *,
-        wide: bool = False,
-        begin_ns: int = -1,
-        budget: Budget | None = None,
-    ) -> None:
-        super().__init__(judge, log, windows, wide=wide, begin_ns=begin_ns, budget=budget)
+    def __init__(self, replay: Replay) -> None:
+        super().__init__(
+            replay.judge,
+            replay.log,
+            replay.windows,
+            wide=replay.wide,
+            begin_ns=replay.begin_ns,
+            budget=replay.budget,
+        )
         self._firsts: tuple[list[int], list[bytes]] | None = None
         """Places where things of the log come first, and these things; None until that is asked."""
 

@@ -166,7 +166,7 @@ def test_each_thing_is_judged_as_the_spec_judges_its_calls_alone(
     random.shuffle(calls)
     found = logged(judge, calls)
     run = fresh(judge)
-    steps = ThingsReplay(judge, found.log, wide=True).walk(run)
+    steps = ThingsReplay(Replay(judge, found.log, wide=True)).walk(run)
     keys = dict.fromkeys(
         key for things in found.things.values() if things for key in things.keys
     )
