@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from monitor.errors import OffrailsError
-from monitor.partial import CutObject
+from monitor.partial import CutObject, PartialArguments
 
 __all__ = ["PATH_LENGTH_MAX", "PathError", "ValuePath", "path_of", "pruned"]
 
@@ -61,6 +61,16 @@ class ValuePath:
                 return None
             found = tuple([inner for each in found for inner in _at(each, step)])
         return None if any(isinstance(each, CutObject) for each in found) else found
+
+    def of_call(self, arguments: Mapping[str, Any] | None) -> tuple[Any, ...] | None:
+        """All values that a call has at the path; None if they are not known, since arguments of it could not be read."""
+        if arguments is None:
+            return None
+        if isinstance(arguments, PartialArguments) and arguments.unread:
+            asked = {self.text, *self.steps[:1]}
+            if not self.steps or not asked.isdisjoint(arguments.unread):
+                return None
+        return self.find(arguments)
 
 
 def path_of(text: str) -> ValuePath:

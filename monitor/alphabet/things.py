@@ -23,7 +23,6 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
-from monitor.partial import PartialArguments
 from monitor.value_paths import ValuePath
 
 __all__ = [
@@ -114,7 +113,7 @@ class EachRule:
         found: dict[bytes, Any] = {}
         is_open = False
         for path, as_text in paths:
-            values = _values(path, arguments)
+            values = path.of_call(arguments)
             is_open = is_open or values is None
             for value in values or ():
                 key = thing_key(value, as_text=as_text)
@@ -126,15 +125,6 @@ class EachRule:
             found[NO_VALUE] = None
         kept = tuple(_short(each) for each in found.values()) if shown else ()
         return CallThings(tuple(found), is_open, kept)
-
-
-def _values(path: ValuePath, arguments: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """The values at a path; None if they may be others, since arguments could not be read."""
-    if isinstance(arguments, PartialArguments) and arguments.unread:
-        first = path.steps[0] if path.steps else path.text
-        if path.text in arguments.unread or first in arguments.unread:
-            return None
-    return path.find(arguments)
 
 
 def thing_key(value: Any, *, as_text: bool = False) -> bytes | None:

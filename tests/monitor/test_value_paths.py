@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.partial import CutObject
+from monitor.partial import CutObject, PartialArguments
 from monitor.value_paths import PathError, path_of, pruned
 
 ORDER: Any = {
@@ -46,6 +46,17 @@ def test_a_path_may_begin_in_a_list() -> None:
     """Results that are lists are read without a name."""
     assert path_of("[*].id").find([{"id": 1}, {"id": 2}]) == (1, 2)
     assert path_of("$[1].id").find([{"id": 1}, {"id": 2}]) == (2,)
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [("id", (1,)), ("lines[0].price", None), ("a.b", None), ("a", ()), ("$", None)],
+)
+def test_an_argument_that_could_not_be_read_may_have_any_value(path: str, found: Any) -> None:
+    """What stands under an unread argument is not known, nor is the whole; the others are found."""
+    arguments = PartialArguments({"id": 1}, {"lines", "a.b"})
+    assert path_of(path).of_call(arguments) == found
+    assert path_of(path).of_call(None) is None
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from monitor.session.data.value_digests import (
     words_of,
 )
 from monitor.spec.data_rules import RememberedValue, SourceNeeds
-from monitor.value_paths import ValuePath, pruned
+from monitor.value_paths import pruned
 from monitor.visibility.cause import Effect, effect_of
 
 __all__ = ["Times", "asking_call", "source_call"]
@@ -151,18 +151,7 @@ def _found(call: ToolCall, result: Any, value: RememberedValue) -> tuple[Any, ..
     """What a call has at the path of a remembered value; None if that is not known."""
     if value.of_result:
         return value.path.find(result) if call.result else None
-    return _at(call.arguments, value.path)
-
-
-def _at(arguments: Mapping[str, Any] | None, path: ValuePath) -> tuple[Any, ...] | None:
-    """What arguments have at a path; None if that is not known."""
-    if arguments is None:
-        return None
-    if isinstance(arguments, PartialArguments) and arguments.unread:
-        first = path.steps[0] if path.steps else None
-        if path.text in arguments.unread or first in arguments.unread or not path.steps:
-            return None
-    return path.find(arguments)
+    return value.path.of_call(call.arguments)
 
 
 # --- calls that ask -----------------------------------------------------------------------------------
@@ -209,7 +198,7 @@ def _naming(call: ToolCall, each: EachRule) -> dict[str, Any] | None:
 def _operand(
     call: ToolCall, condition: DataCondition, remembered: Mapping[str, RememberedValue]
 ) -> Operand:
-    found = _at(call.arguments, condition.path)
+    found = condition.path.of_call(call.arguments)
     if found is None:
         return Operand(known=False, absent=call.arguments is None, values=())
     if not found:
