@@ -80,7 +80,7 @@ SESSION_KINDS: Final = (
         "seen under a spec",
         SeenValues,
         "_changed_ns _last_end_ns _leaves asking dropped partial setting sources",
-        made={"_by_leaf": type(None)},
+        made={"_by_leaf": type(None), "_bytes": type(None)},
     ),
     kept(
         "source of values",

@@ -26,6 +26,7 @@ from monitor.alphabet.match import OwnFacts
 from monitor.alphabet.things import CallThings
 from monitor.records import ToolCall
 from monitor.session.data.value_digests import DIGEST_BYTES
+from monitor.weights import arguments_bytes
 
 __all__ = [
     "ASKING_MAX",
@@ -56,7 +57,7 @@ NEVER_NS: Final = 1 << 62
 _SOURCE_BYTES: Final = 400
 _LEAF_BYTES: Final = 150
 _ASKING_BYTES: Final = 1_200
-"""Approximate bytes of a record, and of a leaf with its place in the index."""
+"""Approximate bytes of a record, and of a leaf with its place in the index, or another value."""
 
 
 class ComparedValue(NamedTuple):
@@ -196,6 +197,14 @@ class AskingCall:
         self.token: int | None = None
         """The token by which it was judged last; None if the spec does not name it."""
 
+    def size(self) -> int:
+        """Approximate bytes."""
+        total = _ASKING_BYTES + arguments_bytes(self.call.arguments)
+        for operand in self.operands:
+            for each in operand.values:
+                total += _LEAF_BYTES + len(each.words)
+        return total
+
     @property
     def order(self) -> tuple[int, int, bytes]:
         """Its place among the calls, as logs have it."""
@@ -222,6 +231,7 @@ class SeenValues:
 
     __slots__ = (
         "_by_leaf",
+        "_bytes",
         "_changed_ns",
         "_last_end_ns",
         "_leaves",
@@ -246,6 +256,8 @@ class SeenValues:
         self._by_leaf: dict[int, list[SourceCall]] | None = None
         """Digest of a leaf -> the calls whose results had it; made when it is first asked for."""
         self._leaves = 0
+        self._bytes: int | None = 0
+        """Approximate bytes of all records; None until they are weighed: no snapshot keeps it."""
         self._changed_ns = NEVER_NS
         """The earliest begin of a source that has changed since the askers were looked at."""
         self._last_end_ns = -1
@@ -257,15 +269,20 @@ class SeenValues:
         twin.sources, twin.partial = dict(self.sources), dict(self.partial)
         twin.setting = {name: list(found) for name, found in self.setting.items()}
         twin.asking = {span: _twin(each) for span, each in self.asking.items()}
-        twin.dropped, twin._leaves = self.dropped, self._leaves
+        twin.dropped, twin._leaves, twin._bytes = self.dropped, self._leaves, self._bytes
         twin._changed_ns, twin._last_end_ns = self._changed_ns, self._last_end_ns
         return twin
 
     def size(self) -> int:
         """Approximate bytes."""
-        return sum(each.size() for each in self.sources.values()) + _ASKING_BYTES * len(
-            self.asking
-        )
+        if self._bytes is None:
+            self._bytes = sum([each.size() for each in self.sources.values()])
+            self._bytes += sum([each.size() for each in self.asking.values()])
+        return self._bytes
+
+    def _grow(self, size: int) -> None:
+        if self._bytes is not None:
+            self._bytes += size
 
     # --- sources ----------------------------------------------------------------------------------
 
@@ -274,6 +291,7 @@ class SeenValues:
         self.remove(source.span_id)
         self.sources[source.span_id] = source
         self._leaves += len(source.leaves) // DIGEST_BYTES
+        self._grow(source.size())
         if not source.whole:
             self.partial[source.span_id] = source
         if self._by_leaf is not None:
@@ -290,6 +308,7 @@ class SeenValues:
             return
         self.touch(source.begin_ns)
         self._leaves -= len(source.leaves) // DIGEST_BYTES
+        self._grow(-source.size())
         self.partial.pop(span_id, None)
         self._by_leaf = self._by_leaf if not source.leaves else self._without(source)
         for each in source.settings:
@@ -343,17 +362,20 @@ class SeenValues:
 
     def ask(self, asking: AskingCall) -> None:
         """Takes the record of a call that asks, in place of what was known of it."""
-        self.asking.pop(asking.call.span_id, None)
+        self.forget((asking.call.span_id,))
         self.asking[asking.call.span_id] = asking
+        self._grow(asking.size())
         self._last_end_ns = max(self._last_end_ns, asking.end_ns)
         if len(self.asking) > ASKING_MAX:
             earliest = min(self.asking.values(), key=_order_of_asking)
-            del self.asking[earliest.call.span_id]
+            self.forget((earliest.call.span_id,))
 
     def forget(self, span_ids: Iterable[bytes]) -> None:
         """Calls ask no more: their verdicts do not change any more."""
         for span_id in span_ids:
-            self.asking.pop(span_id, None)
+            asking = self.asking.pop(span_id, None)
+            if asking is not None:
+                self._grow(-asking.size())
 
     def touch(self, since_ns: int) -> None:
         """Something has changed that calls from a time on may depend on."""

@@ -8,8 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import Kind, Limits, Monitor, judge_calls, tool_call
+from monitor.alphabet.match import OwnFacts
 from monitor.alphabet.pattern import same
 from monitor.session.data import seen_values
+from monitor.session.data.seen_values import (
+    AskingCall,
+    ComparedValue,
+    Operand,
+    SeenValues,
+    SourceCall,
+)
 from monitor.session.data.value_digests import (
     digest_of,
     has_part,
@@ -175,6 +183,53 @@ def test_beyond_the_bound_origins_are_unknown_and_counted() -> None:
         kinds[value] = {each.kind for each in monitor.observe(asked, place)}
     assert Kind.HARMFUL not in set().union(*kinds.values())
     assert monitor.counters.values_dropped > 0
+
+
+def source(number: int, *leaves: str, words: str = "") -> SourceCall:
+    packed = b"".join(digest_of(each).to_bytes(8, "big") for each in leaves)
+    return SourceCall(
+        "find",
+        bytes([number]),
+        (number, number, number, number),
+        b"",
+        leaves=packed,
+        words=words_of(words),
+        folded_words=b"",
+        whole=True,
+        sure=True,
+        settings=(),
+    )
+
+
+def asking(number: int, *values: str) -> AskingCall:
+    call = tool_call("do", {}, session="s", start_ns=number)
+    compared = tuple(ComparedValue(digest_of(each), None, words_of(each)) for each in values)
+    own = OwnFacts((1,), (1,), failed=False)
+    times = (number, number, number, number)
+    return AskingCall(call, times, own, (Operand(known=True, absent=False, values=compared),))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.text("ab ", max_size=9))))
+def test_a_session_weighs_what_its_records_weigh(events: list[tuple[int, int, str]]) -> None:
+    """Whatever comes again, is withdrawn or forgotten, the running sum is the sum over what is kept, copied or not."""
+    seen = SeenValues()
+    for kind, number, text in events:
+        if kind == 0:
+            seen.add(source(number, *text.split(), words=text))
+        elif kind == 1:
+            seen.ask(asking(number, *text.split()))
+        elif kind == 2:
+            seen.remove(bytes([number]))
+        else:
+            seen.forget((asking(number).call.span_id,))
+        seen = seen.copy() if text else seen
+    sources = sum(each.size() for each in seen.sources.values())
+    assert seen.size() == sources + sum(each.size() for each in seen.asking.values())
+
+
+def test_what_is_compared_counts_to_a_session() -> None:
+    """A call with a long argument that is looked for in texts weighs more than one with a short argument."""
+    assert asking(1, "word " * 1_000).size() - asking(1, "word").size() > 999 * 8 - 1
 
 
 EACH: Final = """
