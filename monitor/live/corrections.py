@@ -12,7 +12,7 @@ from monitor.live.mention import Mention
 from monitor.live.monitor_state import MonitorState
 from monitor.live.session_facts import SessionFacts
 from monitor.records import AgentName, Proof, SessionKey, ToolCall, Verdict
-from monitor.session.data.session_data import earliest, user_text
+from monitor.session.data.session_data import earliest, news_of
 from monitor.visibility.cause import Cause
 
 __all__ = ["Corrections"]
@@ -184,12 +184,13 @@ class Corrections:
         Returns:
             The verdicts that changed.
         """
-        said = [user_text(each, at_ns) for each in texts]
         session = self._table.live(key)
         if session is None:
+            said = news_of(texts, at_ns, {})
             self._facts.keep_mention(key, Mention(now, at_ns, None, (), earliest(said)))
             return []
-        verdicts = self._facts.hear(session, said)
+        known = session.data.texts if session.data is not None else {}
+        verdicts = self._facts.hear(session, news_of(texts, at_ns, known))
         if verdicts:
             self._facts.reconsider(session, now)
         return verdicts

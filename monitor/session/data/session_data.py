@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from monitor.session.data.seen_values import SeenValues, UserText
 from monitor.session.data.value_digests import digest_of, numbers_in, words_of
 from monitor.session.judge.judge import Judge
 
-__all__ = ["SessionData", "earliest", "user_text"]
+__all__ = ["SessionData", "earliest", "news_of"]
 
 TEXTS_MAX: Final = 1_024
 """Messages of the user that one session keeps."""
@@ -110,17 +110,31 @@ def _weight(text: UserText) -> int:
     return len(text.words) + len(text.folded_words) + 40 * len(text.numbers)
 
 
-def user_text(text: str, at_ns: int) -> UserText:
-    """A message of the user, as it is kept.
+def news_of(texts: Iterable[str], at_ns: int, known: Mapping[int, UserText]) -> list[UserText]:
+    """Those of some messages that are not known, or were said earlier than is known, as they are kept.
+
+    Each request of a model tells the whole conversation again: what is known is not split into words once more.
 
     Args:
-        text: of the message.
-        at_ns: by when it was said, Unix nanoseconds.
+        texts: of the messages.
+        at_ns: by when they were said, Unix nanoseconds.
+        known: messages by the digests of their texts.
     """
+    found: list[UserText] = []
+    for text in texts:
+        key = digest_of(text)
+        before = known.get(key)
+        if before is None:
+            found.append(_user_text(key, text, at_ns))
+        elif at_ns < before.at_ns:
+            found.append(before._replace(at_ns=at_ns))
+    return found
+
+
+def _user_text(key: int, text: str, at_ns: int) -> UserText:
     cut = text[:TEXT_LENGTH_MAX]
     words, folded = words_of(cut), words_of(cut, folded=True)
-    is_cut = len(cut) < len(text)
-    return UserText(digest_of(text), at_ns, is_cut, words, folded, tuple(numbers_in(cut)))
+    return UserText(key, at_ns, len(cut) < len(text), words, folded, tuple(numbers_in(cut)))
 
 
 def earliest(texts: Iterable[UserText]) -> tuple[UserText, ...]:

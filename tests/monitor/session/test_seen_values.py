@@ -18,6 +18,7 @@ from monitor.session.data.seen_values import (
     SeenValues,
     SourceCall,
 )
+from monitor.session.data.session_data import news_of
 from monitor.session.data.value_digests import (
     digest_of,
     has_part,
@@ -160,6 +161,16 @@ def test_what_the_user_said_stands_among_plain_calls() -> None:
     late = judge_calls(judged, [{"user": "hi"}, done(n=1000), {"user": "1000?"}])
     assert late.verdicts[0] is not None
     assert late.verdicts[0].kind is Kind.HARMFUL
+
+
+def test_what_is_told_again_is_no_news_unless_it_was_said_earlier() -> None:
+    """A request that repeats the conversation brings its new messages alone; an earlier one dates the known ones."""
+    first = news_of(["hello Ann", "pay 5"], 10, {})
+    known = {each.key: each for each in first}
+    assert [each.at_ns for each in first] == [10, 10]
+    assert news_of(["hello Ann", "pay 5"], 10, known) == []
+    assert news_of(["hello Ann", "bye"], 20, known) == news_of(["bye"], 20, {})
+    assert news_of(["hello Ann"], 5, known) == news_of(["hello Ann"], 5, {})
 
 
 def test_a_name_that_is_nearly_a_source_may_be_it() -> None:
