@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import zstandard
 
 from collector.archive.record import FigureGroup, Figures, Label, SessionName, VerdictLabels
-from collector.archive.schema import FIGURES, VERSION, NewerSchemaError
+from collector.archive.schema import FIGURES, VERSION, NewerSchemaError, OlderSchemaError
 from collector.archive.search import (
     MATCHING_MAX,
     ArchiveSearch,
@@ -108,6 +108,7 @@ class ArchiveReader:
         Raises:
             sqlite3.Error: the file cannot be read.
             NewerSchemaError: a newer version has written it.
+            OlderSchemaError: an older one, and it is not yet brought to this one.
             TooSlowError: it took too long.
         """
         first, second = COLUMNS[search.sort]
@@ -265,15 +266,16 @@ class ArchiveReader:
             return [(FigureGroup._make(rest[:-3]), *rest[-3:]) for rest in rows]
 
     def live(self) -> list[SessionName]:
-        """Sessions that live by their rows."""
-        with self._opened() as connection:
+        """Sessions that live by their rows; also of a file of an older version."""
+        with self._opened(since=1) as connection:
             rows = connection.execute(
                 "SELECT namespace, session, begun FROM sessions WHERE ended IS NULL"
             )
             return [SessionName(*row) for row in rows]
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
+    def _opened(self, since: int = VERSION) -> Iterator[sqlite3.Connection]:
+        """The file, for a question that is the same since a version."""
         connection = _connected(self._path)
         until = time.monotonic() + PATIENCE_SECONDS
         try:
@@ -281,6 +283,8 @@ class ArchiveReader:
             (found,) = connection.execute("PRAGMA user_version").fetchone()
             if found > VERSION:
                 raise NewerSchemaError(found)
+            if found < since:
+                raise OlderSchemaError(found)
             yield connection
         except sqlite3.OperationalError as problem:
             if time.monotonic() > until:

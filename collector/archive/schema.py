@@ -9,14 +9,16 @@
     found       substrings of session ids
 
 `PRAGMA user_version` is the version of a file. `MIGRATIONS[n]` leads from version n to n + 1; a released entry is never
-changed. A file of a newer version is left as it is.
+changed. A file of a newer version is left as it is. `casefold` in a migration is Python's: SQLite's own `lower` knows ASCII alone.
 """
 
 # ruff: noqa: S608 - names are ours
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 __all__ = [
@@ -24,6 +26,8 @@ __all__ = [
     "MIGRATIONS",
     "VERSION",
     "NewerSchemaError",
+    "OlderSchemaError",
+    "is_older",
     "migrate",
 ]
 
@@ -119,21 +123,21 @@ _OF: Final = "SELECT id FROM groups g WHERE g.namespace = s.namespace AND g.agen
 _GRP: Final = f"({_OF} AND g.kind = j.kind AND g.spec = j.spec AND g.spec_version = j.spec_version AND g.mode = j.mode)"
 _AGENT_GRP: Final = f"({_OF} AND g.kind = 'agent')"
 _BOTH: Final = "old_judgements j JOIN old_sessions s ON s.id = j.sid"
-_TOOLS: Final = "coalesce((SELECT group_concat(tool, char(10)) FROM (SELECT lower(value) AS tool FROM json_each(j.tools) ORDER BY 1)), '')"
+_TOOLS: Final = "coalesce((SELECT group_concat(tool, char(10)) FROM (SELECT casefold(value) AS tool FROM json_each(j.tools) ORDER BY 1)), '')"
 
 _MOVED: Final = (
-    """INSERT INTO sessions SELECT id, namespace, session, begun, last, touched, ended, severity, harmful, harm_rate, lost, risk, lower(session)
+    """INSERT INTO sessions SELECT id, namespace, session, begun, last, touched, ended, severity, harmful, harm_rate, lost, risk, casefold(session)
         FROM old_sessions""",
     f"""INSERT INTO groups (kind, namespace, agent, spec, spec_version, service_version, mode, folded)
         SELECT DISTINCT j.kind, s.namespace, j.agent, j.spec, j.spec_version, j.service_version, j.mode,
-        lower(j.agent || char(10) || j.spec) FROM {_BOTH}""",
+        casefold(j.agent || char(10) || j.spec) FROM {_BOTH}""",
     f"""INSERT INTO groups (kind, namespace, agent, spec, spec_version, service_version, mode, folded)
-        SELECT DISTINCT 'agent', s.namespace, j.agent, '', '', j.service_version, '', lower(j.agent || char(10)) FROM {_BOTH}""",
+        SELECT DISTINCT 'agent', s.namespace, j.agent, '', '', j.service_version, '', casefold(j.agent || char(10)) FROM {_BOTH}""",
     f"INSERT OR IGNORE INTO words (text) SELECT DISTINCT {_TOOLS} FROM old_judgements j",
     f"""INSERT INTO judgements SELECT j.id, j.sid, {_GRP}, (SELECT id FROM words w WHERE w.text = {_TOOLS}), j.harmful
         FROM {_BOTH}""",
     "INSERT INTO objects SELECT id, summary, object FROM old_judgements",
-    """INSERT INTO harms SELECT j.id, j.sid, lower(json_extract(h.value, '$[0]')), json_extract(h.value, '$[1]'),
+    """INSERT INTO harms SELECT j.id, j.sid, casefold(json_extract(h.value, '$[0]')), json_extract(h.value, '$[1]'),
         json_extract(h.value, '$[2]') FROM old_judgements j, json_each(j.harms) h""",
     f"""INSERT INTO shares SELECT j.sid, h.hour, {_GRP}, 0, 0, 0, 0, 0, sum(h.calls), sum(h.harmful), sum(h.possible), 0, 0
         FROM {_BOTH} JOIN old_hours h ON h.jid = j.id GROUP BY 1, 2, 3""",
@@ -229,6 +233,27 @@ class NewerSchemaError(Exception):
         super().__init__(f"version {found}, this program knows {VERSION}")
 
 
+class OlderSchemaError(Exception):
+    """An older version of offrails has written the file, and no service has brought it to this one yet."""
+
+    def __init__(self, found: int) -> None:
+        super().__init__(
+            f"version {found}; a service with this archive.dir brings it to version {VERSION}"
+        )
+
+
+def is_older(path: Path) -> bool:
+    """True if an older version has written the file: `migrate` reads and writes all of it."""
+    if not path.exists():
+        return False
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            (found,) = connection.execute("PRAGMA user_version").fetchone()
+    except sqlite3.Error:
+        return False  # who opens it says why
+    return 0 < found < VERSION
+
+
 def migrate(connection: sqlite3.Connection) -> None:
     """Brings a file to this version, in one transaction.
 
@@ -241,6 +266,7 @@ def migrate(connection: sqlite3.Connection) -> None:
         raise NewerSchemaError(found)
     if found == VERSION:
         return
+    connection.create_function("casefold", 1, str.casefold, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
     try:
         for steps in MIGRATIONS[found:]:

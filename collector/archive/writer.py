@@ -7,6 +7,7 @@ Invariants:
 - What cannot be written is lost alone: a batch that is refused is written session by session.
 - A file that is locked, full, deleted, damaged or of a newer version keeps nobody from judging: the log says so once, what is
   lost is counted, and the next batch tries anew.
+- A file of an older version keeps nobody waiting: the thread brings it to this one, and what comes meanwhile waits in the queue.
 
 Example: somebody deletes the file. The next batch sees it, counts the sessions that were in it as `deleted`, and begins another.
 """
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from collector.archive.record import ArchivedSession, ArchiveRecord
-from collector.archive.schema import NewerSchemaError
+from collector.archive.schema import NewerSchemaError, is_older
 from collector.archive.store import (
     FILE,
     ArchiveBounds,
@@ -113,7 +114,10 @@ class ArchiveWriter:
         """
         make_folder(self._folder)
         self._held = Lock(self._folder, _LOCK_FILE)
-        self._store = self._open()
+        if is_older(self._folder / FILE):
+            log.info("archive_migrating", folder=str(self._folder))
+        else:
+            self._store = self._open()
         if self._store is not None:
             self.sessions = self._store.sessions
         self._thread = threading.Thread(target=self._run, name="archive", daemon=True)
@@ -225,7 +229,7 @@ class ArchiveWriter:
             reason = self._try(records)
             if reason not in ("locked", "damaged") or self._stopping:
                 break
-        if reason in ("error", "disk_full") and len(records) > 1:
+        if reason in ("error", "disk_full") and len(records) > 1 and self._store is not None:
             for each in records:
                 why = self._try([each])
                 if why:

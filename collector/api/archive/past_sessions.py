@@ -15,7 +15,7 @@ from collector.api.access import Access
 from collector.api.session_query import Place, SessionQuery
 from collector.archive.reader import ArchiveReader, PastSession, TooSlowError
 from collector.archive.record import FigureGroup, Figures, SessionName, VerdictLabels
-from collector.archive.schema import NewerSchemaError
+from collector.archive.schema import NewerSchemaError, OlderSchemaError
 from collector.archive.search import MATCHING_MAX, ArchiveSearch, SumsSearch
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction
@@ -23,7 +23,7 @@ from monitor.engine import Monitor
 
 __all__ = ["PastPage", "PastSessions"]
 
-FAULTS: Final = (sqlite3.Error, OSError, NewerSchemaError, TooSlowError)
+FAULTS: Final = (sqlite3.Error, OSError, NewerSchemaError, OlderSchemaError, TooSlowError)
 """What keeps the archive from answering."""
 _LUMP: Final = 500
 """Names looked at before other tasks get their turn: half a millisecond."""
@@ -271,6 +271,8 @@ def _told(problem: Exception) -> str:
         why = "the archive took too long: narrow the search"
     elif isinstance(problem, NewerSchemaError):
         why = f"the archive is of a newer version: {problem}"
+    elif isinstance(problem, OlderSchemaError):
+        why = f"the archive is of an older version: {problem}"
     else:
         why = f"the archive cannot be read: {problem}"
     log.warning("archive_unread", reason=why)

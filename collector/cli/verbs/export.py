@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     import sqlite3
 
     from collector.archive.reader import TooSlowError
-    from collector.archive.schema import NewerSchemaError
+    from collector.archive.schema import NewerSchemaError, OlderSchemaError
     from collector.client.api_client import NoAnswerError
     from collector.offline.past_sessions.export import ExportError, read_sessions, since_ns
     from collector.offline.past_sessions.labels import read_labels
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         count = _write(found, options)
     except (ExportError, NoAnswerError) as problem:
         return _failed(str(problem), FAILED)
-    except (sqlite3.Error, NewerSchemaError, TooSlowError) as problem:
+    except (sqlite3.Error, NewerSchemaError, OlderSchemaError, TooSlowError) as problem:
         return _failed(f"{options.place}: the archive cannot be read: {problem}", FAILED)
     rows = "calls" if options.steps else "labels" if options.labels else "judgements"
     print(f"offrails: {count} {rows}", file=sys.stderr)

@@ -164,6 +164,7 @@ def read_sessions(
         NoAnswerError: the service does not answer.
         sqlite3.Error: the file cannot be read.
         NewerSchemaError: a newer version has written it.
+        OlderSchemaError: an older one, and no service has brought it to this one.
     """
     folder = Path(place)
     if folder.is_dir():
