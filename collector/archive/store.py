@@ -375,8 +375,10 @@ class ArchiveStore:
         rows = bounds.bytes_max // BYTES_A_SUM
         for table in ("sums", "harm_sums"):
             found = self._connection.execute(
-                f"SELECT hour FROM {table} ORDER BY hour DESC LIMIT 1 OFFSET ?",  # noqa: S608 - a name of ours
-                (rows,),
+                # Counting takes a hundredth of the sorting, and there are seldom too many.
+                f"SELECT hour FROM {table} WHERE (SELECT count(*) FROM {table}) > ?"  # noqa: S608 - a name of ours
+                " ORDER BY hour DESC LIMIT 1 OFFSET ?",
+                (rows, rows),
             ).fetchone()
             oldest = max(oldest, found[0] + 1) if found else oldest
         for prefix, unit, hours in (("", "hour", 1), ("day_", "day", 24)):
