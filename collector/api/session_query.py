@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,7 @@ __all__ = [
     "LISTED_MAX",
     "OFFSET_MAX",
     "RANKED",
+    "WHOLE_MAX",
     "Follow",
     "Matcher",
     "Place",
@@ -38,6 +39,9 @@ LISTED_MAX = 1_000
 """Sessions of one list."""
 OFFSET_MAX: Final = 10_000
 """Sessions that a list may skip: what is kept while it is made has a bound."""
+
+WHOLE_MAX: Final = (1 << 63) - 1
+"""The greatest whole number: a database takes no greater one."""
 
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "sort": SORTS,
@@ -101,7 +105,8 @@ class Place(NamedTuple):
         return cls((first, second, touched), SessionName(namespace, session, begun))
 
 
-_CURSOR: Final = msgspec.json.Decoder(tuple[str, float, float, int, str, str, int])
+_Whole = Annotated[int, msgspec.Meta(ge=-WHOLE_MAX, le=WHOLE_MAX)]
+_CURSOR: Final = msgspec.json.Decoder(tuple[str, float, float, _Whole, str, str, _Whole])
 
 
 class SessionQuery(NamedTuple):
@@ -192,14 +197,15 @@ class SessionQuery(NamedTuple):
 
 
 def whole_number(text: str, name: str) -> int:
-    """The number that a parameter holds.
+    """The number that a parameter holds; one that is too great for a time in nanoseconds is the greatest.
 
     Raises:
         ValueError: a sentence; it holds none.
     """
     if not (text.isascii() and text.isdecimal()):
         raise ValueError(f"{name} must be a whole number")
-    return int(text[:19])  # Python refuses to read one of thousands of digits
+    digits = text.lstrip("0")[:20]  # Python refuses to read one of thousands of digits
+    return min(int(digits or "0"), WHOLE_MAX)
 
 
 def _id(query: Mapping[str, str], name: str, length: int) -> bytes:

@@ -120,6 +120,30 @@ def test_documents_name_the_parameters_that_are_taken(service: Service) -> None:
         assert taken == {each.name for each in route.parameters}, path
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "sessions?steps=0&since={}",
+        "sessions?steps=0&until={}",
+        "sessions?since={}",
+        "sessions?until={}",
+        "sessions/s?begun={}",
+        "overview?since={0}&until={0}",
+        "overview?until={}",
+        "specs?until={}",
+    ],
+)
+@pytest.mark.parametrize("number", ["9" * 19, "9" * 5_000, str((1 << 63) - 1), str(1 << 64)])
+def test_numbers_have_no_end(service: Service, path: str, number: str) -> None:
+    """A number that no database takes is read as the greatest one, and answered: later than every session."""
+    asked = f"/api/v1/{path.format(number)}"
+    found = request(service.addresses["admin"], "GET", asked)
+    assert found.status == (404 if "begun" in path else 200)
+    said = found.json()
+    if "sessions?" in path:
+        assert bool(said["sessions"]) is ("until" in path)
+
+
 KNOWN: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("admin", "get", "/api/v1/sessions", {"query": {"steps": "0"}}),
     ("admin", "get", "/api/v1/sessions", {}),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from collector.api.access import ANYBODY, Access
-from collector.api.session_query import whole_number
+from collector.api.session_query import WHOLE_MAX, whole_number
 from collector.archive.record import HOUR_NS
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ _WEEK_OFFSET: Final = 3 * 24
 STEPS_MAX: Final = 1_000
 """Steps of one timeline."""
 DEFAULT_HOURS: Final = 7 * 24
+_HOURS_MAX: Final = WHOLE_MAX // HOUR_NS - 2 * 24
+"""The latest hour; the end of its day is a time in nanoseconds, too."""
 
 NAMES: Final = (
     *("since", "until", "step", "agent", "spec", "spec_version", "service_version"),
@@ -93,7 +95,7 @@ _CHOICES: Final = ("agent", "spec", "spec_version", "service_version", "namespac
 
 def _hour(query: Mapping[str, str], name: str, otherwise: int) -> int:
     given = query.get(name)
-    return (whole_number(given, name) if given else otherwise) // HOUR_NS
+    return min((whole_number(given, name) if given else otherwise) // HOUR_NS, _HOURS_MAX)
 
 
 def _step_for(hours: int) -> str:
