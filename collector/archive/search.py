@@ -196,6 +196,12 @@ def sets(search: ArchiveSearch) -> Iterator[SqlText]:
         yield SqlText(text, grouped.values)
     if search.text:
         yield _with_text(search.text)
+    if search.label:
+        yield SqlText(
+            "SELECT s.id FROM labels l JOIN sessions s ON s.session = l.session AND s.namespace = l.namespace"
+            " AND s.begun = l.begun WHERE l.label = ?",
+            (search.label,),
+        )
     for each in search.ids:
         yield SqlText("SELECT sid FROM ids WHERE hash = ?", (each,))
     if search.since:
