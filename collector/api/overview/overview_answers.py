@@ -9,6 +9,7 @@ from collector.api.access import Access
 from collector.api.overview.overview import GroupSums, Overview, as_json
 from collector.api.overview.overview_query import OverviewQuery
 from collector.api.session_query import SessionQuery
+from collector.api.shared_answers import SharedAnswers
 from collector.api.spec_view import head
 from collector.archive.record import HOUR_NS, NO_FIGURES, FigureGroup, VerdictLabels
 from collector.net.asgi import Send, send_json
@@ -32,7 +33,7 @@ class OverviewAnswers:
 
     Args:
         overview: adds up.
-        ranked: lists sessions, the worst ones among them.
+        ranked: lists sessions, the worst ones among them; once for all who ask for the same.
         monitor: has the specs in use.
         redaction: what is shown of names.
         clock: Unix nanoseconds.
@@ -55,6 +56,7 @@ class OverviewAnswers:
         self._redaction = redaction
         self._clock = clock
         self._past = past
+        self._labels = SharedAnswers(self._counted)
         self._shapes: Mapping[str, Shape] = {
             "agents": self._agents,
             "specs": self._specs,
@@ -108,8 +110,7 @@ class OverviewAnswers:
         return {"versions": found.versions()}
 
     async def _specs(self, found: GroupSums) -> dict[str, Any]:
-        since = self._clock() - LABELS_NS
-        counts, problem = await self._overview.label_counts(found.query, since)
+        counts, problem = await self._labels.get(found.query)
         none = VerdictLabels()
         return {
             "specs": [
@@ -118,6 +119,9 @@ class OverviewAnswers:
             ],
             **({"archive_error": problem} if problem else {}),
         }
+
+    async def _counted(self, query: OverviewQuery) -> tuple[dict[str, VerdictLabels], str]:
+        return await self._overview.label_counts(query, self._clock() - LABELS_NS)
 
     async def _whole(self, found: GroupSums) -> dict[str, Any]:
         agents, specs = found.agents(), self._all_specs(found)

@@ -13,7 +13,7 @@ from collector.api.access import Access, access_of
 from collector.api.list_fields import agent_of, trail
 from collector.api.overview.overview_query import NAMES
 from collector.api.query_string import check_names, parameters
-from collector.api.session_list import SessionLists, SessionQuery, ranked
+from collector.api.session_list import SessionLists, SessionQuery
 from collector.api.session_query import RANKED, Follow, follow_nothing
 from collector.api.session_view.about import ServiceInfo
 from collector.api.session_view.files import FILES, send_file
@@ -119,7 +119,7 @@ class SessionView:
 
             return OverviewAnswers(
                 Overview(monitor, shown, denied or PreventedCalls(), past, written),
-                lambda query: ranked(monitor, query, shown, follow, past),
+                self._lists.get,
                 monitor,
                 self._redaction,
                 clock,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from collector.api.overview import overview_answers
 from collector.app.service import App
+from collector.archive.reader import ArchiveReader
 from collector.config.settings.archive import ArchiveSettings
 from collector.config.settings.sessions import SessionSettings
 from collector.config.settings.state import StateSettings
@@ -409,6 +412,37 @@ def test_figures_count_each_session_once(tmp_path: Path) -> None:
             assert (await get(app, f"/api/v1/sessions?steps=0&{query}"))["matching"] == 1, query
         for query in ("spec_version=2", "service_version=1", "only=unjudged"):
             assert (await get(app, f"/api/v1/sessions?steps=0&{query}"))["matching"] == 0, query
+
+    running(use, **kept(tmp_path / "a"))
+
+
+def test_who_asks_the_same_shares_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many look at the overview and the specs at once: the archive is asked for them twice at most."""
+    asked: Counter[str] = Counter()
+
+    def counted(name: str) -> None:
+        inner = getattr(ArchiveReader, name)
+
+        def call(self: ArchiveReader, *given: Any, **more: Any) -> Any:
+            asked[name] += 1
+            return inner(self, *given, **more)
+
+        monkeypatch.setattr(ArchiveReader, name, call)
+
+    async def use(app: App, clock: Clock) -> None:
+        await send(app, "water")
+        await end(app, clock)
+        for name in ("search", "label_counts", "sums"):
+            counted(name)
+        found = await asyncio.gather(*[get(app, f"/api/v1/overview?{TIME}") for _ in range(8)])
+        assert [each["worst"][0]["session"] for each in found] == ["s"] * 8
+        assert 1 <= asked["search"] <= 2
+        found = await asyncio.gather(*[get(app, "/api/v1/specs") for _ in range(8)])
+        assert [each["specs"][0]["labels"]["right"] for each in found] == [0] * 8
+        assert 1 <= asked["label_counts"] <= 2
+        assert asked["sums"] <= 4
 
     running(use, **kept(tmp_path / "a"))
 
