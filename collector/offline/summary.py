@@ -18,7 +18,8 @@ class AgentSummary(NamedTuple):
     """None: no spec matched them."""
     sessions: int
     calls: int
-    harmful: int
+    harmful: int | None
+    """None under a reference, which calls nothing harmful, and without a spec."""
     scores: Mapping[str, Mean]
     """The mean of each score, over the sessions where it is defined."""
 
@@ -42,11 +43,16 @@ def summarise(judgements: Iterable[Judgement]) -> list[AgentSummary]:
             spec=spec,
             sessions=_sessions(found),
             calls=sum(each["calls"] for each in found),
-            harmful=sum(each["harmful"] for each in found),
+            harmful=_harmful(found),
             scores=means(found),
         )
         for (agent, spec), found in groups.items()
     ]
+
+
+def _harmful(found: Iterable[Judgement]) -> int | None:
+    counts = [each["harmful"] for each in found if each["harmful"] is not None]
+    return sum(counts) if counts else None
 
 
 def _sessions(found: Iterable[Judgement]) -> int:

@@ -76,6 +76,29 @@ def test_turns_are_one_session() -> None:
     assert (found.sessions, found.calls, found.harmful) == (3, 8, 4)
 
 
+def test_a_reference_calls_nothing_harmful(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its harmful calls are undefined, as its scores are: `-` in the table, null in JSON."""
+    runs, learnt = folder / "more.jsonl", folder / "usual.yaml"
+    lines = (json.dumps(RIGHT | {"run": f"r{n}", "prompt_id": ""}) + "\n" for n in range(3))
+    runs.write_text("".join(lines), encoding="utf-8")
+    assert main(["learn", str(runs), "--id", "usual", "--out", str(learnt)]) == 0
+    capsys.readouterr()
+    asked = ["replay", str(runs), "--specs", str(learnt), "--summary"]
+
+    assert main(asked) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:5] == [
+        "tiny",
+        "usual",
+        "3",
+        "6",
+        "-",
+    ]
+    assert main([*asked, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["harmful"] is None
+
+
 @pytest.mark.parametrize("options", [["--by", "agent"], ["--against", "."]])
 def test_a_summary_goes_alone(options: list[str], folder: Path) -> None:
     """A summary beside another form of output is a usage error."""
