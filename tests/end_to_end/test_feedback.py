@@ -100,7 +100,9 @@ def test_an_unknown_session(serve: Serve, tmp_path: Path) -> None:
     """The service says that it knows no such session, whatever its name holds."""
     service = serve("--specs", SPEC, OFFRAILS_ARCHIVE_DIR=str(tmp_path / "archive"))
     for name in ("nobody", "a/b?c#d", "../x", "é\n"):
-        told = run("feedback", name, "right", "--url", service.addresses["admin"])
-        assert told.returncode == 1
-        assert "no such session" in told.stderr
-        assert told.stderr.count("\n") == 1
+        asked = ("feedback", name, "right", "--url", service.addresses["admin"])
+        for more in ((), ("--namespace", "\udcff"), ("--begun", "9" * 30)):
+            told = run(*asked, *more)
+            assert told.returncode == 1
+            assert "no such session" in told.stderr
+            assert told.stderr.count("\n") == 1

@@ -63,6 +63,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _path(options: argparse.Namespace) -> str:
     named = {"namespace": options.namespace, "begun": options.begun}
-    query = urlencode({key: value for key, value in named.items() if value is not None})
+    given = {key: value for key, value in named.items() if value is not None}
+    query = urlencode(given, errors="surrogateescape")
     path = f"/api/v1/sessions/{quote(options.session, safe='', errors='surrogateescape')}/label"
     return f"{path}?{query}" if query else path
