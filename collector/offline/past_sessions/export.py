@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final
 
-from collector.archive.reader import ArchiveReader
+from collector.archive.reader import ArchiveReader, PastSession
 from collector.archive.search import ArchiveSearch
 from collector.archive.store import FILE
 from collector.client.api_client import pages
@@ -33,8 +33,10 @@ __all__ = [
     "FORMATS",
     "STEP_COLUMNS",
     "ExportError",
+    "archive_of",
     "columns",
     "is_address",
+    "past_sessions",
     "read_sessions",
     "rows",
     "since_ns",
@@ -166,15 +168,28 @@ def read_sessions(
         NewerSchemaError: a newer version has written it.
         OlderSchemaError: an older one, and no service has brought it to this one.
     """
-    folder = Path(place)
-    if folder.is_dir():
-        if not (folder / FILE).exists():
-            raise ExportError(f"{place}: no archive there (no {FILE})")
-        yield from _of_archive(ArchiveReader(folder), since)
-    elif is_address(place):
+    archive = archive_of(place)
+    if archive is None:
         yield from _of_service(place, since, token_file)
-    else:
+        return
+    for entry in past_sessions(archive, ArchiveSearch(since=since, ended=False)):
+        yield from (json.loads(each) for each in entry.objects)
+
+
+def archive_of(place: str) -> ArchiveReader | None:
+    """The archive of a folder; None if the place is meant as the address of a service.
+
+    Raises:
+        ExportError: there is no archive in the folder, or it is neither.
+    """
+    folder = Path(place)
+    if not folder.is_dir():
+        if is_address(place):
+            return None
         raise ExportError(f"{place}: expected a folder with an archive, or an address")
+    if not (folder / FILE).exists():
+        raise ExportError(f"{place}: no archive there (no {FILE})")
+    return ArchiveReader(folder)
 
 
 def is_address(place: str) -> bool:
@@ -182,12 +197,11 @@ def is_address(place: str) -> bool:
     return "://" in place or re.fullmatch(r"[^/]*:[0-9]+", place) is not None
 
 
-def _of_archive(reader: ArchiveReader, since: int) -> Iterator[dict[str, Any]]:
+def past_sessions(reader: ArchiveReader, search: ArchiveSearch) -> Iterator[PastSession]:
+    """All sessions of an archive that are asked for, with whole judgement objects."""
     after = None
-    search = ArchiveSearch(since=since, ended=False)
     while page := reader.search(search, PAGE, after, steps=True):
-        for entry in page:
-            yield from (json.loads(each) for each in entry.objects)
+        yield from page
         after = page[-1].key, page[-1].name
 
 

@@ -3,6 +3,8 @@
 Idea: a label says whether a verdict was right. Together with the verdict it says how the run went: a success is a session that
 was rightly found harmless, or wrongly found harmful.
 
+Invariant: a label is told of whose verdict is known: its session is still there, and judged under the label's spec.
+
 Example: a session with one harmful call is labelled wrong, so its line has `success: true`.
 """
 
@@ -15,9 +17,10 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from collector.archive.reader import ArchiveReader
-from collector.archive.store import FILE
+from collector.archive.record import SessionName
+from collector.archive.search import ArchiveSearch
 from collector.client.api_client import ask, pages
-from collector.offline.past_sessions.export import ExportError, is_address
+from collector.offline.past_sessions.export import archive_of, past_sessions
 
 __all__ = ["read_labels"]
 
@@ -44,25 +47,20 @@ def read_labels(
         NewerSchemaError: a newer version has written it.
         OlderSchemaError: an older one, and no service has brought it to this one.
     """
-    folder = Path(place)
-    if folder.is_dir():
-        if not (folder / FILE).exists():
-            raise ExportError(f"{place}: no archive there (no {FILE})")
-        labelled = _of_archive(ArchiveReader(folder))
-    elif is_address(place):
-        labelled = _of_service(place, token_file)
-    else:
-        raise ExportError(f"{place}: expected a folder with an archive, or an address")
+    archive = archive_of(place)
+    labelled = _of_service(place, token_file) if archive is None else _of_archive(archive)
     for labels, judgements in labelled:
         yield from (line for line in _lines(labels, judgements) if line["at"] >= since)
 
 
 def _of_archive(reader: ArchiveReader) -> Iterator[_Labelled]:
-    names = dict.fromkeys(name for label in _LABELS for name in reader.labelled(label))
-    for name in names:
-        found = reader.session(name.session, name.namespace, name.begun)
-        objects = [json.loads(each) for _, kept in found for each in kept]
-        yield [each.as_json() for each in reader.labels(name)], objects
+    seen: set[SessionName] = set()
+    for label in _LABELS:
+        for entry in past_sessions(reader, ArchiveSearch(label=label, ended=False)):
+            if entry.name not in seen:
+                seen.add(entry.name)
+                said = [each.as_json() for each in reader.labels(entry.name)]
+                yield said, [json.loads(each) for each in entry.objects]
 
 
 def _of_service(url: str, token_file: Path | None) -> Iterator[_Labelled]:
@@ -87,6 +85,10 @@ def _lines(
     for spec, label in latest.items():
         if label["label"] is None:
             continue
-        harmful = sum(each["harmful"] for each in judgements if spec in (None, each["spec"]))
+        verdicts = [each for each in judgements if spec in (None, each["spec"])]
+        if not verdicts:
+            continue
+        # A reference calls nothing harmful: it has no number.
+        harmful = sum(each["harmful"] or 0 for each in verdicts)
         right = label["label"] == "right"
         yield {**label, "harmful": harmful, "success": right is (harmful == 0)}

@@ -5,15 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
+from collector.archive import search
 from collector.archive.reader import ArchiveReader
+from collector.archive.record import ArchivedSession, Label, SessionName
 from collector.archive.store import ArchiveStore
 from collector.cli.program import main
+from collector.offline.past_sessions import export
 from collector.offline.past_sessions.export import (
     ExportError,
     columns,
@@ -22,6 +26,8 @@ from collector.offline.past_sessions.export import (
     since_ns,
 )
 from collector.offline.past_sessions.frame import TIMES, sessions_frame
+from collector.offline.past_sessions.labels import read_labels
+from collector.telemetry.json_text import as_json
 from monitor.engine import Monitor
 from monitor.limits import Limits
 from tests.collector.api.test_session_list import SPECS, play
@@ -39,8 +45,6 @@ def archive(tmp_path: Path) -> Path:
     for number, tool in enumerate(HOSTILE, 1):
         play(monitor, f"s{number}", ("unlock_safety", tool), number)
     store = ArchiveStore(tmp_path / "archive")
-    from collector.telemetry.json_text import as_json
-
     store.write(
         made(
             found["session"], begun=found["started"], last=found["last"], object=as_json(found)
@@ -139,6 +143,63 @@ def test_what_cannot_be_read_is_told(
     place = str(tmp_path) if place == "." else place
     assert main(["export", "--from", place]) == 1
     assert told in capsys.readouterr().err
+
+
+def test_labels_are_of_known_verdicts(tmp_path: Path) -> None:
+    """Of a session that has gone, or under a spec that did not judge it, nobody knows what was found: no line says so."""
+
+    def judged(session: str, begun: int, **verdicts: int | None) -> ArchivedSession:
+        [sample] = made(session, begun=begun).judgements
+        objects = [{"spec": spec, "harmful": harmful} for spec, harmful in verdicts.items()]
+        return made(session, begun=begun)._replace(
+            judgements=tuple(sample._replace(object=as_json(each)) for each in objects)
+        )
+
+    def said(session: str, begun: int, spec: str | None, label: str | None) -> Label:
+        return Label(SessionName("", session, begun), spec, label, "", "me", 1)
+
+    store = ArchiveStore(tmp_path)
+    store.write(
+        [
+            judged("bad", 5, farm=2, rules=0, usual=None),
+            judged("usual", 6, usual=None),
+            said("bad", 5, None, "wrong"),
+            said("bad", 5, "rules", "right"),
+            said("bad", 5, "usual", "right"),
+            said("bad", 5, "other", "right"),
+            said("bad", 5, "farm", "right"),
+            said("bad", 5, "farm", None),
+            said("usual", 6, None, "right"),
+            said("gone", 1, None, "wrong"),
+        ]
+    )
+    store.close()
+    found = {
+        (line["session"], line["spec"]): (line["label"], line["harmful"], line["success"])
+        for line in read_labels(str(tmp_path))
+    }
+    assert found == {
+        ("bad", None): ("wrong", 2, True),
+        ("bad", "rules"): ("right", 0, True),
+        ("bad", "usual"): ("right", 0, True),
+        ("usual", None): ("right", 0, True),
+    }
+
+
+def test_labels_of_many_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many sessions are labelled: each is told once, page by page."""
+    monkeypatch.setattr(export, "PAGE", 3)
+    monkeypatch.setattr(search, "MATCHING_MAX", 4)
+    whole = as_json({"spec": "farm", "harmful": 0})
+    sessions = [made(f"s{number}", begun=number, object=whole) for number in range(1, 21)]
+    store = ArchiveStore(tmp_path)
+    store.write(sessions)
+    store.write(Label(each.name, None, "right", "", "me", 1) for each in sessions)
+    store.write(Label(each.name, "farm", "wrong", "", "me", 1) for each in sessions[:5])
+    store.close()
+    found = Counter((line["session"], line["label"]) for line in read_labels(str(tmp_path)))
+    assert {*found.values()} == {1}
+    assert len(found) == 25
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
