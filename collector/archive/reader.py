@@ -23,6 +23,7 @@ import zstandard
 from collector.archive.record import FigureGroup, Figures, Label, SessionName, VerdictLabels
 from collector.archive.schema import FIGURES, VERSION, NewerSchemaError, OlderSchemaError
 from collector.archive.search import (
+    LATEST,
     MATCHING_MAX,
     ArchiveSearch,
     SqlText,
@@ -201,9 +202,8 @@ class ArchiveReader:
         """Sessions whose latest label is this one; at most `MATCHING_MAX`, whose label is the latest."""
         with self._opened() as connection:
             rows = connection.execute(
-                "SELECT DISTINCT l.namespace, l.session, l.begun FROM labels l WHERE l.label = ? AND NOT EXISTS"
-                " (SELECT 1 FROM labels m WHERE m.session = l.session AND m.namespace = l.namespace"
-                " AND m.begun = l.begun AND coalesce(m.spec, '') = coalesce(l.spec, '') AND m.id > l.id) ORDER BY l.id DESC LIMIT ?",
+                "SELECT DISTINCT l.namespace, l.session, l.begun FROM labels l"
+                f" WHERE l.label = ? AND {LATEST} ORDER BY l.id DESC LIMIT ?",
                 (label, MATCHING_MAX),
             )
             return [SessionName(*row) for row in rows]

@@ -251,7 +251,7 @@ def is_older(path: Path) -> bool:
             (found,) = connection.execute("PRAGMA user_version").fetchone()
     except sqlite3.Error:
         return False  # who opens it says why
-    return 0 < found < VERSION
+    return 0 < int(found) < VERSION
 
 
 def migrate(connection: sqlite3.Connection) -> None:

@@ -15,6 +15,7 @@ from collector.archive.record import FigureGroup
 from monitor.records import Reason
 
 __all__ = [
+    "LATEST",
     "MATCHING_MAX",
     "ArchiveSearch",
     "SqlText",
@@ -261,10 +262,14 @@ def _of_session(search: ArchiveSearch) -> Iterator[SqlText]:
         yield SqlText(LABELLED, (search.label,))
 
 
+LATEST: Final = (
+    "NOT EXISTS (SELECT 1 FROM labels m WHERE m.session = l.session AND m.namespace = l.namespace"
+    " AND m.begun = l.begun AND coalesce(m.spec, '') = coalesce(l.spec, '') AND m.id > l.id)"
+)
+"""No later label than `l` is of the same session and spec."""
 LABELLED: Final = (
     "EXISTS (SELECT 1 FROM labels l WHERE l.session = s.session AND l.namespace = s.namespace"
-    " AND l.begun = s.begun AND l.label = ? AND NOT EXISTS (SELECT 1 FROM labels m WHERE m.session = l.session"
-    " AND m.namespace = l.namespace AND m.begun = l.begun AND coalesce(m.spec, '') = coalesce(l.spec, '') AND m.id > l.id))"
+    f" AND l.begun = s.begun AND l.label = ? AND {LATEST})"
 )
 """The latest label under a spec, or under all, is this one."""
 
