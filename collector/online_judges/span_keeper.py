@@ -140,13 +140,13 @@ class SpanKeeper:
         if text is None:
             self.dropped["too_large"] += 1
             return
-        trace = self._traces.get(key)
-        if trace is None:
-            trace = self._traces[key] = _TraceSpans()
-        self._traces.move_to_end(key)
+        trace = self._traces.pop(key, None) or _TraceSpans()
         trace.touched_ns = now
         size = len(text) + OVERHEAD
-        if trace.size + size > self._bytes_max // TRACE_SHARE:
+        fits = trace.size + size <= self._bytes_max // TRACE_SHARE
+        if fits or trace.spans:
+            self._traces[key] = trace  # behind those that were quiet for longer
+        if not fits:
             self.dropped["bytes"] += 1
             return
         self._replace(trace, span.span_id, PackedSpan(text, not self._redaction))

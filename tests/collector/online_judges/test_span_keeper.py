@@ -135,6 +135,16 @@ def test_what_is_kept_is_bounded() -> None:
     assert kept.keeper.dropped["too_large"] == 1
 
 
+def test_a_trace_without_a_span_that_fits_takes_no_room() -> None:
+    """However many traces begin with a span that is too large for them, nothing is left of them but their count."""
+    kept = Kept(keep_bytes=1 << 16)
+    noise = "".join(f"{number:x}" for number in range(0, 200_000, 7))
+    for number in range(1, 20):
+        kept.send(body("a", trace=f"{number:032x}", text=noise))
+    assert kept.keeper.dropped["bytes"] == 19
+    assert (kept.keeper.size, len(kept.keeper._traces)) == (0, 0)
+
+
 def test_old_spans_go() -> None:
     """Spans go `keep_seconds` after the last span of their trace, and not before."""
     kept = Kept(keep_seconds=60)
