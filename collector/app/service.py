@@ -50,7 +50,7 @@ from collector.metrics.memory import MemoryMetrics
 from collector.metrics.service import Families, MetricsApp, MetricSource
 from collector.net.health import Health
 from collector.net.watched_files import UnusableFileError
-from collector.receive.export import Export, RequestLimits
+from collector.receive.export import Consume, Export, RequestLimits
 from collector.receive.memory_guard import MemoryGuard
 from collector.receive.refusals import Refusals
 from collector.receive.status import ExportStatus, Refusal
@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from collector.metrics.otlp_push import OtlpPush
     from collector.metrics.otlp_traces import OtlpTraces
     from collector.online_judges.judge_feed import JudgeFeed
+    from collector.online_judges.judge_thread import JudgeThread
     from collector.restart.kept_state import KeptState
     from collector.sinks.recorder import Recorder
     from collector.state.last_good_specs import CompiledSpecs
@@ -268,17 +269,22 @@ def _judges_of(
     return feed_of(settings, monitor, pipeline, redaction, pipeline.decision_records, clock)
 
 
-def _begin_judging(
-    feed: JudgeFeed, settings: Settings, redaction: Redaction, steady: Callable[[], int]
-) -> None:
-    """Makes the judges, and has them begin.
+def _judges_thread_of(
+    feed: JudgeFeed | None,
+    settings: Settings,
+    redaction: Redaction,
+    steady: Callable[[], int],
+) -> JudgeThread | None:
+    """The judges; None if none is asked, and nothing is loaded.
 
     Raises:
         UnusableFileError: a setting cannot be used, or the extra is not installed.
     """
+    if feed is None:
+        return None
     from collector.online_judges.judge_setup import thread_of
 
-    feed.start(thread_of(settings, feed, redaction, steady))
+    return thread_of(settings, feed, redaction, steady)
 
 
 def _begin_archive(feed: ArchiveFeed, settings: ArchiveSettings) -> None:
@@ -401,12 +407,9 @@ class App:
             settings.archive, self.monitor, self._redaction, pipeline.decision_records, clock
         )
         self._judges = _judges_of(settings, self.monitor, pipeline, self._redaction, clock)
-        consume = (
-            pipeline.consume
-            if self._judges is None
-            else self._judges.keeper.after(pipeline.consume)
-        )
+        consume: Consume = pipeline.consume
         if self._judges is not None:
+            consume = self._judges.keeper.after(consume)
             self._judges.deliver.append(self._alerts.judged)
             if self._archive is not None:
                 self._judges.deliver.append(self._archive.judged)
@@ -664,12 +667,15 @@ class App:
                 await self._forwarding.prepare()
             if self._archive is not None:
                 self._archive.listen()
+            judges = _judges_thread_of(
+                self._judges, self.settings, self._redaction, self._steady
+            )
             if self._state is not None:
                 await self._recover(self._state)
             if self._archive is not None:
                 _begin_archive(self._archive, self.settings.archive)
-            if self._judges is not None:
-                _begin_judging(self._judges, self.settings, self._redaction, self._steady)
+            if self._judges is not None and judges is not None:
+                self._judges.start(judges)
             for name, server in self._servers.items():
                 if name not in self.addresses:
                     self.addresses[name] = await server.start()

@@ -254,6 +254,23 @@ def test_a_bad_setting_is_refused_at_the_start(variable: str, value: str, told: 
     assert told in done.stderr
 
 
+def test_a_bad_setting_is_told_before_the_past_is_gone_through(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """A service that will not start receives nothing first: neither are senders answered, nor is a journal read."""
+    given = judging("http://127.0.0.1:9/v1", OFFRAILS_STATE_DIR=str(tmp_path / "state"))
+    service = serve("--specs", SPEC, **given)
+    send(service, talk("field-1", 1, harmful=True).spans)
+    service.judgement("field-1")
+    assert service.stop() == 0
+    for name in ("GRPC", "HTTP", "METRICS", "ADMIN"):
+        given[f"OFFRAILS_{name}"] = "127.0.0.1:0"
+    done = run("serve", "--specs", SPEC, **given, OFFRAILS_JUDGES_RUBRICS="/no/such/folder")
+    assert done.returncode == 2
+    assert "OFFRAILS_JUDGES_RUBRICS" in done.stderr
+    assert "receiving" not in done.stderr
+
+
 def test_a_service_without_judges_loads_none() -> None:
     """A service that is put together without an endpoint loads neither judges nor a client of models; with one it does."""
     script = (
@@ -461,6 +478,29 @@ def test_a_session_that_goes_on_is_judged_anew(serve: Serve) -> None:
         )
     assert (first["seen"]["of"], second["seen"]) == (2, {"calls": 3, "of": 3})
     assert "water field-1" in prompt_of(endpoint.requests[1])
+
+
+def test_a_session_that_goes_on_over_a_restart_is_judged(serve: Serve, tmp_path: Path) -> None:
+    """Its transcript has all its calls, those from before the restart without results: spans are in memory alone."""
+    with serving(lambda request, number: completion(judged(1, "s1"))) as endpoint:
+        given = judging(endpoint.url, OFFRAILS_STATE_DIR=str(tmp_path / "state"))
+        service = serve("--specs", SPEC, **given)
+        rover = talk("field-1", 1, harmful=True)
+        send(service, rover.spans)
+        service.judgement("field-1")
+        assert service.stop() == 0
+        service = serve("--specs", SPEC, **given)
+        result: dict[str, Any] = {"gen_ai.tool.call.result": "logged"}
+        rover.call("log", {"message": "late"}, **result)
+        send(service, rover.spans[-1:])
+        end(service, "field-1")
+        (found,) = judgements_of(service, "field-1")
+    assert found["seen"] == {"calls": 3, "of": 3}
+    (asked,) = endpoint.requests
+    prompt = prompt_of(asked)
+    assert "logged" in prompt
+    assert "unlock_safety" in prompt
+    assert "unlocked with" not in prompt
 
 
 def below_first(spans: Sequence[Sent]) -> list[Sent]:
