@@ -11,13 +11,13 @@ import pytest
 
 from collector.transcripts.transcript import Transcript
 from judges.canary import CANARY_KINDS, Canary, canaries_of
-from judges.judgement_record import CallsSeen, JudgementRecord
 from judges.judging import JudgeOptions, SessionCase, judge_session, prompt_of
 from judges.models.cache import AnswerCache
 from judges.models.model import ModelReply, ModelRequest, Usage
 from judges.rubric import JUDGES, load_rubrics
 from judges.second_judge import is_disputed
 from tests.judges.fake_endpoint import judged
+from tests.judges.judgement_records import record
 
 OPTIONS = JudgeOptions()
 RUBRICS = load_rubrics()
@@ -138,21 +138,7 @@ def test_scores_that_are_two_points_apart_are_disputed(
     one: int | None, other: int | None, expected: bool | None
 ) -> None:
     """Two scores are disputed if they differ by more than one point, and nothing is said where one is missing."""
-
-    def record(score: int | None) -> JudgementRecord:
-        return JudgementRecord(
-            session="s",
-            judge="TC",
-            judge_version="1",
-            model="m",
-            repeat=1,
-            outcome="scored",
-            seen=CallsSeen(1, 1),
-            validated=True,
-            score=score,
-        )
-
-    assert is_disputed(record(one), record(other)) is expected
+    assert is_disputed(record(score=one), record(score=other)) is expected
 
 
 def test_canaries_are_plain_json() -> None:

@@ -15,7 +15,6 @@ from collector.online_judges.judge_counts import AGENTS_MAX, JudgeCounts
 from collector.online_judges.judge_panel import BudgetPeriod, PanelAnswer
 from collector.online_judges.judgement_store import JudgementStore
 from collector.online_judges.session_choice import SessionChoice
-from judges.judgement_record import CallsSeen, JudgementRecord, Outcome
 from judges.models.budget import Estimate, TokenBudget
 from judges.models.model import Usage
 from monitor.engine import Monitor
@@ -26,23 +25,9 @@ from monitor.reference.learn import learn
 from monitor.reference.runs import SeenRun, seen_call
 from monitor.session.session import Session
 from monitor.spec.compiler.compile import compile_text
+from tests.judges.judgement_records import record
 
 NAMES = st.text(max_size=20)
-
-
-def record(outcome: Outcome = "scored", score: int | None = 2, **more: Any) -> JudgementRecord:
-    return JudgementRecord(
-        session="s",
-        judge="TC",
-        judge_version="1",
-        model="m",
-        repeat=1,
-        outcome=outcome,
-        seen=CallsSeen(1, 1),
-        validated=True,
-        score=score,
-        **more,
-    )
 
 
 def shown(session: str = "s", *, begun: int = 5, judge: str = "TC", **more: Any) -> Any:
