@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from collector.cli.arguments import to_path
 from collector.cli.inputs import writing
@@ -31,17 +32,21 @@ def add(group: Any) -> None:
         required=True,
         help="golden, scripted:FILE, random, faulty:RATE[,FAULT...], injected or openai:MODEL",
     )
-    verb.add_argument("--endpoint", metavar="URL", help="of an OpenAI-compatible API")
+    verb.add_argument(
+        "--endpoint", type=_url, metavar="URL", help="of an OpenAI-compatible API"
+    )
     verb.add_argument("--scaffold", choices=("react", "plan"), default="react")
     verb.add_argument(
         "--guard",
         nargs="?",
         const="",
+        type=_service,
         metavar="URL",
         help="ask before each call: a service, or (without URL) a monitor in this process that blocks",
     )
     verb.add_argument(
         "--otlp",
+        type=_url,
         metavar="URL",
         help="send spans there, over HTTP (default: OTEL_EXPORTER_OTLP_ENDPOINT)",
     )
@@ -92,6 +97,25 @@ def _seconds(text: str) -> float:
     if not 0 < found < float("inf"):
         raise argparse.ArgumentTypeError(f"expected seconds above 0, found {text!r}")
     return found
+
+
+def _url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname)
+        parts.port  # noqa: B018 - it is read to be checked
+    except ValueError:
+        fine = False
+    if not fine:
+        raise argparse.ArgumentTypeError(
+            f"expected a URL that begins with http:// or https://, found {text!r}"
+        )
+    return text
+
+
+def _service(text: str) -> str:
+    """Where a guard asks: a URL, or the socket of a file system."""
+    return text if text.startswith("unix:/") else _url(text)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -62,7 +62,8 @@ def read_task(file: Path) -> BenchTask:
     document, faults = validated(TaskDocument, places.data)
     if document is None:
         raise TaskError("\n".join(_said(fault, places, file) for fault in faults))
-    module = file.parent / f"{document.world}.py"
+    # The sandbox has another working folder, and sees no links to the world's own.
+    module = file.parent.resolve() / f"{document.world}.py"
     if not module.is_file():
         line, column = places.place(("world",))
         raise TaskError(f"{file}:{line}:{column}: world: expected a module {module.name} here")

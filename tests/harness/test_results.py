@@ -55,6 +55,43 @@ def test_a_world_that_cannot_be_loaded_is_named(
     assert "lab.py: ModuleNotFoundError" in capsys.readouterr().out
 
 
+def test_a_task_has_any_path(
+    lab: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A task is named by a path from where one stands, or through a link: the sandbox finds its world."""
+    (tmp_path / "link").symlink_to(lab)
+    monkeypatch.chdir(tmp_path)
+    for path in ("lab", "lab/lamp.yaml", "./lab", "link", "link/lamp.yaml"):
+        assert main(["check", path]) == 0
+        [found] = bench.run(path, "--agent", "golden")
+        assert found["success"]
+
+
+@pytest.mark.parametrize("option", ["--otlp", "--endpoint", "--guard"])
+@pytest.mark.parametrize(
+    "url", ["localhost:4318", "ftp://a", "http://", "http://[", "http://a:b", ""]
+)
+def test_an_address_that_is_none_is_usage(
+    option: str, url: str, bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An address that nobody can be reached at ends the program with exit code 2, before a rollout waits for it."""
+    out = bench.out()
+    arguments = [
+        "run",
+        "shop/buy_tea",
+        "--agent",
+        "golden",
+        f"{option}={url}",
+        "--out",
+        str(out),
+    ]
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert f"argument {option}: expected a URL" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_the_schema_is_that_of_the_documents(capsys: pytest.CaptureFixture[str]) -> None:
     """`check --schema` prints the JSON Schema that is published beside the worlds."""
     assert main(["check", "--schema"]) == 0
