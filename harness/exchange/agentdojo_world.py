@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final
 
 from harness.world.world import State, Tool, ToolError, World
@@ -20,6 +20,8 @@ __all__ = ["START", "suite_of", "world_of"]
 START: Final[State] = {"task": "", "injections": {}, "environment": None}
 _READS: Final = ("task", "injections")
 _ENVIRONMENT: Final = "environment"
+_BEGUN_MAX: Final = 8
+"""Environments at their start that are kept: a process makes one rollout after the other."""
 
 
 def suite_of(name: str, version: str) -> Any:
@@ -55,7 +57,7 @@ class _Suite:
         self._suite = suite
         self._runtime = FunctionsRuntime(suite.tools)
         self.tools = {each.name: self._tool(each) for each in suite.tools}
-        self._begun = cache(self._first)
+        self._begun = lru_cache(_BEGUN_MAX)(self._first)
 
     def _tool(self, given: Any) -> Tool:
         schema = given.parameters.model_json_schema()
