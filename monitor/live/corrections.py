@@ -190,7 +190,10 @@ class Corrections:
             self._facts.keep_mention(key, Mention(now, at_ns, None, (), earliest(said)))
             return []
         known = session.data.texts if session.data is not None else {}
-        verdicts = self._facts.hear(session, news_of(texts, at_ns, known))
+        said = news_of(texts, at_ns, known)
+        verdicts = self._facts.hear(session, said)
+        if said and not session.queued:
+            self._lifecycle.queue(session, now)  # where it is weighed
         if verdicts:
             self._facts.reconsider(session, now)
         return verdicts

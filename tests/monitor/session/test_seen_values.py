@@ -7,7 +7,7 @@ from typing import Any, Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor import Kind, Limits, Monitor, judge_calls, tool_call
+from monitor import Kind, Limits, Monitor, SessionKey, judge_calls, tool_call
 from monitor.alphabet.match import OwnFacts
 from monitor.alphabet.pattern import same
 from monitor.session.data import seen_values
@@ -241,6 +241,19 @@ def test_a_session_weighs_what_its_records_weigh(events: list[tuple[int, int, st
 def test_what_is_compared_counts_to_a_session() -> None:
     """A call with a long argument that is looked for in texts weighs more than one with a short argument."""
     assert asking(1, "word " * 1_000).size() - asking(1, "word").size() > 999 * 8 - 1
+
+
+def test_what_the_user_said_counts_to_a_session_without_further_calls() -> None:
+    """Messages that come behind the last call are weighed as its calls are, once the window has passed."""
+    limits = Limits(history_complete=True)
+    monitor = Monitor([spec("{to: {from: [user]}}")], limits)
+    monitor.observe(tool_call("do", {"to": "x"}, session="s", start_ns=1), 1)
+    monitor.tick(2 * limits.window_ns)
+    before = monitor.reader.sessions_bytes
+    key = SessionKey("", "s")
+    monitor.corrections.hear(key, ["word " * 1_000], 2, 2 * limits.window_ns)
+    monitor.tick(4 * limits.window_ns)
+    assert monitor.reader.sessions_bytes - before > 1_000 * 8
 
 
 EACH: Final = """
