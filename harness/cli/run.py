@@ -39,7 +39,8 @@ def add(group: Any) -> None:
     verb.add_argument(
         "--guard",
         nargs="?",
-        const="",
+        # No text: argparse would read it as an address.
+        const=True,
         type=_service,
         metavar="URL",
         help="ask before each call: a service, or (without URL) a monitor in this process that blocks",
@@ -148,7 +149,7 @@ def run(options: argparse.Namespace) -> int:
         limits=RunLimits(
             options.max_steps, options.timeout, options.call_timeout, options.stall
         ),
-        guard="" if options.guard is None else options.guard or IN_PROCESS,
+        guard=IN_PROCESS if options.guard is True else options.guard or "",
         exporter=_exporter(options.otlp),
         price=price_of(options.prices, options.agent.partition(":")[2]),
         recording=recording,
