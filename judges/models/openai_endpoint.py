@@ -280,7 +280,8 @@ def _client(endpoint: str, key: str | None, timeout: float) -> AsyncOpenAI:
     from openai import AsyncOpenAI
 
     try:
-        host = urlsplit(endpoint).hostname
+        parts = urlsplit(endpoint)
+        host, _ = parts.hostname, parts.port  # which raises, if it is none
         client = AsyncOpenAI(
             base_url=endpoint, api_key=key or "none", max_retries=0, timeout=timeout
         )

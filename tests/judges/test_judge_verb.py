@@ -532,6 +532,7 @@ def test_the_table_shows_findings_and_figures(
         ("FILE", "--model", "m", "--endpoint", "http://"),
         ("FILE", "--model", "m", "--endpoint", "http://[::1"),
         ("FILE", "--model", "m", "--endpoint", "http://127.0.0.1:port/v1"),
+        ("FILE", "--model", "m", "--endpoint", "http://127.0.0.1:99999/v1"),
         ("FILE", "--model", "m", "--endpoint", "http://x", "--budget-money", "1"),
         ("FILE", "--model", "m", "--endpoint", "http://x", "--prices", "/nowhere"),
     ],
