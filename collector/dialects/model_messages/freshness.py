@@ -17,6 +17,7 @@ from collector.decode.span import Span
 from collector.dialects.base import Freshness
 from collector.dialects.registry import DIALECTS
 from collector.dialects.values.arguments import parsed
+from collector.dialects.values.result_parts import RESULT_KEYS, RESULT_TYPES
 
 __all__ = ["FreshnessAt", "freshness_at"]
 
@@ -38,18 +39,10 @@ _ELSEWHERE: Final = re.compile(
 )
 """The same in JSON. Inside a text of JSON the quotes are escaped, so nobody's words match."""
 
-_RESULTS: Final = frozenset(
-    {"tool_call_response", "function_call_output", "tool_result", "tool-result"}
-)
 _CALLS: Final = frozenset({"tool_call", "function_call", "tool_use", "tool-call", "reasoning"})
-_NO_TURN: Final = _RESULTS | _CALLS
+_NO_TURN: Final = RESULT_TYPES | _CALLS
 """Types of parts that only a conversation under way has."""
-_NO_TURN_KEYS: Final = frozenset(
-    {
-        *("function_call", "functionCall", "function_response", "functionResponse"),
-        *("toolUse", "toolResult"),
-    }
-)
+_NO_TURN_KEYS: Final = RESULT_KEYS | {"function_call", "functionCall", "toolUse"}
 """The same, as keys of parts: Google's and Bedrock's."""
 _QUOTED: Final = "For context:"
 """Google's ADK hands what other agents did to an agent as a user's message, behind this text."""

@@ -22,13 +22,12 @@ from mypy_extensions import mypyc_attr
 from collector.decode.span import Span
 from collector.dialects.model_messages.outputs import (
     ABOUT_TOOLS,
-    ANSWER_TYPES,
     JSON_DEPTH,
     TOOL_ROLE,
-    WRAPPED_ANSWERS,
     Outputs,
 )
 from collector.dialects.values.arguments import parsed
+from collector.dialects.values.result_parts import RESULT_KEYS, RESULT_TYPES
 from collector.dialects.values.results import FAILING, of_protocol
 
 __all__ = [
@@ -197,13 +196,13 @@ def _collect(value: Any, found: list[dict[str, Any]], depth: int) -> None:
             _collect(each, found, depth - 1)
     elif isinstance(value, dict):
         kind = value.get("type")
-        if _ID_KEY in value or (isinstance(kind, str) and kind in ANSWER_TYPES):
+        if _ID_KEY in value or (isinstance(kind, str) and kind in RESULT_TYPES):
             found.append(value)
             return
         if value.get("role") == TOOL_ROLE:
             found.append(value)
         for key, each in value.items():
-            if key in WRAPPED_ANSWERS and isinstance(each, dict):
+            if key in RESULT_KEYS and isinstance(each, dict):
                 found.append(each)
             elif key not in ABOUT_TOOLS:
                 _collect(each, found, depth - 1)

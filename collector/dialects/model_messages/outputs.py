@@ -19,16 +19,15 @@ from collector.dialects.model_messages.freshness import FreshnessAt, freshness_a
 from collector.dialects.names.name_bound import NAME_MAX, bounded
 from collector.dialects.values import partial_json
 from collector.dialects.values.arguments import UNREADABLE, mapping, outlined, parsed
+from collector.dialects.values.result_parts import RESULT_KEYS, RESULT_TYPES
 
 __all__ = [
     "ABOUT_TOOLS",
-    "ANSWER_TYPES",
     "JSON_DEPTH",
     "OUTPUTS_FROM",
     "OVERSIZED",
     "REQUESTS_MAX",
     "TOOL_ROLE",
-    "WRAPPED_ANSWERS",
     "Outputs",
     "RequestedCall",
     "executed_within",
@@ -114,27 +113,14 @@ _INPUTS: Final = frozenset(
     }
 )
 """Messages as JSON, which may have answers among them."""
+_ANSWER_KEYS: Final = RESULT_KEYS | {"tool_call_id"}
+"""Keys of messages and their parts that only an answer of a tool has; OpenAI's chat completions have the last one."""
 _ANSWERS: Final = (
-    '"tool_call_id"',
-    '"tool_call_response"',
-    '"function_call_output"',
-    '"tool_result"',
-    '"tool-result"',
-    '"toolResult"',
-    '"functionResponse"',
-    '"function_response"',
+    *[f'"{each}"' for each in sorted(RESULT_TYPES | _ANSWER_KEYS)],
     '"role":"tool"',
     '"role": "tool"',
 )
-"""What an answer of a tool has: in OpenAI's two interfaces, the GenAI conventions, Anthropic's, the AI
-SDK, Bedrock's, Google's in two spellings, and what writes no more than the role."""
-WRAPPED_ANSWERS: Final = frozenset({"toolResult", "functionResponse", "function_response"})
-"""Keys of messages' parts under which an answer stands: Bedrock's, and Google's."""
-_ANSWER_KEYS: Final = WRAPPED_ANSWERS | {"tool_call_id"}
-ANSWER_TYPES: Final = frozenset(
-    {"tool_call_response", "function_call_output", "tool_result", "tool-result"}
-)
-"""The same, as keys and types of messages and their parts."""
+"""Texts of which an answer of a tool has one as JSON; some write no more than the role."""
 ABOUT_TOOLS: Final = frozenset(
     {
         "config",
@@ -296,7 +282,7 @@ def _is_answer(value: Any, depth: int) -> bool:
     if value.get("role") == TOOL_ROLE or not _ANSWER_KEYS.isdisjoint(value):
         return True
     kind = value.get("type")
-    if isinstance(kind, str) and kind in ANSWER_TYPES:
+    if isinstance(kind, str) and kind in RESULT_TYPES:
         return True
     return depth > 0 and any(
         _is_answer(each, depth - 1) for key, each in value.items() if key not in ABOUT_TOOLS

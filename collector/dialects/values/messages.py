@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from collector.decode.span import SpanEvent
+from collector.dialects.values.result_parts import RESULT_KEYS, RESULT_TYPES
 
 __all__ = [
     "AskedCall",
@@ -49,17 +50,7 @@ _NUMBERED_CALL: Final = re.compile(
 _NUMBERED_PART: Final = re.compile(r"contents\.(?P<at>\d+)\.message_content\.(?P<field>.+)")
 _INPUT_LISTS: Final = frozenset({"llm.input_messages", "gen_ai.prompt"})
 
-_RESULTS: Final = frozenset(
-    {"tool_call_response", "tool_result", "tool-result", "function_call_output"}
-)
-"""Types of the parts of a message that are results of tools."""
-
-_RESULT_KEYS: Final = frozenset({"toolResult", "functionResponse", "function_response"})
-"""Keys of such parts where they have no type: Bedrock's and Gemini's."""
-
-_HINT: Final = re.compile(
-    "tool_call_response|tool_result|tool-result|function_call_output|toolResult|unctionResponse|function_response"
-)
+_HINT: Final = re.compile("|".join(sorted(RESULT_TYPES | RESULT_KEYS)))
 """What a text that is JSON has where results are among its blocks."""
 
 _USERS: Final = frozenset({USER, "human"})
@@ -276,7 +267,7 @@ def _answers(raw: Mapping[str, Any], blocks: Sequence[Any]) -> Iterator[SpanMess
     """Results of tools that stand as parts in a message, or as blocks of its content."""
     for part in (*_parts(raw), *blocks):
         if _is_result(part):
-            keyed = next((part[key] for key in _RESULT_KEYS if key in part), part)
+            keyed = next((part[key] for key in RESULT_KEYS if key in part), part)
             found = keyed if isinstance(keyed, dict) else part
             value = next(
                 (found[key] for key in ("response", "result", "content") if key in found), ""
@@ -288,7 +279,7 @@ def _answers(raw: Mapping[str, Any], blocks: Sequence[Any]) -> Iterator[SpanMess
 def _is_result(part: Any) -> bool:
     """True if a part of a message is the result of a tool, whoever's the message is."""
     return isinstance(part, dict) and (
-        part.get("type") in _RESULTS or not _RESULT_KEYS.isdisjoint(part)
+        part.get("type") in RESULT_TYPES or not RESULT_KEYS.isdisjoint(part)
     )
 
 
