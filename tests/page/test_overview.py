@@ -234,6 +234,21 @@ def test_keys_lead_through_the_overview(kept: Service, page: Page) -> None:
     assert page.problems == []
 
 
+@pytest.mark.parametrize(
+    "query", ["last=constructor", "by=toString", "last=decade&by=__proto__"]
+)
+def test_an_address_with_other_words_shows_the_week(
+    kept: Service, page: Page, query: str
+) -> None:
+    """A time or a step that there is none of, whatever else has that name, is the usual one."""
+    page.open(url(kept, f"?{query}"))
+    page.until(lambda: "Over time, by day" in page.text("main"))
+    assert (
+        page.run("document.getElementById('last-week').getAttribute('aria-pressed')") == "true"
+    )
+    assert page.problems == []
+
+
 def test_narrow_windows_show_one_view_at_a_time(kept: Service, page: Page) -> None:
     """At 400 pixels the overview and the list are apart, each a link away."""
     page.window(400, 900)

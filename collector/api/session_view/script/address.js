@@ -35,8 +35,8 @@ function writeTab(key) {
 function readFilters() {
   const query = new URLSearchParams(location.search);
   for (const [name, id] of Object.entries(FIELDS)) setField($(id), query.get(name) ?? (name === 'sort' ? SORT_FIRST : ''));
-  state.last = RANGES[query.get('last')] ? query.get('last') : 'week';
-  state.by = STEP_NAMES[query.get('by')] ? query.get('by') : '';
+  state.last = Object.hasOwn(RANGES, query.get('last')) ? query.get('last') : 'week';
+  state.by = Object.hasOwn(STEP_NAMES, query.get('by')) ? query.get('by') : '';
   state.page = Math.max(1, Math.min(PAGES_MAX, Number.parseInt(query.get('page') ?? '1', 10) || 1));
 }
 
