@@ -382,5 +382,4 @@ def admin_document() -> Schema:
         "offrails: admin listener",
         "Sessions, figures, labels and reload. What changes something needs the role operator.",
         admin_routes(),
-        security=True,
     )

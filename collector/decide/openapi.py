@@ -140,5 +140,4 @@ def decide_document() -> Schema:
         "offrails: decisions",
         "Answers before a tool runs, and outcomes.",
         decide_routes(),
-        security=True,
     )

@@ -83,14 +83,13 @@ class ApiRoute(NamedTuple):
     body: Schema | None = None
 
 
-def document(title: str, meaning: str, routes: Iterable[ApiRoute], security: bool) -> Schema:
+def document(title: str, meaning: str, routes: Iterable[ApiRoute]) -> Schema:
     """The document of a listener.
 
     Args:
         title: its name.
         meaning: what it is for.
         routes: all methods of all paths.
-        security: True if a token may be needed.
     """
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -99,7 +98,7 @@ def document(title: str, meaning: str, routes: Iterable[ApiRoute], security: boo
         "openapi": "3.1.0",
         "info": {"title": title, "description": meaning, "version": __version__},
         "paths": paths,
-        **(_SECURITY if security else {}),
+        **_SECURITY,
     }
 
 
