@@ -1,16 +1,17 @@
-"""The parameters of a request to the API: those that a path does not know are refused."""
+"""What a request to the API asks for: its parameters, of which unknown ones are refused, and the session in its path."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 from collector.net.asgi import Scope
 from monitor.spec.suggestions import closest
 
-__all__ = ["check_names", "parameters"]
+__all__ = ["check_names", "parameters", "session_to"]
 
+_SESSIONS: Final = b"/api/v1/sessions/"
 SHOWN_MAX: Final = 64
 """Characters of an unknown name that are repeated in the answer."""
 
@@ -19,6 +20,15 @@ def parameters(scope: Scope) -> dict[str, str]:
     """Return the parameters of a request by name; of several with one name the last counts."""
     text = scope["query_string"].decode("latin-1")
     return {name: values[-1] for name, values in parse_qs(text, keep_blank_values=True).items()}
+
+
+def session_to(action: bytes, scope: Scope) -> str | None:
+    """The session of `/api/v1/sessions/{session}/{action}`, as it is asked for; None of another path."""
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    name, slash, last = path.removeprefix(_SESSIONS).partition(b"/")
+    if not path.startswith(_SESSIONS) or not name or slash + last != b"/" + action:
+        return None
+    return unquote(name.decode("latin-1"), encoding="utf-8", errors="replace")
 
 
 def check_names(query: Mapping[str, str], known: Collection[str] = ()) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
-from urllib.parse import unquote
+from typing import Any
 
 from collector.api.access import access_of
-from collector.api.query_string import check_names, parameters
+from collector.api.query_string import check_names, parameters, session_to
 from collector.api.session_query import Follow, follow_nothing
 from collector.net.asgi import Receive, Scope, Send, is_refused, send_json
 from collector.telemetry.logs import log
@@ -16,9 +15,6 @@ from monitor.engine import Monitor
 from monitor.records import SessionKey
 
 __all__ = ["EndEndpoint"]
-
-_BEFORE: Final = b"/api/v1/sessions/"
-_BEHIND: Final = b"/end"
 
 
 class EndEndpoint:
@@ -47,23 +43,19 @@ class EndEndpoint:
         self._follow = follow
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path: bytes = scope.get("raw_path") or scope["path"].encode()
-        name = path.removeprefix(_BEFORE).removesuffix(_BEHIND)
-        if not (
-            path.startswith(_BEFORE) and path.endswith(_BEHIND) and name and b"/" not in name
-        ):
+        shown = session_to(b"end", scope)
+        if shown is None:
             await self._inner(scope, receive, send)
         elif not await is_refused(scope, send):
-            await self._end_named(scope, name, send)
+            await self._end_named(scope, shown, send)
 
-    async def _end_named(self, scope: Scope, name: bytes, send: Send) -> None:
+    async def _end_named(self, scope: Scope, shown: str, send: Send) -> None:
         query = parameters(scope)
         try:
             check_names(query, ("namespace",))
         except ValueError as problem:
             await send_json(send, 400, {"error": str(problem)})
             return
-        shown = unquote(name.decode("latin-1"), encoding="utf-8", errors="replace")
         session = self._redaction.original(shown)
         given = query.get("namespace")
         namespace = None if given is None else self._redaction.original(given)

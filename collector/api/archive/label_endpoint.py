@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal
-from urllib.parse import unquote
 
 import msgspec
 
 from collector.api.access import Access, access_of
-from collector.api.query_string import check_names, parameters
+from collector.api.query_string import check_names, parameters, session_to
 from collector.api.session_query import whole_number
 from collector.archive.record import Label, SessionName
 from collector.net.asgi import Receive, Scope, Send, is_refused, send_json
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LabelEndpoint", "LabelRequest"]
 
-_BEFORE: Final = b"/api/v1/sessions/"
-_BEHIND: Final = b"/label"
 BODY_MAX: Final = 16 << 10
 """Bytes of a request's body."""
 NOTE_MAX: Final = 2_000
@@ -61,13 +58,10 @@ class LabelEndpoint:
         self._clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path: bytes = scope.get("raw_path") or scope["path"].encode()
-        name = path.removeprefix(_BEFORE).removesuffix(_BEHIND)
-        is_label = path.startswith(_BEFORE) and path.endswith(_BEHIND)
-        if not is_label or not name or b"/" in name:
+        session = session_to(b"label", scope)
+        if session is None:
             await self._inner(scope, receive, send)
         elif not await is_refused(scope, send, own_page=True):
-            session = unquote(name.decode("latin-1"), encoding="utf-8", errors="replace")
             status, said = await self._label(session, scope, receive)
             await send_json(send, status, said)
 
