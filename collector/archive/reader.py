@@ -152,20 +152,22 @@ class ArchiveReader:
             )
             return [SessionName(*row) for row in rows]
 
+    def named(
+        self, session: str, namespace: str | None = None, begun: int | None = None
+    ) -> list[SessionName]:
+        """The sessions of this id, the latest first."""
+        with self._opened() as connection:
+            return [name for _, name in _named(connection, session, namespace, begun)]
+
     def session(
         self, session: str, namespace: str | None = None, begun: int | None = None
     ) -> list[tuple[SessionName, list[bytes]]]:
         """The judgement objects of sessions of this id, the latest first."""
+        every = ArchiveSearch()
         with self._opened() as connection:
-            rows = connection.execute(
-                "SELECT id, namespace, session, begun FROM sessions WHERE session = ?"
-                " AND (? IS NULL OR namespace = ?) AND (? IS NULL OR begun = ?) ORDER BY begun DESC",
-                (session, namespace, namespace, begun, begun),
-            ).fetchall()
-            every = ArchiveSearch()
             return [
-                (SessionName(*name), _objects(connection, row, every, steps=True))
-                for row, *name in rows
+                (name, _objects(connection, row, every, steps=True))
+                for row, name in _named(connection, session, namespace, begun)
             ]
 
     def of_id(self, id_: bytes) -> list[SessionName]:
@@ -303,6 +305,17 @@ def _connected(path: Path) -> sqlite3.Connection:
     except sqlite3.OperationalError:
         connection = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
     return connection
+
+
+def _named(
+    connection: sqlite3.Connection, session: str, namespace: str | None, begun: int | None
+) -> list[tuple[int, SessionName]]:
+    rows = connection.execute(
+        "SELECT id, namespace, session, begun FROM sessions WHERE session = ?"
+        " AND (? IS NULL OR namespace = ?) AND (? IS NULL OR begun = ?) ORDER BY begun DESC",
+        (session, namespace, namespace, begun, begun),
+    ).fetchall()
+    return [(row, SessionName(*name)) for row, *name in rows]
 
 
 def _led(connection: sqlite3.Connection, search: ArchiveSearch) -> SqlText:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Any, Final, NamedTuple
 
 from collector.api.access import Access
@@ -169,19 +169,18 @@ class PastSessions:
         """
         name, within = self._shown(session), namespace and self._shown(namespace)
         try:
-            found = await asyncio.to_thread(self.reader.session, name, within, begun)
+            found = await asyncio.to_thread(self.reader.named, name, within, begun)
             if not found and len(session) in (16, 32):
                 found = await asyncio.to_thread(self._of_id, session)
+            latest: dict[str, SessionName] = {}
+            for each in found:
+                if access.sees(each.namespace) and within in (None, each.namespace):
+                    latest.setdefault(each.namespace, each)
+            texts = await asyncio.to_thread(self._objects, latest.values())
         except FAULTS as problem:
             _told(problem)
             return []
-        seen = [each for each in found if access.sees(each[0].namespace)]
-        if within is not None:
-            seen = [each for each in seen if each[0].namespace == within]
-        latest: dict[str, tuple[SessionName, list[bytes]]] = {}
-        for each in seen:
-            latest.setdefault(each[0].namespace, each)
-        return [json.loads(text) for _, objects in latest.values() for text in objects]
+        return [json.loads(text) for text in texts]
 
     async def latest(
         self, session: str, namespace: str | None, begun: int | None, access: Access
@@ -196,11 +195,11 @@ class PastSessions:
             if access.sees(each.key.namespace)
         ]
         try:
-            before = await asyncio.to_thread(self.reader.session, name, within, begun)
+            before = await asyncio.to_thread(self.reader.named, name, within, begun)
         except FAULTS as problem:
             _told(problem)
             before = []
-        names += [name for name, _ in before if access.sees(name.namespace)]
+        names += [each for each in before if access.sees(each.namespace)]
         fitting = [each for each in names if begun in (None, each.begun)]
         return max(fitting, key=lambda each: each.begun, default=None)
 
@@ -233,15 +232,18 @@ class PastSessions:
         """What the archive has for a name: as it is shown, or as it was sent."""
         return self._redaction.name(self._redaction.original(asked))
 
-    def _of_id(self, id_: str) -> list[tuple[SessionName, list[bytes]]]:
+    def _of_id(self, id_: str) -> list[SessionName]:
         try:
-            names = self.reader.of_id(bytes.fromhex(id_))
+            return self.reader.of_id(bytes.fromhex(id_))
         except ValueError:
             return []
+
+    def _objects(self, names: Iterable[SessionName]) -> list[bytes]:
         return [
-            found
+            text
             for name in names
-            for found in self.reader.session(name.session, name.namespace, name.begun)
+            for _, objects in self.reader.session(name.session, name.namespace, name.begun)
+            for text in objects
         ]
 
 

@@ -13,6 +13,7 @@ from collector.api.archive.past_sessions import PastSessions
 from collector.api.session_list import paged
 from collector.api.session_query import SessionQuery
 from collector.archive.reader import ArchiveReader
+from collector.archive.record import SessionName
 from collector.archive.store import ArchiveStore
 from collector.telemetry.redaction import Redaction, rules
 from monitor.engine import Monitor
@@ -65,3 +66,35 @@ def test_a_past_session_is_found_by_the_name_that_it_was_sent_with(tmp_path: Pat
     for name in (shown, "chat-ana@example.org"):
         assert len(asyncio.run(past.find(name, None, None, ANYBODY))) == 1
         assert asyncio.run(past.latest(name, None, None, ANYBODY)) is not None
+
+
+def test_one_of_many_sessions_of_an_id_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where agents have the same id again and again: the latest in each namespace is read, and nothing for a label."""
+    store = ArchiveStore(tmp_path)
+    store.write(
+        made("chat", namespace=space, begun=number * 20, text=f"{space}{number}")
+        for space in ("", "a")
+        for number in range(1, 101)
+    )
+    store.close()
+    asked: list[SessionName] = []
+    session = ArchiveReader.session
+
+    def counted(self: ArchiveReader, *given: Any) -> Any:
+        found = session(self, *given)
+        asked.extend(name for name, _ in found)
+        return found
+
+    monkeypatch.setattr(ArchiveReader, "session", counted)
+    past = PastSessions(ArchiveReader(tmp_path), Monitor(()), Redaction())
+    found = asyncio.run(past.find("chat", None, None, ANYBODY))
+    assert {each["text"] for each in found} == {"100", "a100"}
+    assert len(asked) == 2
+    [found_one] = asyncio.run(past.find("chat", "a", 40, ANYBODY))
+    assert found_one["text"] == "a2"
+    assert asyncio.run(past.latest("chat", "a", None, ANYBODY)) == SessionName(
+        "a", "chat", 2_000
+    )
+    assert len(asked) == 3
