@@ -9,7 +9,7 @@ __all__ = ["RESULT_KEYS", "RESULT_TYPES"]
 RESULT_TYPES: Final = frozenset(
     {"tool_call_response", "function_call_output", "tool_result", "tool-result"}
 )
-"""The GenAI conventions', OpenAI Responses', Anthropic's and the AI SDK's."""
+"""Types of the parts that are results: the GenAI conventions', OpenAI Responses', Anthropic's and the AI SDK's."""
 
 RESULT_KEYS: Final = frozenset({"toolResult", "functionResponse", "function_response"})
-"""Where parts have no type: Bedrock's, and Google's in two spellings."""
+"""Keys of parts without a type: Bedrock's, and Google's in two spellings."""
