@@ -63,20 +63,25 @@ class SessionData:
     def hear(self, text: UserText) -> None:
         """Takes a message of the user; of equal ones the earliest counts."""
         known = self.texts.get(text.key)
-        if known is None or text.at_ns < known.at_ns:
-            self.dropped = self.dropped or text.is_cut
-            self._put(text.key, text)
-
-    def _put(self, key: int, text: UserText) -> None:
-        self._take_out(key)
-        self.texts[key] = text
+        if known is not None and known.at_ns <= text.at_ns:
+            return
+        # To the calls before it a message is nothing; but the first one shows that messages are seen.
+        since_ns = text.at_ns if self.texts else 0
+        self._take_out(text.key)
+        self.texts[text.key] = text
         self._words += _weight(text)
+        if self._make_room() or (text.is_cut and not self.dropped):
+            self.dropped, since_ns = True, 0
+        self.touch(since_ns)
+
+    def _make_room(self) -> bool:
+        """Drops the earliest messages beyond the bounds; True if there were some."""
+        count = len(self.texts)
         while len(self.texts) > TEXTS_MAX or (
             self._words > WORDS_BYTES_MAX and len(self.texts) > 1
         ):
             self._take_out(min(self.texts, key=self._time))
-            self.dropped = True
-        self.touch()
+        return len(self.texts) < count
 
     def _take_out(self, key: int) -> None:
         known = self.texts.pop(key, None)
@@ -91,10 +96,10 @@ class SessionData:
         for judge in [each for each in self.seen if each not in judges]:
             del self.seen[judge]
 
-    def touch(self) -> None:
-        """Something has changed that all calls that ask may depend on."""
+    def touch(self, since_ns: int = 0) -> None:
+        """Something has changed that calls from a time on may depend on."""
         for each in self.seen.values():
-            each.touch(0)
+            each.touch(since_ns)
 
     def absorb(self, other: SessionData) -> int:
         """Takes over what another session has seen; returns how many records went for a bound."""

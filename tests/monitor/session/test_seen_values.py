@@ -18,7 +18,7 @@ from monitor.session.data.seen_values import (
     SeenValues,
     SourceCall,
 )
-from monitor.session.data.session_data import news_of
+from monitor.session.data.session_data import SessionData, news_of
 from monitor.session.data.value_digests import (
     digest_of,
     has_part,
@@ -27,6 +27,7 @@ from monitor.session.data.value_digests import (
     text_digest,
     words_of,
 )
+from monitor.session.judge.judge import Judge
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 
@@ -241,6 +242,22 @@ def test_a_session_weighs_what_its_records_weigh(events: list[tuple[int, int, st
 def test_what_is_compared_counts_to_a_session() -> None:
     """A call with a long argument that is looked for in texts weighs more than one with a short argument."""
     assert asking(1, "word " * 1_000).size() - asking(1, "word").size() > 999 * 8 - 1
+
+
+def test_a_later_message_leaves_earlier_calls_alone() -> None:
+    """Calls that began before a message need not be looked at again, unless it is the first, or others go for a bound."""
+    heard = SessionData()
+    seen = heard.of(Judge(spec("{to: {from: [user]}}")))
+    early, late = asking(5), asking(15)
+    seen.ask(early)
+    seen.ask(late)
+    concerned = []
+    for text, at in (("hi", 10), ("pay", 12), ("pay", 14), ("pay", 3), ("x" * 70_000, 20)):
+        for each in news_of([text], at, heard.texts):
+            heard.hear(each)
+        concerned.append(seen.concerned())
+    assert concerned == [[early, late], [late], [], [early, late], [early, late]]
+    assert heard.dropped
 
 
 def test_what_the_user_said_counts_to_a_session_without_further_calls() -> None:
