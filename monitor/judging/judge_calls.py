@@ -260,17 +260,18 @@ class CallJudge:
         """Judges a call again that has another token by what is known now."""
         assert session.data is not None
         call = asking.call
+        found = self.find(session, judge, call)
+        if found is None and asking.token is not None:  # it is folded: its verdict stays
+            session.data.of(judge).forget((call.span_id,))
+            return ()
         token = self._named(
             judge, call, self._data.token_of(session.data, judge, asking, sight)
         )
         if token == asking.token:
             return ()
-        found = self.find(session, judge, call)
-        was_named, asking.token = asking.token is not None, token
+        asking.token = token
         if found is None:
-            if was_named or token is None:  # it is folded: its verdict stays
-                session.data.of(judge).forget((call.span_id,))
-                return ()
+            assert token is not None
             return self._judge(session, judge, call, token, asking.received_ns, quiet=False)
         judgement, place = found
         if token is None:

@@ -260,6 +260,22 @@ def test_a_later_message_leaves_earlier_calls_alone() -> None:
     assert heard.dropped
 
 
+def test_calls_whose_verdicts_stay_ask_no_more() -> None:
+    """Once something changes for all calls, those whose steps are folded are forgotten, and the others ask on."""
+    limits = Limits(history_complete=True)
+    monitor = Monitor([spec("{to: {from: [find]}}")], limits)
+    for number in range(1, 301):
+        now = number * limits.window_ns
+        monitor.observe(tool_call("do", {"to": "x"}, session="s", start_ns=now), now)
+        monitor.tick(now)
+    late = tool_call("find", {}, session="s", start_ns=1, result=("y",))
+    assert not monitor.observe(late, now)
+    [(session, judgement)] = monitor.reader.open_judgements()
+    assert session.data is not None
+    [seen] = session.data.seen.values()
+    assert len(seen.asking) == len(judgement.log) < 300
+
+
 def test_what_the_user_said_counts_to_a_session_without_further_calls() -> None:
     """Messages that come behind the last call are weighed as its calls are, once the window has passed."""
     limits = Limits(history_complete=True)
