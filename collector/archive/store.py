@@ -59,6 +59,8 @@ SWEPT_EVERY: Final = 60
 """Looks at the bounds between two searches for names that no row has any longer."""
 PRUNED_AT_ONCE: Final = 2_000
 """Sessions that are deleted in one transaction."""
+PAGES_AT_ONCE: Final = 1_000
+"""Free pages that leave the file in one transaction, which the WAL holds until they have."""
 ORPHAN_NS: Final = 600 * 1_000_000_000
 """Time in which a session follows what models say of it."""
 _WAL_BYTES: Final = 4 << 20
@@ -437,7 +439,10 @@ class ArchiveStore:
 
     def _give_back(self) -> None:
         """Free pages leave the file, and the WAL becomes short, unless somebody reads."""
-        self._connection.execute("PRAGMA incremental_vacuum").fetchall()
+        (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()
+        for _ in range(0, free, PAGES_AT_ONCE):
+            # Each page is a row without columns: `execute` takes the first one alone.
+            self._connection.executescript(f"PRAGMA incremental_vacuum({PAGES_AT_ONCE})")
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 

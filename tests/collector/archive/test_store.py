@@ -100,7 +100,7 @@ def test_all_files_stay_under_the_bound(tmp_path: Path) -> None:
         made(f"s{n:04}", begun=n, summary=n.to_bytes(2, "big") * 4_000) for n in range(1, 800)
     )
     store.prune(ROOM._replace(bytes_max=1 << 20), 1_000)
-    assert file_bytes(tmp_path) <= (1 << 20) + (8 << 20)
+    assert file_bytes(tmp_path) <= (1 << 20) + (64 << 10)  # what is free has left the file
     assert 0 < store.sessions < 800
     assert names(tmp_path)[0] == "s0799"
 
