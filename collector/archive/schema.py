@@ -247,7 +247,7 @@ def is_older(path: Path) -> bool:
     if not path.exists():
         return False
     try:
-        with contextlib.closing(sqlite3.connect(path)) as connection:
+        with contextlib.closing(sqlite3.connect(path, timeout=1)) as connection:
             (found,) = connection.execute("PRAGMA user_version").fetchone()
     except sqlite3.Error:
         return False  # who opens it says why
