@@ -61,7 +61,7 @@ from collector.sinks.log import LogSink
 from collector.telemetry.clock import ClockWatch, Standstill, now_ns, steady_ns
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
-from collector.telemetry.redaction import Redaction, digest_key, rules
+from collector.telemetry.redaction import Redaction, key_of, rules
 from monitor.aggregate.totals import SessionFinished
 from monitor.engine import Monitor
 from monitor.limits import NAMES_BYTES_MAX, SECOND, Limits
@@ -137,22 +137,11 @@ def redaction_of(settings: RedactSettings) -> Redaction:
         UnusableFileError: the key file cannot be used.
     """
     try:
-        return Redaction(rules(settings.replace, settings.hash, settings.key_file))
+        key = key_of(settings.key_file)
     except OSError as problem:
-        raise _unusable(settings, problem) from problem
-
-
-def digest_key_of(settings: RedactSettings) -> bytes:
-    """The key of digests; raises as `redaction_of`."""
-    try:
-        return digest_key(settings.key_file)
-    except OSError as problem:
-        raise _unusable(settings, problem) from problem
-
-
-def _unusable(settings: RedactSettings, problem: OSError) -> UnusableFileError:
-    file, why = str(settings.key_file), str(problem.strerror)
-    return UnusableFileError("redact.key_file", file, why, problem.errno)
+        file, why = str(settings.key_file), str(problem.strerror)
+        raise UnusableFileError("redact.key_file", file, why, problem.errno) from problem
+    return Redaction(rules(settings.replace, settings.hash, key), key)
 
 
 def instance_of(metrics: str) -> str:
@@ -365,7 +354,7 @@ class App:
             limits,
             started_ns=started_ns,
             show=self._redaction.value,
-            digest_key=digest_key_of(settings.redact),
+            digest_key=self._redaction.digest_key,
         )
         self._sink = LogSink(self._log, settings.log, clock, settings.alerts.joined)
         self._traces = _traces_of(settings.telemetry, clock)

@@ -24,8 +24,8 @@ __all__ = [
     "REDACTED",
     "Redaction",
     "Rule",
-    "digest_key",
     "hide",
+    "key_of",
     "redacted",
     "redacted_names",
     "redacted_text",
@@ -80,27 +80,25 @@ class Rule(NamedTuple):
         return f"[redacted:{raw.hexdigest()[:DIGEST_LETTERS].translate(LETTERS)}]"
 
 
-def digest_key(key_file: Path | None = None) -> bytes:
-    """The key of digests: 32 bytes, by the key file, or as long as the process lives.
+def key_of(key_file: Path | None) -> bytes:
+    """The key of digests: what the key file has, or one for as long as the process lives.
+
+    A file may be a pipe, which can be read once.
 
     Raises:
         OSError: the key file cannot be read.
     """
-    if key_file is None:
-        return _PROCESS_KEY
-    return hashlib.sha256(key_file.read_bytes().strip()).digest()
+    return _PROCESS_KEY if key_file is None else key_file.read_bytes().strip()
 
 
 def rules(
-    replace: Sequence[str], hashed: Sequence[str], key_file: Path | None = None
+    replace: Sequence[str], hashed: Sequence[str], key: bytes = _PROCESS_KEY
 ) -> tuple[Rule, ...]:
     """The rules of the settings, in order.
 
     Raises:
-        OSError: the key file cannot be read.
         ValueError: an expression is none.
     """
-    key = _PROCESS_KEY if key_file is None else key_file.read_bytes().strip()
     given = [(each, False) for each in replace] + [(each, True) for each in hashed]
     if not given:
         return ()
@@ -190,10 +188,13 @@ class Redaction:
 
     Args:
         by: the rules; without any, all is as it was.
+        key: of digests.
     """
 
-    def __init__(self, by: Sequence[Rule] = ()) -> None:
+    def __init__(self, by: Sequence[Rule] = (), key: bytes = _PROCESS_KEY) -> None:
         self.rules = tuple(by)
+        self.digest_key = hashlib.sha256(key).digest()
+        """Key of the digests of values that are not shown, 32 bytes."""
         self._known: dict[str, str] = {}
 
     def __bool__(self) -> bool:

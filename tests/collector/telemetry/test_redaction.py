@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,13 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.app.service import redaction_of
+from collector.app.service import App, redaction_of
+from collector.config.settings.settings import Settings
 from collector.config.settings.telemetry import RedactSettings
 from collector.config.sources import SettingsError, load
 from collector.telemetry.redaction import (
     REDACTED,
     Redaction,
     hide,
+    key_of,
     redacted,
     redacted_names,
     redacted_text,
@@ -67,11 +71,27 @@ def test_digests_are_keyed(tmp_path: Path) -> None:
     """Who guesses a text cannot check it; with a key file they are the same after a restart."""
     file = tmp_path / "key"
     file.write_text("k1\n")
-    first = redacted(SECRET, rules([], [MAIL], file))
-    assert redacted(SECRET, rules([], [MAIL], file)) == first
+    first = redacted(SECRET, rules([], [MAIL], key_of(file)))
+    assert redacted(SECRET, rules([], [MAIL], key_of(file))) == first
     assert redacted(SECRET, rules([], [MAIL])) != first
     file.write_text("k2\n")
-    assert redacted(SECRET, rules([], [MAIL], file)) != first
+    assert redacted(SECRET, rules([], [MAIL], key_of(file))) != first
+
+
+def test_a_key_file_is_read_once(tmp_path: Path) -> None:
+    """A pipe gives its key once: texts and values that are not shown have digests by the same one."""
+    pipe, file = tmp_path / "pipe", tmp_path / "file"
+    file.write_text("k1\n")
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("k1\n",), daemon=True)
+    writer.start()
+    found = redaction_of(RedactSettings(hash=(MAIL,), key_file=pipe))
+    writer.join(5)
+    kept = redaction_of(RedactSettings(hash=(MAIL,), key_file=file))
+    assert found.text(SECRET) == kept.text(SECRET) != redacted(SECRET, rules([], [MAIL]))
+    assert found.digest_key == kept.digest_key != Redaction().digest_key
+    settings = Settings(redact=RedactSettings(hash=(MAIL,), key_file=pipe))
+    App(settings, [], redaction=found)  # a second reader of the pipe would wait for ever
 
 
 def test_settings_that_cannot_be_used_say_which(tmp_path: Path) -> None:
