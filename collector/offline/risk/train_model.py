@@ -29,6 +29,9 @@ SUCCESSES_LEAST: Final = 20
 TASKS_LEAST: Final = 5
 """Runs of either outcome, and tasks, without which nothing is learnt that would travel."""
 
+THREADED_FROM: Final = 100_000
+"""Rows from which a training is worth more than one thread."""
+
 FALSE_PER_1000: Final = 50.0
 """Successes, of 1,000, in which the risk may raise its alarm: it is advice, and pages nobody."""
 
@@ -124,7 +127,7 @@ def _fitted(id_: str, examples: Sequence[Example], names: Sequence[str]) -> Risk
     places = {name: place for place, name in enumerate(FEATURES)}
     rows, outcomes, weights = _rows(examples, [places[name] for name in names])
     # Rows are many and alike; the order of runs and the seed are fixed, so the model is the same each time.
-    fitted = trainer()(
+    classifier = trainer()(
         max_iter=TREES,
         learning_rate=RATE,
         max_depth=DEPTH,
@@ -134,7 +137,10 @@ def _fitted(id_: str, examples: Sequence[Example], names: Sequence[str]) -> Risk
         monotonic_cst=[FEATURES[name].direction for name in names],
         early_stopping=False,
         random_state=0,
-    ).fit(rows, outcomes, sample_weight=weights)
+    )
+    # Threads wait for each other: on few rows that takes longer than the work, on a busy machine five times as long.
+    with _threads(None if len(rows) >= THREADED_FROM else 1):
+        fitted = classifier.fit(rows, outcomes, sample_weight=weights)
     runs = {each.run.id: each.run for each in examples}.values()
     return RiskModel(
         id=id_,
@@ -151,6 +157,13 @@ def _fitted(id_: str, examples: Sequence[Example], names: Sequence[str]) -> Risk
             "agents": len({run.agent for run in runs}),
         },
     )
+
+
+def _threads(most: int | None) -> Any:
+    """While it is open, scikit-learn has so many threads; None: as many as it likes."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(most)
 
 
 def _tree(nodes: Any) -> tuple[RiskNode, ...]:
