@@ -15,7 +15,7 @@ from monitor.reference.calls import digest_of_text, seems_to_write
 from monitor.reference.medoid import Medoids
 from monitor.reference.path_distribution import PathDistribution, quantiles
 from monitor.reference.risk import Risk
-from monitor.reference.runs import SeenRun, sample
+from monitor.reference.runs import SeenRun, sample, writes_anew
 from monitor.reference.settings import (
     AGREED_FROM,
     COMPARED_MAX,
@@ -323,12 +323,7 @@ class _Learning:
         if not self._others(run):
             return None
         own = self._is_seen(run)
-        return any(
-            not call.failed
-            and (call.tool in self.writes or seems_to_write(call.tool))
-            and self.called_by[call.tool][0] <= own
-            for call in run.calls
-        )
+        return writes_anew(run, lambda tool: self.called_by[tool][0] > own, self.writes)
 
     def _writes_new_arguments(self, run: SeenRun) -> bool | None:
         if not self._others(run):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from monitor.reference.calls import digest
+from monitor.reference.calls import digest, seems_to_write
 from monitor.scores.consistency import TraceCall, flatten
 
-__all__ = ["SeenCall", "SeenRun", "sample", "seen_call"]
+__all__ = ["SeenCall", "SeenRun", "sample", "seen_call", "writes_anew"]
 
 
 class SeenCall(NamedTuple):
@@ -44,6 +44,22 @@ def seen_call(tool: str, arguments: Mapping[str, Any] | None, *, failed: bool) -
     """A call from what was recorded of it."""
     found = "" if arguments is None else digest(arguments)
     return SeenCall(tool, found, failed, TraceCall(tool, flatten(arguments)))
+
+
+def writes_anew(run: SeenRun, is_known: Callable[[str], bool], writes: Container[str]) -> bool:
+    """Whether a run wrote, without failing, by a tool that is not known (`new_write_tool`).
+
+    Args:
+        run: the run.
+        is_known: whether usual runs called a tool.
+        writes: tools that write, beside those that do by their names.
+    """
+    return any(
+        not call.failed
+        and (call.tool in writes or seems_to_write(call.tool))
+        and not is_known(call.tool)
+        for call in run.calls
+    )
 
 
 def sample(runs: Iterable[SeenRun], most: int) -> list[SeenRun]:

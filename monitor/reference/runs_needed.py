@@ -6,8 +6,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from monitor.reference.calls import seems_to_write
-from monitor.reference.runs import SeenRun
+from monitor.reference.runs import SeenRun, writes_anew
 from monitor.spec.learnt_reference import PAGE_PRECISION
 
 __all__ = ["RunsNeeded", "runs_needed", "runs_needed_lines"]
@@ -43,9 +42,9 @@ def runs_needed(
 
     Args:
         tasks: the runs of each reference.
-        writes: tools that change something; None: by their names.
+        writes: tools that change something, beside those that do by their names.
     """
-    known = None if writes is None else frozenset(writes)
+    known = frozenset(writes or ())
     groups = [_by_outcome(runs) for runs in tasks]
     found = [_needed(groups, count, known) for count in range(1, RUNS_MAX + 1)]
     return [each for each in found if each.successes]
@@ -68,9 +67,7 @@ def _did(run: SeenRun) -> tuple[tuple[tuple[str, str, bool], ...], str]:
     return tuple((call.tool, call.digest, call.failed) for call in run.calls), run.id
 
 
-def _needed(
-    groups: Sequence[_Outcomes], count: int, writes: frozenset[str] | None
-) -> RunsNeeded:
+def _needed(groups: Sequence[_Outcomes], count: int, writes: frozenset[str]) -> RunsNeeded:
     chance = random.Random(count)  # noqa: S311 - statistics, not secrets
     hits = false = failures = successes = 0
     for usual, failed in groups:
@@ -80,20 +77,11 @@ def _needed(
             drawn = set(chance.sample(range(len(usual)), count))
             known = {tool for place in drawn for tool in usual[place].names}
             others = [run for place, run in enumerate(usual) if place not in drawn]
-            hits += sum(_writes_anew(run, known, writes) for run in failed)
-            false += sum(_writes_anew(run, known, writes) for run in others)
+            hits += sum(writes_anew(run, known.__contains__, writes) for run in failed)
+            false += sum(writes_anew(run, known.__contains__, writes) for run in others)
             failures += len(failed)
             successes += len(others)
     return RunsNeeded(count, hits, false, failures, successes)
-
-
-def _writes_anew(run: SeenRun, known: set[str], writes: frozenset[str] | None) -> bool:
-    return any(
-        not call.failed
-        and call.tool not in known
-        and (seems_to_write(call.tool) or (writes is not None and call.tool in writes))
-        for call in run.calls
-    )
 
 
 def runs_needed_lines(found: Sequence[RunsNeeded]) -> Iterator[str]:

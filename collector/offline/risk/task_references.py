@@ -63,17 +63,17 @@ def seen_under(
 
 
 def _example(run: SeenRun, comparison: Comparison) -> Example:
-    at, firsts = comparison.start(), {"new": 0, "arguments": 0}
+    at, firsts = comparison.start(), {"new_write_tool": 0, "new_arguments": 0}
     vectors = [comparison.vector(at, ended=False)]
     for number, call in enumerate(run.calls, start=1):
         token = comparison.token_of(call)
         comparison.step(at, token)
         vectors.append(comparison.vector(at, ended=False))
-        if comparison.new_write(token) is not None and not call.failed:
-            kind = "new" if comparison.is_new_tool(token) else "arguments"
-            firsts[kind] = firsts[kind] or number
+        new = comparison.new_write(token)
+        if new is not None and not call.failed:
+            firsts[new.alarm] = firsts[new.alarm] or number
     vectors.append(comparison.vector(at, ended=True))
-    return Example(run, vectors, firsts["new"], firsts["arguments"])
+    return Example(run, vectors, firsts["new_write_tool"], firsts["new_arguments"])
 
 
 def taught_examples(

@@ -39,6 +39,11 @@ LEVELS: Final[Mapping[str, str]] = {
     "risk": ADVISORY,
 }
 NEW_WRITES: Final = ("new_write_tool", "new_arguments")
+_WRITE_ALARMS: Final = {
+    Departure.MISSING: "missing_write",
+    Departure.WRONG_ARGUMENTS: "new_arguments",
+}
+"""Alarms of departures by a write; of all others it is new_write_tool."""
 SURE_FROM: Final = 2
 """Supporting runs that an alarm needs to be worth a page."""
 
@@ -195,13 +200,7 @@ def explained(comparison: Comparison, reference: str, found: Divergence) -> dict
     phase = comparison.phase(found.step)
     name = "first_two" if phase == "first_two" and not found.write else "divergence"
     if found.write:
-        name = (
-            "missing_write"
-            if found.kind is Departure.MISSING
-            else "new_arguments"
-            if found.kind is Departure.WRONG_ARGUMENTS
-            else "new_write_tool"
-        )
+        name = _WRITE_ALARMS.get(found.kind, "new_write_tool")
     alarm = measured(comparison, name, is_sure=False)
     return {
         "reference": reference,
@@ -226,15 +225,13 @@ def _alarms(
     """The alarms that are raised, the worst first."""
     comparison = judgement.judge.comparison
     assert comparison is not None
-    raised = {
-        **_new_writes(judgement, at),
-        "missing_write": True if missing else None,
-        "first_two": True if first_two else None,
-        "risk": True if risk is not None and comparison.is_risky(risk) else None,
+    others = {
+        "missing_write": bool(missing),
+        "first_two": first_two,
+        "risk": risk is not None and comparison.is_risky(risk),
     }
-    for name, is_sure in raised.items():
-        if is_sure is None:
-            continue
+    raised = {name: True for name, holds in others.items() if holds}
+    for name, is_sure in (_new_writes(judgement, at) | raised).items():
         alarm = measured(comparison, name, is_sure=is_sure)
         yield {
             "alarm": name,
@@ -245,24 +242,19 @@ def _alarms(
         }
 
 
-def _new_writes(judgement: Judgement, at: ComparisonState) -> dict[str, bool | None]:
-    """Whether the new writes are sure, by alarm; None of those that are not raised.
+def _new_writes(judgement: Judgement, at: ComparisonState) -> dict[str, bool]:
+    """The new writes that are raised, by alarm, and whether they are sure.
 
     What was folded is known by its flags alone: there, a write that is not sure is one of new arguments.
     """
-    found: dict[str, bool | None] = dict.fromkeys(NEW_WRITES)
-    if not at.unexpected_write:
-        return found
     comparison = judgement.judge.comparison
     assert comparison is not None
-    if at.new_write_tool:
-        found["new_write_tool"] = True
-    if at.new_agreed:
-        found["new_arguments"] = True
-    for place in range(len(judgement.log)):
-        new = comparison.new_write(judgement.log.token(place))
-        if new is not None:
-            found[new.alarm] = found[new.alarm] or new.is_sure
-    if judgement.folded and not any(each is not None for each in found.values()):
-        found["new_arguments"] = False
-    return found
+    sure = {"new_write_tool": at.new_write_tool, "new_arguments": at.new_agreed}
+    found = {name for name, holds in sure.items() if holds}
+    if at.unexpected_write:
+        log = judgement.log
+        new = (comparison.new_write(log.token(place)) for place in range(len(log)))
+        found |= {each.alarm for each in new if each is not None}
+        if not found:
+            found.add("new_arguments")
+    return {name: holds for name, holds in sure.items() if name in found}
