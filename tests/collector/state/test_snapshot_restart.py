@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 
 from collector.config.settings.alerts import AlertSettings
 from collector.config.settings.sessions import SessionSettings
+from collector.decode.span import Resource
 from collector.receive.memory_guard import MemoryGuard
 from collector.restart import snapshots as app_snapshots
 from collector.restart.snapshots import Snapshots
@@ -24,6 +26,7 @@ from monitor.plain_records.blocks import Block, BlockKind
 from monitor.spec.read import load_specs
 from tests.collector.state.life import Life
 from tests.collector.state.test_restart import HOUR_NS, ROVER, Rover, skip, spec_of
+from tests.simulation import wire
 
 ALERTS = AlertSettings(alertmanager=("http://127.0.0.1:1/",))
 
@@ -62,6 +65,88 @@ def test_only_what_came_behind_is_judged_again(tmp_path: Path) -> None:
             await life.restart(0)
         assert recovered(told) == [(True, 2)]
         assert (life.objects(), life.families(), life.firing()) == true
+
+    asyncio.run(run())
+
+
+SHOP = """
+id: shop
+kind: policy
+match: {service.name: shop}
+each: {order: {look_up: order, refund: order}}
+remember: {price: {at: look_up, result: $.price}}
+alphabet:
+  look_up: {tool: look_up}
+  fair: {tool: refund, arguments: {amount: {max: {value: price}}}}
+  unfair: {tool: refund}
+  known: {tool: mail, arguments: {to: {from: [user]}}}
+  unknown: {tool: mail}
+constraints: [{precedence: [look_up, fair]}, {forbid: unfair}, {forbid: unknown}]
+"""
+
+
+class Shop:
+    """An agent of a shop, in one session."""
+
+    def __init__(self, life: Life) -> None:
+        self._life = life
+        self._serial = 0
+
+    async def send(self, name: str, told: dict[str, Any]) -> None:
+        self._life.pass_to(self._life.clock.now + SECOND)
+        self._serial += 1
+        span = wire.span_of(
+            Resource({"service.name": "shop"}),
+            name,
+            {"gen_ai.conversation.id": "s", **told},
+            trace_id=bytes(15) + b"t",
+            span_id=self._serial.to_bytes(8, "big"),
+            start_ns=self._life.clock.now - 1_000,
+            end_ns=self._life.clock.now,
+        )
+        await self._life.send([span])
+
+    async def say(self, text: str) -> None:
+        message = {"role": "user", "parts": [{"type": "text", "content": text}]}
+        told = {"gen_ai.input.messages": json.dumps([message])}
+        await self.send("chat", {"gen_ai.operation.name": "chat", **told})
+
+    async def call(self, tool: str, arguments: dict[str, Any], result: Any = None) -> None:
+        told = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": tool,
+            "gen_ai.tool.call.arguments": json.dumps(arguments),
+            "gen_ai.tool.call.result": json.dumps(result),
+        }
+        await self.send(f"execute_tool {tool}", told)
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_what_was_seen_of_values_and_things_outlives_the_process(
+    tmp_path: Path, *, is_taken: bool
+) -> None:
+    """A message, a price and a look-up before a kill count for the calls behind it, from a snapshot or from the journal."""
+
+    async def run() -> None:
+        life = Life(tmp_path, [spec_of(SHOP)])
+        await life.start()
+        skip(life, HOUR_NS)
+        shop = Shop(life)
+        await shop.say("mail it to ann@example.com")
+        await shop.call("look_up", {"order": "A"}, {"price": 40})
+        if is_taken:
+            life.snapshot()
+        held = life.app.monitor.reader.sessions_bytes
+        await life.restart(0)
+        assert life.app.monitor.reader.sessions_bytes == held
+        for arguments in ({"order": "A", "amount": 40}, {"order": "A", "amount": 90}):
+            await shop.call("refund", arguments)
+        await shop.call("refund", {"order": "B", "amount": 1})
+        for to in ("ann@example.com", "eve@example.com"):
+            await shop.call("mail", {"to": to})
+        [found] = life.app.monitor.find("s")
+        kinds = [step["kind"] == "harmful" for step in found["steps"]]
+        assert kinds == [False, False, True, True, False, True]
 
     asyncio.run(run())
 
