@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Final
 
 from monitor.session.data.seen_values import SeenValues, UserText
@@ -16,6 +17,9 @@ TEXTS_MAX: Final = 1_024
 
 FIRST_TEXTS_MAX: Final = 16
 """Messages of the user that are kept before the first call of a session."""
+
+FIRST_WORDS_BYTES_MAX: Final = 1 << 18
+"""Bytes of all words that are kept of them. A longest message fits: a session without calls is weighed by nobody."""
 
 TEXT_LENGTH_MAX: Final = 65_536
 """Characters of one message that are read."""
@@ -148,6 +152,13 @@ def earliest(texts: Iterable[UserText]) -> tuple[UserText, ...]:
     for each in sorted(texts, key=lambda each: (each.at_ns, each.key)):
         found.setdefault(each.key, each)
     kept = list(found.values())
-    if len(kept) > FIRST_TEXTS_MAX:  # what the others said is not known
-        kept[FIRST_TEXTS_MAX - 1 :] = [kept[FIRST_TEXTS_MAX - 1]._replace(is_cut=True)]
+    count = min(FIRST_TEXTS_MAX, _fitting(kept))
+    if len(kept) > count:  # what the others said is not known
+        kept[count - 1 :] = [kept[count - 1]._replace(is_cut=True)]
     return tuple(kept)
+
+
+def _fitting(texts: Sequence[UserText]) -> int:
+    """How many of some messages are kept for their words' bytes: one at least."""
+    weights = accumulate(_weight(each) for each in texts)
+    return max(1, sum(weight <= FIRST_WORDS_BYTES_MAX for weight in weights))

@@ -18,7 +18,13 @@ from monitor.session.data.seen_values import (
     SeenValues,
     SourceCall,
 )
-from monitor.session.data.session_data import SessionData, news_of
+from monitor.session.data.session_data import (
+    FIRST_TEXTS_MAX,
+    FIRST_WORDS_BYTES_MAX,
+    SessionData,
+    earliest,
+    news_of,
+)
 from monitor.session.data.value_digests import (
     digest_of,
     has_part,
@@ -258,6 +264,21 @@ def test_a_later_message_leaves_earlier_calls_alone() -> None:
         concerned.append(seen.concerned())
     assert concerned == [[early, late], [late], [], [early, late], [early, late]]
     assert heard.dropped
+
+
+def test_what_a_session_without_calls_keeps_of_its_user_is_bounded() -> None:
+    """The first messages are kept as far as they fit, one at least; the last of them says that others are not known."""
+    long = [" ".join(f"w{n}_{each}" for each in range(3_000)) for n in range(20)]
+    said = news_of(long, 1, {})
+    kept = earliest(said)
+    assert 1 < len(kept) < FIRST_TEXTS_MAX
+    assert (
+        sum(len(each.words) + len(each.folded_words) for each in kept) <= FIRST_WORDS_BYTES_MAX
+    )
+    assert [each.is_cut for each in kept] == [False] * (len(kept) - 1) + [True]
+    assert not earliest(said[:2])[-1].is_cut
+    [alone] = earliest(news_of([" ".join(f"v{each}" for each in range(60_000))], 1, {}))
+    assert alone.words
 
 
 def test_calls_whose_verdicts_stay_ask_no_more() -> None:
