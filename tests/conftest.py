@@ -37,10 +37,12 @@ for package in (collector, monitor):
             except ModuleNotFoundError as problem:
                 if (problem.name or "").partition(".")[0] != "inspect_ai":
                     raise
-# What tests load or write later adds none: that depends on which of them ran before in a process, so a red run could
-# not be repeated.
-providers._get_local_constants()
-providers._get_local_constants = lambda: providers._local_constants
+
+
+def pytest_sessionstart() -> None:
+    """What tests load or write later adds no constants: which of them ran before in a process depends on timing."""
+    providers._get_local_constants()
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 class Files(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
