@@ -39,6 +39,7 @@ for package in (collector, monitor):
                     raise
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_sessionstart() -> None:
     """What tests load or write later adds no constants: which of them ran before in a process depends on timing."""
     providers._get_local_constants()
