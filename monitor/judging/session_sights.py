@@ -123,7 +123,9 @@ class SessionSights:
         if not (len(ledger) or session.gaps):
             return
         known = [
-            each for each in session.gaps if each.cause in OF_ONE_SESSION or ledger.stands(each)
+            each
+            for each in session.gaps
+            if each.cause in OF_ONE_SESSION or ledger.stands(each) or each in session.carried
         ]
         found = ledger.reaching(
             session.key.namespace, session.is_of, session.agent, session.opened_ns
@@ -171,6 +173,38 @@ class SessionSights:
             return Gap(cause, 0, EVER)
         # The others allow for calls before the first one that was seen, whichever that is.
         return Gap(cause, 0, self._state.started_ns if cause is Cause.SEEN_BEFORE else 0)
+
+    def leave(self, session: Session) -> Gap | None:
+        """A session is to leave, with all gaps that are known here. Its verdicts follow where it is looked at next.
+
+        Returns:
+            The gap before our start, where the session has calls of that time.
+        """
+        self.reach(session)
+        session.ledger_version = -1
+        if Cause.SEEN_BEFORE not in session.causes:
+            return None
+        return self._own_gap(Cause.SEEN_BEFORE)
+
+    def take_over(self, session: Session, before: Gap | None) -> None:
+        """A session of another process comes with the gaps that are known there alone; it is to look at the ledger next.
+
+        Args:
+            session: of the other process.
+            before: what `leave` says there.
+        """
+        found = [*session.carried, *session.gaps]
+        if before is not None:  # our own start says nothing of it
+            session.causes = tuple(
+                [each for each in session.causes if each is not before.cause]
+            )
+            found.append(before)
+        session.carry([each for each in found if self._is_of_another(each)])
+
+    def _is_of_another(self, gap: Gap) -> bool:
+        """True for a gap that our ledger would not know. One that it knows may be lifted here."""
+        promised = self._limits.history_complete and FACTS[gap.cause].promised
+        return not (promised or gap.cause in OF_ONE_SESSION or self._ledger.stands(gap))
 
     def note(self, gap: Gap) -> bool:
         """Takes a gap into the ledger; returns False if it was known, or is promised not to be."""

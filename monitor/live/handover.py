@@ -6,6 +6,8 @@ counted where it was, and what was said is known to the session. So both togethe
 Invariants:
 
 - All or nothing: if one session cannot be written, all stay; if one is refused, none enters.
+- A session allows for what is missing in either process. A gap of the first one that the second one does not know stays
+  for good, since what would lift it comes there.
 - A monitor remembers the sessions that left it. A call that still comes to it opens no session that passes as new.
 
 Example: a session of three calls, one of them harmful and final, is handed over. The harm stays in the counters of the
@@ -43,7 +45,7 @@ class Handover:
         accounting: keeps the sums.
         deadline_timer: reviews sessions.
         due: when sessions are looked at.
-        evict: ends sessions while there are too many; is told who came, and when.
+        arrived: has a session look at what is known to be missing here, and makes room for it; is told who came, and when.
     """
 
     def __init__(
@@ -54,16 +56,17 @@ class Handover:
         accounting: Accounting,
         deadline_timer: DeadlineTimer,
         due: DueQueue,
-        evict: Callable[[Session, int], None],
+        arrived: Callable[[Session, int], None],
     ) -> None:
         self._codec = codec
         self._table = table
         self._held = judging.held
+        self._sights = judging.sights
         self._clocks = judging.state.clocks
         self._accounting = accounting
         self._deadline_timer = deadline_timer
         self._due = due
-        self._evict = evict
+        self._arrived = arrived
 
     # --- out ------------------------------------------------------------------------------------
 
@@ -82,6 +85,7 @@ class Handover:
                     session,
                     due.get(session.key),
                     self._clocks.lead_of(session.key),
+                    self._sights.leave(session),
                 )
                 for session in sessions
             ]
@@ -112,19 +116,20 @@ class Handover:
             UnkeptError: the bytes do not fit this process, or one of the sessions is known here. None enters.
         """
         found = self._codec.from_bytes(data)
-        for session, _, _ in found:
+        for session, _, _, _ in found:
             if self._table.knows(session.key):
                 raise UnkeptError(f"session {session.key.id} is known here")
-        for session, due_ns, lead in found:
+        for session, due_ns, lead, before in found:
             if lead is not None:
                 self._clocks.set_lead(session.key, lead)
+            self._sights.take_over(session, before)
             for judgement in session.judgements:
                 judgement.log.release()  # it may have been in the sample of the other process
             if session.ended is None:
                 self._go_on(session, now if due_ns is None else due_ns, now)
             else:
                 self._keep(session)
-        return [session.key for session, _, _ in found]
+        return [each.session.key for each in found]
 
     def _go_on(self, session: Session, due_ns: int, now: int) -> None:
         self._table.add(session)
@@ -135,7 +140,7 @@ class Handover:
         if session.queued:
             self._due.put(due_ns, session.key)
         self._deadline_timer.take_over(session, now)
-        self._evict(session, now)
+        self._arrived(session, now)
 
     def _keep(self, session: Session) -> None:
         for judgement in session.judgements:

@@ -137,5 +137,5 @@ class KeptParts:
             self.state.accounting,
             self.state.deadline_timer,
             self.state.due,
-            self._lifecycle.evict,
+            self._lifecycle.arrive,
         )

@@ -123,6 +123,12 @@ class Lifecycle:
         while (old := self._table.excess(new)) is not None:
             self._state.evicted += self.finish(old, "evicted", now)
 
+    def arrive(self, session: Session, now: int) -> None:
+        """A session of another process is here: it allows for what is known to be missing here, too."""
+        self._state.news += self._sights.follow(session)
+        self._facts.reconsider(session, now)
+        self.evict(session, now)
+
     def queue(self, session: Session, now: int) -> None:
         """The session is looked at again when its verdicts may be final."""
         session.queued = True

@@ -18,7 +18,7 @@ from monitor.session.outside_calls import OutsideCalls
 from monitor.session.proofs import of_both
 from monitor.session.spec_binding import SpecBinder
 from monitor.visibility.cause import Cause
-from monitor.visibility.gap import Gap
+from monitor.visibility.gap import Gap, with_own
 from monitor.weights import call_bytes, text_bytes
 
 __all__ = [
@@ -75,6 +75,7 @@ class Session:
         "bound_as",
         "bound_late",
         "bound_on",
+        "carried",
         "causes",
         "chain",
         "data",
@@ -146,7 +147,9 @@ class Session:
         self.causes: tuple[Cause, ...] = ()
         """Why calls may be missing in this session alone."""
         self.gaps: tuple[Gap, ...] = ()
-        """The gaps of the ledger that reach it, and its own ones."""
+        """The gaps of the ledger that reach it, its own ones, and those that it brought."""
+        self.carried: tuple[Gap, ...] = ()
+        """Gaps of the ledger of another process, where the session was: this one's does not know them, so they stay."""
         self.ledger_version = -1
         """Version of the ledger when the gaps were set."""
         self.opened_ns = now
@@ -197,7 +200,7 @@ class Session:
             self.fresh,
             self.opened_ns,
         )
-        twin.causes, twin.gaps = self.causes, self.gaps
+        twin.causes, twin.gaps, twin.carried = self.causes, self.gaps, self.carried
         twin.ledger_version = self.ledger_version
         twin._outside = self._outside.copy() if self._outside is not None else None
         twin.late = dict(self.late) if self.late is not None else None
@@ -398,10 +401,18 @@ class Session:
         self.proof = of_both(self.proof, other.proof)
         self.opened_ns = min(self.opened_ns, other.opened_ns)
         self.gaps = tuple(dict.fromkeys((*self.gaps, *other.gaps)))
-        self.ledger_version = -1
+        self.carry((*self.carried, *other.carried))
         for cause in other.causes:
             if cause is not Cause.EARLIER_TURN:
                 self.note_cause(cause)
+
+    def carry(self, gaps: Iterable[Gap]) -> None:
+        """Sets which gaps it brought. They are bounded as its own ones are, and it is to look at the ledger."""
+        self.carried = ()
+        for gap in dict.fromkeys(gaps):
+            self.carried = with_own(self.carried, gap)
+        self.gaps = tuple(dict.fromkeys((*self.gaps, *self.carried)))
+        self.ledger_version = -1
 
     def note_cause(self, cause: Cause) -> None:
         """Notes why calls may be missing in this session."""

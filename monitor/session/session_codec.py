@@ -39,10 +39,11 @@ from monitor.session.tool_translation import (
     tools,
     unknown,
 )
+from monitor.visibility.gap import Gap
 
 __all__ = ["FORMAT", "SessionCodec", "SessionTransfer"]
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 _CHECKSUM_BYTES: Final = 8
 
 _ALL: Final = Kinds(SESSION_KINDS)
@@ -105,6 +106,8 @@ class SessionTransfer(NamedTuple):
     """When it is looked at next, Unix nanoseconds."""
     ahead_ns: int | None
     """How far the clocks of its senders are ahead."""
+    before: Gap | None
+    """Calls before the start of the process that it leaves, where they are missing."""
 
 
 class SessionCodec:

@@ -431,6 +431,7 @@ class Table:
                     gap if gap.cause in OF_ONE_SESSION else gap.shifted(by)
                     for gap in session.gaps
                 )
+                session.carried = tuple(gap.shifted(by) for gap in session.carried)
                 session.ledger_version = -1  # what its judgements allow for follows
 
 

@@ -14,6 +14,8 @@ from monitor import Limits, Monitor, SessionKey, ToolCall, Verdict
 from monitor.limits import SECOND
 from monitor.plain_records.kinds import KindChange, UnkeptError
 from monitor.session import session_codec
+from monitor.visibility.cause import Cause
+from monitor.visibility.gap import OWN_MAX, Gap
 from tests.monitor.judging.test_reference_alarms import ATTRIBUTES as REFERRED
 from tests.monitor.judging.test_reference_alarms import USUALLY
 from tests.monitor.test_engine import NOW, POLICY, ROVER, call, specs
@@ -244,6 +246,122 @@ def test_a_clock_that_is_ahead_is_known_where_the_session_went() -> None:
     move(key(1), first, second)
     assert second._clocks.lead_of(key(1)) == lead != None  # noqa: E711
     assert first._clocks.lead_of(key(1)) is None
+
+
+# --- what is known to be missing ------------------------------------------------------------------
+
+
+def shard_with_gaps(*gaps: int, number: int = 0) -> Monitor:
+    """A shard that was down for a second at each of these seconds."""
+    made = shard(number)
+    for at in gaps:
+        made.gaps.missed(NOW + at * SECOND, NOW + (at + 1) * SECOND)
+    return made
+
+
+def harms(monitor: Monitor, session: SessionKey) -> tuple[int, int]:
+    """Certain and possible harms among the calls of a session under the rover's spec."""
+    [found] = [each for each in shown(monitor, session) if each["spec"] == "rover"]
+    possible = sum("possible" in step for step in found["steps"])
+    return sum(step["kind"] == "harmful" for step in found["steps"]), possible
+
+
+def test_a_gap_of_where_a_session_was_reaches_it_where_it_goes() -> None:
+    """What may have been missed there makes a harm here possible, however often it looks at the ledger here."""
+    first, second = shard(1), shard(2)
+    first.observe(call(60, "unlock", session=key(1)), NOW)
+    first.gaps.missed(NOW + SECOND, NOW + 2 * SECOND)
+    move(key(1), first, second, NOW + 3 * SECOND)
+    second.gaps.missed(NOW - 1_000 * SECOND, NOW - 999 * SECOND)
+    second.observe(call(64, "water", arguments={"liters": 5}, session=key(1)), NOW + 4 * SECOND)
+    assert harms(second, key(1)) == (0, 1)
+    second.clock_moved(5 * SECOND, NOW + 9 * SECOND)
+    second.gaps.missed(NOW - 900 * SECOND, NOW - 899 * SECOND)
+    second.tick(NOW + 30 * SECOND)
+    assert harms(second, key(1)) == (0, 1)
+
+
+def test_a_gap_of_where_a_session_goes_reaches_it_at_once() -> None:
+    """Both ledgers are of one version, with other gaps: what is told as certain there is taken back here."""
+    first, second = shard_with_gaps(-1_000, number=1), shard_with_gaps(1, number=2)
+    first.observe(call(60, "unlock", session=key(1)), NOW)
+    told = first.observe(
+        call(64, "water", arguments={"liters": 5}, session=key(1)), NOW + 4 * SECOND
+    )
+    assert [each.possible for each in told if each.spec == "rover"] == [False]
+    move(key(1), first, second, NOW + 5 * SECOND)
+    assert harms(second, key(1)) == (0, 1)
+    assert [each.possible for each in second.news() if each.spec == "rover"] == [True]
+
+
+def test_calls_before_the_start_of_where_a_session_was_stay_unknown() -> None:
+    """Another process that has run for longer has not seen them either."""
+    first, second = (
+        Monitor(specs(ROVER), Limits(), started_ns=NOW - after * SECOND) for after in (0, 900)
+    )
+    first.observe(call(50, "unlock", session=key(1)), NOW + SECOND)
+    move(key(1), first, second, NOW + SECOND)
+    second.gaps.missed(NOW - 800 * SECOND, NOW - 799 * SECOND)
+    second.observe(call(58, "water", arguments={"liters": 5}, session=key(1)), NOW + SECOND)
+    assert harms(second, key(1))[0] == 0
+
+
+@given(st.integers(0, 2**32))
+def test_a_session_that_wanders_allows_for_what_was_missed_on_its_way(seed: int) -> None:
+    """It is judged as by one monitor that missed all of that; a gap that is lifted at its home is lifted there, too."""
+    chance = Random(seed)
+    one, shards = shard(), [shard(number) for number in range(SHARDS)]
+    home, now = 0, NOW
+    here = list[Gap]()
+    for number in range(chance.randint(4, 30)):
+        now += SECOND
+        made = call(60 + number, chance.choice(TOOLS), session=key(1))
+        for each in (one, shards[home]):
+            each.observe(made, now)
+        if chance.random() < 0.2:
+            here.append(Gap(Cause.REFUSED, now, now + SECOND, chance.choice(("", *TOOLS))))
+            for each in (one, shards[home]):
+                each.gaps.note(here[-1])
+        elif here and chance.random() < 0.2:
+            lifted = here.pop()
+            for each in (one, shards[home]):
+                each.gaps.lift(lifted)
+        if chance.random() < 0.3:
+            there = chance.randrange(SHARDS)
+            if there != home:
+                move(key(1), shards[home], shards[there], now)
+                home, here = there, []
+        for each in (one, *shards):
+            each.tick(now)
+        assert shown(shards[home], key(1)) == shown(one, key(1))
+
+
+def test_an_ended_session_brings_what_may_be_missing() -> None:
+    """It goes on where it is now, and allows for what was missed where it ended."""
+    first, second = shard(1), shard(2)
+    first.observe(call(60, "unlock", session=key(1)), NOW)
+    first.gaps.missed(NOW + SECOND, NOW + 2 * SECOND)
+    first.end(key(1), NOW + 3 * SECOND)
+    move(key(1), first, second, NOW + 3 * SECOND)
+    second.observe(call(64, "water", arguments={"liters": 5}, session=key(1)), NOW + 4 * SECOND)
+    assert harms(second, key(1)) == (0, 1)
+
+
+def test_gaps_that_a_session_brings_are_bounded() -> None:
+    """Of too many of one cause the earliest become one, which reaches whatever they did."""
+    first, second = shard(1), shard(2)
+    first.observe(call(60, "unlock", session=key(1)), NOW)
+    for number in range(200):
+        first.gaps.missed(NOW + number * SECOND, NOW + number * SECOND + 1)
+    move(key(1), first, second, NOW + 200 * SECOND)
+    second.gaps.missed(NOW - 900 * SECOND, NOW - 899 * SECOND)
+    made = call(262, "water", arguments={"liters": 5}, session=key(1))
+    second.observe(made, NOW + 202 * SECOND)
+    assert harms(second, key(1)) == (0, 1)
+    found = second._table.find(key(1))
+    assert found is not None
+    assert len(found.carried) <= OWN_MAX
+    assert len(found.gaps) == len(found.carried) + 1
 
 
 def test_a_session_that_is_named_twice_moves_once() -> None:
