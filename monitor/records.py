@@ -389,14 +389,18 @@ class NamedThing(NamedTuple):
             return {"name": self.name, "digest": self.digest}
         return {"name": self.name, "value": "none" if self.value is None else self.value}
 
+    @property
+    def known_by(self) -> str:
+        """The value as a text, or the digest; "none" of the thing `none`."""
+        if self.digest or self.value is None:
+            return self.digest or "none"
+        is_flag = isinstance(self.value, bool)
+        return str(self.value).lower() if is_flag else str(self.value)
+
     def __str__(self) -> str:
-        if self.digest:
-            return f"{self.name} {self.digest}"
-        if self.value is None:
+        if not self.digest and self.value is None:
             return f"no {self.name}"
-        value = self.value
-        is_flag = isinstance(value, bool)
-        return f"{self.name} {str(value).lower() if is_flag else value}"
+        return f"{self.name} {self.known_by}"
 
 
 def thing_field(thing: NamedThing | None) -> dict[str, Any]:

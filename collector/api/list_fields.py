@@ -30,6 +30,7 @@ __all__ = [
     "service_version",
     "sort_key",
     "summary",
+    "things_of",
     "trail",
 ]
 
@@ -51,6 +52,18 @@ def service_version(session: Session) -> str:
         if isinstance(found, str) and found:
             return found
     return ""
+
+
+def things_of(
+    judgement: Judgement, shown: Callable[[str], str] = str
+) -> tuple[tuple[str, str], ...]:
+    """Name and value (or digest) of each thing that the judgement object lists; () under a spec without `each`."""
+    if judgement.judge.each is None:
+        return ()
+    # Loaded with the first spec that has things.
+    from monitor.session.things.things_report import shown_things
+
+    return tuple((each.name, shown(each.known_by)) for each in shown_things(judgement))
 
 
 def _judged(judgement: Judgement) -> bool:

@@ -41,6 +41,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "until": "Unix nanoseconds",
     "begun": "`started` of one of several sessions of this id",
     "service_version": "`service.version` of the resource",
+    "thing": "value or digest of a thing under a spec with `each`, alone or behind the name of its kind: `A1`, `order A1`",
     "step": "of the timeline; without it as long as the time asks for",
 }
 

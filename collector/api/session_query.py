@@ -9,7 +9,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 
 from collector.api.access import ANYBODY, Access
-from collector.api.list_fields import SORTS, agent_of, service_version
+from collector.api.list_fields import SORTS, agent_of, service_version, things_of
 from collector.archive.record import SessionName
 from collector.telemetry.json_text import as_json
 from monitor.engine import Monitor
@@ -67,6 +67,7 @@ FILTERS: Final = (
         "label",
         "spec_version",
         "service_version",
+        "thing",
     ),
 )
 """Parameters that choose among judgements."""
@@ -139,6 +140,8 @@ class SessionQuery(NamedTuple):
     spec_version: str = ""
     service_version: str = ""
     """`service.version` of the session's resource."""
+    thing: str = ""
+    """Value or digest of a thing; or its name, a space, and that."""
     after: Place | None = None
     """The last session of the page before."""
     access: Access = ANYBODY
@@ -180,6 +183,7 @@ class SessionQuery(NamedTuple):
             label=query.get("label", ""),
             spec_version=query.get("spec_version", ""),
             service_version=query.get("service_version", ""),
+            thing=query.get("thing", ""),
             after=Place.read(query["cursor"], sort) if query.get("cursor") else None,
         )
 
@@ -193,7 +197,7 @@ class SessionQuery(NamedTuple):
     def looks_at_calls(self) -> bool:
         """True if each call of a session may have to be looked at."""
         of_calls = (self.text, self.tool, self.reason, self.severity, self.trace_id)
-        return any((*of_calls, self.span_id, self.sort == "severity"))
+        return any((*of_calls, self.span_id, self.thing, self.sort == "severity"))
 
 
 def whole_number(text: str, name: str) -> int:
@@ -279,6 +283,7 @@ class Matcher:
             and self._has_label(session)
             and self._has_calls(judgement)
             and self._has_ids(judgement)
+            and (not query.thing or self._has_thing(judgement))
             and (not query.text or self._has_text(session, judgement))
         )
 
@@ -312,6 +317,13 @@ class Matcher:
             (not trace_id or row.trace_id == trace_id)
             and (not span_id or row.span_id == span_id)
             for row in rows
+        )
+
+    def _has_thing(self, judgement: Judgement) -> bool:
+        wanted = self._query.thing
+        return any(
+            wanted in (text, f"{name} {text}")
+            for name, text in things_of(judgement, self._shown)
         )
 
     def _has_calls(self, judgement: Judgement) -> bool:

@@ -107,6 +107,8 @@ class ArchivedJudgement(NamedTuple):
     """What lists show, as JSON."""
     object: bytes
     """The judgement object, as JSON; of its latest state."""
+    things: tuple[tuple[str, str], ...] = ()
+    """Name and value (or digest) of each thing that the object lists."""
 
 
 class SortKeys(NamedTuple):

@@ -7,6 +7,7 @@
     shares      what a session adds to the sums of its groups by hour; harm_shares: the same of reasons, tools, severities
     sums        of all shares, also of sessions that have gone for their age; harm_sums; of days: day_sums, day_harm_sums
     found       substrings of session ids
+    things      the things of a judgement under a spec with `each`
 
 `PRAGMA user_version` is the version of a file. `MIGRATIONS[n]` leads from version n to n + 1; a released entry is never
 changed. A file of a newer version is left as it is. `casefold` in a migration is Python's: SQLite's own `lower` knows ASCII alone.
@@ -102,6 +103,14 @@ _TABLES: Final = (
         hash BLOB NOT NULL, sid INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
         PRIMARY KEY (hash, sid)) WITHOUT ROWID""",
     "CREATE INDEX ids_sid ON ids (sid)",
+)
+
+_THINGS: Final = (
+    """CREATE TABLE things (
+        jid INTEGER NOT NULL REFERENCES judgements ON DELETE CASCADE, sid INTEGER NOT NULL,
+        name TEXT NOT NULL, value TEXT NOT NULL)""",
+    "CREATE INDEX things_jid ON things (jid)",
+    "CREATE INDEX things_value ON things (value, sid)",
 )
 
 _SQLITE_ALONE: Final = (
@@ -220,6 +229,7 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
         *_MOVED,
         *(f"DROP TABLE old_{name}" for name in ("ids", "hours", "judgements", "sessions")),
     ),
+    _THINGS,
 )
 """What makes the next version, by version."""
 

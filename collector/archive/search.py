@@ -77,6 +77,8 @@ class ArchiveSearch(NamedTuple):
     """True leaves out sessions that live by their rows."""
     spec_version: str = ""
     service_version: str = ""
+    thing: str = ""
+    """Value or digest of a thing; or its name, a space, and that."""
 
     @property
     def of_harm(self) -> bool:
@@ -203,6 +205,9 @@ def sets(search: ArchiveSearch) -> Iterator[SqlText]:
             " AND s.begun = l.begun WHERE l.label = ?",
             (search.label,),
         )
+    if search.thing:
+        thing = _thing(search.thing)
+        yield SqlText(f"SELECT DISTINCT t.sid FROM things t WHERE {thing.text}", thing.values)
     for each in search.ids:
         yield SqlText("SELECT sid FROM ids WHERE hash = ?", (each,))
     if search.since:
@@ -228,6 +233,10 @@ def judged(search: ArchiveSearch) -> SqlText:
     elif search.tool:
         text = "j.words IN (SELECT id FROM words WHERE instr(text, ?) > 0)"
         parts.append(SqlText(text, (search.tool,)))
+    if search.thing:
+        thing = _thing(search.thing)
+        text = f"EXISTS (SELECT 1 FROM things t WHERE t.jid = j.id AND {thing.text})"
+        parts.append(SqlText(text, thing.values))
     return SqlText.all_of(parts)
 
 
@@ -304,6 +313,14 @@ def _harm(search: ArchiveSearch) -> SqlText:
         "instr(h.folded, ?) > 0": search.tool,
     }
     return SqlText.all_of(SqlText(text, (value,)) for text, value in asked.items() if value)
+
+
+def _thing(text: str) -> SqlText:
+    """A thing `t` is the one that is asked for."""
+    name, space, value = text.partition(" ")
+    if not space:
+        return SqlText("t.value = ?", (text,))
+    return SqlText("(t.value = ? OR (t.value = ? AND t.name = ?))", (text, value, name))
 
 
 def _harmed(search: ArchiveSearch) -> SqlText:

@@ -248,6 +248,10 @@ class ArchiveStore:
                 for tool, reason, severity in judgement.harms
             ],
         )
+        self._connection.executemany(
+            "INSERT INTO things VALUES (?, ?, ?, ?)",
+            [(number, row, _text(name), _text(value)) for name, value in judgement.things],
+        )
 
     def _write_shares(self, row: int, record: ArchivedSession, changes: SumChanges) -> None:
         shares = [(each.hour, self._group(each.group), each.figures) for each in record.shares]

@@ -24,7 +24,7 @@ from collector.api.archive.past_sessions import PastSessions
 from collector.api.archive.session_shares import SessionShares, group_of
 from collector.api.archive.written_sessions import WrittenSessions
 from collector.api.denied_calls import mark_overruled, prevented_of
-from collector.api.list_fields import SEVERITIES, service_version, summary
+from collector.api.list_fields import SEVERITIES, service_version, summary, things_of
 from collector.archive.record import (
     ArchivedJudgement,
     ArchivedSession,
@@ -283,6 +283,7 @@ def _row(
         tools=tuple(dict.fromkeys(step["tool"] for step in whole["steps"])),
         summary=as_json(short),
         object=as_json(whole),
+        things=things_of(judgement, name),
     )
 
 

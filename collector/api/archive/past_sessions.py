@@ -300,5 +300,6 @@ def _search(query: SessionQuery, shown: Callable[[str], str]) -> ArchiveSearch:
         until=query.until,
         ids=tuple(each for each in (query.trace_id, query.span_id) if each),
         label=query.label,
+        thing=query.thing,
         namespaces=query.access.namespaces,
     )

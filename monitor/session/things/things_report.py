@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
+from monitor.records import NamedThing
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.things.thing_words import thing_of_state
 from monitor.session.things.things_run import ThingsRun, ThingState
 
-__all__ = ["THINGS_SHOWN_MAX", "things_report"]
+__all__ = ["THINGS_SHOWN_MAX", "shown_things", "things_report"]
 
 THINGS_SHOWN_MAX: Final = 1_000
 """Things that a judgement object lists: those with harm first, then the ones that calls have carried last."""
@@ -18,18 +20,28 @@ def things_report(judgement: Judgement) -> dict[str, Any]:
     """`things`, their number, and what a judgement with things says otherwise than one without."""
     judge, run = judgement.judge, judgement.head
     assert isinstance(run, ThingsRun)
-    states = list(run.things())
-    shown = states
-    if len(states) > THINGS_SHOWN_MAX:
-        # The sort keeps the order of the last calls.
-        states.sort(key=_harmless)
-        shown = states[:THINGS_SHOWN_MAX]
     return {
         "harm_rate": harm_rate(run),
         "accepting": run.accepts(judge),
         "things_count": run.count,
-        "things": [_shown(judgement, state) for state in shown],
+        "things": [_shown(judgement, state) for state in _listed(run)],
     }
+
+
+def shown_things(judgement: Judgement) -> Iterator[NamedThing]:
+    """The things that a judgement object lists."""
+    run = judgement.head
+    assert isinstance(run, ThingsRun)
+    for state in _listed(run):
+        yield thing_of_state(judgement.judge, state)
+
+
+def _listed(run: ThingsRun) -> list[ThingState]:
+    states = list(run.things())
+    if len(states) > THINGS_SHOWN_MAX:
+        # The sort keeps the order of the last calls.
+        states.sort(key=_harmless)
+    return states[:THINGS_SHOWN_MAX]
 
 
 def harm_rate(run: ThingsRun) -> float | None:

@@ -9,15 +9,19 @@ from typing import Any
 import pytest
 
 from collector.api.access import ANYBODY
+from collector.api.archive.archive_feed import archived
 from collector.api.archive.past_sessions import PastSessions
 from collector.api.session_list import paged
 from collector.api.session_query import SessionQuery
 from collector.archive.reader import ArchiveReader
 from collector.archive.record import SessionName
 from collector.archive.store import ArchiveStore
+from collector.calls.decisions.prevented_calls import PreventedCalls
 from collector.telemetry.redaction import Redaction, rules
 from monitor.engine import Monitor
 from monitor.limits import Limits
+from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.spec.compiler.compile import compile_text
 from monitor.spec.read import load_specs
 from tests.collector.api.test_session_list import SPECS, play
 from tests.collector.archive.sessions import made
@@ -98,3 +102,88 @@ def test_one_of_many_sessions_of_an_id_is_read(
         "a", "chat", 2_000
     )
     assert len(asked) == 3
+
+
+SHOP = """id: shop
+match: {}
+kind: policy
+each: {order: {refund: id}}
+alphabet:
+  refund: {tool: refund}
+  look: {tool: look}
+constraints: [{precedence: [look, refund]}]
+"""
+
+
+def shop(*, keep_arguments: bool) -> Monitor:
+    """Two sessions: refunds of orders A1 and 7, of which the first is hidden by redaction; and a refund of no order."""
+    spec, found = compile_text(SHOP, "shop.yaml")
+    assert spec is not None, found
+    monitor = Monitor((spec,), Limits(keep_arguments=keep_arguments))
+    plain = ToolCall(
+        session=SessionKey("", "one"),
+        agent="clerk",
+        tool="refund",
+        error=False,
+        start_ns=10,
+        end_ns=15,
+        trace_id=bytes(16),
+        span_id=bytes(8),
+        parent_span_id=b"",
+        call_id="",
+        evidence=Evidence.EXECUTED,
+        arguments={},
+        attributes={},
+    )
+    given: list[tuple[str, dict[str, object]]] = [
+        ("one", {"id": "B 7"}),
+        ("one", {"id": 7}),
+        ("one", {"id": "ana@example.org"}),
+        ("two", {}),
+    ]
+    for number, (session, arguments) in enumerate(given, 1):
+        call = plain._replace(
+            session=SessionKey("", session),
+            arguments=arguments,
+            start_ns=number * 10,
+            end_ns=number * 10 + 5,
+            span_id=number.to_bytes(8, "big"),
+        )
+        monitor.observe(call, number * 10 + 6)
+    return monitor
+
+
+@pytest.mark.parametrize("keep_arguments", [True, False])
+def test_a_thing_leads_to_its_sessions(tmp_path: Path, *, keep_arguments: bool) -> None:
+    """Live and past, by what is shown of it: its value, or the digest where values are not shown; and by nothing that is hidden."""
+    monitor = shop(keep_arguments=keep_arguments)
+    redaction = Redaction(rules(("ana@[a-z.]+",), ()))
+    store = ArchiveStore(tmp_path)
+    ended = {
+        session.key: archived(session, monitor, redaction, PreventedCalls())._replace(
+            ended="idle"
+        )
+        for session, _ in monitor.reader.open_judgements()
+    }
+    store.write(ended.values())
+    store.close()
+    past = PastSessions(ArchiveReader(tmp_path), Monitor(()), redaction)
+
+    def found(thing: str) -> list[str]:
+        query = SessionQuery.read({"thing": thing})
+        live = asyncio.run(paged(monitor, query, redaction.name))
+        before = asyncio.run(paged(Monitor(()), query, redaction.name, past=past))
+        names = [entry.name.session for entry in live.sessions]
+        assert [entry.name.session for entry in before.sessions] == names
+        assert live.matching == before.matching == len(names)
+        return names
+
+    assert found("none") == found("order none") == ["two"]
+    for thing in ("B 7", "order B 7", "7", "order 7"):
+        assert found(thing) == (["one"] if keep_arguments else []), thing
+    for thing in ("ana@example.org", "order ana@example.org", "b 7", "B", "customer 7"):
+        assert found(thing) == [], thing
+    [session] = monitor.find("one")
+    for each in session["things"]:
+        if "digest" in each:
+            assert found(each["digest"]) == found(f"order {each['digest']}") == ["one"]

@@ -7,7 +7,7 @@ const state = { chosen: null, tab: '', page: 1, allCalls: false, last: 'week', b
 const FIELDS = {
   q: 'text', sort: 'sort', only: 'only', reason: 'reason', severity: 'severity', spec: 'spec', mode: 'mode',
   agent: 'agent', tool: 'tool', age: 'age', from: 'from', to: 'to', namespace: 'namespace',
-  service_version: 'service_version', spec_version: 'spec_version',
+  service_version: 'service_version', spec_version: 'spec_version', thing: 'thing',
 };
 const SORT_FIRST = 'harm';
 

@@ -8,7 +8,7 @@ const valueOf = (name) => $(FIELDS[name]).value;
 /** The question to the API. Without filters it is the one that the page has asked before its script ran. */
 function listQuery() {
   const query = new URLSearchParams({ steps: '0', limit: String(PAGE_SIZE), sort: valueOf('sort') });
-  for (const name of ['q', 'only', 'reason', 'severity', 'spec', 'mode', 'agent', 'tool', 'namespace', 'service_version', 'spec_version']) {
+  for (const name of ['q', 'only', 'reason', 'severity', 'spec', 'mode', 'agent', 'tool', 'namespace', 'service_version', 'spec_version', 'thing']) {
     if (valueOf(name)) query.set(name, valueOf(name));
   }
   const since = Math.max(msOf(valueOf('from')), ageStart(valueOf('age')));
@@ -25,7 +25,7 @@ const isFiltered = () => Object.keys(FIELDS).some((name) => name !== 'sort' && v
 
 /** The filters that are not in sight are counted. */
 function showUsed() {
-  const used = ['reason', 'severity', 'spec', 'mode', 'agent', 'tool', 'age', 'from', 'to', 'namespace', 'service_version', 'spec_version'].filter(valueOf);
+  const used = ['reason', 'severity', 'spec', 'mode', 'agent', 'tool', 'age', 'from', 'to', 'namespace', 'service_version', 'spec_version', 'thing'].filter(valueOf);
   $('used').textContent = used.length ? `${used.length} in use` : '';
 }
 
