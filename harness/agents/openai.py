@@ -110,7 +110,7 @@ class OpenAIAgent:
             )
             return Turn(
                 tokens_in=plan.tokens_in, tokens_out=plan.tokens_out, context=plan.context,
-                model=self._model,
+                model=self._model, text=plan.text,
             )  # fmt: skip
         self._answers += 1
         return self._turn(self._ask(left, tools=bool(self._tools)))
@@ -186,7 +186,7 @@ class OpenAIAgent:
             raise AgentFault("infrastructure", "not of the API's form: content or names")
         counted: dict[str, Any] = {
             "tokens_in": tokens[0], "tokens_out": tokens[1], "context": sum(tokens),
-            "model": self._model,
+            "model": self._model, "text": content,
         }  # fmt: skip
         self._messages.append({"role": "assistant", "content": content})
         if self._as_text:

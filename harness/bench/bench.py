@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export import SpanExporter
 from harness.agents.kinds import AgentKind
 from harness.bench.results import ResultsFolder
 from harness.rollout.clock import LiveClock, RecordedClock
-from harness.rollout.executor import Bounds, Executor
+from harness.rollout.executor import Bounds, Executor, RolloutJudges
 from harness.rollout.record import Rollout
 from harness.sandbox.process import Sandbox, SandboxKind
 from harness.scaffold.scaffold import Scaffold
@@ -58,6 +58,7 @@ class Bench:
     exporter: Callable[[], SpanExporter | None] = lambda: None
     """Makes what sends the spans of one thread."""
     price: Callable[[int, int], float | None] = lambda _tokens_in, _tokens_out: None
+    judges: RolloutJudges | None = None
     recording: ResultSnapshot | None = None
     offline: ResultSnapshot | None = None
     miss: Miss = "fail"
@@ -112,6 +113,7 @@ class Bench:
             guard=self.guard,
             exporter=exporter,
             price=self.price,
+            judges=self.judges,
         )
         finished = executor.run()
         self.results.add(finished)

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from harness.cli.judge_options import add_rubrics, known_judges, unknown_judges
+
 __all__ = ["add", "run"]
 
 
@@ -19,6 +21,7 @@ def add(group: Any) -> None:
     verb.add_argument(
         "--schema", action="store_true", help="print the schema of a task document"
     )
+    add_rubrics(verb)
     verb.set_defaults(run=run)
 
 
@@ -39,8 +42,10 @@ def run(options: argparse.Namespace) -> int:
     packages = any(task.document.environment.packages for task in tasks)
     kind = "none" if options.no_sandbox else kind_here(first, packages=packages)
     sandbox = Sandbox(kind, first.parent)
+    named = [task for task in tasks if task.document.evaluation.judge is not None]
+    judges = unknown_judges(named, known_judges(options.rubrics)) if named else []
     try:
-        faults = [fault for task in tasks for fault in faults_of(task, sandbox)]
+        faults = judges + [fault for task in tasks for fault in faults_of(task, sandbox)]
     finally:
         sandbox.close()
     for fault in faults:

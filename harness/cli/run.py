@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from collector.cli.arguments import to_path
 from collector.cli.inputs import writing
+from harness.cli.judge_options import add_judges, opened_judges
 
 __all__ = ["add", "run"]
 
@@ -77,6 +78,7 @@ def add(group: Any) -> None:
         metavar="FILE",
         help="{MODEL: {in: PRICE, out: PRICE}}, for a million tokens",
     )
+    add_judges(verb, _url, _positive)
     verb.add_argument("--n", type=_positive, default=1, metavar="N", help="seeds a task")
     verb.add_argument("--seed", type=int, default=0, metavar="S", help="first seed")
     verb.add_argument("--jobs", type=_positive, default=1, metavar="J")
@@ -139,25 +141,27 @@ def run(options: argparse.Namespace) -> int:
     offline = None if options.offline is None else ResultSnapshot.read(options.offline)
     sandboxed = not options.no_sandbox and (offline is None or options.miss == "live")
     recording = None if options.record is None else _recording(options.record)
-    with writing(options.out):
-        results = ResultsFolder(options.out)
-    bench = Bench(
-        agent=agent,
-        scaffold=scaffold,
-        results=results,
-        sandbox=_kind(tasks[0]) if sandboxed else "none",
-        limits=RunLimits(
-            options.max_steps, options.timeout, options.call_timeout, options.stall
-        ),
-        guard=IN_PROCESS if options.guard is True else options.guard or "",
-        exporter=_exporter(options.otlp),
-        price=price_of(options.prices, options.agent.partition(":")[2]),
-        recording=recording,
-        offline=offline,
-        miss=options.miss,
-    )
-    seeds = range(options.seed, options.seed + options.n)
-    _shown(bench, tasks, seeds, options.jobs)
+    with opened_judges(options, tasks) as judges:
+        with writing(options.out):
+            results = ResultsFolder(options.out)
+        bench = Bench(
+            agent=agent,
+            scaffold=scaffold,
+            results=results,
+            sandbox=_kind(tasks[0]) if sandboxed else "none",
+            limits=RunLimits(
+                options.max_steps, options.timeout, options.call_timeout, options.stall
+            ),
+            guard=IN_PROCESS if options.guard is True else options.guard or "",
+            exporter=_exporter(options.otlp),
+            price=price_of(options.prices, options.agent.partition(":")[2]),
+            judges=judges,
+            recording=recording,
+            offline=offline,
+            miss=options.miss,
+        )
+        seeds = range(options.seed, options.seed + options.n)
+        _shown(bench, tasks, seeds, options.jobs)
     if recording is not None:
         with writing(options.record):
             recording.write(options.record)

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-__all__ = ["EffectSize", "Group", "MeanInterval", "Report", "report_of"]
+__all__ = ["EffectSize", "Group", "JudgeFigures", "MeanInterval", "Report", "report_of"]
 
 DRAWS: Final = 1000
 """Samples of a bootstrap interval."""
@@ -50,6 +50,28 @@ def interval(draw: Callable[[random.Random], float]) -> tuple[float, float]:
     return found[int(DRAWS * 0.025)], found[int(DRAWS * 0.975) - 1]
 
 
+class JudgeFigures(NamedTuple):
+    """How one judge has scored the rollouts of a group."""
+
+    score: MeanInterval
+    """Of scores from 0 to 3 that count: of whole sessions, without a contradiction."""
+    outcomes: Mapping[str, int]
+
+    @classmethod
+    def of(cls, records: Sequence[Line]) -> JudgeFigures:
+        """The figures of a judge's records."""
+        counted = [
+            each["score"]
+            for each in records
+            if each["outcome"] == "scored" and not each["contradiction"]
+        ]
+        return cls(MeanInterval.of(counted), dict(Counter(each["outcome"] for each in records)))
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures as plain data."""
+        return {"score": self.score._asdict(), "outcomes": dict(self.outcomes)}
+
+
 class Group(NamedTuple):
     """All rollouts of one agent under one scaffold, in one environment."""
 
@@ -68,6 +90,7 @@ class Group(NamedTuple):
     ends: Mapping[str, int]
     consistent: MeanInterval
     """Share, by task, of rollouts that end as most of them do."""
+    judges: Mapping[str, JudgeFigures]
     on_front: bool = False
     """True if no other group has more successes for as few calls, or as many for fewer."""
 
@@ -105,7 +128,8 @@ class Report(NamedTuple):
                 key: getattr(group, key)._asdict()
                 for key in ("success", "success_counted", "attacked", "consistent")
             }
-            groups.append({**group._asdict(), **means, "measures": measures})
+            judges = {name: each.as_json() for name, each in group.judges.items()}
+            groups.append({**group._asdict(), **means, "measures": measures, "judges": judges})
         return {
             "rollouts": self.rollouts,
             "groups": groups,
@@ -161,7 +185,16 @@ def _group(key: tuple[str, str, str], lines: Sequence[Line]) -> Group:
         steps_by_agent=dict(steps),
         ends=dict(Counter(line["end"] for line in lines)),
         consistent=MeanInterval.of(_agreement(lines)),
+        judges=_judges(lines),
     )
+
+
+def _judges(lines: Sequence[Line]) -> dict[str, JudgeFigures]:
+    by_judge: dict[str, list[Line]] = defaultdict(list)
+    for line in lines:
+        for each in line["judged"]:
+            by_judge[each["judge"]].append(each)
+    return {name: JudgeFigures.of(each) for name, each in sorted(by_judge.items())}
 
 
 def _cause(line: Line) -> str:

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any, Final
 
 from harness.report.figures import Group, MeanInterval, Report
-from harness.report.text import shown
+from harness.report.text import JUDGES_HEAD, judge_rows, shown
 
 __all__ = ["page"]
 
@@ -36,6 +36,7 @@ def page(report: Report) -> str:
         _front(report.groups),
         "<h2>Causes</h2>",
         _causes(report.groups),
+        _judges(report),
         _effects(report),
         "<h2>Tasks</h2>",
         _table(
@@ -118,6 +119,11 @@ def _causes(groups: Sequence[Group]) -> str:
             for cause, count in sorted(group.causes.items())
         ],
     )
+
+
+def _judges(report: Report) -> str:
+    rows = judge_rows(report)
+    return f"<h2>Judges</h2>{_table(JUDGES_HEAD, rows)}" if rows else ""
 
 
 def _effects(report: Report) -> str:

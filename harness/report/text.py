@@ -7,7 +7,10 @@ from typing import Any
 
 from harness.report.figures import MeanInterval, Report
 
-__all__ = ["lines", "shown"]
+__all__ = ["JUDGES_HEAD", "judge_rows", "lines", "shown"]
+
+JUDGES_HEAD = ("agent", "scaffold", "judge", "score 0 to 3", "outcomes")
+"""Titles of `judge_rows`."""
 
 
 def shown(mean: MeanInterval) -> str:
@@ -49,6 +52,9 @@ def lines(report: Report) -> Iterator[str]:
         for cause, count in sorted(group.causes.items(), key=lambda each: (-each[1], each[0]))
     ]
     yield from _table(("agent", "scaffold", "cause", "rollouts"), causes)
+    if judged := judge_rows(report):
+        yield ""
+        yield from _table(JUDGES_HEAD, judged)
     if report.effects:
         yield ""
         yield from _table(
@@ -59,6 +65,18 @@ def lines(report: Report) -> Iterator[str]:
                 for each in report.effects
             ],
         )  # fmt: skip
+
+
+def judge_rows(report: Report) -> list[tuple[str, ...]]:
+    """A row for each judge of each group; none where nobody judged."""
+    return [
+        (
+            group.agent, group.scaffold, judge, shown(found.score),
+            ", ".join(f"{outcome} {count}" for outcome, count in found.outcomes.items()),
+        )
+        for group in report.groups
+        for judge, found in group.judges.items()
+    ]  # fmt: skip
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:

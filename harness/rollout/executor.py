@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter
 
+from collector.decode.span import Span
 from harness.rollout.attribution import RolloutEnding, attribute
 from harness.rollout.clock import SECOND, RolloutClock
 from harness.rollout.guarded import guard_of
-from harness.rollout.judged import judged
+from harness.rollout.judged import judged, read_spans
 from harness.rollout.record import Rollout
 from harness.rollout.spans import RolloutSpans
 from harness.sandbox.process import ToolFault, WorldTools
@@ -27,12 +28,12 @@ from harness.scaffold.turn import (
     says_it_cannot,
 )
 from harness.snapshots.toolbox import MissedResult, TimedResult, Toolbox
-from harness.tasks.criteria import check_arguments, has_succeeded, is_done
+from harness.tasks.criteria import check_arguments, convinces, has_succeeded, is_done
 from harness.tasks.read import BenchTask
 from harness.world.schema import misfit
 from offrails_guard import BaseGuard
 
-__all__ = ["Bounds", "Executor", "FinishedRollout"]
+__all__ = ["Bounds", "Executor", "FinishedRollout", "RolloutJudges"]
 
 ANSWER_MAX: Final = 20_000
 """Characters of an agent's last text in its rollout's line."""
@@ -54,6 +55,27 @@ class FinishedRollout(NamedTuple):
     spans: tuple[ReadableSpan, ...]
 
 
+class RolloutJudges(Protocol):
+    """Models that score a rollout."""
+
+    def judge(
+        self,
+        session: str,
+        judgement: Mapping[str, Any],
+        spans: Sequence[Span],
+        named: str | None,
+    ) -> Sequence[Mapping[str, Any]]:
+        """Their judgements, as `offrails judge --json` prints them; never raises for what a model does.
+
+        Args:
+            session: id of the rollout's conversation.
+            judgement: of its spans, by its spec.
+            spans: of the rollout.
+            named: the judge that the task names, if it does; it is asked beside those of all rollouts.
+        """
+        ...
+
+
 @dataclass(slots=True, kw_only=True)
 class Executor:
     """Runs one rollout. For one thread, and once."""
@@ -73,6 +95,7 @@ class Executor:
     """URL of who is asked before each call, or `IN_PROCESS`; "" for nobody."""
     exporter: SpanExporter | None = None
     price: Callable[[int, int], float | None] = lambda _tokens_in, _tokens_out: None
+    judges: RolloutJudges | None = None
 
     def run(self) -> FinishedRollout:
         """Runs it."""
@@ -89,6 +112,9 @@ class _Run:
         self.state: dict[str, Any] = {}
         self.checks: dict[str, bool] = {}
         """What the world's checks say of the end."""
+        self.judged: Sequence[Mapping[str, Any]] = ()
+        self.convinced = True
+        """What the judge says that the task names."""
         self.names: dict[str, Mapping[str, Any]] = {}
         self.members = {
             tool: member
@@ -103,7 +129,8 @@ class _Run:
         self.misses = 0
         self.spans = RolloutSpans(
             session=given.session, agent=given.agent_name, spec=given.task.spec.id,
-            task=given.task.name, exporter=given.exporter,
+            task=given.task.name, instruction=given.task.document.instruction.strip(),
+            exporter=given.exporter,
         )  # fmt: skip
         self.guard: BaseGuard | None = None
         self.began_ns = self.worked_ns = 0
@@ -129,10 +156,15 @@ class _Run:
             if close is not None:
                 close()
         ended_ns = given.clock.now_ns()
-        self.spans.end(ended_ns)
+        self.spans.end(ended_ns, ending.answer)
         if ending.end != "error":
             ending = self._checked(ending)
-        return FinishedRollout(self._record(ending, ended_ns), tuple(self.spans.spans))
+        spans = read_spans(self.spans.spans)
+        judgement = judged(spans, given.task.spec)
+        if ending.end != "error":
+            ending = self._scored(ending, judgement, spans)
+        record = self._record(ending, judgement, ended_ns)
+        return FinishedRollout(record, tuple(self.spans.spans))
 
     def _ending(self) -> RolloutEnding:
         try:
@@ -165,6 +197,22 @@ class _Run:
             self.misses += isinstance(problem, MissedResult)
             return replace(ending, end="error", why="infrastructure")
         return ending
+
+    def _scored(
+        self, ending: RolloutEnding, judgement: Mapping[str, Any], spans: Sequence[Span]
+    ) -> RolloutEnding:
+        """Asks the judges. One that the task names and that has no score is a failure of the environment."""
+        judges, named = self.given.judges, self.given.task.document.evaluation.judge
+        if judges is None:
+            return ending
+        id_ = None if named is None else named.id
+        self.judged = judges.judge(self.given.session, judgement, spans, id_)
+        if named is None:
+            return ending
+        own = next(each for each in self.judged if each["judge"] == id_)
+        found = convinces(own, named.least)
+        self.convinced = bool(found)
+        return replace(ending, end="error", why="infrastructure") if found is None else ending
 
     def _asked(self, name: str, arguments: Mapping[str, Any]) -> TimedResult:
         """What a check or a user of the world says.
@@ -235,7 +283,7 @@ class _Run:
         )
         if turn.model:
             self.spans.model(
-                turn.model, began_ns=began_ns, ended_ns=self.given.clock.now_ns(),
+                turn.model, said=turn.text, began_ns=began_ns, ended_ns=self.given.clock.now_ns(),
                 tokens=(turn.tokens_in, turn.tokens_out),
             )  # fmt: skip
 
@@ -288,6 +336,7 @@ class _Run:
         if not isinstance(answer, str) or not answer.strip():
             return ending
         self.answered += 1
+        self.spans.answered(text, answer, at_ns=self.given.clock.now_ns())
         hear = getattr(self.given.agent, "hear", None)
         if hear is not None:
             hear(answer)
@@ -358,12 +407,13 @@ class _Run:
 
     # --- the line ---------------------------------------------------------------------------------
 
-    def _record(self, ending: RolloutEnding, ended_ns: int) -> Rollout:
+    def _record(
+        self, ending: RolloutEnding, judgement: Mapping[str, Any], ended_ns: int
+    ) -> Rollout:
         given, document = self.given, self.given.task.document
-        judgement = judged(self.spans.spans, given.task.spec)
         success = ending.end == "done" and is_done(
             document.evaluation, self.state, ending.answer, accepted=judgement["accepting"],
-            checked=self._holds(document.evaluation.check),
+            checked=self._holds(document.evaluation.check), convinced=self.convinced,
         )  # fmt: skip
         attack = document.attack
         attacked = None if attack is None else has_succeeded(
@@ -401,6 +451,7 @@ class _Run:
             misses=self.misses,
             spans_lost=self.spans.lost,
             steps_by_agent=dict(Counter(each.member or given.agent_name for each in ran)),
+            judged=tuple(self.judged),
             path=tuple(
                 {"tool": step["tool"], "kind": step["kind"], "reason": step["reason"]}
                 for step in judgement["steps"]

@@ -10,11 +10,12 @@ from typing import Any
 from opentelemetry.sdk.trace import ReadableSpan
 
 from collector.config.settings.settings import Settings
+from collector.decode.span import Span
 from collector.offline.replay import Recording, judge
 from collector.sdk.readable_span import SpanReader
 from monitor import Spec, judge_calls
 
-__all__ = ["judged"]
+__all__ = ["judged", "read_spans"]
 
 
 @cache
@@ -22,11 +23,15 @@ def _settings() -> Settings:
     return Settings()
 
 
-def judged(spans: Sequence[ReadableSpan], spec: Spec) -> Mapping[str, Any]:
-    """The judgement object of a rollout's spans under a spec; that of no calls where there are none."""
+def read_spans(spans: Sequence[ReadableSpan]) -> list[Span]:
+    """The spans of a rollout as the service would receive them."""
     reader = SpanReader()
-    request = [reader.read(span) for span in spans]
-    recording = Recording(Path(spec.id), requests=[request])
+    return [reader.read(span) for span in spans]
+
+
+def judged(spans: Sequence[Span], spec: Spec) -> Mapping[str, Any]:
+    """The judgement object of a rollout's spans under a spec; that of no calls where there are none."""
+    recording = Recording(Path(spec.id), requests=[list(spans)])
     found = [
         each for each in judge([recording], [spec], _settings()) if each["spec"] == spec.id
     ]

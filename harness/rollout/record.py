@@ -73,6 +73,8 @@ class Rollout:
     """Calls of which the recording has no result."""
     spans_lost: int = 0
     steps_by_agent: Mapping[str, int] = field(default_factory=dict)
+    judged: tuple[Mapping[str, Any], ...] = ()
+    """Judgements of models, as `offrails judge --json` prints them, and `why` there is no score."""
     path: tuple[Mapping[str, Any], ...] = ()
     """The calls: tool, kind of the verdict and its reason."""
 

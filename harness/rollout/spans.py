@@ -58,11 +58,19 @@ class RolloutSpans:
         agent: name of the agent.
         spec: id of the task's spec, which judges the rollout.
         task: the task's name.
+        instruction: what the agent is asked to do.
         exporter: where each span goes when it ends.
     """
 
     def __init__(
-        self, *, session: str, agent: str, spec: str, task: str, exporter: SpanExporter | None
+        self,
+        *,
+        session: str,
+        agent: str,
+        spec: str,
+        task: str,
+        instruction: str,
+        exporter: SpanExporter | None,
     ) -> None:
         resource = Resource({"service.name": SERVICE, "offrails.spec": spec})
         self._collected = _Collected(exporter)
@@ -76,6 +84,7 @@ class RolloutSpans:
         self._tracer = provider.get_tracer(SCOPE)
         self._common = {"gen_ai.conversation.id": session, "gen_ai.agent.name": agent}
         self._task = task
+        self._instruction = instruction
         self._root: Span | None = None
 
     def begin(self, at_ns: int) -> None:
@@ -83,6 +92,7 @@ class RolloutSpans:
         attributes = {
             "gen_ai.operation.name": "invoke_agent",
             "offrails.harness.task": self._task,
+            "gen_ai.input.messages": _messages(("user", self._instruction)),
             **self._common,
         }
         name = f"invoke_agent {self._common['gen_ai.agent.name']}"
@@ -121,9 +131,9 @@ class RolloutSpans:
         return f"{span.get_span_context().span_id:016x}"
 
     def model(
-        self, model: str, *, began_ns: int, ended_ns: int, tokens: tuple[int, int]
+        self, model: str, *, said: str, began_ns: int, ended_ns: int, tokens: tuple[int, int]
     ) -> None:
-        """One answer of a model is over."""
+        """One answer of a model is over; with what it said beside its calls."""
         attributes = {
             "gen_ai.operation.name": "chat",
             "gen_ai.request.model": model,
@@ -131,11 +141,26 @@ class RolloutSpans:
             "gen_ai.usage.output_tokens": tokens[1],
             **self._common,
         }
+        if said:
+            attributes["gen_ai.output.messages"] = _messages(("assistant", said))
         self._start(f"chat {model}", attributes, began_ns, SpanKind.CLIENT).end(ended_ns)
 
-    def end(self, at_ns: int) -> None:
-        """The rollout is over."""
+    def answered(self, said: str, answer: str, *, at_ns: int) -> None:
+        """The user has answered what the agent said."""
+        attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.input.messages": _messages(("assistant", said), ("user", answer)),
+            **self._common,
+        }
+        self._start(f"invoke_agent {self._common['gen_ai.agent.name']}", attributes, at_ns).end(
+            at_ns
+        )
+
+    def end(self, at_ns: int, answer: str) -> None:
+        """The rollout is over; with what the agent said at last."""
         assert self._root is not None
+        if answer:
+            self._root.set_attribute("gen_ai.output.messages", _messages(("assistant", answer)))
         self._root.end(at_ns)
 
     def _start(
@@ -163,6 +188,15 @@ class RolloutSpans:
     def lost(self) -> int:
         """Spans that nobody took."""
         return self._collected.lost
+
+
+def _messages(*messages: tuple[str, str]) -> str:
+    """Messages by role and text, as the conventions have them; of a longer text, its beginning."""
+    found = [
+        {"role": role, "parts": [{"type": "text", "content": text[:RESULT_SHOWN]}]}
+        for role, text in messages
+    ]
+    return json.dumps(found, ensure_ascii=False)
 
 
 def otlp_line(spans: Sequence[ReadableSpan]) -> str:

@@ -52,6 +52,8 @@ class Turn:
     """Tokens of the rollout so far; None where the sum of all turns is meant."""
     model: str = ""
     """The model that answered; "" where none did."""
+    text: str = ""
+    """What it said, whatever became of it."""
 
 
 @dataclass(slots=True)
@@ -76,7 +78,7 @@ class MadeCall:
 
 
 RESULT_SHOWN: Final = 20_000
-"""Characters of a result that a model reads, and that a span has."""
+"""Characters of a result that a model reads, and that a span has; and of a message that a span has."""
 
 
 def result_text(result: Any) -> str:

@@ -1,4 +1,4 @@
-"""When a task is done: predicates on the end state, the answer, or the spec's own acceptance."""
+"""When a task is done: predicates on the end state, the answer, the spec's own acceptance, or a judge's score."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ from harness.tasks.document import (
     EvaluationDocument,
 )
 
-__all__ = ["canonical", "check_arguments", "has_succeeded", "holds", "is_done", "state_hash"]
+__all__ = [
+    "canonical",
+    "check_arguments",
+    "convinces",
+    "has_succeeded",
+    "holds",
+    "is_done",
+    "state_hash",
+]
 
 _MISSING: Final = object()
 _KEYS: Final = frozenset({"contains", "missing", "min", "max", "length"})
@@ -46,6 +54,7 @@ def is_done(
     *,
     accepted: bool,
     checked: bool,
+    convinced: bool = True,
 ) -> bool:
     """Whether a rollout has done its task.
 
@@ -55,16 +64,32 @@ def is_done(
         answer: what the agent said at last.
         accepted: whether the spec accepts the path.
         checked: whether the world's own check holds; True where none is named.
+        convinced: whether the judge gives a score that is enough; True where none is named, or none is asked.
     """
     parts = {
         "end_state": _end_state(evaluation, state),
         "answer": _answer(evaluation.answer, answer),
         "spec": accepted,
         "check": checked,
+        "judge": convinced,
     }
     if evaluation.criterion != "product":
         return parts[evaluation.criterion]
     return all(parts.values())
+
+
+def convinces(judgement: Mapping[str, Any], least: int) -> bool | None:
+    """Whether a judge's score is enough; False where it finds nothing to judge, None where it has no score that counts.
+
+    Args:
+        judgement: as `offrails judge --json` prints it.
+        least: the score that is enough.
+    """
+    if judgement["outcome"] == "not_applicable":
+        return False
+    if judgement["outcome"] != "scored" or judgement["contradiction"]:
+        return None
+    return bool(judgement["score"] >= least)
 
 
 def has_succeeded(attack: AttackDocument, state: Mapping[str, Any], *, checked: bool) -> bool:

@@ -90,11 +90,18 @@ class AnswerDocument(StrictModel):
     regex: str | None = Field(default=None, description="RE2 that it holds.")
 
 
+class JudgeDocument(StrictModel):
+    """A model that scores the session by a rubric, and which score is enough."""
+
+    id: str = Field(description="Id of the judge, such as GF: see docs/judges.md.")
+    least: int = Field(default=2, ge=1, le=3, description="The score that is enough.")
+
+
 class EvaluationDocument(StrictModel):
     """When a task is done."""
 
-    criterion: Literal["end_state", "answer", "spec", "check", "product"] = Field(
-        description="end_state: predicates or a hash; answer; spec: it accepts the path; check: a function of the world; product: all that are given."
+    criterion: Literal["end_state", "answer", "spec", "check", "judge", "product"] = Field(
+        description="end_state: predicates or a hash; answer; spec: it accepts the path; check: a function of the world; judge: a model's score; product: all that are given."
     )
     end_state: Arguments = Field(
         default_factory=dict,
@@ -107,6 +114,7 @@ class EvaluationDocument(StrictModel):
     check: str | None = Field(
         default=None, description="A function that the world's module declares as a check."
     )
+    judge: JudgeDocument | None = None
 
 
 class ExecutionDocument(StrictModel):

@@ -86,6 +86,8 @@ def _criterion(task: BenchTask) -> str:
     evaluation, attack = task.document.evaluation, task.document.attack
     if evaluation.criterion == "check" and evaluation.check is None:
         return f"{task.at('evaluation', 'criterion')}: expected the name of a check beside it"
+    if evaluation.criterion == "judge" and evaluation.judge is None:
+        return f"{task.at('evaluation', 'criterion')}: expected a judge beside it"
     if attack is not None and not attack.end_state and attack.check is None:
         return f"{task.at('attack')}: expected end_state or check"
     return ""

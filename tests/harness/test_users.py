@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from collector.cli.program import main as program
 from harness.cli.program import main
 from tests.harness.conftest import Bench
 from tests.harness.test_snapshots import bytes_of
@@ -101,6 +102,23 @@ def test_a_user_answers_until_it_is_content(counter: Path, bench: Bench) -> None
     [found] = bench.run(str(counter), "--agent", deaf)
     assert (found["success"], found["calls"]) == (False, 1)
     assert found["cause"]["kind"] == "premature_end"
+
+
+def test_what_was_said_is_in_the_spans(
+    counter: Path, bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A reader of the spans, such as `offrails judge`, sees instruction, calls, the user's answer and the end, in their order."""
+    out = bench.out()
+    script = bench.script([MILK, ASKS, BREAD, {"say": "Here."}])
+    bench.run(str(counter), "--agent", script, out=out)
+    capsys.readouterr()
+    spans = str(out / "spans.otlp.jsonl")
+    assert program(["judge", spans, "--judges", "GF", "--dry-run"]) == 0
+    text = capsys.readouterr().out
+    said = ("text: Give the guest", "milk", "text: Anything else?", "text: And bread", '"bread"', "text: Here.")  # fmt: skip
+    places = [text.index(each) for each in said]
+    assert places == sorted(places)
+    assert text.count("text: Anything else?") == 1
 
 
 def test_agents_without_a_model_say_their_last_text_again(counter: Path, bench: Bench) -> None:
