@@ -2,10 +2,12 @@
 
     make demo                        each call is judged as its span arrives
     make demo ARGS=--guard           the agent asks before each call
+    make demo ARGS=--data            rules over data: that order, this address
     make demo ARGS=--stay            the service and its page stay until Ctrl-C
 
     tests/demo/rover.py, guarded_rover.py   the agent: how to make one observable, and how to make it ask
     tests/demo/observed.py, guarded.py      what is shown of it
+    tests/demo/desk.py, data.py             another agent, whose spans carry results, and what is shown of it
     tests/demo/words.py                     how a verdict is put into words
     tests/demo/processes.py, tied.py        the two processes, and how they end with the demo
 
@@ -19,18 +21,28 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tests.demo import guarded, observed
+from tests.demo import data, guarded, observed
 from tests.demo.tied import end_by_signals
 from tests.demo.words import Paint
+
+DEMOS = (
+    ("guard", guarded, "the agent asks before each call"),
+    ("data", data, "it asks under rules over data: that order, this address"),
+)
+"""Options, each with what it shows."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the demo; 0 when everything went well."""
     parser = argparse.ArgumentParser("make demo")
-    parser.add_argument("--guard", action="store_true", help="the agent asks before each call")
+    shown = parser.add_mutually_exclusive_group()
+    for name, demo, words in DEMOS:
+        shown.add_argument(
+            f"--{name}", dest="show", action="store_const", const=demo.show, help=words
+        )
     parser.add_argument("--stay", action="store_true", help="keep the service until Ctrl-C")
     options = parser.parse_args(arguments)
-    show = guarded.show if options.guard else observed.show
+    show = options.show or observed.show
     return show(Paint(coloured=_wants_colour()), staying=options.stay)
 
 

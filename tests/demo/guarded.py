@@ -17,7 +17,7 @@ from tests.demo.observed import GAUGES, TASK
 from tests.demo.processes import SPECS, Service, agent, say, serving, stay
 from tests.demo.words import Paint, places, report
 
-__all__ = ["blocking", "faults", "show"]
+__all__ = ["Prevented", "blocking", "faults", "prevented_lines", "show"]
 
 DECISIONS = 'offrails_decisions_total{decision="deny",spec="farm_rover"}'
 
@@ -83,6 +83,11 @@ def _closing(
 ) -> Iterator[str]:
     counts = Counter({session: len(calls) for session, calls in prevented.items()})
     yield from report(judgements, service.samples(*GAUGES, DECISIONS), paint, counts)
+    yield from prevented_lines(prevented, paint)
+
+
+def prevented_lines(prevented: Prevented, paint: Paint) -> Iterator[str]:
+    """What was denied and not made, session by session."""
     yield ""
     yield paint("what was prevented, as the sessions show it", "1")
     for session, calls in prevented.items():

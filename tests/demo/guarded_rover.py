@@ -29,16 +29,17 @@ CONVERSATION: ContextVar[str] = ContextVar("conversation")
 """The job that is played; decisions and spans name it alike."""
 
 CallTool = Callable[[str, dict[str, Any]], str]
+MakeCall = Callable[[Tracer, str, str, dict[str, Any]], str]
 
 # --- what makes an agent ask -----------------------------------------------------------------------
 
 
-def asking(guard: Guard, tracer: Tracer) -> CallTool:
+def asking(guard: Guard, tracer: Tracer, make: MakeCall = call_tool) -> CallTool:
     """Each call is asked for before it is made and traced; a denied one raises `DeniedError`, with the reason."""
 
     def ask(tool: str, arguments: dict[str, Any]) -> str:
         def made(**arguments: Any) -> str:
-            return call_tool(tracer, CONVERSATION.get(), tool, arguments)
+            return make(tracer, CONVERSATION.get(), tool, arguments)
 
         return guard.wrap(made, name=tool)(**arguments)
 
@@ -48,8 +49,8 @@ def asking(guard: Guard, tracer: Tracer) -> CallTool:
 # --- the rover -------------------------------------------------------------------------------------
 
 
-def play(plan: Plan, call_tool: CallTool) -> None:
-    """One job. Each call is printed, with what became of it and what the rover reads of it."""
+def play(plan: Plan, call_tool: CallTool, who: str = "rover") -> None:
+    """One job. Each call is printed, with what became of it and what the agent reads of it."""
     allowed: set[str] | None = None
     for tool, arguments in plan:
         if allowed is not None and tool not in allowed:
@@ -62,7 +63,7 @@ def play(plan: Plan, call_tool: CallTool) -> None:
             print(f"{line}  failed: {problem}", flush=True)
         except DeniedError as denied:
             print(f"{line}  DENIED", flush=True)
-            print(f"        the rover reads: {denied}", flush=True)
+            print(f"        the {who} reads: {denied}", flush=True)
             allowed = tools_allowed(str(denied))
         else:
             print(f"{line}  ok", flush=True)
