@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from collector.config.settings.settings import Settings
+    from collector.offline.replay import DocumentForm
     from monitor.spec.read import LoadedSpecs
 
 __all__ = [
@@ -80,15 +81,15 @@ def only_task(specs: Sequence[Any]) -> str:
     return tasks[0] if len(tasks) == 1 else ""
 
 
-def recordings(paths: Sequence[Path]) -> list[Path]:
-    """Files, and the recordings of folders."""
+def recordings(paths: Sequence[Path], *forms: DocumentForm) -> list[Path]:
+    """Files, and the recordings of folders; with these other forms of documents, if any."""
     from collector.offline.replay import BadInput, files_of
 
     for path in paths:
         if not path.exists():
             quit_with(f"{path}: no such file or folder")
     try:
-        return files_of(paths)
+        return files_of(paths, forms)
     except BadInput as problem:
         quit_with(str(problem), FAILED)
 

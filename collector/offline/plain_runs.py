@@ -30,7 +30,7 @@ from monitor.session.session import Session
 from monitor.session.tool_names import Names
 from monitor.spec.spec import Spec
 
-__all__ = ["AgentRun", "BadRun", "RunCall", "is_plain", "judge_run", "read_runs"]
+__all__ = ["AgentRun", "BadRun", "RunCall", "has_runs", "is_plain", "judge_run", "read_runs"]
 
 _FINE = frozenset({"ok", "success"})
 _SOURCE = "plain"
@@ -95,6 +95,12 @@ def is_plain(line: bytes) -> bool:
     except ValueError:
         return True
     return isinstance(first, list) or (isinstance(first, dict) and "calls" in first)
+
+
+def has_runs(document: Any) -> bool:
+    """Whether a JSON document is a run, or a list with one in it."""
+    found = document if isinstance(document, list) else [document]
+    return any(isinstance(each, dict) and isinstance(each.get("calls"), list) for each in found)
 
 
 def read_runs(text: bytes, name: str) -> list[AgentRun]:

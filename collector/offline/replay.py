@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import json
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -17,7 +18,14 @@ from collector.config.settings.settings import Settings
 from collector.decode.json import otlp_json
 from collector.decode.span import MalformedBodyError, Span
 from collector.offline.drafts.starter_spec import Agent, agents, agents_of_runs
-from collector.offline.plain_runs import AgentRun, BadRun, is_plain, judge_run, read_runs
+from collector.offline.plain_runs import (
+    AgentRun,
+    BadRun,
+    has_runs,
+    is_plain,
+    judge_run,
+    read_runs,
+)
 from collector.offline.progress_bar import Progress
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
@@ -27,7 +35,9 @@ from monitor.spec.spec import Spec
 
 __all__ = [
     "BadInput",
+    "DocumentForm",
     "Recording",
+    "bytes_of",
     "files_of",
     "judge",
     "observe",
@@ -42,8 +52,8 @@ _RECORDINGS = ("*.jsonl", "*.jsonl.gz", "offrails-*.jsonl.gz.open", "*.eval")
 """Files that are read in a folder; the third is being recorded, or was when its process was killed."""
 _DOCUMENTS = ("*.json", "*.json.gz")
 """Files that are read in a folder if they hold spans or runs: settings and results lie there, too."""
-_HELD = (b'"calls"', b'"resourceSpans"')
-"""What a document with runs, or with spans, has in it."""
+_SPANS = b'"resourceSpans"'
+"""What a document with spans has in it."""
 _INSPECT = ".eval"
 """How the name of a log of Inspect ends."""
 
@@ -56,6 +66,19 @@ _UNREAD_SHOWN = 10
 
 class BadInput(Exception):  # noqa: N818 - it names the input
     """A file cannot be replayed; the message names it, and the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentForm:
+    """A form of JSON documents that are read in a folder."""
+
+    marks: Sequence[bytes]
+    """A document has one of these in it; others are not parsed."""
+    holds: Callable[[Any], bool]
+    """Whether a document has this form."""
+
+
+_RUNS = DocumentForm((b'"calls"',), has_runs)
 
 
 def replay(
@@ -82,17 +105,18 @@ def replay(
         yield from judge([_read(file, progress) for file in group], specs, settings, unnamed)
 
 
-def files_of(paths: Sequence[Path]) -> list[Path]:
+def files_of(paths: Sequence[Path], forms: Sequence[DocumentForm] = ()) -> list[Path]:
     """The paths, with folders replaced by the recordings in them, oldest first.
 
-    A JSON document in a folder that holds neither spans nor runs is left out, and reported on standard error.
+    A JSON document in a folder that holds neither spans nor runs, and has none of the other forms, is left out, and reported
+    on standard error.
 
     Raises:
         BadInput: a folder holds none.
     """
     found: list[Path] = []
     for path in paths:
-        inside = _inside(path) if path.is_dir() else [path]
+        inside = _inside(path, forms) if path.is_dir() else [path]
         if not inside:
             raise BadInput(
                 f"{path}: no {' or '.join(_RECORDINGS[:2])} in this folder, and no *.json with runs"
@@ -101,24 +125,46 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
-def _inside(folder: Path) -> list[Path]:
+def _inside(folder: Path, forms: Sequence[DocumentForm]) -> list[Path]:
     documents = sorted(file for pattern in _DOCUMENTS for file in folder.glob(pattern))
-    others = [file for file in documents if not _holds_runs(file)]
+    others = [file for file in documents if not _is_read(file, (_RUNS, *forms))]
     for file in others:
         print(f"{file}: left out: no spans and no runs in it", file=sys.stderr)
     recordings = (file for pattern in _RECORDINGS for file in folder.glob(pattern))
     return sorted({*recordings, *documents}.difference(others))
 
 
-def _holds_runs(file: Path) -> bool:
+def _is_read(file: Path, forms: Sequence[DocumentForm]) -> bool:
     """Whether a document is to be read; also if that cannot be told, so that its reader reports why."""
     if not file.is_file():
         return False
+    marks = [_SPANS, *(mark for form in forms for mark in form.marks)]
     try:
         with file.open("rb") as stream:
-            return any(key in line for line in _unpacked(stream) for key in _HELD)
+            found = {mark for line in _unpacked(stream) for mark in marks if mark in line}
+        likely = [form for form in forms if not found.isdisjoint(form.marks)]
+        return _SPANS in found or (bool(likely) and _has_form(bytes_of(file), likely))
     except (OSError, EOFError, zlib.error):
         return True
+
+
+def _has_form(text: bytes, forms: Sequence[DocumentForm]) -> bool:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return True
+    return any(form.holds(document) for form in forms)
+
+
+def bytes_of(file: Path) -> bytes:
+    """What a file holds, unpacked.
+
+    Raises:
+        OSError: it cannot be read.
+        EOFError, zlib.error: it is packed, and cut off or damaged.
+    """
+    with file.open("rb") as stream:
+        return _unpacked(stream).read()
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +332,7 @@ def _until_torn(file: Path, lines: Iterable[tuple[int, bytes]]) -> Iterator[tupl
 
 def _plain(file: Path, text: bytes) -> Recording:
     """Plain runs; or a request of spans that was written over several lines."""
-    if b'"resourceSpans"' in text:
+    if _SPANS in text:
         return Recording(file, requests=[_spans(text, file, 1)])
     try:
         runs = read_runs(text, file.stem)

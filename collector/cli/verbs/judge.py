@@ -290,6 +290,7 @@ def _check_asked(options: argparse.Namespace) -> None:
 
 def _run_of(options: argparse.Namespace) -> JudgeRun:
     from collector.offline.judge.judge_sessions import JudgeRun
+    from collector.offline.judge.trajectory_files import TRAJECTORIES
     from judges.instructions import NO_INSTRUCTIONS, BadInstructionsError, read_instructions
     from judges.judging import TRANSCRIPT_TOKENS, JudgeOptions
     from judges.rubric import BadRubricError, load_rubrics
@@ -308,7 +309,7 @@ def _run_of(options: argparse.Namespace) -> JudgeRun:
             quit_with(f"--judges: there is no judge {name!r}; there are {', '.join(known)}")
     specs = load_specs_or_quit(options.specs or ())
     return JudgeRun(
-        files=recordings(options.files),
+        files=recordings(options.files, TRAJECTORIES),
         url=options.url or "",
         token_file=options.token_file,
         specs=specs,

@@ -12,7 +12,7 @@ from typing import Any
 from collector.config.settings.settings import Settings
 from collector.decode.json import otlp_json
 from collector.decode.span import MalformedBodyError, Span
-from collector.offline.judge.turn_files import turn_sessions
+from collector.offline.judge.trajectory_files import are_trails, are_turns, trajectories
 from collector.offline.plain_runs import AgentRun
 from collector.offline.progress_bar import Progress
 from collector.offline.replay import BadInput, Recording, judge, recorded
@@ -21,7 +21,8 @@ from collector.transcripts.run_steps import run_steps
 from collector.transcripts.session_steps import session_steps
 from collector.transcripts.span_shares import SessionId, span_shares
 from collector.transcripts.step import TranscriptStep
-from collector.transcripts.trail import BadTraceError, is_trail, otlp_request
+from collector.transcripts.trail import BadTraceError, otlp_request
+from collector.transcripts.turns import turn_steps
 from monitor.spec.spec import Spec
 
 __all__ = ["SessionMaterial", "material_of", "material_of_judgements"]
@@ -41,16 +42,16 @@ class SessionMaterial:
 def material_of(
     file: Path, specs: Sequence[Spec], settings: Settings, progress: Progress, unnamed: str = ""
 ) -> Iterator[SessionMaterial]:
-    """The sessions of a file of OTLP/JSON lines, plain runs, a trace in TRAIL's form, or trajectories of turns.
+    """The sessions of a file of OTLP/JSON lines, plain runs, traces in TRAIL's form, or trajectories of turns.
 
     Raises:
         BadInput: the file is missing, or holds none of these.
     """
-    turns = turn_sessions(file)
-    if turns:
-        yield from (SessionMaterial(session, "", (), steps) for session, steps in turns)
+    documents = trajectories(file)
+    if are_turns(documents):
+        yield from (_of_turns(file, each) for each in documents)
         return
-    found = _trail(file) or recorded(file, progress)
+    found = _trails(file, documents) if are_trails(documents) else recorded(file, progress)
     spans = [span for request in found.requests for span in request]
     if spans:
         yield from _of_spans(found, spans, specs, settings)
@@ -73,22 +74,21 @@ def _by_session(
     return groups
 
 
-def _trail(file: Path) -> Recording | None:
-    """The spans of a trace in TRAIL's form; None if the file is of another form."""
+def _of_turns(file: Path, document: Mapping[str, Any]) -> SessionMaterial:
     try:
-        text = file.read_bytes()
-        if b'"span_attributes"' not in text:
-            return None
-        document = json.loads(text)
-    except (OSError, ValueError, RecursionError):
-        return None
-    if not is_trail(document):
-        return None
+        session, steps = turn_steps(document, file.stem)
+    except BadTraceError as problem:
+        raise BadInput(f"{file}: {problem}") from None
+    return SessionMaterial(session, "", (), steps)
+
+
+def _trails(file: Path, documents: Sequence[Mapping[str, Any]]) -> Recording:
+    """The spans of traces in TRAIL's form."""
     try:
-        batch = otlp_json.decode(json.dumps(otlp_request(document)).encode())
+        requests = [json.dumps(otlp_request(each)).encode() for each in documents]
+        return Recording(file, requests=[otlp_json.decode(each).spans for each in requests])
     except (BadTraceError, MalformedBodyError) as problem:
         raise BadInput(f"{file}: {problem}") from None
-    return Recording(file, requests=[batch.spans])
 
 
 def _of_run(run: AgentRun, judged: Sequence[Mapping[str, Any]]) -> SessionMaterial:

@@ -122,6 +122,17 @@ def test_every_verb_reads_a_folder_of_documents(
     assert "4 runs" in capsys.readouterr().out
 
 
+def test_results_that_list_calls_deeper_are_no_runs(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file of expectations beside the recordings, with calls inside its sessions, is left out, and the rest is read."""
+    found = {"run": "r1", "sessions": [{"session": "r1", "calls": []}]}
+    (folder / "runs" / "r1.expected.json").write_text(json.dumps(found), encoding="utf-8")
+
+    assert main(["replay", str(folder / "runs"), "--specs", str(folder / "specs")]) == 0
+    assert "r1.expected.json: left out: no spans and no runs in it" in capsys.readouterr().err
+
+
 def test_a_damaged_document_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A document that begins as a run and ends too early stops the verb, and is named."""
     text = json.dumps(RIGHT)

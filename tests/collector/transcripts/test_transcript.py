@@ -299,7 +299,7 @@ def test_traces_in_trails_form_are_read(tmp_path: Path) -> None:
 
 @pytest.mark.alone
 def test_two_thousand_spans_take_under_a_tenth_of_a_second() -> None:
-    """A long session is read and cut in under 100 ms."""
+    """A long session is read and cut in under 100 ms of CPU time, which no load beside it makes longer."""
     spans = history(1)
     spans += [
         _span(n, "gen_ai.tool.name", "t", **{"gen_ai.tool.call.result": "r" * 100})
@@ -312,10 +312,10 @@ def test_two_thousand_spans_take_under_a_tenth_of_a_second() -> None:
     ]  # fmt: skip
     took = []
     for _ in range(5):
-        began = time.perf_counter()
+        began = time.process_time()
         found = Transcript(session_steps([{"agent": "a", "steps": steps}], decoded), 20_000)
         found.text(NONCE)
-        took.append(time.perf_counter() - began)
+        took.append(time.process_time() - began)
     assert found.calls == 1_999
     assert found.cut.calls
     assert min(took) < 0.1
