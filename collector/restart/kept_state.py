@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from collector.config.settings.sessions import SessionSettings
@@ -19,6 +20,7 @@ from collector.restart.state_counters import CountersOfParts, StatefulParts
 from collector.state.heads import Heads
 from collector.state.journal import Journal, JournalRules
 from collector.state.journal_reader import JournalReader
+from collector.state.other_files import other_files
 from collector.state.records import RecordKind, encoded
 from collector.telemetry.clock import ReplayClock
 from collector.telemetry.counters import Stats
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["KeptState"]
 
 TICK_SECONDS: Final = 0.25
+OTHERS_TOLD: Final = 20
+"""Files that are none of the journal, by name in the log."""
 """Time between two records of the time during a replay."""
 
 
@@ -74,6 +78,7 @@ class KeptState:
             if not self._past.attempt():
                 log.error("journal_set_aside", folder=str(settings.dir))
                 self._past = JournalReader(settings.dir)
+            _tell_others(settings.dir)
         except UnusableFileError:
             raise
         except OSError as problem:
@@ -271,3 +276,12 @@ class KeptState:
         if self._snapshots is not None:
             self._snapshots.close()
         await self.journal.close()
+
+
+def _tell_others(folder: Path) -> None:
+    """What somebody has laid into the folder is not read, and that is said once at each start."""
+    found = other_files(folder)
+    if found:
+        tell = log.warning if any(each.odd for each in found) else log.info
+        names = [str(each) for each in found[:OTHERS_TOLD]]
+        tell("journal_other_files", folder=str(folder), files=names, count=len(found))

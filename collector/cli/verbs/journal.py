@@ -44,6 +44,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _inspect(folder: Path, *, as_json: bool) -> int:
     from collector.offline.journal import contents, short_cuts, shown, shown_short
+    from collector.state.other_files import other_files
 
     is_empty = True
     for content in contents(folder):
@@ -52,6 +53,8 @@ def _inspect(folder: Path, *, as_json: bool) -> int:
     for short in short_cuts(folder):
         is_empty = False
         print(json.dumps(short.as_json()) if as_json else "\n".join(shown_short(short)))
+    for other in other_files(folder):
+        print(json.dumps(other._asdict()) if as_json else f"{other}  not of the journal")
     if is_empty:
         quit_with(f"{folder}: no journal in this folder")
     return OK

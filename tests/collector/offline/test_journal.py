@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,20 @@ def test_inspect_lists_files_and_records(
     found = json.loads(capsys.readouterr().out)
     assert found["records"] == {"request": 2, "tick": 1}
     assert found["damages"] == []
+
+
+def test_inspect_lists_what_is_none_of_the_journal(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A fifo with a name of its own is named, and not opened."""
+    os.mkfifo(folder / "odd")
+    assert main(["journal", "inspect", str(folder)]) == 0
+    assert "odd (a fifo)  not of the journal\n" in capsys.readouterr().out
+    assert main(["journal", "inspect", "--json", str(folder)]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {
+        "name": "odd",
+        "odd": "a fifo",
+    }
 
 
 def test_verify_tells_a_torn_end_from_damage(

@@ -108,6 +108,36 @@ def test_a_fifo_in_the_folder_keeps_nobody_waiting(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_what_is_none_of_the_journal_is_told(tmp_path: Path) -> None:
+    """Files of any other name are named once at a start, what is no file as a warning; files of ours are not, nor folders."""
+
+    async def run() -> None:
+        life = life_in(tmp_path)
+        await run_once(life)
+        life.kill()
+        for name in ("archive.lock", ".hidden", "last-good-specs", "alerts.jsonl"):
+            (tmp_path / name).write_bytes(b"")
+        (tmp_path / "lost+found").mkdir()
+        with captured() as told:
+            await life.start()
+        [line] = [each for each in told if each["event"] == "journal_other_files"]
+        assert (line["level"], line["files"]) == ("info", ["alerts.jsonl"])
+        life.kill()
+        os.mkfifo(tmp_path / "journal-odd.log")
+        (tmp_path / "leads").symlink_to("nowhere")
+        with captured() as told:
+            await life.start()
+        [line] = [each for each in told if each["event"] == "journal_other_files"]
+        assert line["level"] == "warning"
+        assert line["files"] == [
+            "alerts.jsonl",
+            "journal-odd.log (a fifo)",
+            "leads (a link that leads nowhere)",
+        ]
+
+    asyncio.run(run())
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
