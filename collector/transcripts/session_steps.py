@@ -212,13 +212,19 @@ class _Messages:
             yield replace(step, kind="tools", name="tools")
 
     def _inputs(self, node: _Node, held: Counter[tuple[str, str]]) -> Iterator[TranscriptStep]:
-        fresh = not any(each.role in {ASSISTANT, TOOL} for each in node.talk.inputs)
+        fresh = self._begins_a_turn(node)
         for message in node.talk.inputs:
             key = (message.role, message.text)
             held[key] += 1
             again = fresh and message.role == "user" and self._is_elsewhere(key, node)
             if held[key] > self._shown[key] or again:
                 yield from self._show(node, message, node.span.start_ns)
+
+    def _begins_a_turn(self, node: _Node) -> bool:
+        """True for the uppermost span that was given messages, if these are no history."""
+        if any(each.role in {ASSISTANT, TOOL} for each in node.talk.inputs):
+            return False
+        return not any(each.talk.inputs for each in _above(node, self._nodes))
 
     def _is_elsewhere(self, key: tuple[str, str], node: _Node) -> bool:
         """True if a message was shown in an earlier trace alone: a turn may say what another one said."""

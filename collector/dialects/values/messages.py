@@ -7,7 +7,8 @@ numbered attributes, and Pydantic AI's lists.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -111,30 +112,53 @@ def conversation(
         events: of the span.
         unsaid: role of an input that says none, as a prompt in one text.
     """
-    inputs = [SpanMessage(SYSTEM, _content(value_of(attributes.get(key)))) for key in _SYSTEM]
-    inputs = [each for each in inputs if each.text]
-    outputs: list[SpanMessage] = []
+    given, answered = _Side(), _Side()
+    system = (SpanMessage(SYSTEM, _content(value_of(attributes.get(key)))) for key in _SYSTEM)
+    given.take([each for each in system if each.text])
     tools: list[str] = []
     numbered: dict[str, dict[int, dict[str, Any]]] = {}
     for key, value in attributes.items():
         if key in _INPUTS:
-            inputs += _messages(value, unsaid)
+            given.take(_messages(value, unsaid))
         elif key in _OUTPUTS:
-            outputs += _messages(value, ASSISTANT)
+            answered.take(_messages(value, ASSISTANT))
         elif key in _ALL:
-            _sort_in(_messages(value, unsaid), inputs, outputs)
+            _take_whole(_messages(value, unsaid), given, answered)
         elif key in _FINAL:
-            outputs += _messages(value, ASSISTANT) if isinstance(value, str) else ()
+            answered.take(_messages(value, ASSISTANT) if isinstance(value, str) else ())
         elif key in _TOOLS:
             tools += _definitions(value)
         elif key.startswith(("llm.", "gen_ai.")):
             _take_numbered(key, value, numbered, tools)
     for name, found in numbered.items():
-        into = inputs if name in _INPUT_LISTS else outputs
-        into += [each for at in sorted(found) for each in _message(found[at], unsaid)]
-    for name, fields, _ in events:
-        _take_event(name, fields, inputs, outputs, unsaid)
-    return Conversation(tuple(inputs), tuple(outputs), tuple(tools))
+        side = given if name in _INPUT_LISTS else answered
+        side.take([each for at in sorted(found) for each in _message(found[at], unsaid)])
+    _take_events(events, given, answered, unsaid)
+    return Conversation(tuple(given.messages), tuple(answered.messages), tuple(tools))
+
+
+class _Side:
+    """What was given, or what was answered: attributes and events that say the same in several forms say it once."""
+
+    __slots__ = ("messages",)
+
+    def __init__(self) -> None:
+        self.messages: list[SpanMessage] = []
+
+    def take(self, source: Sequence[SpanMessage]) -> None:
+        """Adds the messages of one source: of each, as many as this source has more than the others."""
+        known = Counter(map(_said, self.messages)) if self.messages and source else Counter()
+        for each in source:
+            said = _said(each)
+            if known[said]:
+                known[said] -= 1
+            else:
+                self.messages.append(each)
+
+
+def _said(message: SpanMessage) -> Hashable:
+    """What two forms of one message have in common."""
+    return (message.role, message.text) if message.text else message
 
 
 def user_texts(attributes: Mapping[str, Any], events: Sequence[SpanEvent]) -> list[str]:
@@ -147,33 +171,30 @@ def user_texts(attributes: Mapping[str, Any], events: Sequence[SpanEvent]) -> li
     return list(dict.fromkeys(texts))
 
 
-def _sort_in(
-    found: Sequence[SpanMessage], inputs: list[SpanMessage], outputs: list[SpanMessage]
-) -> None:
-    """Puts a whole conversation in: what the model said last is its answer."""
+def _take_whole(found: Sequence[SpanMessage], given: _Side, answered: _Side) -> None:
+    """Takes a whole conversation: what the model said last is its answer."""
     last = max((at for at, each in enumerate(found) if each.role != ASSISTANT), default=-1)
-    inputs += found[: last + 1]
-    outputs += found[last + 1 :]
+    given.take(found[: last + 1])
+    answered.take(found[last + 1 :])
 
 
-def _take_event(
-    name: str,
-    fields: Mapping[str, Any],
-    inputs: list[SpanMessage],
-    outputs: list[SpanMessage],
-    unsaid: str,
+def _take_events(
+    events: Sequence[SpanEvent], given: _Side, answered: _Side, unsaid: str
 ) -> None:
-    if name == _DETAILS:
-        found = conversation(fields, unsaid=unsaid)
-        inputs += found.inputs
-        outputs += found.outputs
-        return
-    role = _EVENTS.get(name)
-    if role is None:
-        return
-    raw = value_of(fields.get("message", fields.get("gen_ai.event.content")))
-    body = {**fields, **raw} if isinstance(raw, dict) else dict(fields)
-    (outputs if name == "gen_ai.choice" else inputs).extend(_message(body, role))
+    """Takes the events of a span: a message each, or an event with a whole conversation."""
+    inputs: list[SpanMessage] = []
+    outputs: list[SpanMessage] = []
+    for name, fields, _ in events:
+        if name == _DETAILS:
+            found = conversation(fields, unsaid=unsaid)
+            given.take(found.inputs)
+            answered.take(found.outputs)
+        elif role := _EVENTS.get(name):
+            raw = value_of(fields.get("message", fields.get("gen_ai.event.content")))
+            body = {**fields, **raw} if isinstance(raw, dict) else dict(fields)
+            (outputs if name == "gen_ai.choice" else inputs).extend(_message(body, role))
+    given.take(inputs)
+    answered.take(outputs)
 
 
 @lru_cache(maxsize=4_096)

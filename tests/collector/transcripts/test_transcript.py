@@ -7,6 +7,7 @@ import json
 import random
 import re
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -206,6 +207,38 @@ def test_a_message_that_is_repeated_from_turn_to_turn_is_shown_once() -> None:
     assert session_steps([], [*shuffled, *spans]) == found
 
 
+def test_a_message_that_one_span_has_in_several_forms_is_shown_once() -> None:
+    """Attributes, numbered attributes and a final result may say the same; what one form has twice was said twice."""
+    said = [{"role": "user", "content": "go"}, {"role": "user", "content": "go"}]
+    whole = [*said, {"role": "assistant", "content": "done"}]
+    forms = {
+        "pydantic_ai.all_messages": json.dumps(whole),
+        "final_result": "done",
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": "go",
+        "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.content": "done",
+    }
+    spans = otlp_json.decode(
+        request([_span(0, "gen_ai.input.messages", json.dumps(said), **forms)])
+    ).spans
+    found = [(step.name, step.text) for step in session_steps([], spans)]
+    assert found == [("user", "go"), ("user", "go"), ("assistant", "done")]
+
+
+def test_a_turn_says_again_only_what_its_uppermost_span_was_given() -> None:
+    """A user who says the same in a second turn is shown; a span below the turn that repeats the history's first message is not."""
+
+    def turn(number: int, trace: int, parent: int, text: str) -> dict[str, object]:
+        said = json.dumps([{"role": "user", "content": text}])
+        made = _span(number, "gen_ai.input.messages", said)
+        return made | {"traceId": f"{trace:032x}", "parentSpanId": f"{parent:016x}"}
+
+    turns = [turn(0, 1, 0, "water"), turn(1, 2, 0, "go on"), turn(2, 2, 3, "water")]
+    spans = otlp_json.decode(request([*turns, turn(3, 3, 0, "water")])).spans
+    assert [step.text for step in session_steps([], spans)] == ["water", "go on", "water"]
+
+
 @pytest.mark.skipif(not CAPTURES, reason="no ../shared/captures beside the checkout")
 @pytest.mark.parametrize("file", CAPTURES, ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_captures_become_short_transcripts_with_every_call(file: Path) -> None:
@@ -216,6 +249,10 @@ def test_captures_become_short_transcripts_with_every_call(file: Path) -> None:
     assert [Transcript(each.steps).text(NONCE) for each in sessions(file)] == texts
     assert sum(map(len, texts)) <= file.stat().st_size / 2
     for each in found:
+        said = Counter(
+            (step.agent, step.name, step.text) for step in each.steps if not step.is_call
+        )
+        assert set(said.values()) <= {1}, "no message is repeated in these sessions"
         calls = {
             (step["trace_id"], step["span_id"]) for one in each.judged for step in one["steps"]
         }
