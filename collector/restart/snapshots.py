@@ -67,6 +67,9 @@ BYTES_MIN: Final = 16 << 10
 """A snapshot is taken once the journal has so much more: less is judged again in a moment."""
 SHARE: Final = 20
 """Least pause between two snapshots, as a multiple of the last one's duration."""
+GROWTH_SHARE: Final = 0.5
+"""A snapshot is due at once where the journal has so much of its bound more than at the last try: a bit later the file is
+deleted behind which a replay would go on, and the snapshot is of no use any more."""
 
 LAST_SECONDS: Final = 4.0
 """How long a stop waits for the last one, while the service still receives. Where it takes longer, the next start judges
@@ -138,9 +141,9 @@ class Snapshots:
         """When the snapshot became due; None if none is due."""
         self._written = 0
         """Bytes of the journal at the last one."""
-        self._taking_ns = self._written_then = 0
-        self._deleted_then = 0
-        """Files of the journal that were deleted when the last one was begun."""
+        self._taking_ns = 0
+        self._written_then = self._deleted_then = 0
+        """Bytes of the journal, and its files that others had deleted, at the last try."""
         self.why = ""
         """Why the last snapshot was not taken."""
         self._told: set[str] = set()
@@ -166,6 +169,8 @@ class Snapshots:
             return False
         if journal.files_deleted != self._deleted_then:
             return True  # what they had is nowhere else
+        if journal.written - self._written_then >= GROWTH_SHARE * journal.rules.bytes_max:
+            return True
         pause = max(self._every, SHARE * self._took)
         return time.monotonic() - self._ended >= pause
 
@@ -174,10 +179,11 @@ class Snapshots:
         return not self._journal.in_parts and bool(self._journal.salt)
 
     def _fork(self, nice: int = NICE) -> None:
+        self._begin()
         if self._memory is not None and not self._memory.reserve_twin():
+            self._took = 0.0
             self._skip("the memory limit leaves no room for the process that writes it")
             return
-        self._begin()
         state = self._state()  # which may write records
         about = self._about()
         try:

@@ -353,6 +353,63 @@ def test_none_is_taken_where_memory_is_short(
     asyncio.run(run())
 
 
+def test_one_that_was_skipped_is_tried_again_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A skip costs nothing: however long the last snapshot took, the next try is a pause of the settings away."""
+
+    async def run() -> None:
+        life, _ = await started(tmp_path)
+        monkeypatch.setattr(app_snapshots, "BYTES_MIN", 1)
+        snapshots = snapshots_of(life)
+        snapshots._took = 1e9  # and its end is as long ago as twenty times of that
+        snapshots._ended -= app_snapshots.SHARE * snapshots._took
+        snapshots._memory = MemoryGuard(100 << 20, lambda: 80 << 20)
+        snapshots.tick()
+        assert snapshots.results["skipped"] == 1
+        snapshots._memory = None
+        snapshots.tick()
+        assert not snapshots._child
+        snapshots._ended -= snapshots._every
+        snapshots.tick()
+        assert snapshots._child
+        await _settle(snapshots)
+        assert snapshots.results == {"ok": 1, "failed": 0, "skipped": 1}
+
+    asyncio.run(run())
+
+
+def test_one_is_taken_before_the_journal_forgets_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the last one took: half of the journal's bound later the next one is due, once."""
+
+    async def run() -> None:
+        life, rover = await started(tmp_path)
+        monkeypatch.setattr(app_snapshots, "BYTES_MIN", 1)
+        snapshots, journal = snapshots_of(life), snapshots_of(life)._journal
+        snapshots._every = 0.0001
+        snapshots.tick()
+        await _settle(snapshots)
+        snapshots._took = 1e9
+        before = journal.written
+        journal.rules = journal.rules._replace(bytes_max=60_000)
+        while journal.written - before < 30_000:
+            snapshots.tick()
+            assert not snapshots._child
+            await rover.call("s", "unlock")
+        snapshots.tick()
+        assert snapshots._child
+        await _settle(snapshots)
+        snapshots._took = 1e9
+        await rover.call("s", "unlock")
+        snapshots.tick()
+        assert not snapshots._child
+        assert snapshots.results == {"ok": 2, "failed": 0, "skipped": 0}
+
+    asyncio.run(run())
+
+
 async def _settle(snapshots: Snapshots) -> None:
     """Until the process that writes has ended."""
     while snapshots._child:
