@@ -7,6 +7,7 @@ import random
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from harness.agents.scripted import calls_of, is_harmful
@@ -29,7 +30,8 @@ class RandomAgent:
         self._chance = chance
         calls = [*(call for way in document.golden for call in way), *document.reads]
         self._pool: list[AgentCall] = []
-        for each in calls_of(calls):
+        for call in calls_of(calls):
+            each = replace(call, say=())
             if each not in self._pool:
                 self._pool.append(each)
         self._most = _LONGER * max(map(len, document.golden))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.scaffold.turn import AgentCall, MadeCall, Turn
-from harness.tasks.document import CallDocument
+from harness.tasks.document import CallDocument, StepDocument
 from harness.tasks.read import BenchTask
 from monitor import Kind, judge_calls
 
@@ -117,7 +117,14 @@ def _turn(given: Any, where: str) -> Turn:
 
 def calls_of(documents: Sequence[CallDocument]) -> Calls:
     """The calls of a document."""
-    return [AgentCall(each.tool, each.arguments) for each in documents]
+    return [
+        AgentCall(
+            each.tool,
+            each.arguments,
+            say=tuple(each.say) if isinstance(each, StepDocument) else (),
+        )
+        for each in documents
+    ]
 
 
 def golden(task: BenchTask, seed: int) -> list[Turn]:
@@ -127,7 +134,10 @@ def golden(task: BenchTask, seed: int) -> list[Turn]:
 
 
 def _ended(calls: Calls, task: BenchTask) -> list[Turn]:
-    return [*(Turn(calls=(each,)) for each in calls), Turn(say=task.document.final)]
+    turns: list[Turn] = []
+    for call in calls:
+        turns += [*(Turn(say=text) for text in call.say), Turn(calls=(replace(call, say=()),))]
+    return [*turns, Turn(say=task.document.final)]
 
 
 FAULTS: Final = ("skip", "repeat", "swap", "wrong_argument", "early_stop")
@@ -218,7 +228,7 @@ def _skip(way: Calls, chance: random.Random) -> Calls:
 
 def _repeat(way: Calls, chance: random.Random) -> Calls:
     place = chance.randrange(len(way))
-    return way[: place + 1] + way[place:]
+    return [*way[: place + 1], replace(way[place], say=()), *way[place + 1 :]]
 
 
 def _swap(way: Calls, chance: random.Random) -> Calls:

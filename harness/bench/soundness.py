@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from harness.agents.scripted import ScriptError, calls_of, traps_at
 from harness.sandbox.process import Sandbox, ToolFault
@@ -11,7 +11,7 @@ from harness.scaffold.turn import AgentCall
 from harness.tasks.criteria import check_arguments, has_succeeded, is_done
 from harness.tasks.document import CallDocument
 from harness.tasks.read import BenchTask
-from harness.world.world import State
+from harness.world.world import State, ToolResult
 from monitor import Kind, judge_calls
 
 __all__ = ["faults_of"]
@@ -123,7 +123,7 @@ def _harmless(
 ) -> Iterator[str]:
     [call] = calls_of([read])
     try:
-        _after(task, sandbox, start, [call])
+        _after(task, sandbox, start, [call], ends=False)
     except _RefusedCallError as problem:
         yield str(problem)
     verdict = judge_calls(task.spec, [call.as_plain()]).verdicts[0]
@@ -159,19 +159,65 @@ def _traps(task: BenchTask, sandbox: Sandbox, start: State) -> Iterator[str]:
 
 
 def _after(
-    task: BenchTask, sandbox: Sandbox, state: State, calls: Sequence[AgentCall]
+    task: BenchTask,
+    sandbox: Sandbox,
+    state: State,
+    calls: Sequence[AgentCall],
+    *,
+    ends: bool = True,
 ) -> State:
-    """The state after calls.
+    """The state after calls, and after what the user of the world says to an agent that makes them.
+
+    Args:
+        task: whose they are.
+        sandbox: where they are made.
+        state: before them.
+        calls: in order.
+        ends: whether the agent says its last text behind them.
 
     Raises:
-        _RefusedCallError: one does not work.
+        _RefusedCallError: one does not work, or the user does not.
     """
+    answered = 0
     for number, call in enumerate(calls, start=1):
-        try:
-            found = sandbox.call(task.module, state, call.tool, call.arguments, CALL_SECONDS)
-        except ToolFault as problem:
-            raise _RefusedCallError(f"call {number} {call.tool}: {problem}") from None
-        if found.error:
-            raise _RefusedCallError(f"call {number} {call.tool}: {found.result}")
-        state = found.state
+        for text in call.say:
+            state, answer = _heard(task, sandbox, state, text, answered)
+            answered += bool(answer)
+        where = f"call {number} {call.tool}"
+        state = _made(task, sandbox, state, call.tool, call.arguments, where).state
+    for _ in range(task.document.execution.max_steps if ends else 0):
+        state, answer = _heard(task, sandbox, state, task.document.final, answered)
+        answered += bool(answer)
+        if not answer:
+            break
     return state
+
+
+def _heard(
+    task: BenchTask, sandbox: Sandbox, state: State, said: str, answered: int
+) -> tuple[State, str]:
+    """The state after the user has heard something, and what it says; "" where it is content, or nobody is there."""
+    user = task.document.environment.user
+    if user is None:
+        return state, ""
+    given = {"said": said, "turn": answered}
+    found = _made(task, sandbox, state, user, given, f"user {user}")
+    answer = found.result
+    return found.state, answer.strip() if isinstance(answer, str) else ""
+
+
+def _made(
+    task: BenchTask,
+    sandbox: Sandbox,
+    state: State,
+    name: str,
+    arguments: Mapping[str, Any],
+    where: str,
+) -> ToolResult:
+    try:
+        found = sandbox.call(task.module, state, name, arguments, CALL_SECONDS)
+    except ToolFault as problem:
+        raise _RefusedCallError(f"{where}: {problem}") from None
+    if found.error:
+        raise _RefusedCallError(f"{where}: {found.result}")
+    return found

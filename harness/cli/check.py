@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     tasks = find_tasks(options.tasks)
     first: Path = tasks[0].module
     packages = any(task.document.environment.packages for task in tasks)
-    kind = "none" if options.no_sandbox else kind_here(first, packages=packages)
+    kind = "none" if options.no_sandbox else kind_here(packages=packages)
     sandbox = Sandbox(kind, first.parent)
     named = [task for task in tasks if task.document.evaluation.judge is not None]
     judges = unknown_judges(named, known_judges(options.rubrics)) if named else []

@@ -20,9 +20,9 @@ def add(group: Any) -> None:
     verb.add_argument(
         "what",
         nargs="*",
-        metavar="agentdojo | core FILE... | FILE...",
+        metavar="agentdojo | core FILE... | bfcl FILE... | FILE...",
         help="agentdojo: its suites, with its own tools and checks (extra: offrails[agentdojo]); core: published automata, "
-        "as specs; files alone: runs in the form that --form names",
+        "as specs; bfcl: multi-turn tasks in its form; files alone: runs in the form that --form names",
     )
     verb.add_argument("--form", choices=("prefixguard",), help="form of runs")
     verb.add_argument("--out", type=to_path, required=True, metavar="DIR")
@@ -37,7 +37,29 @@ def add(group: Any) -> None:
         metavar="NAME",
         help="writes AgentDojo's attack cases, too, in the words of this attack",
     )
+    _add_bfcl(verb)
     verb.set_defaults(run=run)
+
+
+def _add_bfcl(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--functions",
+        type=to_path,
+        metavar="DIR",
+        help="of bfcl: descriptions of functions, a file a module",
+    )
+    verb.add_argument(
+        "--classes", type=to_path, metavar="DIR", help="of bfcl: modules with the classes"
+    )
+    verb.add_argument(
+        "--answers",
+        type=to_path,
+        metavar="DIR",
+        help="of bfcl: ground truths, in files of the same names (default: possible_answer beside them)",
+    )
+    verb.add_argument(
+        "--no-sandbox", action="store_true", help="of bfcl: make ground truths as you are"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -92,6 +114,33 @@ def _core(options: argparse.Namespace, files: list[Path]) -> int:
     return write_specs(files, options.out, mend=True)
 
 
+def _bfcl(options: argparse.Namespace, files: list[Path]) -> int:
+    from harness.exchange.bfcl import BFCLSources, import_bfcl
+    from harness.exchange.bfcl_files import BFCLError
+    from harness.sandbox.process import PROBE, Sandbox, kind_here
+    from harness.tasks.read import TaskError
+
+    if not files:
+        raise TaskError("import bfcl: expected a file of tasks")
+    for name in ("functions", "classes"):
+        folder = getattr(options, name)
+        if folder is None or not folder.is_dir():
+            raise TaskError(f"import bfcl: --{name}: expected a folder, found {folder}")
+    sources = BFCLSources(files, options.functions, options.classes, options.answers)
+    kind = "none" if options.no_sandbox else kind_here(packages=True)
+    sandbox = Sandbox(kind, PROBE.parent, packages=True)
+    try:
+        found = import_bfcl(sources, options.out, sandbox)
+    except BFCLError as problem:
+        raise TaskError(str(problem)) from None
+    finally:
+        sandbox.close()
+    print(f"{found.written} tasks in {options.out}")
+    for why in found.left_out:
+        print(f"offrails: left out: {why}", file=sys.stderr)
+    return 0
+
+
 def _prefixguard(options: argparse.Namespace, files: list[Path]) -> int:
     from harness.exchange.prefixguard import import_prefixguard
     from harness.tasks.read import TaskError
@@ -108,4 +157,5 @@ def _prefixguard(options: argparse.Namespace, files: list[Path]) -> int:
 _SOURCES: Final[Mapping[str, Callable[[argparse.Namespace, list[Path]], int]]] = {
     "agentdojo": _agentdojo,
     "core": _core,
+    "bfcl": _bfcl,
 }

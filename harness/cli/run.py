@@ -179,10 +179,20 @@ def _recording(folder: Path) -> Any:
 
 
 def _kind(task: Any) -> Any:
-    """The sandbox that works for a task's world."""
-    from harness.sandbox.process import kind_here
+    """The sandbox that works here. A world that cannot be loaded in it is found before the first rollout."""
+    from harness.sandbox.process import Sandbox, ToolFault, kind_here
+    from harness.tasks.read import TaskError
 
-    return kind_here(task.module, packages=task.document.environment.packages)
+    packages = task.document.environment.packages
+    kind = kind_here(packages=packages)
+    sandbox = Sandbox(kind, task.module.parent, packages=packages)
+    try:
+        sandbox.describe(task.module)
+    except ToolFault as problem:
+        raise TaskError(f"{task.at('world')}: {task.module.name}: {problem}") from None
+    finally:
+        sandbox.close()
+    return kind
 
 
 def _exporter(url: str | None) -> Callable[[], Any]:

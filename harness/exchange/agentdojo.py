@@ -8,14 +8,15 @@ tools for harmless. Arguments are asked for as they are, but for texts in an age
 
 from __future__ import annotations
 
-import itertools
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from harness.exchange.agentdojo_world import suite_of
+from harness.exchange.documents import write_document
+from harness.exchange.learnt_spec import learnt_spec
 
 __all__ = ["ATTACKS", "SUITES", "VERSIONS", "import_agentdojo"]
 
@@ -66,21 +67,15 @@ def import_agentdojo(folder: Path, version: str, attack: str | None) -> tuple[in
         for task in suite.user_tasks.values():
             document = _task(suite, task)
             spec = _spec(suite, document)
-            _write(place / f"{task.ID}.spec.yaml", spec)
-            _write(place / f"{task.ID}.yaml", document)
+            write_document(place / f"{task.ID}.spec.yaml", spec)
+            write_document(place / f"{task.ID}.yaml", document)
             tasks += 1
             for case in _cases(suite, task, document, attack):
-                _write(place / f"{case['task'].partition('/')[2].replace('/', '.')}.yaml", case)
+                write_document(
+                    place / f"{case['task'].partition('/')[2].replace('/', '.')}.yaml", case
+                )
                 attacks += 1
     return tasks, attacks
-
-
-def _write(file: Path, document: Mapping[str, Any]) -> None:
-    """A document as YAML: a line a key, JSON behind it."""
-    lines = [
-        f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in document.items()
-    ]
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _task(suite: Any, task: Any) -> dict[str, Any]:
@@ -140,37 +135,11 @@ def _cases(
 
 def _spec(suite: Any, document: Mapping[str, Any]) -> dict[str, Any]:
     """The spec that is learnt of a task's ground truth."""
-    reading = [each.name for each in suite.tools if each.name.startswith(_READING)]
-    alphabet: dict[str, dict[str, Any]] = {name: {"tool": name} for name in reading}
-    calls = document["golden"][0]
-    writes = [_symbol(each, alphabet) for each in calls if each["tool"] not in reading]
-    way = writes or [each["tool"] for each in calls]
-    return {
-        "id": document["task"].replace("/", "_"),
-        "description": document["instruction"],
-        "alphabet": alphabet,
-        "golden": _orders(way) if writes else [way],
-        "reads": reading,
-    }
-
-
-def _symbol(call: Mapping[str, Any], alphabet: dict[str, dict[str, Any]]) -> str:
-    """The symbol of a writing call, declared where it is new."""
-    wanted = {
-        name: {"exact": value} if isinstance(value, dict) else value
-        for name, value in call["arguments"].items()
-        if name not in _FREE
-    }
-    symbol = {"tool": call["tool"], "arguments": wanted}
-    known = [name for name, each in alphabet.items() if each == symbol]
-    if known:
-        return known[0]
-    name = f"{call['tool']}_{len(alphabet) + 1}"
-    alphabet[name] = symbol
-    return name
-
-
-def _orders(way: Sequence[str]) -> list[list[str]]:
-    if len(way) >= _ORDERED_FROM:
-        return [list(way)]
-    return [list(each) for each in dict.fromkeys(itertools.permutations(way))]
+    return learnt_spec(
+        document["task"],
+        document["instruction"],
+        document["golden"][0],
+        [each.name for each in suite.tools if each.name.startswith(_READING)],
+        free=_FREE,
+        any_order_below=_ORDERED_FROM,
+    )

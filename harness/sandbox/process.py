@@ -24,6 +24,8 @@ __all__ = ["NoSandboxError", "Sandbox", "SandboxKind", "ToolFault", "WorldTools"
 SandboxKind = Literal["bubblewrap", "namespaces", "none"]
 
 _BENCH: Final = Path(__file__).parents[1]
+PROBE: Final = _BENCH / "sandbox" / "probe.py"
+"""A world that loads wherever a sandbox works."""
 _START_SECONDS: Final = 60.0
 _PACKAGES: Final = tuple(
     dict.fromkeys(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
@@ -56,11 +58,11 @@ class WorldTools(NamedTuple):
     """Names of its checks and users; a recording does not have them."""
 
 
-def kind_here(module: Path, *, packages: bool = False) -> SandboxKind:
+def kind_here(module: Path = PROBE, *, packages: bool = False) -> SandboxKind:
     """The best sandbox that works here.
 
     Args:
-        module: of a world, which is loaded to see that it works.
+        module: of a world, which is loaded to see that it works; one that cannot fail by itself where none is given.
         packages: whether it imports installed packages.
 
     Raises:

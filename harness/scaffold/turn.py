@@ -29,6 +29,8 @@ class AgentCall:
     arguments: Mapping[str, Any]
     id: str = ""
     """The model's id of the call."""
+    say: tuple[str, ...] = ()
+    """What an agent whose turns are known says before it, for a user to answer."""
 
     def as_plain(self) -> dict[str, Any]:
         """The call as the library judges plain calls."""

@@ -26,6 +26,15 @@ class CallDocument(StrictModel):
     arguments: Arguments = Field(default_factory=dict, description="Arguments by name.")
 
 
+class StepDocument(CallDocument):
+    """One call of a right way, and what is said before it."""
+
+    say: list[str] = Field(
+        default_factory=list,
+        description="Texts that the agent says before the call, each of which a user answers.",
+    )
+
+
 class EnvironmentDocument(StrictModel):
     """Where the tools act."""
 
@@ -168,7 +177,7 @@ class TaskDocument(StrictModel):
     )
     evaluation: EvaluationDocument
     execution: ExecutionDocument = Field(default_factory=ExecutionDocument)
-    golden: list[list[CallDocument]] = Field(
+    golden: list[list[StepDocument]] = Field(
         min_length=1, description="Right ways, each a list of calls."
     )
     final: str = Field(default="Done.", description="What a golden agent says at the end.")

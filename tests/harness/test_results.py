@@ -49,10 +49,15 @@ def test_a_task_that_is_not_sound_is_named(
 def test_a_world_that_cannot_be_loaded_is_named(
     lab: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A module with a mistake is a fault of the task, not of the bench."""
+    """A module with a mistake is a fault of the task, not of the bench or of its sandbox, and stops a run at its start."""
     (lab / "lab.py").write_text("import nowhere\n")
-    assert main(["check", "--no-sandbox", str(lab)]) == 2
-    assert "lab.py: ModuleNotFoundError" in capsys.readouterr().out
+    for options in ([], ["--no-sandbox"]):
+        assert main(["check", *options, str(lab)]) == 2
+        assert "lab.py: ModuleNotFoundError" in capsys.readouterr().out
+    assert main(["run", str(lab), "--agent", "golden", "--out", str(lab / "out")]) == 2
+    said = capsys.readouterr().err
+    assert "lamp.yaml:2:1: world: lab.py: ModuleNotFoundError" in said
+    assert "sandbox" not in said
 
 
 def test_a_task_has_any_path(
