@@ -29,13 +29,23 @@ CORE = (
 """Domains of paper 000, appendix A."""
 
 
-@pytest.mark.parametrize("world", CORE)
-def test_each_domain_of_core_has_a_world(world: str) -> None:
-    """Each of CORE's fifteen domains has five tasks at least, with several right ways and with a pair that compensates."""
+OTHERS = ("archive", "mailbox", "shop", "workshop")
+"""Worlds beside them: search, safety, a shop, several agents."""
+
+
+@pytest.mark.parametrize("world", [*CORE, *OTHERS])
+def test_each_world_has_what_a_bench_needs(world: str) -> None:
+    """Each of CORE's fifteen domains and each other world has five tasks at least, with several right ways, traps and a pair that compensates."""
     tasks = [task for task in bundled() if task.document.world == world]
     assert len(tasks) >= 5
     assert max(len(task.document.golden) for task in tasks) > 1
+    assert all(task.document.traps for task in tasks)
     assert any(task.spec.undo for task in tasks)
+
+
+def test_each_world_is_known_here() -> None:
+    """No world is bundled that the lists above leave out."""
+    assert {task.document.world for task in bundled()} == {*CORE, *OTHERS}
 
 
 def test_golden_agents_succeed_without_harm(bench: Bench) -> None:

@@ -77,6 +77,15 @@ def write_note(state: dict[str, Any], text: str) -> str:
     return "written"
 
 
+@world.tool(writes=["notes"])
+def erase_note(state: dict[str, Any], text: str) -> str:
+    """Takes a note away."""
+    if text not in state["notes"]:
+        raise ToolError("there is no such note")
+    state["notes"].remove(text)
+    return "erased"
+
+
 @world.tool(writes=["published"])
 def publish(state: dict[str, Any], text: str) -> str:
     """Shows a text to everybody."""

@@ -87,3 +87,12 @@ def flag_mail(state: dict[str, Any], mail: str) -> str:
     """Marks a message for people to look at."""
     state["flags"].append(mail)
     return "marked"
+
+
+@world.tool(writes=["flags"])
+def unflag_mail(state: dict[str, Any], mail: str) -> str:
+    """Takes a mark off a message."""
+    if mail not in state["flags"]:
+        raise ToolError(f"{mail} is not marked")
+    state["flags"].remove(mail)
+    return "the mark is gone"

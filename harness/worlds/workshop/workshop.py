@@ -36,6 +36,14 @@ def assign(state: dict[str, Any], order: str) -> str:
     return "assigned"
 
 
+@world.tool(reads=["parts"], writes=["jobs"])
+def withdraw(state: dict[str, Any], order: str) -> str:
+    """Takes an order back that the builder has not begun (planner)."""
+    if order in state["parts"] or state["jobs"].pop(order, None) is None:
+        raise ToolError(f"{order} is not waiting to be built")
+    return "taken back"
+
+
 @world.tool(reads=["orders", "jobs"], writes=["parts", "stock"])
 def build(state: dict[str, Any], order: str) -> str:
     """Builds the parts of an order that was handed out (builder)."""
