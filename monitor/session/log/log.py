@@ -58,8 +58,8 @@ from monitor.session.log.rows import (
 
 __all__ = ["SessionLog", "StepPlace", "is_led"]
 
-_DEPTH_MAX: Final = 8
-"""Levels of nested calls that move with the outermost one. Spans may claim to be in a circle."""
+_DEPTH_MAX: Final = 64
+"""Levels of nested calls that move with the outermost one: as many as the trees of spans are walked up."""
 
 
 def is_led(excess: int, lead: int) -> bool:
@@ -340,20 +340,36 @@ class SessionLog(Rows):
         start, own = self._origin(span, at, meta)
         return at if start == own else None
 
-    def settle(self, trace_id: bytes, span_id: bytes, depth: int = _DEPTH_MAX) -> list[int]:
-        """Moves the children of a call behind it, or to their own times if the call is gone.
+    def settle(self, trace_id: bytes, span_id: bytes) -> list[int]:
+        """Moves the children of a call behind it, or to their own times if the call is gone, and theirs with them.
 
         Returns:
             The places that steps were moved from or to.
         """
-        if not may_name(self._contexts, span_id):
-            return []
-        begun = self._begun(trace_id, span_id)
         moved: list[int] = []
-        for part in self._parts(trace_id + span_id):
-            if part != span_id:
-                moved += self._follow(trace_id, part, begun, depth)
+        seen, level = {span_id}, [span_id]  # spans may claim to be in a circle
+        for _depth in range(_DEPTH_MAX):
+            level = self._settle_level(trace_id, level, seen, moved)
+            if not level:
+                break
         return moved
+
+    def _settle_level(
+        self, trace_id: bytes, level: list[bytes], seen: set[bytes], moved: list[int]
+    ) -> list[bytes]:
+        """Moves the children of some calls; returns those that it moved, whose own children follow."""
+        followed: list[bytes] = []
+        for span_id in level:
+            if not may_name(self._contexts, span_id):
+                continue
+            begun = self._begun(trace_id, span_id)
+            for part in self._parts(trace_id + span_id):
+                places = [] if part in seen else self._follow(part, begun)
+                if places:
+                    seen.add(part)
+                    followed.append(part)
+                    moved += places
+        return followed
 
     def _parts(self, context: bytes) -> list[bytes]:
         """Span ids of the steps with this context (trace id and parent span id)."""
@@ -366,10 +382,8 @@ class SessionLog(Rows):
         steps = unpacked(self._rows)
         return [span for _, _, span, meta, _, _ in steps if meta & CONTEXT in numbers]
 
-    def _follow(
-        self, trace_id: bytes, span_id: bytes, begun: int | None, depth: int
-    ) -> list[int]:
-        """Moves one child of a call that stands at `begun`, then the children of this child."""
+    def _follow(self, span_id: bytes, begun: int | None) -> list[int]:
+        """Moves one child of a call that stands at `begun`; returns the places that it is moved from and to."""
         place = self.find(span_id)
         assert place is not None
         at, times, span, meta, tool, token = self._step(place)
@@ -381,8 +395,7 @@ class SessionLog(Rows):
         meta, times = self._move(span, meta, start, own), self._times(new, end, receipt, span)
         del self._rows[place * WIDTH : (place + 1) * WIDTH]
         row = pack_row(new, times, span, meta, tool, token)
-        moved = [place, self._insert(new, end, span, receipt, row)]
-        return moved + self.settle(trace_id, span_id, depth - 1) if depth else moved
+        return [place, self._insert(new, end, span, receipt, row)]
 
     def extend(self, place: int, end: int) -> None:
         """Sets the end of a step, which keeps its place, whatever the ends of steps that begin with it."""

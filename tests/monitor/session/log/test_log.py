@@ -278,6 +278,18 @@ def test_a_whole_that_is_placed_by_its_end_leads_nobody() -> None:
     assert spans(log) == [2, 1]
 
 
+@given(st.permutations(range(20)))
+@example([*range(1, 20), 0])
+def test_parts_of_parts_stand_alike_whatever_comes_first(arrived: list[int]) -> None:
+    """Twenty calls, each made by the one before, whose hosts' clocks are each further behind: they stand as they were made."""
+    log = SessionLog()
+    for number in arrived:
+        above = span(number) if number else b""
+        add(log, call(number + 1, 100 - number, parent_span_id=above))
+
+    assert spans(log) == list(range(1, 21))
+
+
 def test_spans_in_a_circle_are_placed_all_the_same() -> None:
     """Two spans that claim to be parts of each other, or one of itself, end the search."""
     log = SessionLog()
