@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from monitor.alphabet.things import CallThings
-from monitor.session.judge.judge import Judge
+from monitor.automaton.position import Position
+from monitor.session.judge.judge import HARMFUL, Judge
 from monitor.session.judge.run import AutomatonRun
 from monitor.session.judgement.replay import Replay
 from monitor.session.judgement.step_marks import UNJUDGED, JudgedStep
@@ -81,6 +82,20 @@ class GroupCalls:
             elif things.is_open:
                 part.append((place, vanishing(judge, token)))
         return self._step(run, tuple(part))
+
+    def is_doubted(self, place: int, code: int, before: Position, unsure: int) -> bool:
+        """True if a harmful step may be right, and another call of the thing the harm.
+
+        Args:
+            place: of the step.
+            code: what it is.
+            before: the position of its thing before it.
+            unsure: the number of calls beside it that may be none of the thing's: then no order says which call is harmful.
+        """
+        if code < HARMFUL or unsure:
+            return code >= HARMFUL
+        token = next(call.token for call in self._calls if call.place == place)
+        return not self._replay.judge.is_certain_call(before, token)
 
     def unsure(self, key: bytes | None) -> int:
         """The number of its calls that may be none of the thing's."""

@@ -84,7 +84,7 @@ class ThingsReplay(Replay):
                 continue
             things = self.things(place)
             heir = self._heir(run, place) if things is None else None
-            code, thing, before, after = run.take(self.judge, token, things, heir)
+            code, thing, before, after, _ = run.take(self.judge, token, things, heir)
             found.append(built(JudgedStep, (place, code, before, after, thing)))
         return found
 

@@ -11,6 +11,8 @@ Invariants:
 - A call with unknown values may be of each thing: it steps all of them as a call that may not have been made
   (`Alphabet.vanishing`). So nothing is claimed of one thing that some value of the call would excuse.
 - The tally is by call: a call is harmful if it is for one of its things or for no thing, else progress if it is for one.
+- A thing has one harm more, and which call that is may be in doubt: this one, or an earlier one that is another thing's harm,
+  too. Such a call counts as harmful only if the thing then has more harms than there are harmful calls (`_is_counted`).
 - Settled things stand in the table, which all copies of a run share; what the steps of the log changed is in `own`.
 
 Example: `look_up(A1)`, `refund(B7)` under "no refund before a look-up": the run of A1 has moved, that of B7 has a harm,
@@ -56,6 +58,8 @@ class ThingOutcome(NamedTuple):
     thing: bytes | None
     before: Position
     after: Position
+    doubted: int = 0
+    """The harms of the thing, where the last of them may be an earlier call in place of this one; else 0."""
 
 
 class ThingState(NamedTuple):
@@ -80,11 +84,13 @@ def _worse(one: ThingOutcome | None, other: ThingOutcome) -> ThingOutcome:
     """The outcome that counts for the call: harm before progress before all else; of equals the first."""
     if one is None:
         return other
-    return other if _rank(other.code) > _rank(one.code) else one
+    return other if _rank(other) > _rank(one) else one
 
 
-def _rank(code: int) -> int:
-    return 2 if code >= HARMFUL else 1 if code == PROGRESS else 0
+def _rank(outcome: ThingOutcome) -> tuple[int, int]:
+    if outcome.code >= HARMFUL:
+        return (2, outcome.doubted) if outcome.doubted else (3, 0)
+    return int(outcome.code == PROGRESS), 0
 
 
 @mypyc_attr(acyclic=True)
@@ -306,9 +312,19 @@ class ThingsRun(AutomatonRun):
                 value = things.values[number] if things.values else None
                 found = _worse(found, self._step_one(judge, token, key, carried[number], value))
         assert found is not None
+        if found.doubted and not self._is_counted(found):
+            found = found._replace(code=PROGRESS, thing=None)
         count_code(self.tally, found.code)
         self.position = self.nothing.position
         return found
+
+    def _is_counted(self, outcome: ThingOutcome) -> bool:
+        """True if a thing has more harms than calls were harmful: then one more call is, whichever it is."""
+        return outcome.doubted > self.tally.harmful_steps
+
+    def _harms(self, key: bytes) -> int:
+        thing = self.thing(key)
+        return 0 if thing is None else thing.counts.harmful
 
     def is_harmed_by(self, judge: Judge, token: int, things: CallThings | None) -> bool:
         """True if the next call would be harmful. Changes nothing."""
@@ -336,9 +352,11 @@ class ThingsRun(AutomatonRun):
             outcome = _stepped(cell.run, judge, token, None)
             cell.unsure += not is_sure
             self._count(before, cell.counts(), cell.size)
-            if outcome.code >= HARMFUL and (found is None or found.code < HARMFUL):
+            if outcome.code >= HARMFUL and (
+                found is None or found.code < HARMFUL or found.doubted
+            ):
                 # Asked for before the cell is merged with others, that were not harmed.
-                outcome = outcome._replace(thing=self.first_of(cell))
+                outcome = self._of_thing(outcome, self.first_of(cell))
             found = _worse(found, outcome)
             self.exact = self.exact and cell.run.exact
             self._put(cell)
@@ -364,7 +382,7 @@ class ThingsRun(AutomatonRun):
         self.fresh_unsure += not is_sure
         if found is None or heir is not None:
             return _worse(found, outcome)
-        self.unclaimed = self.unclaimed or _rank(outcome.code) > _rank(found.code)
+        self.unclaimed = self.unclaimed or _worse(found, outcome) is outcome
         return found
 
     def take_group(
@@ -374,8 +392,9 @@ class ThingsRun(AutomatonRun):
         carried = [(key, self._take_out(judge, key)) for key in group.keys]
         if self.fresh is None and group.open:
             self.fresh = self.nothing.copy()
-        found: dict[int, JudgedStep] = {}
-        _add(found, group.of_nothing(self.nothing))
+        found: dict[int, ThingOutcome] = {}
+        steps = group.of_nothing(self.nothing)
+        _add(found, _outcomes(group, steps, 0, None, self.nothing.tally.harmful_steps))
         self._take_group_fresh(group, heir, found)
         cells, self.cells = self.cells, {}
         for cell in cells.values():
@@ -385,34 +404,46 @@ class ThingsRun(AutomatonRun):
             self._count(before, cell.counts(), cell.size)
             is_harmed = any(step.code >= HARMFUL for step in steps)
             first = self.first_of(cell) if is_harmed else None
-            _add(found, [step._replace(thing=first) for step in steps])
+            harms = self._harms(first) if first is not None else 0
+            _add(found, _outcomes(group, steps, unsure, first, harms))
             self.exact = self.exact and cell.run.exact
             self._put(cell)
         for key, thing in carried:
             before = thing.cell.counts()
             steps = group.of_thing(thing.cell.run, key)
-            thing.cell.unsure += group.unsure(key)
-            _add(found, [step._replace(thing=key) for step in steps])
+            unsure = group.unsure(key)
+            thing.cell.unsure += unsure
             self._put_back(key, thing, before, group.value(key))
-        for step in found.values():
-            count_code(self.tally, step.code)
+            _add(found, _outcomes(group, steps, unsure, key, self._harms(key)))
+        self._count_group(found)
         self.position = self.nothing.position
-        return list(found.values())
+        return [
+            JudgedStep(place, code, before, after, thing)
+            for place, (code, thing, before, after, _) in found.items()
+        ]
+
+    def _count_group(self, found: dict[int, ThingOutcome]) -> None:
+        """Counts the calls of a group: those that are in doubt behind those that are not."""
+        for place, outcome in sorted(found.items(), key=_by_doubt):
+            if outcome.doubted and not self._is_counted(outcome):
+                found[place] = outcome._replace(code=PROGRESS, thing=None)
+            count_code(self.tally, found[place].code)
 
     def _take_group_fresh(
-        self, group: GroupCalls, heir: bytes | None, found: dict[int, JudgedStep]
+        self, group: GroupCalls, heir: bytes | None, found: dict[int, ThingOutcome]
     ) -> None:
         """Has what a new thing begins with take a group."""
         if self.fresh is None:
             return
-        steps = group.of_thing(self.fresh, None)
-        self.fresh_unsure += group.unsure(None)
+        steps, unsure = group.of_thing(self.fresh, None), group.unsure(None)
+        self.fresh_unsure += unsure
         self.exact = self.exact and self.fresh.exact
-        for step in steps:
-            known = found.get(step.place)
+        harms = self.fresh.tally.harmful_steps
+        for place, outcome in _outcomes(group, steps, unsure, heir, harms):
+            known = found.get(place)
             if known is None or heir is not None:
-                _add(found, [step._replace(thing=heir)])
-            elif _rank(step.code) > _rank(known.code):
+                found[place] = _worse(known, outcome)
+            elif _worse(known, outcome) is not known:
                 self.unclaimed = True
 
     def scatter(self, position: Position) -> None:
@@ -489,7 +520,12 @@ class ThingsRun(AutomatonRun):
         before = cell.counts()
         outcome = _stepped(cell.run, judge, token, key)
         self._put_back(key, thing, before, value)
-        return outcome
+        return self._of_thing(outcome, key)
+
+    def _of_thing(self, outcome: ThingOutcome, key: bytes) -> ThingOutcome:
+        """The outcome of a cell's run, as that of one of its things."""
+        doubted = self._harms(key) if outcome.doubted else 0
+        return outcome._replace(thing=key, doubted=doubted)
 
     def _put_back(
         self, key: bytes, thing: PlacedThing, before: ThingCounts, value: Any
@@ -513,12 +549,23 @@ class ThingsRun(AutomatonRun):
         )
 
 
-def _add(found: dict[int, JudgedStep], steps: Iterable[JudgedStep]) -> None:
-    """Adds the steps of one thing: of two verdicts on a call, the worse counts, of equals the first."""
-    for step in steps:
-        known = found.get(step.place)
-        if known is None or _rank(step.code) > _rank(known.code):
-            found[step.place] = step
+def _add(found: dict[int, ThingOutcome], outcomes: Iterable[tuple[int, ThingOutcome]]) -> None:
+    """Adds the outcomes of one thing by place: of two verdicts on a call, the worse counts, of equals the first."""
+    for place, outcome in outcomes:
+        found[place] = _worse(found.get(place), outcome)
+
+
+def _outcomes(
+    group: GroupCalls, steps: Iterable[JudgedStep], unsure: int, thing: bytes | None, harms: int
+) -> Iterator[tuple[int, ThingOutcome]]:
+    """The steps of a thing in a group by place; `unsure` calls may be none of its, and it has so many harms by now."""
+    for place, code, before, after, _ in steps:
+        doubted = harms if group.is_doubted(place, code, before, unsure) else 0
+        yield place, ThingOutcome(code, thing, before, after, doubted)
+
+
+def _by_doubt(found: tuple[int, ThingOutcome]) -> tuple[bool, int]:
+    return found[1].doubted > 0, found[0]
 
 
 def _is_same(one: AutomatonRun, other: AutomatonRun) -> bool:
@@ -546,4 +593,5 @@ def _found(cell: ThingCell, offset: ThingCounts) -> tuple[ThingCell, ThingCounts
 def _stepped(run: AutomatonRun, judge: Judge, token: int, thing: bytes | None) -> ThingOutcome:
     before = run.position if run.ways is None else run.judged_at(judge, token)
     code = run.step(judge, token)
-    return ThingOutcome(code, thing, before, run.position)
+    doubtful = code >= HARMFUL and not judge.is_certain_call(before, token)
+    return ThingOutcome(code, thing, before, run.position, doubtful)
