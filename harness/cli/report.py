@@ -26,12 +26,17 @@ def add(group: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails harness report`, and returns the exit code."""
-    from harness.bench.results import read_rollouts
+    from harness.bench.results import SPANS, calls_of_run, read_rollouts
     from harness.report.figures import report_of
     from harness.report.page import page
     from harness.report.text import lines
 
-    found = report_of([each for folder in options.folders for each in read_rollouts(folder)])
+    rollouts = [each for folder in options.folders for each in read_rollouts(folder)]
+    calls: dict[str, list[dict[str, Any]]] = {}
+    for folder in options.folders:
+        if (folder / SPANS).exists():
+            calls.update(calls_of_run(folder))
+    found = report_of(rollouts, calls)
     if options.json:
         print(json.dumps(found.as_json(), ensure_ascii=False))
     elif options.html is not None:

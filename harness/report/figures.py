@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from harness.report.repeats import Calls, repeats_of
+
 __all__ = ["EffectSize", "Group", "JudgeFigures", "MeanInterval", "Report", "report_of"]
 
 DRAWS: Final = 1000
@@ -90,6 +92,8 @@ class Group(NamedTuple):
     ends: Mapping[str, int]
     consistent: MeanInterval
     """Share, by task, of rollouts that end as most of them do."""
+    repeats: Mapping[str, MeanInterval]
+    """Means over tasks of how alike they are done again; see `REPEATS`."""
     judges: Mapping[str, JudgeFigures]
     on_front: bool = False
     """True if no other group has more successes for as few calls, or as many for fewer."""
@@ -129,7 +133,15 @@ class Report(NamedTuple):
                 for key in ("success", "success_counted", "attacked", "consistent")
             }
             judges = {name: each.as_json() for name, each in group.judges.items()}
-            groups.append({**group._asdict(), **means, "measures": measures, "judges": judges})
+            groups.append(
+                {
+                    **group._asdict(),
+                    **means,
+                    "measures": measures,
+                    "repeats": {name: each._asdict() for name, each in group.repeats.items()},
+                    "judges": judges,
+                }
+            )
         return {
             "rollouts": self.rollouts,
             "groups": groups,
@@ -145,12 +157,17 @@ class Report(NamedTuple):
         }
 
 
-def report_of(lines: Sequence[Line]) -> Report:
-    """The report on rollouts, as `rollouts.jsonl` has them."""
+def report_of(lines: Sequence[Line], calls: Calls) -> Report:
+    """The report on rollouts.
+
+    Args:
+        lines: as `rollouts.jsonl` has them.
+        calls: of their sessions, as far as they are known.
+    """
     by_group: dict[tuple[str, str, str], list[Line]] = defaultdict(list)
     for line in lines:
         by_group[line["agent"], line["scaffold"], _environment(line)].append(line)
-    groups = [_group(key, found) for key, found in sorted(by_group.items())]
+    groups = [_group(key, found, calls) for key, found in sorted(by_group.items())]
     return Report(
         len(lines),
         tuple(each._replace(on_front=_is_on_front(each, groups)) for each in groups),
@@ -170,7 +187,7 @@ def is_infrastructure(line: Line) -> bool:
     return not line["success"] and cause is not None and cause["category"] == "environment"
 
 
-def _group(key: tuple[str, str, str], lines: Sequence[Line]) -> Group:
+def _group(key: tuple[str, str, str], lines: Sequence[Line], calls: Calls) -> Group:
     sound = [line for line in lines if not is_infrastructure(line)]
     steps: Counter[str] = Counter()
     for line in lines:
@@ -185,6 +202,9 @@ def _group(key: tuple[str, str, str], lines: Sequence[Line]) -> Group:
         steps_by_agent=dict(steps),
         ends=dict(Counter(line["end"] for line in lines)),
         consistent=MeanInterval.of(_agreement(lines)),
+        repeats={
+            name: MeanInterval.of(values) for name, values in repeats_of(lines, calls).items()
+        },
         judges=_judges(lines),
     )
 

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any, Final
 
 from harness.report.figures import Group, MeanInterval, Report
-from harness.report.text import JUDGES_HEAD, judge_rows, shown
+from harness.report.text import JUDGES_HEAD, REPEATS_HEAD, judge_rows, repeat_rows, shown
 
 __all__ = ["page"]
 
@@ -36,7 +36,8 @@ def page(report: Report) -> str:
         _front(report.groups),
         "<h2>Causes</h2>",
         _causes(report.groups),
-        _judges(report),
+        _optional("How alike tasks are done again", REPEATS_HEAD, repeat_rows(report)),
+        _optional("Judges", JUDGES_HEAD, judge_rows(report)),
         _effects(report),
         "<h2>Tasks</h2>",
         _table(
@@ -121,9 +122,8 @@ def _causes(groups: Sequence[Group]) -> str:
     )
 
 
-def _judges(report: Report) -> str:
-    rows = judge_rows(report)
-    return f"<h2>Judges</h2>{_table(JUDGES_HEAD, rows)}" if rows else ""
+def _optional(title: str, head: Iterable[str], rows: Sequence[Sequence[Any]]) -> str:
+    return f"<h2>{title}</h2>{_table(head, rows)}" if rows else ""
 
 
 def _effects(report: Report) -> str:

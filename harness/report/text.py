@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from harness.report.figures import MeanInterval, Report
+from harness.report.repeats import REPEATS
 
-__all__ = ["JUDGES_HEAD", "judge_rows", "lines", "shown"]
+__all__ = ["JUDGES_HEAD", "REPEATS_HEAD", "judge_rows", "lines", "repeat_rows", "shown"]
 
-JUDGES_HEAD = ("agent", "scaffold", "judge", "score 0 to 3", "outcomes")
+REPEATS_HEAD: Final = (
+    "agent", "scaffold", "repeated tasks", "TSS", "AC", "AC, tools apart", "sequences", "differ from call",
+    "first two", "answers",
+)  # fmt: skip
+"""Titles of `repeat_rows`."""
+
+JUDGES_HEAD: Final = ("agent", "scaffold", "judge", "score 0 to 3", "outcomes")
 """Titles of `judge_rows`."""
 
 
@@ -52,6 +59,9 @@ def lines(report: Report) -> Iterator[str]:
         for cause, count in sorted(group.causes.items(), key=lambda each: (-each[1], each[0]))
     ]
     yield from _table(("agent", "scaffold", "cause", "rollouts"), causes)
+    if repeated := repeat_rows(report):
+        yield ""
+        yield from _table(REPEATS_HEAD, repeated)
     if judged := judge_rows(report):
         yield ""
         yield from _table(JUDGES_HEAD, judged)
@@ -65,6 +75,16 @@ def lines(report: Report) -> Iterator[str]:
                 for each in report.effects
             ],
         )  # fmt: skip
+
+
+def repeat_rows(report: Report) -> list[tuple[Any, ...]]:
+    """A row for each group with tasks that were done twice or more."""
+    return [
+        (group.agent, group.scaffold, group.repeats[REPEATS[0]].n,
+         *(shown(group.repeats[name]) for name in REPEATS))
+        for group in report.groups
+        if group.repeats[REPEATS[0]].n
+    ]  # fmt: skip
 
 
 def judge_rows(report: Report) -> list[tuple[str, ...]]:

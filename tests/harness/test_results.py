@@ -159,6 +159,36 @@ def test_a_report_has_effects_of_scaffold_and_environment(
     assert all(each["low"] <= each["difference"] == 0 <= each["high"] for each in effects)
 
 
+def test_a_report_says_how_alike_tasks_are_done_again(
+    bench: Bench, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Of rollouts of one task the report has the consistency of papers/002: here two sequences that differ from call 3 on."""
+    out = bench.out()
+    agent = bench.script([OPEN, LIGHT, NOTE, DONE])
+    bench.run(str(LAB), "--agent", agent, out=out)
+    other = [OPEN, LIGHT, {"tool": "look", "arguments": {}}, NOTE, {"say": "Ready."}]
+    Path(agent.removeprefix("scripted:")).write_text(json.dumps(other))
+    bench.run(str(LAB), "--agent", agent, "--seed", "1", out=out)
+    capsys.readouterr()
+    assert main(["report", str(out), "--json"]) == 0
+    [group] = json.loads(capsys.readouterr().out)["groups"]
+    found = {name: each["mean"] for name, each in group["repeats"].items()}
+    assert found == {
+        "tss": 0.75,
+        "ac_paper": pytest.approx(2 / 3),
+        "ac_repository": pytest.approx(2 / 3),
+        "unique_sequences": 2,
+        "divergence_point": 3,
+        "first_two_agreement": 1,
+        "output_agreement": 0,
+    }
+    page = tmp_path / "page.html"
+    assert main(["report", str(out), "--html", str(page)]) == 0
+    assert "How alike tasks are done again" in page.read_text()
+    assert main(["report", str(out)]) == 0
+    assert "TSS" in capsys.readouterr().out
+
+
 def test_the_page_loads_nothing(bench: Bench, tmp_path: Path) -> None:
     """`report --html` is one page without scripts or addresses, with a path for each failed rollout."""
     out, page = bench.out(), tmp_path / "page.html"
