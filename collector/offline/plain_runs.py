@@ -73,6 +73,8 @@ class AgentRun:
     calls: tuple[RunCall, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Other plain values of the record, such as a reward."""
+    said: tuple[str, ...] = ()
+    """What the user said after the last call."""
 
     @property
     def task(self) -> str:
@@ -144,16 +146,18 @@ def _run(record: Any, name: str, place: int) -> AgentRun:
     calls = record["calls"]
     if all(isinstance(call, dict) and isinstance(call.get("step"), int) for call in calls):
         calls = sorted(calls, key=lambda call: call["step"])
+    found, said = _calls(calls, f"run {place}")
     return AgentRun(
         session=_first(record, "run", "session") or _trial(record) or name,
         spec=_first(record, "spec", "prompt_id"),
         agent=_first(record, "agent", "gen_ai.agent.name", "model"),
-        calls=tuple(_calls(calls, f"run {place}")),
+        calls=found,
         facts={
             key: value
             for key, value in record.items()
             if isinstance(value, str | int | float | bool)
         },
+        said=said,
     )
 
 
@@ -170,18 +174,20 @@ def _trial(record: Mapping[str, Any]) -> str:
     return "" if task is None or trial is None else f"task {task} trial {trial}"
 
 
-def _calls(entries: Sequence[Any], where: str) -> Iterator[RunCall]:
-    """The calls among the entries of a run, each with what the user said before it."""
+def _calls(
+    entries: Sequence[Any], where: str
+) -> tuple[tuple[RunCall, ...], tuple[str, ...]]:
+    """The calls among the entries of a run, each with what the user said before it; and what was said after the last."""
+    found: list[RunCall] = []
     said: list[str] = []
-    number = 0
     for raw in entries:
         if isinstance(raw, dict) and isinstance(raw.get("user"), str) and "name" not in raw:
             said.append(raw["user"])
             continue
-        number += 1
-        call = _call(raw, f"{where}, call {number}")
-        yield replace(call, said=tuple(said)) if said else call
+        call = _call(raw, f"{where}, call {len(found) + 1}")
+        found.append(replace(call, said=tuple(said)) if said else call)
         said.clear()
+    return tuple(found), tuple(said)
 
 
 def _call(raw: Any, where: str) -> RunCall:

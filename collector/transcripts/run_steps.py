@@ -1,9 +1,10 @@
-"""Plain runs as steps: the user's first message, the calls with their results, and the last answer."""
+"""Plain runs as steps: what the user said, the calls with their results, and the last answer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 from collector.transcripts.call_steps import call_steps
@@ -15,6 +16,7 @@ __all__ = ["run_steps"]
 def run_steps(
     judged: Sequence[Mapping[str, Any]],
     results: Sequence[str | None],
+    said: Sequence[Sequence[str]],
     prompt: str,
     answer: str,
 ) -> list[TranscriptStep]:
@@ -23,18 +25,21 @@ def run_steps(
     Args:
         judged: judgement objects of the run.
         results: of its calls, in their order; None where a result is not recorded.
-        prompt: what the user said first; "" if it is not recorded.
+        said: what the user said before each call, and after the last.
+        prompt: what the user said first; "" if it is not recorded. A run may have it among `said`, too.
         answer: the agent's last answer; "" if it is not recorded.
     """
     calls = call_steps(judged)
-    known = [*results, *[None] * (len(calls) - len(results))]
-    steps = [
-        replace(call, result=result)
-        for call, result in zip(calls, known[: len(calls)], strict=True)
-    ]
-    if prompt:
-        steps.insert(0, TranscriptStep("message", "user", prompt))
+    steps: list[TranscriptStep] = []
+    if prompt and (not said or prompt not in said[0]):
+        steps.append(_message("user", prompt))
+    for call, result, texts in zip_longest(calls, results[: len(calls)], said):
+        steps += [_message("user", text) for text in texts or ()]
+        steps += [replace(call, result=result)] if call else []
     if answer:
-        agent = calls[-1].agent if calls else ""
-        steps.append(TranscriptStep("message", "assistant", answer, agent))
+        steps.append(_message("assistant", answer, calls[-1].agent if calls else ""))
     return steps
+
+
+def _message(role: str, text: str, agent: str = "") -> TranscriptStep:
+    return TranscriptStep("message", role, text, agent)

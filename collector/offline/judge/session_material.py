@@ -93,10 +93,10 @@ def _trails(file: Path, documents: Sequence[Mapping[str, Any]]) -> Recording:
 
 def _of_run(run: AgentRun, judged: Sequence[Mapping[str, Any]]) -> SessionMaterial:
     results = [call.result for call in run.calls]
+    said = [*(call.said for call in run.calls), run.said]
     prompt = str(run.facts.get("prompt") or run.facts.get("question") or "")
-    return SessionMaterial(
-        run.session, "", judged, run_steps(judged, results, prompt, run.answer)
-    )
+    steps = run_steps(judged, results, said, prompt, run.answer)
+    return SessionMaterial(run.session, "", judged, steps)
 
 
 def _of_spans(
