@@ -174,9 +174,7 @@ def _trial(record: Mapping[str, Any]) -> str:
     return "" if task is None or trial is None else f"task {task} trial {trial}"
 
 
-def _calls(
-    entries: Sequence[Any], where: str
-) -> tuple[tuple[RunCall, ...], tuple[str, ...]]:
+def _calls(entries: Sequence[Any], where: str) -> tuple[tuple[RunCall, ...], tuple[str, ...]]:
     """The calls among the entries of a run, each with what the user said before it; and what was said after the last."""
     found: list[RunCall] = []
     said: list[str] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from collector.decode.span import Span
@@ -16,12 +17,19 @@ SessionId = tuple[str, str]
 
 
 def span_shares(
-    groups: Mapping[SessionId, Sequence[Mapping[str, Any]]], spans: Sequence[Span]
+    groups: Mapping[SessionId, Sequence[Mapping[str, Any]]],
+    spans: Sequence[Span],
+    quiet: Mapping[bytes, SessionId] = MappingProxyType({}),
 ) -> Mapping[SessionId, list[Span]]:
     """The spans of each session.
 
     A trace with calls of one session is that session's. In a trace with several, a span belongs to the session of
     the calls below it, or of those below the nearest span above it; a span above calls of several sessions is nobody's.
+
+    Args:
+        groups: session -> its judgement objects.
+        spans: of all traces.
+        quiet: trace without calls -> the session that it belongs to.
     """
     owners: dict[SpanKey, SessionId] = {}
     traces: dict[bytes, set[SessionId]] = defaultdict(set)
@@ -36,6 +44,8 @@ def span_shares(
     below = _below(owners, parents)
     for span in spans:
         keys = traces[span.trace_id]
+        if span.trace_id in quiet:
+            keys = {quiet[span.trace_id]}
         if len(keys) > 1:
             keys = _nearest((span.trace_id, span.span_id), below, parents)
         if len(keys) == 1:

@@ -12,6 +12,7 @@ from typing import Any
 from collector.config.settings.settings import Settings
 from collector.decode.json import otlp_json
 from collector.decode.span import MalformedBodyError, Span
+from collector.offline.judge.quiet_traces import is_talk, quiet_traces
 from collector.offline.judge.trajectory_files import are_trails, are_turns, trajectories
 from collector.offline.plain_runs import AgentRun
 from collector.offline.progress_bar import Progress
@@ -103,7 +104,16 @@ def _of_spans(
     found: Recording, spans: Sequence[Span], specs: Sequence[Spec], settings: Settings
 ) -> Iterator[SessionMaterial]:
     groups = _by_session(list(judge([found], specs, settings)))
-    shares = span_shares(groups, spans)
-    for key, judged in groups.items():
+    with_calls = {
+        bytes.fromhex(step["trace_id"])
+        for judged in groups.values()
+        for judgement in judged
+        for step in judgement["steps"]
+    }
+    shares = span_shares(groups, spans, quiet_traces(spans, with_calls, settings.sessions))
+    talks = [key for key in shares if key not in groups and is_talk(shares[key])]
+    for key in (*groups, *talks):
         namespace, session = key
-        yield SessionMaterial(session, namespace, judged, session_steps(judged, shares[key]))
+        judged = groups.get(key, ())
+        steps = session_steps(judged, shares.get(key, ()))
+        yield SessionMaterial(session, namespace, judged, steps)

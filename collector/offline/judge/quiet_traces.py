@@ -1,0 +1,57 @@
+"""Traces without tool calls: turns in which an agent only talked. No judgement object tells whose they are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from collector.calls.sessions.session_ids import RESOURCE_RUNG, UNNAMED_RUNG, SessionIds, id_of
+from collector.config.settings.sessions import SessionSettings
+from collector.decode.span import Span
+from collector.dialects.choose import Plans
+from collector.dialects.values.messages import conversation
+from collector.transcripts.span_shares import SessionId
+
+__all__ = ["is_talk", "quiet_traces"]
+
+_Claim = tuple[int, int, SessionId]
+"""Rung of the ladder of session ids, start of the span, and the session: the least one wins."""
+
+
+def quiet_traces(
+    spans: Sequence[Span], with_calls: Collection[bytes], sessions: SessionSettings
+) -> Mapping[bytes, SessionId]:
+    """Trace -> session, of traces without calls: the session that their spans name, or else one by the trace's id."""
+    claims: dict[bytes, list[_Claim]] = defaultdict(list)
+    reader = _ClaimReader(sessions)
+    for span in spans:
+        if span.trace_id not in with_calls:
+            claims[span.trace_id].append(reader.of(span))
+    return {trace: min(found)[-1] for trace, found in claims.items()}
+
+
+def is_talk(spans: Sequence[Span]) -> bool:
+    """Whether a model said something in these spans; others are a part of a session whose traces were torn apart, or no agent's."""
+    return any(
+        message.text
+        for span in spans
+        for message in conversation(span.attributes(), span.span_events()).outputs
+    )
+
+
+class _ClaimReader:
+    def __init__(self, sessions: SessionSettings) -> None:
+        keys = sessions.id_attributes
+        self._plans: Final = Plans(keys, frozenset(), sessions.agent_attributes)
+        self._ids: Final = SessionIds(keys, sessions.namespace_attributes)
+
+    def of(self, span: Span) -> _Claim:
+        """The best claim of one span."""
+        owner = self._ids.owner(span.resource)
+        for index, _, rung in self._plans.of(span).session:
+            if found := id_of(span.attribute(index)):
+                return rung, span.start_ns, (owner.namespace, found)
+        if owner.session is not None:
+            return RESOURCE_RUNG, span.start_ns, (owner.namespace, owner.session.key.id)
+        return UNNAMED_RUNG, span.start_ns, (owner.namespace, span.trace_id.hex())
