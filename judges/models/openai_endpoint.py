@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from judges.models.budget import Estimate, TokenBudget
 from judges.models.model import ModelFailure, ModelReply, ModelRequest, Usage
+from judges.models.transport import transport_to
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -283,7 +284,11 @@ def _client(endpoint: str, key: str | None, timeout: float) -> AsyncOpenAI:
         parts = urlsplit(endpoint)
         host, _ = parts.hostname, parts.port  # which raises, if it is none
         client = AsyncOpenAI(
-            base_url=endpoint, api_key=key or "none", max_retries=0, timeout=timeout
+            base_url=endpoint,
+            api_key=key or "none",
+            max_retries=0,
+            timeout=timeout,
+            http_client=transport_to(host or ""),
         )
     except Exception as problem:  # noqa: BLE001 - whatever the client's parser of URLs raises
         raise BadEndpointError(str(problem)) from None

@@ -442,6 +442,35 @@ def test_the_key_comes_from_the_environment_alone(
     assert "sk-secret" not in found.err + json.dumps(found.records)
 
 
+def test_an_endpoint_on_this_machine_is_asked_without_a_proxy(
+    capsys: pytest.CaptureFixture[str], run_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy of the environment stands before other hosts: transcripts for a local model do not go through it."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with serving(always(GOOD)) as endpoint:
+        assert judge(capsys, run_file, endpoint, "--judges", "TC").code == 0
+        url = endpoint.url.replace("127.0.0.1", "localhost")
+        local = replace(endpoint, url=url)
+        assert judge(capsys, run_file, local, "--judges", "TC", "--no-cache").code == 0
+
+
+def test_other_endpoints_are_asked_through_the_proxy_of_the_environment(
+    capsys: pytest.CaptureFixture[str], run_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client sends to the proxy whatever is not on this machine, unless NO_PROXY names it."""
+    for name in ("NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with serving(always(GOOD)) as proxy:
+        for name in ("HTTP_PROXY", "http_proxy"):
+            monkeypatch.setenv(name, proxy.url.removesuffix("/v1"))
+        far = replace(proxy, url="http://models.invalid/v1")
+        assert judge(capsys, run_file, far, "--judges", "TC").code == 0
+    assert {each["host"] for each in proxy.headers} == {"models.invalid"}
+
+
 def test_a_key_is_taken_without_its_line_end_and_refused_if_it_is_none(
     capsys: pytest.CaptureFixture[str], run_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
