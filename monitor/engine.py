@@ -218,7 +218,7 @@ class Monitor:
         if the least number of harms of all possible worlds rises, `allow` only if the call is harmless in every one.
 
         Args:
-            call: the call.
+            call: the call. Its session is one of which nothing is known, where its id is "": any calls may have come before.
             now: as in `observe`.
             named: as in `observe`.
             doubted: as in `observe`.
@@ -347,7 +347,7 @@ class Monitor:
         rehearsal = Rehearsal(session, self._state.judging, self._names)
         try:
             if known is None:
-                if forgot:
+                if forgot or not call.session.id:  # a call of anybody
                     session.note_cause(Cause.FORGOTTEN)
                 mention = self._quiet.get(call.session)
                 if mention is not None:

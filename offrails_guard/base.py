@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
-from offrails_guard.decision import NO_SPEC, Decision, Outcome, Policies, Policy
+from offrails_guard.decision import NO_SESSION, NO_SPEC, Decision, Outcome, Policies, Policy
 from offrails_guard.forks import renew_after_fork
 from offrails_guard.question import Call, Question, QuestionContext, current_span
 from offrails_guard.wire import ResultError, outcome_body
@@ -29,6 +29,11 @@ BATCH_MAX: Final = 64
 
 SESSIONS_MAX: Final = 65_536
 """Sessions that `new_session` can tell apart; of later ones it says nothing."""
+
+HINTS: Final[Mapping[str, str]] = {
+    NO_SESSION: " since the calls name neither a session nor a trace, so nobody knows what came before them: give a session"
+}
+"""What people do about a kind of missing decision."""
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -323,6 +328,16 @@ class BaseGuard(ABC):
         )
         return Question(shared, calls, batch)
 
+    def _placed(self, question: Question, decisions: list[Decision]) -> list[Decision]:
+        """The decisions, by what is known of the session."""
+        shared = question.shared
+        if shared.session or shared.trace_id:
+            return decisions
+        found = [each.of_no_session(self.policies) for each in decisions]
+        if any(each.unavailable == NO_SESSION for each in found):
+            self._report(NO_SESSION, LookupError("there is neither a session nor a trace"))
+        return found
+
     def _count(self, question: Question, decisions: Sequence[Decision]) -> None:
         with self._counting:
             for each in decisions:
@@ -373,8 +388,9 @@ class BaseGuard(ABC):
         """Logs the first decision of each kind that is missing; `counts` has the rest."""
         if self._is_first(why):
             _log.warning(
-                "offrails guard: no decision (%s): such calls are %s; more are counted only",
+                "offrails guard: no decision (%s)%s: such calls are %s; more are counted only",
                 why,
+                HINTS.get(why, ""),
                 "made" if self.policies.on_unavailable == "allow" else "not made",
                 exc_info=problem if why == "internal" else None,
             )

@@ -104,7 +104,7 @@ class Guard(BaseGuard):
         """What was decided, and what was not, since the start.
 
         Keys: `allow`, `deny`, `unknown`, `no_spec`, `would_deny`; why nobody could be asked: `deadline`,
-        `connection`, `busy` (too much is on its way), `overloaded` (429, 503), `unauthorized` (401,
+        `no_session` (neither session nor trace, and what came before decides), `connection`, `busy` (too much is on its way), `overloaded` (429, 503), `unauthorized` (401,
         403), `refused` (another 4xx), `error` (5xx), `unreadable`, `internal`; `unjudged`: all of these and
         `no_spec`; `outcomes_lost`, `results_lost` (their outcomes are sent), `new_sessions_lost`.
         """
@@ -184,7 +184,7 @@ class Guard(BaseGuard):
             answer = await loop.post(DECIDE, body)
             if answer.status in TOO_MUCH and any(each.arguments for each in question.calls):
                 answer = await loop.post(DECIDE, question.body(arguments=False))
-            decisions = read_answer(answer, question, self._read)
+            decisions = self._placed(question, read_answer(answer, question, self._read))
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
             asked.settle(self._decisions(problem, asked.calls))
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
@@ -23,7 +23,10 @@ Outcome = Literal["ran", "failed", "skipped"]
 """What became of a call."""
 
 WORDS: Final = ("allow", "deny", "unknown")
+UNKNOWN: Final = "unknown"
 NO_SPEC: Final = "no_spec"
+NO_SESSION: Final = "no_session"
+"""Why there is no decision where the client names neither a session nor a trace."""
 UNAVAILABLE: Final = "unavailable"
 
 
@@ -74,7 +77,7 @@ class Decision:
     decision_id: str = ""
     """Id for `outcome`; "" if the monitor does not hold the call."""
     unavailable: str = ""
-    """Why nobody could be asked, in one word: a key of `Guard.counts`."""
+    """Why nobody could be asked or nothing is known, in one word: a key of `Guard.counts`."""
     raw: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, repr=False)
     """The whole answer."""
 
@@ -110,6 +113,16 @@ class Decision:
         message = "" if allowed else NOT_ASKED
         return cls(allowed, UNAVAILABLE, message=message, unavailable=why)
 
+    def of_no_session(self, policies: Policies) -> Decision:
+        """What follows from a decision on a call of which nobody says the session.
+
+        What holds whatever came before it holds for it. All else is no decision.
+        """
+        if self.decision != UNKNOWN:
+            return self
+        found = Decision.without_answer(NO_SESSION, policies)
+        return found if found.allowed else replace(found, message=NOT_PLACED)
+
     @property
     def judged(self) -> bool:
         """False if no spec matches the agent, or if nobody could be asked."""
@@ -133,6 +146,11 @@ class Decision:
         """True if the monitor counts on the call, and so waits for what becomes of it."""
         return bool(self.decision_id) and self.raw.get("committed") is not False
 
+
+NOT_PLACED: Final = (
+    "This call was not made: nobody has said which conversation it belongs to, and whether it is allowed depends on "
+    "what came before."
+)
 
 NOT_ASKED: Final = (
     "This call was not made: the monitor that must allow it could not be asked. "

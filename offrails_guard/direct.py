@@ -119,7 +119,7 @@ class DirectGuard(BaseGuard):
             answer = self._post(DECIDE, question.body(), patience)
             if answer.status in TOO_MUCH and any(each.arguments for each in question.calls):
                 answer = self._post(DECIDE, question.body(arguments=False), patience)
-            found = read_answer(answer, question, self._read)
+            found = self._placed(question, read_answer(answer, question, self._read))
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
             found = self._without(problem, len(question.calls))
         self._count(question, found)

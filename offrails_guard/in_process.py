@@ -69,8 +69,8 @@ class LocalGuard(BaseGuard):
         agent: who makes the calls.
         service: the agent's service.name, which specs match on.
         attributes: more that specs match on.
-        on_unavailable: what is done with a call where there is no decision: it has neither session nor trace, or
-            the monitor has a fault of its own.
+        on_unavailable: what is done with a call where there is no decision: it has neither session nor trace, and
+            what came before decides, or the monitor has a fault of its own.
         on_unknown: what is done with a call of which it is not known whether it is harmful.
         on_no_spec: what is done with a call of an agent that no spec matches.
         new_session: True says that the first call that this guard asks about is the first of its session.
@@ -131,8 +131,8 @@ class LocalGuard(BaseGuard):
     def counts(self) -> dict[str, int]:
         """What was decided, and what was not, since the start.
 
-        Keys: `allow`, `deny`, `unknown`, `no_spec`, `would_deny`; why there was no decision: `refused` (neither
-        session nor trace), `internal`; `unjudged`: all of these and `no_spec`; `unconfirmed` (calls without an
+        Keys: `allow`, `deny`, `unknown`, `no_spec`, `would_deny`; why there was no decision: `no_session` (neither
+        session nor trace, and what came before decides), `internal`; `unjudged`: all of these and `no_spec`; `unconfirmed` (calls without an
         outcome), `outcomes_lost` (of calls that were forgotten), `deliveries_lost`, `new_sessions_lost`.
         """
         return super().counts()
@@ -180,22 +180,25 @@ class LocalGuard(BaseGuard):
 
     def _decisions(self, question: Question) -> list[Decision]:
         shared, asked = question.shared, question.calls
-        if not (shared.session or shared.trace_id):
-            return self._without("refused", question)
+        is_named = bool(shared.session or shared.trace_id)
         now = self._now()
         self._pass_time(now)
         ends = now + 1 if len(asked) > 1 else now  # parallel calls overlap
         calls = [self._call(shared, each, now, ends) for each in asked]
-        proof = self.monitor.beginning(calls[0].session, now) if shared.new_session else None
+        is_new = shared.new_session and is_named
+        proof = self.monitor.beginning(calls[0].session, now) if is_new else None
         beside = [each.call for each in self._beside.get(calls[0].session, {}).values()]
         if len(calls) == 1:
             answers = [self.monitor.decide(calls[0], now, proof=proof, beside=beside)]
         else:
             answers = self.monitor.decide_together(calls, now, proof=proof, beside=beside)
-        return [
-            self._decision(call, answer, proof, commit=shared.commit)
-            for call, answer in zip(calls, answers, strict=True)
-        ]
+        return self._placed(
+            question,
+            [
+                self._decision(call, answer, proof, commit=shared.commit and is_named)
+                for call, answer in zip(calls, answers, strict=True)
+            ],
+        )
 
     def _call(
         self, shared: QuestionContext, asked: Call, start_ns: int, end_ns: int

@@ -68,10 +68,6 @@ QUESTION: Final[Schema] = {
             "calls",
         ),
     ],
-    "anyOf": [
-        {"required": ["session"], "properties": {"session": {"minLength": 1}}},
-        {"required": ["trace_id"], "properties": {"trace_id": {"minLength": 1}}},
-    ],
 }
 OUTCOME: Final = _closed(
     {

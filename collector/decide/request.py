@@ -59,7 +59,10 @@ class BadRequest(Exception):  # noqa: N818 - an answer, not an error of ours
 
 
 class QuestionRequest(msgspec.Struct, frozen=True):
-    """The calls of one question, in order, and whether those that are not denied go ahead."""
+    """The calls of one question, in order, and whether those that are not denied go ahead.
+
+    Without a session and a trace they are of a session of which nothing is known, and commit nothing.
+    """
 
     calls: list[QuestionCall]
     commit: bool
@@ -114,14 +117,14 @@ def read_question(body: bytes) -> QuestionRequest:
         BadRequest: it cannot be read.
     """
     found = _read(_body, body)
-    if not found.session and not found.trace_id:
-        raise BadRequest("expected a session or a trace_id", "session")
     if len(found.session) > VALUE_MAX:
         raise BadRequest(f"expected at most {VALUE_MAX} characters", "session")
     if len(found.question_id) > QUESTION_ID_MAX:
         raise BadRequest(f"expected at most {QUESTION_ID_MAX} characters", "question_id")
     trace_id = _id(found.trace_id, TRACE_DIGITS, "trace_id")
     attributes = _attributes(found)
+    is_named = bool(found.session or trace_id)
+    commit, new_session = found.commit and is_named, found.new_session and is_named
     if found.calls is UNSET:
         if found.tool is UNSET:
             raise BadRequest("expected a tool, or calls", "tool")
@@ -130,7 +133,7 @@ def read_question(body: bytes) -> QuestionRequest:
             *(found.span_id, found.parent_span_id),
         )
         calls = [_asked(found, one, trace_id, 0, "")]
-        return QuestionRequest(calls, found.commit, False, found.new_session, attributes)
+        return QuestionRequest(calls, commit, False, new_session, attributes)
     for name in ("tool", "call_id", "span_id"):
         if getattr(found, name) not in (UNSET, ""):
             raise BadRequest("expected it in each of the calls, not beside them", name)
@@ -143,7 +146,7 @@ def read_question(body: bytes) -> QuestionRequest:
         _asked(found, each, trace_id, place, f"calls[{place}].")
         for place, each in enumerate(found.calls)
     ]
-    return QuestionRequest(calls, found.commit, True, found.new_session, attributes)
+    return QuestionRequest(calls, commit, True, new_session, attributes)
 
 
 def read_outcome(body: bytes) -> tuple[str, Outcome, tuple[Any, ...]]:

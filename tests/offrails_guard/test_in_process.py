@@ -243,11 +243,13 @@ def test_calls_on_their_way_are_bounded(caplog: pytest.LogCaptureFixture) -> Non
 
 @pytest.mark.parametrize(("setting", "allowed"), [("allow", True), ("deny", False)])
 def test_without_a_session_it_is_the_setting(setting: Any, allowed: bool) -> None:
-    """Neither session nor trace: nobody knows which calls came before."""
+    """Neither session nor trace: nobody knows which calls came before. What no order allows is denied all the same."""
     guard = make(session="", on_unavailable=setting)
     decision = guard.check("pay", {"amount": 5})
 
-    assert (decision.unavailable, decision.allowed) == ("refused", allowed)
+    assert (decision.unavailable, decision.allowed) == ("no_session", allowed)
+    assert guard.check("rob").decision == "deny"
+    assert guard.counts() == {"no_session": 1, "unjudged": 1, "deny": 1}
     assert guard.check("pay", {}, trace_id="0" * 31 + "1").decision == "deny"
 
 

@@ -127,6 +127,7 @@ def start(double: Double, target: str, *options: str) -> tuple[subprocess.Popen[
         [sys.executable, "-m", "collector", "mcp-proxy", "--listen", "127.0.0.1:0", *given],
         cwd=ROOT,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
     assert process.stdout is not None
@@ -206,6 +207,28 @@ def test_a_denied_call_never_reaches_the_server(server: Server, address: str) ->
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
     assert (result["isError"], result["content"][0]["text"]) == (True, DENIED)
     assert server.requests.empty()
+
+
+@pytest.mark.parametrize(("policy", "passes"), [("allow", True), ("deny", False)])
+def test_a_client_without_a_session_is_asked_for(
+    double: Double, server: Server, policy: str, passes: bool
+) -> None:
+    """What is denied whatever came before is not made. Where what came before decides, the setting does, and that is said once."""
+    while not server.requests.empty():
+        server.requests.get()
+    server.events = False
+    process, address = start(double, server.url, "--on-unavailable", policy)
+    with process:
+        assert call(address, "water").json()["result"]["isError"] is True
+        assert server.requests.empty()
+        for _ in range(2):
+            call(address, "what")
+        assert server.requests.qsize() == 2 * passes
+        assert not {"session", "trace_id"} & double.asked().keys()
+        process.send_signal(signal.SIGTERM)
+        told = process.communicate(timeout=20)[1]
+    assert told.count("no decision (no_session)") == 1
+    assert "give a session" in told
 
 
 def test_a_session_that_the_server_names_is_new(double: Double, address: str) -> None:

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import Limits, Monitor, SessionKey, ToolCall
+from monitor.decision import Answer
 from monitor.exposition.monitor_families import families_of
 from monitor.judging.deciding.decide_calls import overlapping
 from monitor.limits import SECOND
@@ -289,3 +290,40 @@ def test_a_decision_is_the_verdict_to_come_and_changes_nothing(seed: int) -> Non
 def test_histories_have_decisions_to_compare() -> None:
     """The histories that are compared are not empty: most calls are judged by some spec."""
     assert sum(history(seed) for seed in range(40)) > 100
+
+
+@given(st.integers(0, 2**32))
+def test_what_is_said_of_a_session_that_nobody_knows_holds_of_any(seed: int) -> None:
+    """Where a call names no session: a denial or a permission is what any session's history has, if its agent's spec binds."""
+    chance = Random(seed)
+    monitor = Monitor([spec_of(chance, "s")], Limits(history_complete=True))
+    maker = Maker(chance)
+    maker.rare = 0.0
+    *before, asked = [maker.call(SessionKey("", "s"), 10 * place) for place in range(5)]
+    now = START + 10 * SECOND
+    unknown = monitor.decide(asked._replace(session=SessionKey("", "")), now)
+    for call in before[: chance.randint(0, 4)]:
+        monitor.observe(call, now)
+    known = monitor.decide(asked, now)
+    if unknown.answer is not Answer.UNKNOWN:
+        assert known.answer is unknown.answer
+    assert monitor.sessions <= 1
+
+
+def test_nobody_knows_what_came_before_a_call_without_a_session() -> None:
+    """A forbidden tool is denied, a free one allowed, and one that needs another first is neither."""
+    text = "id: s\nenforce: block\nmatch: {service.name: shop}\nkind: policy\nalphabet: {a: {tool: a}, b: {tool: b}, c: {tool: c}}\n"
+    spec, problems = compile_text(
+        text + "constraints: [{precedence: [a, b]}, {forbid: c}]", "s.yaml"
+    )
+    assert spec is not None, problems
+    monitor = Monitor([spec], Limits(history_complete=True))
+    maker = Maker(Random(1))
+    maker.rare, maker.usual = 0.0, maker.attributes[0]
+    calls = [
+        maker.call(SessionKey("", ""), 0)._replace(tool=tool, arguments={}) for tool in "abcc"
+    ]
+    found = [monitor.decide(each, START + SECOND).answer for each in calls]
+    assert found == [Answer.ALLOW, Answer.UNKNOWN, Answer.DENY, Answer.DENY]
+    asked = monitor.decide_together(calls, START + SECOND)
+    assert [each.answer for each in asked] == found

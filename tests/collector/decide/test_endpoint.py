@@ -343,7 +343,7 @@ def test_metrics_count_what_was_answered(serving: Callable[..., Server]) -> None
     """Decisions by spec, answers by status, and the time of those that were answered."""
     server = serving()
     server.ask(ASK)
-    server.ask({**ASK, "session": ""})
+    server.ask({**ASK, "tool": ""})
     server.ask(None, "/-/healthy", "GET")
 
     found = server.call(

@@ -102,7 +102,6 @@ def test_a_long_call_id_is_cut_as_that_of_a_span_is() -> None:
 
 
 FAULTS: list[tuple[Any, str, str]] = [
-    ({"tool": "pay"}, "session", "expected a session or a trace_id"),
     ({"session": "s"}, "tool", "expected a tool, or calls"),
     ({"session": "s", "tool": ""}, "tool", "expected the name of a tool"),
     ({"session": "s", "tool": 3}, "tool", "expected `str`, got `int`"),
