@@ -31,7 +31,7 @@ SESSIONS_MAX: Final = 65_536
 """Sessions that `new_session` can tell apart; of later ones it says nothing."""
 
 HINTS: Final[Mapping[str, str]] = {
-    NO_SESSION: " since the calls name neither a session nor a trace, so nobody knows what came before them: give a session"
+    NO_SESSION: ": they name neither a session nor a trace, and what came before decides; give a session"
 }
 """What people do about a kind of missing decision."""
 
@@ -388,9 +388,8 @@ class BaseGuard(ABC):
         """Logs the first decision of each kind that is missing; `counts` has the rest."""
         if self._is_first(why):
             _log.warning(
-                "offrails guard: no decision (%s)%s: such calls are %s; more are counted only",
-                why,
-                HINTS.get(why, ""),
+                "offrails guard: no decision (%s): such calls are %s; more are counted only",
+                why + HINTS.get(why, ""),
                 "made" if self.policies.on_unavailable == "allow" else "not made",
                 exc_info=problem if why == "internal" else None,
             )
