@@ -27,7 +27,7 @@ from monitor.reference.runs import SeenRun, seen_call
 from monitor.reference.runs_needed import runs_needed, runs_needed_lines
 from monitor.reference.settings import VERSION
 from monitor.spec.compiler.compile import compile_text
-from monitor.spec.learnt_reference import Alarm, LearntReference
+from monitor.spec.learnt_reference import Alarm, LearntReference, RiskCeiling
 from monitor.spec.read import load_spec
 from monitor.spec.spec import Spec
 
@@ -126,7 +126,7 @@ def learn_files(
     yield from _doubts(text, out)
     if old is not None and old.learnt is not None:
         yield from _difference(old.learnt, learnt, old.version, number)
-    yield f"now `offrails draw {printable(str(out))} --out PICTURE.svg` to look at it, and `serve --specs`"
+    yield f"now `offrails draw {printable(str(out))}` to look at it, and `serve --specs`"
     if spec is not None:
         yield from _drafted(draft(found.runs, f"{own}_task", _match(found), alergia), spec)
 
@@ -416,13 +416,27 @@ def _summary(
     yield f"writes ({how}): {_list(learnt.writes)}"
     reads = set(learnt.tools) - learnt.writes
     yield f"reads: {_list(reads)}"
-    yield "alarms, each run judged by the others:"
+    yield "alarms, half of the runs judged by a reference of the other half; below, each run judged by the others:"
+    if not learnt.split_alarms:
+        yield "  fewer than two usual runs: there is no half to judge by, and the figures below flatter"
     for name, alarm in learnt.alarms.items():
-        yield f"  {name:<17} {_figures(alarm)}"
+        split = learnt.split_alarms.get(name)
+        if split is not None:
+            yield f"  {name:<17} {_figures(split)}"
+        yield f"  {name if split is None else '':<17} {_figures(alarm)}"
+    yield from _ceiling(learnt.ceiling)
 
 
 def _list(tools: Any) -> str:
     return ", ".join(printable(tool) for tool in sorted(tools)) or "none"
+
+
+def _ceiling(ceiling: RiskCeiling | None) -> Iterator[str]:
+    if ceiling is not None and ceiling.area is not None:
+        yield (
+            f"ceiling: with the whole run the risk ranks {ceiling.area:.2f} of failed above successful runs "
+            f"({ceiling.failures} of {ceiling.runs} failed); what it misses then cannot be seen in calls"
+        )
 
 
 def _figures(alarm: Alarm) -> str:

@@ -16,7 +16,7 @@ NODES_DRAWN: Final = 60
 def mermaid(learnt: LearntReference, title: str) -> str:
     """A Mermaid flowchart of the nodes of most runs; the medoid and writing tools are marked."""
     shown = _shown(learnt)
-    lines = ["---", f'title: "{mermaid_text(title)}"', "---", "flowchart LR"]
+    lines = ["---", f'title: "{mermaid_text(_title(learnt, title))}"', "---", "flowchart LR"]
     for node in shown:
         text = f"{mermaid_text(_tool(learnt, node))}: {learnt.nodes[node].runs}"
         lines.append(f'    n{node}(["{text}"])' if not node else f'    n{node}["{text}"]')
@@ -34,7 +34,7 @@ def dot(learnt: LearntReference, title: str) -> str:
     shown, medoid = _shown(learnt), frozenset(_medoid_nodes(learnt))
     writing = frozenset(_writing(learnt, shown))
     lines = ["digraph reference {", "    rankdir=LR;", "    node [shape=box style=filled];"]
-    lines.append(f"    label={dot_text(title)};")
+    lines.append(f"    label={dot_text(_title(learnt, title))};")
     for node in shown:
         text = dot_text(f"{_tool(learnt, node)}: {learnt.nodes[node].runs}")
         fill = "#fff3dc" if node in writing else "#f3f6f9"
@@ -42,6 +42,12 @@ def dot(learnt: LearntReference, title: str) -> str:
         lines.append(f'    n{node} [label={text} fillcolor="{fill}"{thick}];')
     lines += [f"    n{learnt.nodes[node].parent} -> n{node};" for node in shown[1:]]
     return "\n".join([*lines, "}"]) + "\n"
+
+
+def _title(learnt: LearntReference, title: str) -> str:
+    """The title, and what the whole run tells of its outcome."""
+    area = learnt.ceiling.area if learnt.ceiling is not None else None
+    return title if area is None else f"{title} (ceiling {area:.2f})"
 
 
 def _shown(learnt: LearntReference) -> list[int]:

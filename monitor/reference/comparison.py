@@ -294,8 +294,9 @@ class Comparison:
         return found
 
     def _is_off(self, tool: str, arguments: Mapping[str, Any]) -> bool:
+        """Whether it is another action altogether: all that usual runs agree on is otherwise."""
         agreed = self.learnt.agreed_arguments[tool]
-        return any(
+        return all(
             name not in arguments or digest_of_text(text_of(arguments[name])) != known
             for name, known in agreed.items()
         )

@@ -8,7 +8,12 @@ from typing import Any, Final
 
 from monitor.spec.document.reference import node_text
 from monitor.spec.document.write import flow, name
-from monitor.spec.learnt_reference import PAGE_PRECISION, SURPRISE_LEVELS, LearntReference
+from monitor.spec.learnt_reference import (
+    PAGE_PRECISION,
+    SURPRISE_LEVELS,
+    Alarm,
+    LearntReference,
+)
 from monitor.spec.risk_model import RiskModel, tree_text
 
 __all__ = ["reference_text"]
@@ -64,8 +69,12 @@ def _lines(
         yield f"  levels: {flow(list(SURPRISE_LEVELS) if learnt.surprise else [])}"
         yield f"  bits: {flow(list(learnt.surprise))}"
     yield "alarms:  # each run judged by the others"
-    for key, alarm in learnt.alarms.items():
-        yield f"  {name(key)}: {flow(_rounded(asdict(alarm)))}"
+    yield from _alarms(learnt.alarms)
+    if learnt.split_alarms:
+        yield "split_alarms:  # half of the runs judged by the other half: what alarms tell of themselves"
+        yield from _alarms(learnt.split_alarms)
+    if learnt.ceiling is not None:
+        yield f"ceiling: {flow(_rounded(asdict(learnt.ceiling)))}  # what the whole run tells of its outcome"
     yield "risk:"
     yield f"  successes: {learnt.successes}"
     yield f"  failures: {learnt.failures}"
@@ -84,6 +93,11 @@ def _lines(
         yield f"  {flow(tool)}: {flow(dict(sorted(agreed.items())))}"
     yield "tree:  # parent, tool, runs, runs that end here, digests of the arguments"
     yield from (f"  - {flow(node_text(node))}" for node in learnt.nodes)
+
+
+def _alarms(alarms: Mapping[str, Alarm]) -> Iterator[str]:
+    for key, alarm in alarms.items():
+        yield f"  {name(key)}: {flow(_rounded(asdict(alarm)))}"
 
 
 def _model(model: RiskModel) -> Iterator[str]:

@@ -6,16 +6,18 @@ the figures of the alarms. Each alarm is evaluated on every run by a reference o
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from monitor.reference.calls import digest_of_text, seems_to_write
 from monitor.reference.medoid import Medoids
 from monitor.reference.path_distribution import PathDistribution, quantiles
 from monitor.reference.risk import Risk
-from monitor.reference.runs import SeenRun, sample, writes_anew
+from monitor.reference.runs import SeenRun, halves, sample, writes_anew
 from monitor.reference.settings import (
     AGREED_FROM,
     COMPARED_MAX,
@@ -25,10 +27,11 @@ from monitor.reference.settings import (
 )
 from monitor.reference.tree import PrefixTree
 from monitor.scores.consistency import Consistency, consistency
-from monitor.spec.learnt_reference import Alarm, LearntReference
+from monitor.scores.roc_area import roc_area
+from monitor.spec.learnt_reference import Alarm, AlarmCounts, LearntReference, RiskCeiling
 from monitor.spec.risk_model import RiskModel
 
-__all__ = ["ALARMS", "learn", "usual"]
+__all__ = ["ALARMS", "SplitFigures", "learn", "split_figures", "usual"]
 
 ALARMS = (
     "unexpected_write",
@@ -48,10 +51,19 @@ ALARMS = (
 Pair = tuple[str, str]
 
 
+class SplitFigures(NamedTuple):
+    """What was found by references of half of the runs."""
+
+    alarms: Mapping[str, Alarm]
+    ceiling: RiskCeiling | None
+    """Of the risk of the tools called."""
+
+
 def learn(
     runs: Sequence[SeenRun],
     writes: Iterable[str] | None = None,
     source: Mapping[str, Any] | None = None,
+    split: SplitFigures | None = None,
 ) -> LearntReference:
     """A reference of some runs.
 
@@ -59,6 +71,7 @@ def learn(
         runs: recorded runs; where one has an outcome, those without are taken for failures.
         writes: tools that change something; None: inferred from their names.
         source: what the runs come from, for the document.
+        split: what `split_figures` found over many tasks; None: it is found for these runs.
 
     Raises:
         ValueError: there are no runs.
@@ -66,7 +79,58 @@ def learn(
     if not runs:
         raise ValueError("there are no runs to learn from")
     found = _Learning(runs, None if writes is None else frozenset(writes))
-    return found.learnt(dict(source or {}))
+    split = split_figures([runs], writes) if split is None else split
+    learnt = found.learnt(dict(source or {}))
+    return replace(learnt, split_alarms=split.alarms, ceiling=split.ceiling)
+
+
+def split_figures(
+    tasks: Iterable[Sequence[SeenRun]], writes: Iterable[str] | None
+) -> SplitFigures:
+    """How the alarms do on runs of other agents, or at least other runs, than those they are learnt from.
+
+    Half of the runs of each task lend the reference, and the others are judged; several draws. Figures are over all
+    tasks and draws.
+
+    Args:
+        tasks: the runs of each task.
+        writes: tools that change something; None: inferred from their names.
+
+    Returns:
+        The figures by alarm, and the ceiling; none if no task has two usual runs.
+    """
+    given = None if writes is None else frozenset(writes)
+    counts: dict[str, AlarmCounts] = {}
+    areas: list[float] = []
+    seen: dict[int, bool] = {}
+    for runs in tasks:
+        labelled = any(run.success is not None for run in runs)
+        for lent, judged in halves(runs, partial(_is_usual, labelled=labelled)):
+            lenders = _Learning(lent, given, judges_others=True)
+            made = [run for run in judged if run.calls]
+            for run in made:
+                _count(counts, lenders, run)
+            seen |= {id(run): lenders.is_usual(run) for run in made}
+            areas.append(lenders.area(made))
+    alarms = {name: each.alarm(labelled=each.bad > 0) for name, each in counts.items()}
+    return SplitFigures(alarms, _ceiling(areas, list(seen.values())))
+
+
+def _ceiling(areas: Sequence[float], usual: Sequence[bool]) -> RiskCeiling | None:
+    known = [area for area in areas if not math.isnan(area)]
+    area = sum(known) / len(known) if known else None
+    return RiskCeiling(area, len(usual), len(usual) - sum(usual)) if usual else None
+
+
+def _count(found: dict[str, AlarmCounts], lenders: _Learning, run: SeenRun) -> None:
+    good = lenders.is_usual(run)
+    for name, raised in lenders.raised(run).items():
+        if raised is not None:
+            found.setdefault(name, AlarmCounts()).add(raised=raised, good=good)
+
+
+def _is_usual(run: SeenRun, *, labelled: bool) -> bool:
+    return bool(run.success) if labelled else True
 
 
 def usual(
@@ -135,33 +199,52 @@ class _Agreement:
         return one and self.given[tool][name] == self.runs[tool]
 
     def is_broken(self, run: SeenRun, *, own: bool) -> bool:
-        """Whether a run has another value where enough others agree; its `own` values do not count."""
+        """Whether a call is otherwise in all on which enough others agree; the `own` values of the run do not count."""
+        found = self._of(run)
+        agreed = {
+            tool: self._agreed(tool, found[tool] if own else {}, self.runs[tool] - own)
+            for tool in found
+            if self.runs[tool] - own >= AGREED_FROM
+        }
         return any(
-            self.runs[tool] - own >= AGREED_FROM
-            and any(
-                self._breaks(tool, name, values.get(name, (set(), False)), own=own)
-                for name in self.values.get(tool, ())
-            )
-            for tool, values in self._of(run).items()
+            bool(agreed.get(call.tool)) and agreed[call.tool].isdisjoint(call.call.pairs)
+            for call in run.calls
+            if call.digest and not call.failed
         )
 
-    def _breaks(self, tool: str, name: str, mine: tuple[set[str], bool], *, own: bool) -> bool:
-        texts, always = mine
-        left = Counter(self.values[tool][name])
-        if own:
-            left.subtract(texts)
-        others = {text for text, runs in left.items() if runs > 0}
-        agreed = len(others) == 1 and (
-            self.given[tool][name] - (own and always) == self.runs[tool] - own
-        )
-        return agreed and (not always or texts != others)
+    def _agreed(
+        self, tool: str, own: Mapping[str, tuple[set[str], bool]], runs: int
+    ) -> set[Pair]:
+        """Arguments of a tool with the one value that all of so many runs gave them, but for a run's own."""
+        found: set[Pair] = set()
+        for name, values in self.values.get(tool, {}).items():
+            texts, always = own.get(name, (set(), False))
+            left = [text for text, count in values.items() if count > (text in texts)]
+            if len(left) == 1 and self.given[tool][name] - always == runs:
+                found.add((name, left[0]))
+        return found
 
 
 class _Learning:
-    def __init__(self, runs: Sequence[SeenRun], writes: frozenset[str] | None) -> None:
+    """What is learnt from some runs.
+
+    Args:
+        runs: the runs.
+        writes: tools that change something; None: inferred from their names.
+        judges_others: whether the runs that it judges are not among its own.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[SeenRun],
+        writes: frozenset[str] | None,
+        *,
+        judges_others: bool = False,
+    ) -> None:
         self.labelled = any(run.success is not None for run in runs)
+        self.judges_others = judges_others
         self.runs = runs
-        self.seen = [run for run in runs if self._is_seen(run)]
+        self.seen = [run for run in runs if self.is_usual(run)]
         self.failures = len(runs) - len(self.seen)
         self.tools = sorted({call.tool for run in runs for call in run.calls})
         self.given = writes is not None
@@ -174,8 +257,9 @@ class _Learning:
         self.called_by = self._called_by()
         self.agreement = _Agreement(self.seen, self.writes)
 
-    def _is_seen(self, run: SeenRun) -> bool:
-        return bool(run.success) if self.labelled else True
+    def is_usual(self, run: SeenRun) -> bool:
+        """Whether it is a run that a reference is made of."""
+        return _is_usual(run, labelled=self.labelled)
 
     def _count(self) -> _Counts:
         writes, wrote = Counter[Pair](), Counter[str]()
@@ -193,7 +277,7 @@ class _Learning:
     def _called_by(self) -> dict[str, tuple[int, int]]:
         by_outcome = (Counter[str](), Counter[str]())
         for run in self.runs:
-            by_outcome[not self._is_seen(run)].update(set(run.names))
+            by_outcome[not self.is_usual(run)].update(set(run.names))
         return {tool: (by_outcome[0][tool], by_outcome[1][tool]) for tool in self.tools}
 
     # --- the reference --------------------------------------------------------------------------
@@ -278,104 +362,91 @@ class _Learning:
     # --- each run judged by the others ----------------------------------------------------------
 
     def _alarms(self) -> dict[str, Alarm]:
-        tests: dict[str, Callable[[SeenRun], bool | None]] = {
-            "unexpected_write": self._writes_unexpected,
-            "new_write_tool": self._writes_by_new_tool,
-            "new_arguments": self._writes_new_arguments,
-            "agreed_arguments": self._writes_against_agreement,
-            "first_two": self._first_two_differ,
-            "divergence": self._diverges,
-            "missing_write": self._misses_write,
-            "risk": self._is_risky,
-        }
-        return {name: self._alarm(tests[name]) for name in ALARMS}
+        counts = {name: AlarmCounts() for name in ALARMS}
+        for run in self.runs:
+            for name, raised in self.raised(run).items() if run.calls else ():
+                if raised is not None:
+                    counts[name].add(raised=raised, good=self.is_usual(run))
+        return {name: each.alarm(labelled=self.labelled) for name, each in counts.items()}
 
-    def _alarm(self, test: Callable[[SeenRun], bool | None]) -> Alarm:
-        outcomes = [(test(run), self._is_seen(run)) for run in self.runs if run.calls]
-        judged = [(raised, good) for raised, good in outcomes if raised is not None]
-        raised = sum(1 for each, _ in judged if each)
-        false = sum(1 for each, good in judged if each and good)
-        good = sum(1 for _, each in judged if each)
-        bad = len(judged) - good
-        return Alarm(
-            precision=(raised - false) / raised if raised and self.labelled else None,
-            recall=(raised - false) / bad if bad and self.labelled else None,
-            false_per_1000=1000 * false / len(judged) if judged else 0.0,
-            raised=raised,
-            runs=len(judged),
-        )
+    def raised(self, run: SeenRun) -> dict[str, bool | None]:
+        """Which alarms a run raises under the runs but itself; None: they cannot judge it."""
+        if not self._others(run):
+            return dict.fromkeys(ALARMS, None) | {"risk": self._is_risky(run)}
+        return {
+            "unexpected_write": self._writes_unexpected(run),
+            "new_write_tool": writes_anew(
+                run, lambda tool: self._is_called(tool, run), self.writes
+            ),
+            "new_arguments": self._writes_new_arguments(run),
+            "agreed_arguments": self.agreement.is_broken(run, own=self._is_own(run)),
+            "first_two": self._first_two_differ(run),
+            "divergence": self._diverges(run),
+            "missing_write": self._misses_write(run),
+            "risk": self._is_risky(run),
+        }
+
+    def _is_own(self, run: SeenRun) -> bool:
+        """Whether the run is one of those that it is compared with, and so does not count."""
+        return self.is_usual(run) and not self.judges_others
 
     def _others(self, run: SeenRun) -> int:
-        return len(self.seen) - self._is_seen(run)
+        return len(self.seen) - self._is_own(run)
 
-    def _writes_unexpected(self, run: SeenRun) -> bool | None:
-        own = self._is_seen(run)
-        if not self._others(run):
-            return None
-        return any(
-            digest and self.counts.writes[tool, digest] <= own
-            for tool, digest in self._write_calls(run)
-        ) or any(
-            seems_to_write(tool) and self.called_by[tool][0] <= own for tool in set(run.names)
+    def _is_called(self, tool: str, run: SeenRun) -> bool:
+        """Whether another usual run called a tool."""
+        return self.called_by.get(tool, (0, 0))[0] > self._is_own(run)
+
+    def _is_new(self, pair: Pair, run: SeenRun) -> bool:
+        """Whether no other usual run wrote so."""
+        return bool(pair[1]) and self.counts.writes[pair] <= self._is_own(run)
+
+    def _writes_unexpected(self, run: SeenRun) -> bool:
+        return any(self._is_new(pair, run) for pair in self._write_calls(run)) or any(
+            seems_to_write(tool) and not self._is_called(tool, run) for tool in set(run.names)
         )
 
-    def _writes_by_new_tool(self, run: SeenRun) -> bool | None:
-        if not self._others(run):
-            return None
-        own = self._is_seen(run)
-        return writes_anew(run, lambda tool: self.called_by[tool][0] > own, self.writes)
-
-    def _writes_new_arguments(self, run: SeenRun) -> bool | None:
-        if not self._others(run):
-            return None
-        own = self._is_seen(run)
+    def _writes_new_arguments(self, run: SeenRun) -> bool:
         return any(
-            digest and self.counts.writes[tool, digest] <= own and self.called_by[tool][0] > own
-            for tool, digest in self._write_calls(run)
+            self._is_new(pair, run) and self._is_called(pair[0], run)
+            for pair in self._write_calls(run)
         )
-
-    def _writes_against_agreement(self, run: SeenRun) -> bool | None:
-        if not self._others(run):
-            return None
-        return self.agreement.is_broken(run, own=self._is_seen(run))
 
     def _first_two_differ(self, run: SeenRun) -> bool | None:
-        if not self._others(run):
-            return None
         names = run.names
-        known = self.medoids.without(names) if self._is_seen(run) else self.medoids.of_all()
+        known = self.medoids.without(names) if self._is_own(run) else self.medoids.of_all()
         return known is not None and names[:2] != known[: min(2, len(names))]
 
     def _diverges(self, run: SeenRun) -> bool | None:
-        if not self._others(run):
-            return None
-        return self.tree.leaves_others(run) if self._is_seen(run) else self.tree.leaves(run)
+        return self.tree.leaves_others(run) if self._is_own(run) else self.tree.leaves(run)
 
-    def _misses_write(self, run: SeenRun) -> bool | None:
-        if not self._others(run):
-            return None
+    def _misses_write(self, run: SeenRun) -> bool:
         wrote, full = self.counts.wrote, self.counts.full
-        if self._is_seen(run):
+        if self._is_own(run):
             wrote, full = wrote - Counter(self._wrote(run)), full - 1
         return not self._wrote(run).issuperset(self._expected(wrote, full))
 
     def _is_risky(self, run: SeenRun) -> bool | None:
-        good = self._is_seen(run)
-        if len(self.runs) < 2:
-            return None
+        own = not self.judges_others
+        return self.risk_of(run) >= RISK_ALARM if len(self.runs) > own else None
+
+    def area(self, runs: Iterable[SeenRun]) -> float:
+        """Under the ROC curve of the risk of some ended runs."""
+        return roc_area((self.risk_of(run), not self.is_usual(run)) for run in runs)
+
+    def risk_of(self, run: SeenRun) -> float:
+        """The risk of a run that has ended, by the tools called, under the runs but itself."""
+        good = self._is_own(run)
+        bad = not self.is_usual(run) and not self.judges_others
         tools = sorted(set(run.names))
         less = {
-            tool: (self.called_by[tool][0] - good, self.called_by[tool][1] - (not good))
-            for tool in tools
+            tool: (counts[0] - good, counts[1] - bad)
+            for tool, counts in ((tool, self.called_by.get(tool, (0, 0))) for tool in tools)
         }
         risk = Risk(
-            tools,
-            less,
-            len(self.seen) - good,
-            self.failures - (not good),
-            labelled=self.labelled,
+            tools, less, len(self.seen) - good, self.failures - bad, labelled=self.labelled
         )
         # One that no other run called is unknown to them: its rates are those of no run.
         called = sum(2 << number for number in range(len(tools)))
-        unexpected = bool(self._writes_unexpected(run))
-        return risk.of(called, unexpected_write=unexpected) >= RISK_ALARM
+        unexpected = bool(self._others(run)) and self._writes_unexpected(run)
+        return risk.of(called, unexpected_write=unexpected)

@@ -20,6 +20,8 @@ __all__ = [
     "SPEC_FOLDS",
     "SPEC_PRUNED",
     "SPEC_RUNS_MAX",
+    "SPLIT_DRAWS",
+    "SPLIT_RUNS_MAX",
     "SURPRISED_MAX",
     "UNKNOWN_MAX",
     "VARIANTS_MAX",
@@ -83,6 +85,12 @@ SPEC_FOLDS: Final = 5
 
 SPEC_RUNS_MAX: Final = 2_000
 """Runs a spec is drafted from."""
+
+SPLIT_DRAWS: Final = 8
+"""Draws of runs that lend a reference, by which the others are judged."""
+
+SPLIT_RUNS_MAX: Final = 512
+"""Runs of a task that are split so."""
 
 SURPRISED_MAX: Final = 512
 """Usual runs whose surprise is computed, each under the others."""

@@ -8,11 +8,23 @@ from typing import Any, Final
 
 from monitor.spec.risk_model import RiskModel
 
-__all__ = ["PAGE_PRECISION", "SURPRISE_LEVELS", "Alarm", "LearntReference", "PrefixNode"]
+__all__ = [
+    "FALSE_PER_1000_MAX",
+    "PAGE_PRECISION",
+    "SURPRISE_LEVELS",
+    "Alarm",
+    "AlarmCounts",
+    "LearntReference",
+    "PrefixNode",
+    "RiskCeiling",
+]
 
 PAGE_PRECISION: Final = 0.5
 """Precision that an alarm needs to page, where a document says nothing else."""
 
+
+FALSE_PER_1000_MAX: Final = 100
+"""False alarms per 1,000 runs beyond which an alarm is noisy."""
 
 SURPRISE_LEVELS: Final = (0, 10, 25, 50, 75, 90, 95, 99, 100)
 """Percentiles of the usual runs whose surprise a reference keeps, the least surprising first."""
@@ -32,13 +44,55 @@ class PrefixNode:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Leave-one-out figures of an alarm; None if they are not defined."""
+    """Figures of an alarm on recorded runs; None if they are not defined."""
 
     precision: float | None
     recall: float | None
     false_per_1000: float
     raised: int
     runs: int
+
+
+class AlarmCounts:
+    """In how many runs an alarm was raised, by outcome: what its figures are made of."""
+
+    __slots__ = ("bad", "false", "good", "hits")
+
+    def __init__(self) -> None:
+        self.hits = 0
+        """Failed runs in which it was raised."""
+        self.false = 0
+        self.bad = 0
+        self.good = 0
+
+    def add(self, *, raised: bool, good: bool) -> None:
+        """Counts one run."""
+        self.good += good
+        self.bad += not good
+        self.false += raised and good
+        self.hits += raised and not good
+
+    def alarm(self, *, labelled: bool) -> Alarm:
+        """The figures; precision and recall are defined if outcomes are known."""
+        raised, runs = self.hits + self.false, self.good + self.bad
+        return Alarm(
+            precision=self.hits / raised if raised and labelled else None,
+            recall=self.hits / self.bad if self.bad and labelled else None,
+            false_per_1000=1000 * self.false / runs if runs else 0.0,
+            raised=raised,
+            runs=runs,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RiskCeiling:
+    """What the whole run tells of its outcome. What a risk misses then cannot be seen in the calls."""
+
+    area: float | None
+    """Under the ROC curve of the risk of ended runs; None if not both outcomes were judged."""
+    runs: int
+    """Judged runs, each once."""
+    failures: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +106,7 @@ class LearntReference:
     nodes: tuple[PrefixNode, ...]
     write_calls: Mapping[str, frozenset[str]]
     alarms: Mapping[str, Alarm]
+    """Figures on the learning runs, each judged by the others."""
     successes: int
     failures: int
     called_by: Mapping[str, tuple[int, int]]
@@ -61,6 +116,10 @@ class LearntReference:
     source: Mapping[str, Any]
     consistency: Mapping[str, Any] | None
     writes_from: str = "inferred"
+    split_alarms: Mapping[str, Alarm] = field(default_factory=dict)
+    """Figures on runs of other agents, or other runs, than those that lent the reference: what alarms are worth."""
+    ceiling: RiskCeiling | None = None
+    """Of its risk; None if it was not measured."""
     model: RiskModel | None = None
     """A risk learnt on many tasks; None: the risk is that of the tools called."""
     agreed_arguments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

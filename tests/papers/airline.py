@@ -28,6 +28,8 @@ from monitor.spec.compiler.compile import compile_text
 
 RUNS: Final = Path(__file__).parents[2] / ".." / "shared" / "core" / "tau_airline_gpt4o.jsonl"
 RESAMPLES: Final = 1_000
+DRAWS: Final = 8
+"""Draws of runs that lend a reference, where others are judged."""
 SEED: Final = 2_026
 POINTS: Final = ("step 2", "step 4", "half", "end")
 LIMITS: Final = replace(Limits(), history_complete=True, fold=False)
@@ -69,14 +71,29 @@ def judged(runs: Sequence[Tried]) -> list[Judged]:
     found = []
     for one in runs:
         others = [each for each in runs if each.task == one.task and each is not one]
-        if not one.run.calls:
-            continue
-        text = reference_text(learn([seen(each) for each in others]), "r")
-        spec, findings = compile_text(text, "r.yaml")
-        assert spec is not None, findings
-        (told,) = judge_run(replace(one.run, spec="r"), [spec], LIMITS)
-        successes = sum(not each.failed for each in others)
-        found.append(Judged(one, successes, told))
+        if one.run.calls:
+            found.append(_under(others, one))
+    return found
+
+
+def _under(others: Sequence[Tried], one: Tried) -> Judged:
+    """A run under a reference of others."""
+    text = reference_text(learn([seen(each) for each in others]), "r")
+    spec, findings = compile_text(text, "r.yaml")
+    assert spec is not None, findings
+    (told,) = judge_run(replace(one.run, spec="r"), [spec], LIMITS)
+    return Judged(one, sum(not each.failed for each in others), told)
+
+
+def judged_apart(runs: Sequence[Tried], draws: int = DRAWS) -> list[Judged]:
+    """The split twin of `judged`: runs under a reference of half of their task's runs, in several draws."""
+    found = []
+    for number in range(draws):
+        chance = random.Random(number)
+        for task in sorted({one.task for one in runs}):
+            of_task = [one for one in runs if one.task == task]
+            lent = chance.sample(of_task, len(of_task) // 2)
+            found += [_under(lent, one) for one in of_task if one not in lent and one.run.calls]
     return found
 
 
@@ -431,6 +448,7 @@ def report() -> Iterator[str]:
     """The tables of docs/references.md."""
     runs = tried()
     found = judged(runs)
+    apart = judged_apart(runs)
     compared_runs = sum(1 for each in found if each.references)
     yield f"{len(found)} runs with calls; {compared_runs} with another success of their task"
     yield "\n| alarm | precision | recall | false-positive rate |\n|---|---|---|---|"
@@ -439,10 +457,13 @@ def report() -> Iterator[str]:
         def of_alarm(rows: Sequence[Any], name: str = name) -> Sequence[float]:
             return alarm(rows, name)
 
-        yield _line(name, intervals(found, lambda each: each.tried.task, of_alarm))
+        for title, rows in ((name, found), (f"{name}, split", apart)):
+            yield _line(title, intervals(rows, lambda each: each.tried.task, of_alarm))
     yield f"\n| risk | {' | '.join(POINTS)} |\n|---|---|---|---|---|"
-    rows = watched_risks(found)
-    yield _line("shipped, other runs of the task", intervals(rows, _task, aucs))
+    for title, judged_runs in (("other runs", found), ("split: half of the runs", apart)):
+        yield _line(
+            f"shipped, {title} of the task", intervals(watched_risks(judged_runs), _task, aucs)
+        )
     for within in (True, False):
         for name, way in WAYS.items():
             scores = compared(runs, way, within=within)

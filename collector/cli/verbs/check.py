@@ -22,7 +22,7 @@ from collector.cli.inputs import (
 __all__ = ["add", "run"]
 
 NOTES_MAX = 3
-"""Number of tasks without `match` that are listed by name."""
+"""Number of tasks without `match`, and of references by their ceilings, that are listed by name."""
 
 
 def add(group: Any) -> None:
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
         warnings = len(loaded.findings) - errors
         specs, faults = _counted(len(loaded.specs), "spec"), _counted(errors, "error")
         print(f"{specs} fine, {faults}, {_counted(warnings, 'warning')}")
-        for line in _unmatched(loaded.specs):
+        for line in (*_unmatched(loaded.specs), *_ceilings(loaded.specs)):
             print(line)
     if loaded.refused:
         return FAILED
@@ -75,6 +75,25 @@ def _unmatched(specs: Sequence[Any]) -> Iterator[str]:
         )
     if len(found) > NOTES_MAX:
         yield f"and {len(found) - NOTES_MAX} more tasks without `match`"
+
+
+def _ceilings(specs: Sequence[Any]) -> Iterator[str]:
+    """Notes on references whose whole runs tell least of their outcome: what their risk cannot see."""
+    found = [
+        (spec.learnt.ceiling.area, spec)
+        for spec in specs
+        if spec.learnt is not None
+        and spec.learnt.ceiling is not None
+        and spec.learnt.ceiling.area is not None
+    ]
+    found.sort(key=lambda each: (each[0], each[1].file))
+    for area, spec in found[:NOTES_MAX]:
+        yield (
+            f"{spec.file}: note: ceiling {area:.2f}: with the whole run its risk ranks so large a share of failed "
+            "above successful runs; the rest cannot be seen in calls"
+        )
+    if len(found) > NOTES_MAX:
+        yield f"and {len(found) - NOTES_MAX} more references with a higher ceiling"
 
 
 def _check_runs(options: argparse.Namespace, specs: Sequence[Any]) -> int:

@@ -7,6 +7,8 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
+from monitor.scores.roc_area import roc_area
+
 __all__ = [
     "ScorePair",
     "area",
@@ -33,18 +35,7 @@ class ScorePair(NamedTuple):
 
 def area(pairs: Sequence[ScorePair]) -> float:
     """The chance that a failed run scores above a successful one, ties half; nan without either."""
-    ranked = sorted(pairs, key=lambda pair: pair.score)
-    bad = sum(pair.failed for pair in pairs)
-    if not 0 < bad < len(pairs):
-        return math.nan
-    ranks, place = 0.0, 0
-    while place < len(ranked):
-        end = place
-        while end < len(ranked) and ranked[end].score == ranked[place].score:
-            end += 1
-        ranks += sum(pair.failed for pair in ranked[place:end]) * (place + end + 1) / 2
-        place = end
-    return (ranks - bad * (bad + 1) / 2) / (bad * (len(pairs) - bad))
+    return roc_area((pair.score, pair.failed) for pair in pairs)
 
 
 def area_within(pairs: Iterable[ScorePair]) -> float:

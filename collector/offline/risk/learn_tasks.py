@@ -15,18 +15,19 @@ from collector.offline.learn import BadLabels, Files, Keys, given_writes, read_f
 from collector.offline.progress_bar import Progress
 from collector.offline.risk.protocol import TAUGHT_DRAWS, evaluation, without_groups
 from collector.offline.risk.task_references import by_task, taught_examples
-from collector.offline.risk.train_model import TooFewRuns, train, trainer
+from collector.offline.risk.train_model import TooFewRuns, TrainedRisk, train, trainer
 from monitor.findings import has_errors, printable
 from monitor.reference.document import reference_text
-from monitor.reference.learn import learn
+from monitor.reference.learn import learn, split_figures
 from monitor.reference.settings import VERSION
 from monitor.spec.compiler.compile import compile_text
-from monitor.spec.learnt_reference import LearntReference
-from monitor.spec.risk_model import RiskModel
+from monitor.spec.learnt_reference import LearntReference, RiskCeiling
 
 __all__ = ["evaluate_files", "learn_tasks"]
 
 NAME_MAX: Final = 80
+LEAST_TOLD: Final = 3
+"""Tasks that are named whose whole runs tell least."""
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -63,20 +64,24 @@ def learn_tasks(
     given = None if writes is None else given_writes(writes)
     tasks = by_task(found.runs)
     source = {"files": found.files, "version": __version__, "settings": VERSION}
-    references = {task: learn(runs, given, source) for task, runs in tasks.items()}
+    # What alarms are worth is measured over all tasks: each has few runs.
+    split = split_figures(tasks.values(), given)._replace(ceiling=None)
+    references = {task: learn(runs, given, source, split) for task, runs in tasks.items()}
     _check(references, keys)  # better now than after minutes of learning
-    model: RiskModel | None = None
+    trained: TrainedRisk | None = None
     try:
         chance = random.Random(0)  # noqa: S311 - statistics, not secrets
-        model = train(id_, taught_examples(tasks, given, TAUGHT_DRAWS, chance), None)
+        trained = train(id_, taught_examples(tasks, given, TAUGHT_DRAWS, chance), None)
     except TooFewRuns as problem:
         yield f"no risk is learnt: {problem}"
         yield "the references keep the risk of the tools called"
     else:
-        yield from _told(model)
+        yield from _told(trained)
     out.mkdir(parents=True, exist_ok=True)
     for task, learnt in references.items():
-        text = _text(task, learnt if model is None else _with_risk(learnt, model), keys)
+        text = _text(
+            task, learnt if trained is None else _with_risk(learnt, trained, task), keys
+        )
         (out / _file_name(task)).write_text(text, encoding="utf-8")
     yield f"{printable(str(out))}: references of {len(tasks)} tasks, for `serve --specs` or `replay --specs`"
 
@@ -117,7 +122,8 @@ def _read(files: Sequence[Path], keys: Keys, success: str | None, labels: Path |
     return found
 
 
-def _told(model: RiskModel) -> Iterator[str]:
+def _told(trained: TrainedRisk) -> Iterator[str]:
+    model = trained.model
     source = model.source
     yield (
         f"risk {printable(model.id)}: learnt from {source['runs']} runs, {source['failures']} of them failed, "
@@ -128,6 +134,25 @@ def _told(model: RiskModel) -> Iterator[str]:
         if model.alarm < 1
         else "no alarm: the successes are too few to bound false ones"
     )
+    yield from _ceiling_lines(trained.ceilings)
+
+
+def _ceiling_lines(ceilings: Mapping[str, RiskCeiling]) -> Iterator[str]:
+    """What whole runs tell over all tasks, and of which tasks they tell least."""
+    every = ceilings[""].area
+    known = sorted(
+        (found.area, task)
+        for task, found in ceilings.items()
+        if task and found.area is not None
+    )
+    if every is None or not known:
+        return
+    least = ", ".join(f"{printable(task)} {area:.2f}" for area, task in known[:LEAST_TOLD])
+    yield (
+        f"ceiling: with the whole run the risk reaches {every:.2f} on tasks that were left out; "
+        "what it misses then cannot be seen in calls"
+    )
+    yield f"of {len(known)} tasks with both outcomes it tells least of {least}"
 
 
 def _check(references: Mapping[str, LearntReference], keys: Keys) -> None:
@@ -139,10 +164,19 @@ def _check(references: Mapping[str, LearntReference], keys: Keys) -> None:
             raise BadLabels(f"no reference of the task {printable(task[:NAME_MAX])!r}: {why}")
 
 
-def _with_risk(learnt: LearntReference, model: RiskModel) -> LearntReference:
-    """The reference with a risk of other tasks, whose figure is not that of the tools called."""
+def _with_risk(learnt: LearntReference, trained: TrainedRisk, task: str) -> LearntReference:
+    """The reference with a risk of other tasks, whose figures are not those of the tools called."""
     alarms = {name: alarm for name, alarm in learnt.alarms.items() if name != "risk"}
-    return replace(learnt, model=model, alarms=alarms)
+    split = {name: alarm for name, alarm in learnt.split_alarms.items() if name != "risk"}
+    if trained.alarm is not None:
+        split["risk"] = trained.alarm
+    return replace(
+        learnt,
+        model=trained.model,
+        alarms=alarms,
+        split_alarms=split,
+        ceiling=trained.ceilings.get(task),
+    )
 
 
 def _text(task: str, learnt: LearntReference, keys: Keys) -> str:

@@ -117,7 +117,7 @@ def _scores(split: TaskSplit, weights: Weights) -> list[ScoredRun]:
         judged = [each for each in split.judged if each.run.task in part]
         if judged:
             others = [each for each in split.taught if each.run.task not in part]
-            model = train("", others, weights)
+            model = train("", others, weights).model
             found += [scored(model, each) for each in judged]
     return found
 

@@ -10,10 +10,23 @@ from typing import Any, Final, NamedTuple
 
 from collector.offline.risk.scored_runs import odds_of
 from collector.offline.risk.task_references import Example
+from monitor.reference.risk import sigmoid
+from monitor.reference.runs import SeenRun
+from monitor.scores.roc_area import roc_area
+from monitor.spec.learnt_reference import Alarm, AlarmCounts, RiskCeiling
 from monitor.spec.risk_features import FEATURES
 from monitor.spec.risk_model import RiskModel, RiskNode
 
-__all__ = ["FOLDS", "NoTrainer", "TooFewRuns", "Weights", "folds", "train", "trainer"]
+__all__ = [
+    "FOLDS",
+    "NoTrainer",
+    "TooFewRuns",
+    "TrainedRisk",
+    "Weights",
+    "folds",
+    "train",
+    "trainer",
+]
 
 FOLDS: Final = 5
 TREES: Final = 60
@@ -72,7 +85,16 @@ def folds(tasks: Iterable[str]) -> list[frozenset[str]]:
     return [frozenset(mixed[start::FOLDS]) for start in range(FOLDS)]
 
 
-def train(id_: str, examples: Sequence[Example], weights: Weights | None = None) -> RiskModel:
+class TrainedRisk(NamedTuple):
+    """A model, and what it does on tasks that were left out."""
+
+    model: RiskModel
+    ceilings: dict[str, RiskCeiling]
+    """By task, and by "" over all tasks; none if the model is not calibrated."""
+    alarm: Alarm | None
+
+
+def train(id_: str, examples: Sequence[Example], weights: Weights | None = None) -> TrainedRisk:
     """One model over all prefixes of some runs.
 
     Args:
@@ -89,8 +111,34 @@ def train(id_: str, examples: Sequence[Example], weights: Weights | None = None)
     names = [name for name, each in FEATURES.items() if each.group not in weights.groups]
     model = _fitted(id_, examples, names)
     if not weights.calibrated:
-        return model
-    return _calibrated(model, _judged_apart(examples, names))
+        return TrainedRisk(model, {}, None)
+    scores = _judged_apart(examples, names)
+    model = _calibrated(model, scores)
+    return TrainedRisk(model, _ceilings(scores), _alarm(model, scores))
+
+
+def _ceilings(scores: Sequence[_Score]) -> dict[str, RiskCeiling]:
+    """By task, what the risk reaches with whole runs; "": over all tasks."""
+    by_task: dict[str, list[_Score]] = {"": list(scores)}
+    for each in scores:
+        by_task.setdefault(each.run.task, []).append(each)
+    return {task: _ceiling(found) for task, found in by_task.items()}
+
+
+def _ceiling(scores: Sequence[_Score]) -> RiskCeiling:
+    area = roc_area((each.odds[-1], each.failed) for each in scores)
+    runs = {each.run.id: each.run for each in scores}.values()
+    failures = sum(not run.success for run in runs)
+    return RiskCeiling(None if math.isnan(area) else area, len(runs), failures)
+
+
+def _alarm(model: RiskModel, scores: Sequence[_Score]) -> Alarm:
+    """What the alarm of the risk is worth on tasks that did not teach it."""
+    counts = AlarmCounts()
+    for each in scores:
+        risk = sigmoid(model.offset + model.slope * max(each.odds))
+        counts.add(raised=risk >= model.alarm, good=not each.failed)
+    return counts.alarm(labelled=True)
 
 
 def _enough(examples: Sequence[Example]) -> None:
@@ -190,9 +238,13 @@ def _node(node: Any, places: dict[int, int]) -> RiskNode:
 class _Score(NamedTuple):
     """A run, judged by what other tasks taught."""
 
+    run: SeenRun
     odds: list[float]
     """After each prefix, and at the end."""
-    failed: bool
+
+    @property
+    def failed(self) -> bool:
+        return not self.run.success
 
 
 def _judged_apart(examples: Sequence[Example], names: Sequence[str]) -> list[_Score]:
@@ -202,7 +254,7 @@ def _judged_apart(examples: Sequence[Example], names: Sequence[str]) -> list[_Sc
         others = [each for each in examples if each.run.task not in part]
         if inside and len({each.failed for each in others}) == 2:
             model = _fitted("", others, names)
-            found += [_Score(odds_of(model, each.vectors), each.failed) for each in inside]
+            found += [_Score(each.run, odds_of(model, each.vectors)) for each in inside]
     return found
 
 

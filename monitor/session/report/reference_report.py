@@ -13,7 +13,7 @@ from typing import Any, Final
 from monitor.reference.comparison import Comparison, ComparisonState, Departure, Divergence
 from monitor.reference.path_distribution import millibits, percentile
 from monitor.session.judgement.judgement import Judgement
-from monitor.spec.learnt_reference import Alarm
+from monitor.spec.learnt_reference import FALSE_PER_1000_MAX, Alarm
 
 __all__ = [
     "PAGE",
@@ -64,18 +64,30 @@ def level_of(judgement: Judgement, alarm: str, *, is_sure: bool = True) -> str:
 
 def is_page(comparison: Comparison, alarm: str, *, is_sure: bool) -> bool:
     """Whether an alarm on a call, or on its absence, is worth a page."""
-    worth, learnt = measured(comparison, alarm, is_sure=is_sure), comparison.learnt
-    precision = worth.precision if worth is not None else None
-    noisy = precision is not None and precision < learnt.page_precision
+    learnt = comparison.learnt
+    noisy = _is_noisy(measured(comparison, alarm, is_sure=is_sure), learnt.page_precision)
     return is_sure and not noisy and learnt.runs >= SURE_FROM
 
 
+def _is_noisy(worth: Alarm | None, page_precision: float) -> bool:
+    if worth is None:
+        return False
+    if worth.precision is None:  # no failed run is known, or it was never raised
+        return worth.false_per_1000 > FALSE_PER_1000_MAX
+    return worth.precision < page_precision
+
+
 def measured(comparison: Comparison, alarm: str, *, is_sure: bool = True) -> Alarm | None:
-    """What an alarm was worth on the runs it was learnt from; None if that was not measured."""
+    """What an alarm was worth on other runs than those that lent the reference; None if that was not measured.
+
+    A reference of few runs, or of an earlier version, has figures of each run judged by the others alone.
+    """
+    learnt = comparison.learnt
+    alarms = learnt.split_alarms or learnt.alarms
     if alarm == "new_arguments" and is_sure:
-        return comparison.learnt.alarms.get("agreed_arguments")
-    return comparison.learnt.alarms.get(alarm) or (
-        comparison.learnt.alarms.get("unexpected_write") if alarm in NEW_WRITES else None
+        return alarms.get("agreed_arguments")
+    return alarms.get(alarm) or (
+        alarms.get("unexpected_write") if alarm in NEW_WRITES else None
     )
 
 
@@ -117,9 +129,16 @@ def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
         "missing_writes": list(missing),
         "risk": risk,
         **({} if reasons is None else {"risk_reasons": reasons}),
+        **_ceiling(comparison),
         **_unlikelihood(comparison, at, ended=ended),
         "alarms": list(_alarms(judgement, at, missing, risk, first_two=first_two)),
     }
+
+
+def _ceiling(comparison: Comparison) -> dict[str, float]:
+    """What the risk reaches with a whole run, where that was measured."""
+    ceiling = comparison.learnt.ceiling
+    return {} if ceiling is None or ceiling.area is None else {"risk_ceiling": ceiling.area}
 
 
 def _unlikelihood(

@@ -7,15 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from monitor.spec.document.faults import Notes
-from monitor.spec.learnt_reference import Alarm, LearntReference
+from monitor.spec.learnt_reference import FALSE_PER_1000_MAX, Alarm, LearntReference
 
-__all__ = ["FALSE_PER_1000_MAX", "review"]
+__all__ = ["review"]
 
 PAGING: Final = ("new_write_tool", "agreed_arguments", "missing_write")
 """Alarms that are worth a page."""
-
-FALSE_PER_1000_MAX: Final = 100.0
-"""False pages per 1,000 runs of an alarm: beyond one in ten runs people switch it off."""
 
 
 def review(learnt: LearntReference, notes: Notes) -> None:
@@ -85,16 +82,21 @@ def _worth(learnt: LearntReference, notes: Notes) -> None:
         notes.add("few_runs", f"learnt from {learnt.runs} usual runs", "learnt", "runs")
     if not learnt.writes:
         notes.add("no_writes", "no tool is said to write", "writes")
+    key, alarms = (
+        ("split_alarms", learnt.split_alarms)
+        if learnt.split_alarms
+        else ("alarms", learnt.alarms)
+    )
     # What was learnt before the two kinds of unexpected writes were told apart has one figure for both.
-    old = () if PAGING[0] in learnt.alarms else ("unexpected_write",)
+    old = () if PAGING[0] in alarms else ("unexpected_write",)
     for name in (*old, *PAGING):
-        alarm = learnt.alarms.get(name)
+        alarm = alarms.get(name)
         if alarm is not None and alarm.false_per_1000 > FALSE_PER_1000_MAX:
-            notes.add("noisy_alarm", _noise(name, alarm), "alarms", name)
+            notes.add("noisy_alarm", _noise(name, alarm), key, name)
 
 
 def _noise(name: str, alarm: Alarm) -> str:
     return (
-        f"{name} was raised in {alarm.raised} of {alarm.runs} learning runs, "
+        f"{name} was raised in {alarm.raised} of {alarm.runs} recorded runs, "
         f"{alarm.false_per_1000:.0f} false alarms per 1,000 runs"
     )

@@ -16,6 +16,7 @@ from monitor.spec.learnt_reference import (
     Alarm,
     LearntReference,
     PrefixNode,
+    RiskCeiling,
 )
 from monitor.spec.risk_features import FEATURES
 from monitor.spec.risk_model import TREES_MAX, RiskModel, trees_of
@@ -55,7 +56,7 @@ class SourceDocument(StrictModel):
 
 
 class AlarmDocument(StrictModel):
-    """How an alarm did on the runs it was learnt from, each judged by the others."""
+    """How an alarm did on recorded runs."""
 
     precision: Share | None = None
     recall: Share | None = None
@@ -119,6 +120,19 @@ class RiskModelDocument(StrictModel):
             raise ValueError("expected finite numbers")
         trees_of(tuple(self.trees), len(self.features))
         return self
+
+
+class CeilingDocument(StrictModel):
+    """What the whole run tells of its outcome."""
+
+    area: Annotated[
+        Share | None,
+        Field(
+            description="under the ROC curve of the risk of ended runs; null without both outcomes"
+        ),
+    ] = None
+    runs: Count
+    failures: Count
 
 
 class ConsistencyDocument(StrictModel):
@@ -185,7 +199,18 @@ class ReferenceDocument(StrictModel):
         SurpriseDocument | None,
         Field(description="if it is left out, how unlikely a path is is not told"),
     ] = None
-    alarms: dict[str, AlarmDocument] = {}
+    alarms: Annotated[
+        dict[str, AlarmDocument],
+        Field(description="on the runs it was learnt from, each judged by the others"),
+    ] = {}
+    split_alarms: Annotated[
+        dict[str, AlarmDocument],
+        Field(
+            description="on runs of other agents, or other runs, than those that lent the reference: "
+            "what alarms tell as their precision"
+        ),
+    ] = {}
+    ceiling: CeilingDocument | None = None
     risk: RiskDocument | None = None
     risk_model: RiskModelDocument | None = None
     write_calls: Annotated[
@@ -234,7 +259,8 @@ def learnt_of(model: ReferenceDocument) -> LearntReference:
         expected_writes=tuple(model.expected_writes),
         nodes=_nodes(model),
         write_calls={tool: frozenset(found) for tool, found in model.write_calls.items()},
-        alarms={name: Alarm(**alarm.model_dump()) for name, alarm in model.alarms.items()},
+        alarms=_alarms(model.alarms),
+        split_alarms=_alarms(model.split_alarms),
         successes=risk.successes if risk else model.learnt.runs,
         failures=risk.failures if risk else 0,
         called_by={
@@ -244,11 +270,16 @@ def learnt_of(model: ReferenceDocument) -> LearntReference:
         source=model.learnt.model_dump(),
         consistency=model.consistency.model_dump() if model.consistency else None,
         writes_from=model.writes_from,
+        ceiling=RiskCeiling(**model.ceiling.model_dump()) if model.ceiling else None,
         model=_risk_model(model.risk_model) if model.risk_model else None,
         agreed_arguments=model.agreed_arguments,
         page_precision=model.page_precision,
         surprise=tuple(model.surprise.bits) if model.surprise else None,
     )
+
+
+def _alarms(found: dict[str, AlarmDocument]) -> dict[str, Alarm]:
+    return {name: Alarm(**alarm.model_dump()) for name, alarm in found.items()}
 
 
 def _risk_model(model: RiskModelDocument) -> RiskModel:

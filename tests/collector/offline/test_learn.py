@@ -346,7 +346,9 @@ def test_doubts_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert (
         main(["learn", str(plain(tmp_path / "x", *runs)), "--id", "r", "--out", str(out)]) == 0
     )
-    assert "warning noisy_alarm: new_write_tool was raised in 4 of 4" in capsys.readouterr().out
+    assert (
+        "warning noisy_alarm: new_write_tool was raised in 16 of 16" in capsys.readouterr().out
+    )
 
 
 def test_replay_tells_what_a_reference_says(

@@ -92,6 +92,26 @@ def test_new_arguments_page_where_usual_runs_agree(made: Made, levels: dict[str,
     assert told(agreeing(), made) == levels
 
 
+@pytest.mark.parametrize(
+    ("made", "level"),
+    [
+        ({"to": "landlord", "for": "cat", "amount": 3}, "hint"),
+        ({"to": "mallory", "for": "rent", "amount": 3}, "hint"),
+        ({"to": "mallory", "for": "cat", "amount": 3}, "page"),
+        ({"amount": 3}, "page"),
+    ],
+)
+def test_one_other_value_of_several_is_a_hint(made: dict[str, Any], level: str) -> None:
+    """Of several arguments on which usual runs agree all must be otherwise: one alone is a slip of the agent."""
+    usual = [("pay", {"to": "landlord", "for": "rent", "amount": n}) for n in range(5)]
+    spec = compiled([seen(n, [each]) for n, each in enumerate(usual)])
+    assert told(spec, ("pay", made)) == {"new_arguments": level}
+
+    failed = seen(9, [("pay", made)], success=False)
+    worth = learn([*(seen(n, [each], success=True) for n, each in enumerate(usual)), failed])
+    assert worth.alarms["agreed_arguments"].raised == (level == "page")
+
+
 def test_few_runs_agree_on_nothing() -> None:
     """Four runs with one value may be chance: another value is a hint."""
     assert told(agreeing(4), paid("mallory", 3)) == {"new_arguments": "hint"}

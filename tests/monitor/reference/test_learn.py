@@ -10,14 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.reference.calls import digest, seems_to_write
+from monitor.reference.comparison import Comparison
 from monitor.reference.document import reference_text
-from monitor.reference.learn import learn
+from monitor.reference.learn import _Learning as learning
+from monitor.reference.learn import learn, usual
 from monitor.reference.medoid import Medoids
 from monitor.reference.runs import SeenRun, seen_call
 from monitor.reference.settings import NODES_MAX
 from monitor.scores.consistency import similarity
 from monitor.spec.compiler.compile import compile_text
-from monitor.spec.learnt_reference import LearntReference
+from monitor.spec.learnt_reference import LearntReference, RiskCeiling
 
 SOURCE = {"version": "0.1.0", "settings": "1"}
 NAMES = st.lists(st.sampled_from(["get_a", "find_b", "book_c", "send_d"]), max_size=5)
@@ -180,3 +182,65 @@ def test_what_was_learnt_is_sound(told: list[tuple[list[str], bool]]) -> None:
     assert spec is not None
     assert {each.code for each in findings} <= {"few_runs", "no_writes", "noisy_alarm"}
     assert spec.findings == findings
+
+
+@given(
+    st.lists(st.tuples(NAMES, st.booleans(), st.integers(0, 1)), min_size=1, max_size=5),
+    st.lists(st.tuples(NAMES, st.integers(0, 1)), min_size=1, max_size=3),
+)
+def test_other_runs_are_judged_as_the_monitor_judges_them(
+    lent: list[tuple[list[str], bool, int]], judged: list[tuple[list[str], int]]
+) -> None:
+    """What the split counts of a run is what a comparison with a reference of the lent runs raises online."""
+    lenders = [
+        run(f"a{n}", *names, success=good, x=value)
+        for n, (names, good, value) in enumerate([*lent, (["get_a"], True, 0)])
+    ]
+    others = [
+        run(f"b{n}", *names, success=False, x=value)
+        for n, (names, value) in enumerate(judged)
+        if names
+    ]
+    comparison = Comparison(usual(lenders, None, None))
+    apart = learning(lenders, None, judges_others=True)
+    for each in others:
+        at = comparison.start()
+        for call in each.calls:
+            comparison.step(at, comparison.token_of(call))
+        found = apart.raised(each)
+        assert found["new_write_tool"] is at.new_write_tool
+        assert found["unexpected_write"] is at.unexpected_write
+        assert found["missing_write"] is bool(comparison.missing_writes(at))
+        assert apart.risk_of(each) == pytest.approx(comparison.risk_of(at, ended=True))
+
+
+def test_a_split_has_runs_of_other_agents() -> None:
+    """An alarm that only other agents' runs disprove is as wrong as it is for them, not as each run by the others says."""
+    runs = [
+        SeenRun(f"{agent}{n}", agent, (seen_call(f"book_{agent}", {}, failed=False),), True)
+        for agent in "abcd"
+        for n in range(5)
+    ]
+    learnt = read_back(learn(runs))
+
+    assert learnt.alarms["new_write_tool"].false_per_1000 == 0
+    assert learnt.split_alarms["new_write_tool"].false_per_1000 == 1000
+    assert learnt.split_alarms["new_write_tool"].precision is None
+
+
+def test_one_usual_run_is_not_split() -> None:
+    """Without a half to judge by there are no figures of one, and no ceiling."""
+    learnt = learn([run("1", "get_a", success=True), run("2", "find_b", success=False)])
+
+    assert learnt.split_alarms == {}
+    assert learnt.ceiling is None
+
+
+def test_the_ceiling_is_that_of_whole_runs() -> None:
+    """Failures that can be told by their tools are all found, and those that look like successes none."""
+    good = [run(f"g{n}", "get_a", "book_c", success=True) for n in range(4)]
+    told = [run(f"b{n}", "find_b", success=False) for n in range(4)]
+    same = [run(f"b{n}", "get_a", "book_c", success=False) for n in range(4)]
+
+    seen, unseen = read_back(learn(good + told)).ceiling, learn(good + same).ceiling
+    assert (seen, unseen) == (RiskCeiling(1.0, 8, 4), RiskCeiling(0.5, 8, 4))

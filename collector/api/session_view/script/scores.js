@@ -36,7 +36,7 @@ function referenceTiles(judgement) {
   const found = [];
   if (judgement.risk !== null && judgement.risk !== undefined) {
     const alarmed = judgement.alarms.some((each) => each.alarm === 'risk');
-    found.push(tile('risk of failing', score(judgement.risk), alarmed ? 'warn' : '', '0 to 1, as the learnt runs tell it.'));
+    found.push(tile('risk of failing', score(judgement.risk), alarmed ? 'warn' : '', `0 to 1, as the learnt runs tell it.${ceiling(judgement)}`));
   }
   if (judgement.divergences) {
     const { length } = judgement.divergences;
@@ -44,6 +44,11 @@ function referenceTiles(judgement) {
   }
   if (judgement.surprise !== null && judgement.surprise !== undefined) found.push(surpriseTile(judgement));
   return found;
+}
+
+/** What the risk cannot see, even of a run that is over. */
+function ceiling({ risk_ceiling: area }) {
+  return area === undefined ? '' : ` With the whole run it ranks ${Math.round(100 * area)} % of failed above successful runs; the rest cannot be seen in calls.`;
 }
 
 function surpriseTile({ surprise, surprise_percentile: percentile }) {

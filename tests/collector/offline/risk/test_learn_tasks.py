@@ -114,7 +114,7 @@ def test_the_trees_are_those_of_the_library(runs: Path) -> None:
     examples = taught_examples(by_task(found), None, 2, random.Random(1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(HistGradientBoostingClassifier, "fit", kept)
-        model = train("m", examples, Weights(calibrated=False))
+        model = train("m", examples, Weights(calibrated=False)).model
     vectors = [vector for each in examples for vector in each.vectors]
     expected = fitted[0].predict_proba(vectors)[:, 1]
     for odds, chance in zip(odds_of(model, vectors), expected, strict=True):
