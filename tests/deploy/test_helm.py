@@ -62,6 +62,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "settings that are no text": {"config": {"forward": []}},
     "no monitors": {"fleet": {"replicas": 0}},
     "a secret in the place of the journal": {"secrets": {"state": "s"}},
+    "a key of a judge as text": {"judges": {"key": "sk-1"}},
     "a size of nothing": {"state": {"enabled": True, "size": "much"}},
 }
 
@@ -445,6 +446,21 @@ def test_values_reach_the_pod(tmp_path: Path) -> None:
     ]["volumes"]
     assert "/etc/offrails/tokens" in {each["mountPath"] for each in made["volumeMounts"]}
     assert specs_of(resources)["data"] == {"shop.yaml": "id: shop\n"}
+
+
+def test_the_keys_of_judges_come_from_a_secret(tmp_path: Path) -> None:
+    """The key of a models' endpoint is no text of the chart: variables take it from the Secret that is named, or there are none."""
+
+    def taken(**own: Any) -> dict[str, Any]:
+        made = monitor_of(workload_of(rendered("gateway", given(tmp_path, **own))))
+        return {each["name"]: each.get("valueFrom") for each in made["env"]}
+
+    found = taken(judges={"keySecret": "judge"})
+    assert found["OPENAI_API_KEY"] == {
+        "secretKeyRef": {"name": "judge", "key": "OPENAI_API_KEY"}
+    }
+    assert found["OPENAI_API_KEY_SECOND"]["secretKeyRef"]["optional"] is True
+    assert not any(name.startswith("OPENAI") for name in taken())
 
 
 def given(tmp_path: Path, **own: Any) -> Path:

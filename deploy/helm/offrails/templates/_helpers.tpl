@@ -99,6 +99,10 @@ capabilities: {drop: [ALL]}
     {{- range $name, $value := . }}
     - {name: {{ $name }}, value: {{ $value | quote }}}
     {{- end }}
+    {{- with ($.Values.judges | default dict).keySecret }}
+    - {name: OPENAI_API_KEY, valueFrom: {secretKeyRef: {name: {{ . }}, key: OPENAI_API_KEY}}}
+    - {name: OPENAI_API_KEY_SECOND, valueFrom: {secretKeyRef: {name: {{ . }}, key: OPENAI_API_KEY_SECOND, optional: true}}}
+    {{- end }}
   {{- end }}
 {{- end -}}
 
