@@ -54,3 +54,13 @@ def test_traces_in_trails_form_may_be_lines(
     )
     (tmp_path / "traces.jsonl").write_text(text)
     assert prompted(capsys, tmp_path) == [f"{1:032x}", f"{2:032x}"]
+
+
+def test_a_recording_without_a_session_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody takes a run in which nothing was judged for one in which all went well."""
+    (tmp_path / "none.jsonl").write_text('{"resourceSpans": []}\n')
+    assert prompted(capsys, tmp_path) == []
+    assert main(["judge", str(tmp_path), "--dry-run"]) == 0
+    assert "no session to judge" in capsys.readouterr().err

@@ -207,6 +207,11 @@ def run(options: argparse.Namespace) -> int:
     except (BadInput, NoAnswerError) as problem:
         print(f"offrails: {problem}", file=sys.stderr)
         return FAILED
+    if not found:
+        print(
+            "offrails: no session to judge: no tool calls, and no model's words",
+            file=sys.stderr,
+        )
     if models is None:
         for line in dry_lines(found, judging):
             print(line)
