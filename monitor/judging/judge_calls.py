@@ -92,7 +92,10 @@ class CallJudge:
         self, session: Session, judge: Judge, call: ToolCall, now: int, *, quiet: bool
     ) -> Sequence[Verdict] | None:
         """The verdicts under one spec; None if it is a policy that does not name the call."""
-        token = self.read(session, judge, call, now)
+        if judge.data is None:
+            token = self.token(session, judge, call, now)
+        else:
+            token = self.read(session, judge, call, now)
         if token is None:
             return None
         return self._judge(session, judge, call, token, now, quiet=quiet)
@@ -196,6 +199,8 @@ class CallJudge:
         ended = is_told and call.evidence is Evidence.EXECUTED
         alphabet = judge.spec.alphabet
         token = alphabet.match(call.tool, call.arguments, failed, call.result, ended=ended)
+        if token < judge.plain and not call.doubts:
+            return token
         return self._named(judge, call, token)
 
     def _named(self, judge: Judge, call: ToolCall, token: int) -> int | None:

@@ -259,7 +259,8 @@ class Judgement:
         if rival is not None and plain != token and not self.doubts:
             # The first call in doubt decides on which reading counts for those before it, too.
             return None
-        self.note_call(call)
+        if judge.each is not None:
+            self.note_call(call)
         if not self.log.append(call, tool, token, at, now):
             return None
         self.doubts += plain != token
