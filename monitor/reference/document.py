@@ -75,6 +75,10 @@ def _lines(
         yield from _alarms(learnt.split_alarms)
     if learnt.ceiling is not None:
         yield f"ceiling: {flow(_rounded(asdict(learnt.ceiling)))}  # what the whole run tells of its outcome"
+    if learnt.agent_records:
+        yield "agent_records:  # successes and failures at other tasks"
+    for agent, record in sorted(learnt.agent_records.items()):
+        yield f"  {flow(agent)}: {flow(list(record))}"
     yield "risk:"
     yield f"  successes: {learnt.successes}"
     yield f"  failures: {learnt.failures}"

@@ -9,9 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from monitor.reference.settings import PRIOR_RUNS_MAX, PSEUDO_RUNS, WRITE_WEIGHT
+from monitor.reference.settings import (
+    PRIOR_RUNS_MAX,
+    PSEUDO_RUNS,
+    RECORD_PSEUDO_RUNS,
+    WRITE_WEIGHT,
+)
 
-__all__ = ["Risk"]
+__all__ = ["Risk", "mean_failure", "record_risk", "risk_with_record"]
 
 
 class Risk:
@@ -79,6 +84,35 @@ def weight(succeeded: int, failed: int, successes: int, failures: int) -> float:
     return math.log((failed + half) / (failures + PSEUDO_RUNS)) - math.log(
         (succeeded + half) / (successes + PSEUDO_RUNS)
     )
+
+
+def record_risk(records: Mapping[str, tuple[int, int]], agent: str) -> float:
+    """The share of an agent's runs at other tasks that failed, drawn towards that of all agents.
+
+    Args:
+        records: agent -> (successes, failures).
+        agent: one of them.
+    """
+    good, bad = records[agent]
+    imagined = RECORD_PSEUDO_RUNS
+    return (bad + imagined * mean_failure(records)) / (good + bad + imagined)
+
+
+def mean_failure(records: Mapping[str, tuple[int, int]]) -> float:
+    """The share of all agents' runs that failed, with one imagined run of either outcome."""
+    failures = sum(bad for _, bad in records.values())
+    return (failures + 1) / (sum(map(sum, records.values())) + 2)
+
+
+def risk_with_record(risk: float, records: Mapping[str, tuple[int, int]], agent: str) -> float:
+    """A risk by Bayes' rule, with the agent's own record for a prior in place of the mean agent's."""
+    shift = _odds(record_risk(records, agent)) - _odds(mean_failure(records))
+    return sigmoid(_odds(risk) + shift)
+
+
+def _odds(probability: float) -> float:
+    kept = min(max(probability, 1e-9), 1 - 1e-9)
+    return math.log(kept / (1 - kept))
 
 
 def sigmoid(odds: float) -> float:

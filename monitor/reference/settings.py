@@ -14,6 +14,7 @@ __all__ = [
     "NODES_MAX",
     "PRIOR_RUNS_MAX",
     "PSEUDO_RUNS",
+    "RECORD_PSEUDO_RUNS",
     "RISK_ALARM",
     "SAMPLE_MAX",
     "SPEC_CONFIDENCE",
@@ -35,6 +36,9 @@ VERSION: Final = "1"
 
 PSEUDO_RUNS: Final = 4.0
 """Runs of either outcome that are imagined before any is seen, for every rate of the risk."""
+
+RECORD_PSEUDO_RUNS: Final = 10.0
+"""Runs of the mean agent that are imagined beside the record of each."""
 
 PRIOR_RUNS_MAX: Final = 4
 """The share of failures weighs as that of this many runs at most."""

@@ -120,6 +120,8 @@ class LearntReference:
     """Figures on runs of other agents, or other runs, than those that lent the reference: what alarms are worth."""
     ceiling: RiskCeiling | None = None
     """Of its risk; None if it was not measured."""
+    agent_records: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Agent -> (successes, failures) at other tasks: known before the first call, and no part of the risk."""
     model: RiskModel | None = None
     """A risk learnt on many tasks; None: the risk is that of the tools called."""
     agreed_arguments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -45,6 +45,11 @@ def add(group: Any) -> None:
         help="attribute, or key of plain runs, of the agent",
     )
     learn.add_argument(
+        "--record",
+        metavar="FILE|archive",
+        help="runs, or an archive, of how agents did at other tasks: shown beside the risk",
+    )
+    learn.add_argument(
         "--writes", metavar="TOOL,...", help="tools that change something, comma separated"
     )
     outcomes = learn.add_mutually_exclusive_group()
@@ -103,8 +108,8 @@ def _check(options: argparse.Namespace) -> None:
         quit_with("learn: --out is missing")
     if not options.evaluate and not options.id and not options.update:
         quit_with("learn: --id is missing")
-    if not many and (options.task or options.agent):
-        quit_with("learn: --task and --agent go with --risk or --evaluate")
+    if not many and (options.task or options.agent or options.record):
+        quit_with("learn: --task, --agent and --record go with --risk or --evaluate")
 
 
 def _lines(options: argparse.Namespace) -> Iterator[str]:
@@ -118,12 +123,17 @@ def _lines(options: argparse.Namespace) -> Iterator[str]:
     }
     keys = Keys(options.task, options.agent)
     if options.evaluate:
-        yield from evaluate_files(options.files, keys=keys, **given)
+        yield from evaluate_files(options.files, keys=keys, record=options.record, **given)
         return
     with writing(options.out):
         if options.risk:
             yield from learn_tasks(
-                options.files, options.out, id_=options.id, keys=keys, **given
+                options.files,
+                options.out,
+                id_=options.id,
+                keys=keys,
+                record=options.record,
+                **given,
             )
             return
         yield from learn_files(

@@ -13,6 +13,7 @@ from typing import Final
 from collector import __version__
 from collector.offline.learn import BadLabels, Files, Keys, given_writes, read_files
 from collector.offline.progress_bar import Progress
+from collector.offline.risk.agent_records import read_records
 from collector.offline.risk.protocol import TAUGHT_DRAWS, evaluation, without_groups
 from collector.offline.risk.task_references import by_task, taught_examples
 from collector.offline.risk.train_model import TooFewRuns, TrainedRisk, train, trainer
@@ -40,6 +41,7 @@ def learn_tasks(
     writes: str | None = None,
     success: str | None = None,
     labels: Path | None = None,
+    record: str | None = None,
 ) -> Iterator[str]:
     """Learns a risk and a reference of each task, and writes a folder; what to know comes as lines.
 
@@ -51,6 +53,7 @@ def learn_tasks(
         writes: tools that change something, with commas between; None: inferred.
         success: ATTR=VALUE of a successful run.
         labels: a file of outcomes.
+        record: runs, or an archive, of agents' own success at other tasks (`read_records`).
 
     Raises:
         NoTrainer: the extra is not installed.
@@ -62,6 +65,7 @@ def learn_tasks(
     _empty(out)
     found = _read(files, keys, success, labels)
     given = None if writes is None else given_writes(writes)
+    records = None if record is None else read_records(record, keys, success, labels)
     tasks = by_task(found.runs)
     source = {"files": found.files, "version": __version__, "settings": VERSION}
     # What alarms are worth is measured over all tasks: each has few runs.
@@ -78,7 +82,11 @@ def learn_tasks(
     else:
         yield from _told(trained)
     out.mkdir(parents=True, exist_ok=True)
+    if records is not None:
+        yield f"records of {records.agents} agents in {records.runs} runs; each reference has those at other tasks"
     for task, learnt in references.items():
+        if records is not None:
+            learnt = replace(learnt, agent_records=records.elsewhere(task))  # noqa: PLW2901
         text = _text(
             task, learnt if trained is None else _with_risk(learnt, trained, task), keys
         )
@@ -93,6 +101,7 @@ def evaluate_files(
     writes: str | None = None,
     success: str | None = None,
     labels: Path | None = None,
+    record: str | None = None,
 ) -> Iterator[str]:
     """The report of the protocol on the runs, line by line; the arguments are those of `learn_tasks`.
 
@@ -104,7 +113,8 @@ def evaluate_files(
     trainer()
     found = _read(files, keys, success, labels)
     given = None if writes is None else given_writes(writes)
-    yield from evaluation(found.runs, given)
+    records = None if record is None else read_records(record, keys, success, labels)
+    yield from evaluation(found.runs, given, records=records)
     yield from without_groups(found.runs, given)
 
 

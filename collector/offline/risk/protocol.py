@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import median
 from typing import Final, NamedTuple
 
+from collector.offline.risk.agent_records import AgentRecords
 from collector.offline.risk.figures import (
     ScorePair,
     area,
@@ -34,6 +35,7 @@ from collector.offline.risk.task_references import (
     taught_examples,
 )
 from collector.offline.risk.train_model import TooFewRuns, Weights, folds, train
+from monitor.reference.risk import record_risk, risk_with_record
 from monitor.reference.runs import SeenRun
 from monitor.reference.runs_needed import runs_needed, runs_needed_lines
 from monitor.spec.risk_features import FEATURES
@@ -126,9 +128,12 @@ def _scores(split: TaskSplit, weights: Weights) -> list[ScoredRun]:
 
 
 def evaluation(
-    runs: Sequence[SeenRun], writes: Sequence[str] | None, draws: int = DRAWS
+    runs: Sequence[SeenRun],
+    writes: Sequence[str] | None,
+    draws: int = DRAWS,
+    records: AgentRecords | None = None,
 ) -> Iterator[str]:
-    """The report of the protocol, line by line: the risk, then the pages."""
+    """The report of the protocol, line by line: the risk, what agents' records add to it, then the pages."""
     drawn = splits(runs, writes, draws)
     judged = sum(len(each.judged) for each in drawn)
     if not judged:
@@ -143,6 +148,8 @@ def evaluation(
         yield f"no risk: {problem}"
     else:
         yield from _risk_lines(scores)
+        if records is not None:
+            yield from _record_lines(scores, records)
     yield from _page_lines([each for split in drawn for each in split.judged])
     yield from runs_needed_lines(runs_needed(by_task(runs).values(), writes))
 
@@ -164,6 +171,31 @@ def _risk_lines(scores: Sequence[Sequence[ScoredRun]]) -> Iterator[str]:
         yield _row([point, *_figures_at(point, scores)])
     yield from _ceiling_lines(scores)
     yield from _lead_lines([run for draw_ in scores for run in draw_])
+
+
+def _record_lines(
+    scores: Sequence[Sequence[ScoredRun]], records: AgentRecords
+) -> Iterator[str]:
+    """The areas of agents' success at other tasks, of the risk, and of both: pooled / within tasks."""
+    elsewhere = {run.task: records.elsewhere(run.task) for draw_ in scores for run in draw_}
+    known = [[run for run in draw_ if run.agent in elsewhere[run.task]] for draw_ in scores]
+    ways: dict[str, Callable[[ScoredRun, float], float]] = {
+        "record alone": lambda run, _: record_risk(elsewhere[run.task], run.agent),
+        "risk alone": lambda _, risk: risk,
+        "risk with record": lambda run, risk: risk_with_record(
+            risk, elsewhere[run.task], run.agent
+        ),
+    }
+    yield _row(("with records", *POINTS))
+    for name, way in ways.items():
+        draws = [
+            [
+                run._replace(risks={at: way(run, risk) for at, risk in run.risks.items()})
+                for run in draw_
+            ]
+            for draw_ in known
+        ]
+        yield _row([name, *(_areas(point, draws) for point in POINTS)])
 
 
 def _ceiling_lines(scores: Sequence[Sequence[ScoredRun]]) -> Iterator[str]:

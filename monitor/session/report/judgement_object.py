@@ -212,7 +212,7 @@ def judgement_object(
             "judged": session.judged,
             "not_judged": not_judged(session),
         },
-        **compared(judgement, ended=session.ended is not None),
+        **compared(judgement, session.agent, ended=session.ended is not None),
         "episodes": [each._asdict() for each in _episodes(judgement)],
         "steps_folded": judgement.folded,
         **(_unless(judgement, started_ns) if possible else {}),

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from monitor.reference.comparison import Comparison, ComparisonState, Departure, Divergence
 from monitor.reference.path_distribution import millibits, percentile
+from monitor.reference.risk import record_risk, risk_with_record
 from monitor.session.judgement.judgement import Judgement
 from monitor.spec.learnt_reference import FALSE_PER_1000_MAX, Alarm
 
@@ -91,8 +92,8 @@ def measured(comparison: Comparison, alarm: str, *, is_sure: bool = True) -> Ala
     )
 
 
-def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
-    """The fields of the judgement object; none if the spec is no reference."""
+def compared(judgement: Judgement, agent: str, *, ended: bool) -> dict[str, Any]:
+    """The fields of the judgement object, of a session of an agent; none if the spec is no reference."""
     comparison, at = judgement.judge.comparison, judgement.head.watched
     if comparison is None or at is None:
         return {}
@@ -130,6 +131,7 @@ def compared(judgement: Judgement, *, ended: bool) -> dict[str, Any]:
         "risk": risk,
         **({} if reasons is None else {"risk_reasons": reasons}),
         **_ceiling(comparison),
+        **_record(comparison, agent, risk),
         **_unlikelihood(comparison, at, ended=ended),
         "alarms": list(_alarms(judgement, at, missing, risk, first_two=first_two)),
     }
@@ -139,6 +141,27 @@ def _ceiling(comparison: Comparison) -> dict[str, float]:
     """What the risk reaches with a whole run, where that was measured."""
     ceiling = comparison.learnt.ceiling
     return {} if ceiling is None or ceiling.area is None else {"risk_ceiling": ceiling.area}
+
+
+def _record(comparison: Comparison, agent: str, risk: float) -> dict[str, Any]:
+    """How the agent did at other tasks, apart from the risk, and the risk with that for a prior.
+
+    Nothing if the reference has no records.
+    """
+    records = comparison.learnt.agent_records
+    if not records:
+        return {}
+    if agent not in records:
+        return {"agent_record": None, "risk_with_record": None}
+    successes, failures = records[agent]
+    return {
+        "agent_record": {
+            "successes": successes,
+            "failures": failures,
+            "risk": record_risk(records, agent),
+        },
+        "risk_with_record": risk_with_record(risk, records, agent),
+    }
 
 
 def _unlikelihood(

@@ -210,6 +210,10 @@ class ReferenceDocument(StrictModel):
             "what alarms tell as their precision"
         ),
     ] = {}
+    agent_records: Annotated[
+        dict[str, Annotated[list[Count], Field(min_length=2, max_length=2)]],
+        Field(max_length=1_000, description="agent: [successes, failures] at other tasks"),
+    ] = {}
     ceiling: CeilingDocument | None = None
     risk: RiskDocument | None = None
     risk_model: RiskModelDocument | None = None
@@ -270,6 +274,9 @@ def learnt_of(model: ReferenceDocument) -> LearntReference:
         source=model.learnt.model_dump(),
         consistency=model.consistency.model_dump() if model.consistency else None,
         writes_from=model.writes_from,
+        agent_records={
+            agent: (each[0], each[1]) for agent, each in model.agent_records.items()
+        },
         ceiling=RiskCeiling(**model.ceiling.model_dump()) if model.ceiling else None,
         model=_risk_model(model.risk_model) if model.risk_model else None,
         agreed_arguments=model.agreed_arguments,

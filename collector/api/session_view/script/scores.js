@@ -38,6 +38,7 @@ function referenceTiles(judgement) {
     const alarmed = judgement.alarms.some((each) => each.alarm === 'risk');
     found.push(tile('risk of failing', score(judgement.risk), alarmed ? 'warn' : '', `0 to 1, as the learnt runs tell it.${ceiling(judgement)}`));
   }
+  if (judgement.agent_record) found.push(recordTile(judgement));
   if (judgement.divergences) {
     const { length } = judgement.divergences;
     found.push(tile('departures', String(length), length ? 'warn' : 'good', 'Calls that are not as in the learnt runs.'));
@@ -49,6 +50,12 @@ function referenceTiles(judgement) {
 /** What the risk cannot see, even of a run that is over. */
 function ceiling({ risk_ceiling: area }) {
   return area === undefined ? '' : ` With the whole run it ranks ${Math.round(100 * area)} % of failed above successful runs; the rest cannot be seen in calls.`;
+}
+
+/** What is known of the agent before its first call: apart from the risk, which is of the run. */
+function recordTile({ agent_record: { successes, failures, risk }, risk_with_record: both }) {
+  const count = successes + failures;
+  return tile('the agent elsewhere', score(risk), '', `The agent failed ${failures} of ${count} runs at other tasks. With that for a prior the risk is ${score(both)}.`);
 }
 
 function surpriseTile({ surprise, surprise_percentile: percentile }) {
