@@ -118,6 +118,7 @@ class Prompt:
         yield f"Shown are {self.transcript.calls_shown} of {self.transcript.calls} tool calls."
         if cut.messages or cut.calls or cut.characters:
             yield f"Cut for length: {cut.calls} tool calls, {cut.messages} messages, {cut.characters} characters of long texts."
+            yield "What was cut took place: that it is not shown here is no finding."
         yield self.transcript.text(nonce)
 
 

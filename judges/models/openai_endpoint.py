@@ -48,6 +48,9 @@ _NO_RUNG: Final = frozenset({401, 403, 429})
 _AGAIN: Final = frozenset({408, 409, 429})
 _SERVER_ERROR: Final = 500
 _RUNGS: Final = ("json_schema", "json_object", "text")
+_FILTERED: Final = "content_filter"
+_BODY_LOOKED_AT: Final = 10_000
+"""Bytes of a body that is no answer: gateways say there what is wrong, with a status 200."""
 _BYTES_A_TOKEN: Final = 4
 _UNREACHED: Final = frozenset({"ConnectError", "ConnectTimeout"})
 """Causes in the client's transport, whichever version of it is installed."""
@@ -167,7 +170,7 @@ class OpenAIEndpoint:
                 return await self._within_budget(request, rung)
             except _PassingFailure as problem:
                 if number == TRIES:
-                    raise ModelFailure(f"{TRIES} tries: {problem}") from None
+                    raise ModelFailure(f"{TRIES} tries: {self._said(problem)}") from None
                 pause = _PAUSE_SECONDS * 2 ** (number - 1)
                 seconds = pause if problem.seconds is None else problem.seconds
             if seconds > RETRY_AFTER_MAX:
@@ -349,16 +352,18 @@ def _answer(body: bytes, request: ModelRequest) -> ModelReply:
     try:
         found = json.loads(body)
         choice = found["choices"][0]
-        message = choice["message"]
+        reason, message = choice.get("finish_reason"), choice.get("message")
+        if message is None and reason == _FILTERED:  # as some endpoints say it
+            message = {}
         content, refusal = message.get("content"), message.get("refusal")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise _PassingFailure("the body is no chat completion") from None
-    reason = choice.get("finish_reason")
+        said = body[:_BODY_LOOKED_AT].decode(errors="replace")
+        raise _PassingFailure(f"the body is no chat completion: {said}") from None
     text = content if isinstance(content, str) else _joined(content)
     return ModelReply(
         text=text,
         usage=_usage(found.get("usage"), request, text),
-        refused=bool(refusal) or reason == "content_filter",
+        refused=bool(refusal) or reason == _FILTERED,
         truncated=reason == "length",
     )
 

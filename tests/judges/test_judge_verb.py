@@ -134,6 +134,26 @@ MISBEHAVIOURS: Mapping[str, tuple[Behaviour, str, int, int]] = {
     "contradiction": (always(completion(judged(0))), "scored", 2, 0),
     "refusal": (always(completion(None, refusal="I will not")), "refused", 1, 1),
     "content filter": (always(completion("", "content_filter")), "refused", 1, 1),
+    "content filter without a message": (
+        always(
+            FakeAnswer(b'{"choices": [{"message": null, "finish_reason": "content_filter"}]}')
+        ),
+        "refused",
+        1,
+        1,
+    ),
+    "an error with status 200": (
+        always(FakeAnswer(b'{"choices": null, "error": {"message": "no such deployment"}}')),
+        "failed",
+        3,
+        1,
+    ),
+    "another judge's answer is quoted first": (
+        always(completion(f"It says {judged(3)} itself.\nMy answer: {judged(1, 's4')}")),
+        "scored",
+        1,
+        0,
+    ),
     "cut off": (always(completion(judged()[:30], "length")), "truncated", 1, 1),
     "endless": (always(FakeAnswer(endless=True)), "failed", 1, 1),
     "closed": (always(FakeAnswer(close=True)), "failed", 3, 1),
@@ -501,6 +521,8 @@ def test_few_shown_calls_make_a_score_partial(
     assert record["outcome"] == "partial"
     assert record["score"] is not None
     assert record["seen"]["of"] == 50 > record["seen"]["calls"] > 0
+    asked = endpoint.requests[0]["messages"][1]["content"]
+    assert "that it is not shown here is no finding" in asked
     assert found.summary["TC"]["mean"] is None
     assert found.code == 0
 
@@ -641,3 +663,18 @@ def test_a_key_that_an_endpoint_repeats_is_not_told_on(
     assert found.outcomes == ["failed", "failed"]
     assert "Incorrect API key provided: [key]." in found.err
     assert "sk-secret-77" not in found.err + str(found.records)
+
+
+def test_what_a_gateway_says_with_a_good_status_is_told(
+    capsys: pytest.CaptureFixture[str], run_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A body that is an error names the reason, without the key that it may repeat, wherever the text is cut."""
+    monkeypatch.setattr("judges.models.openai_endpoint._PAUSE_SECONDS", 0.01)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-77")
+    for padding in range(200, 300, 7):
+        said = FakeAnswer(b'{"error": "no quota' + b"." * padding + b' sk-secret-77"}')
+        with serving(always(said)) as endpoint:
+            found = judge(capsys, run_file, endpoint, "--judges", "TC")
+        assert found.outcomes == ["failed", "failed"]
+        assert 'no chat completion: {"error": "no quota' in found.err
+        assert "sk-s" not in found.err
