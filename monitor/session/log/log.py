@@ -416,26 +416,20 @@ class SessionLog(Rows):
         Returns:
             True if a step has changed.
         """
-        ahead = [place for place in range(len(self)) if self._is_led(place, lead)]
-        if not ahead:
-            return False
-        taken = [self._step(place) for place in ahead]
-        ends = [self._end_and_receipt(at, times, span) for at, times, span, *_ in taken]
+        steps = [self._step(place) for place in range(len(self))]
+        ends = [self._end_and_receipt(at, times, span) for at, times, span, *_ in steps]
+        ahead = [p for p, (end, receipt) in enumerate(ends) if is_led(end - receipt, lead)]
         for place in reversed(ahead):
             del self._rows[place * WIDTH : (place + 1) * WIDTH]
-        for (at, _, span, meta, tool, token), (end, receipt) in zip(taken, ends, strict=True):
+        for place in ahead:
+            (at, _, span, meta, tool, token), (end, receipt) = steps[place], ends[place]
             if meta & MOVED:
                 start, own = self._origin(span, at, meta)
                 self._move(span, meta, start - lead, own - lead)
             times = self._times(at - lead, end - lead, receipt, span)
             row = pack_row(at - lead, times, span, meta, tool, token)
             self._insert(at - lead, end - lead, span, receipt, row)
-        return True
-
-    def _is_led(self, place: int, lead: int) -> bool:
-        at, times, span, _, _, _ = self._step(place)
-        end, receipt = self._end_and_receipt(at, times, span)
-        return is_led(end - receipt, lead)
+        return bool(ahead)
 
     def settle_all(self) -> None:
         """Settles the children of every step, after many steps were added at once."""
