@@ -199,11 +199,9 @@ def _exporter(url: str | None) -> Callable[[], Any]:
     """Makes what sends spans; nothing without a URL."""
     if url is None and not any(map(os.environ.get, _ENDPOINTS)):
         return lambda: None
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from harness.rollout.span_sender import SpanSender
 
-    if url is None:
-        return OTLPSpanExporter
-    return lambda: OTLPSpanExporter(endpoint=url.rstrip("/") + "/v1/traces")
+    return lambda: SpanSender(None if url is None else url.rstrip("/") + "/v1/traces")
 
 
 def _shown(bench: Any, tasks: Sequence[Any], seeds: Sequence[int], jobs: int) -> None:
