@@ -157,7 +157,7 @@ audit: $(VENV)/.python
 LOCK := .validators/bin/uv pip compile --quiet --no-header --no-annotate --generate-hashes --universal --python-version 3.11 --constraint constraints.txt
 lock: $(VENV)/.validators
 	.validators/bin/pip install --quiet --disable-pip-version-check uv==0.13.9
-	$(LOCK) pyproject.toml --extra otlp --extra guard --extra demo --output-file deploy/docker/requirements.txt
+	$(LOCK) pyproject.toml --extra otlp --extra guard --extra demo --extra postgresql --output-file deploy/docker/requirements.txt
 	$(LOCK) deploy/docker/build-requirements.in deploy/docker/requirements.txt --output-file deploy/docker/build-requirements.txt
 
 clean:

@@ -70,6 +70,9 @@ from monitor.spec.spec import Spec
 
 if TYPE_CHECKING:
     from collector.api.archive.archive_feed import ArchiveFeed
+    from collector.archive.reader import ArchiveReader
+    from collector.archive.store import ArchiveBounds
+    from collector.archive.writer import ArchiveWriter
     from collector.forward.next_hops import NextHops
     from collector.metrics.otlp_push import OtlpPush
     from collector.metrics.otlp_traces import OtlpTraces
@@ -224,13 +227,11 @@ def _archive_of(
     clock: Callable[[], int],
 ) -> ArchiveFeed | None:
     """What goes into the archive; None if there is none, and nothing is loaded."""
-    if settings.dir is None:
+    if not settings.is_on:
         return None
     from collector.api.archive.archive_feed import ArchiveFeed
     from collector.api.archive.past_sessions import PastSessions
-    from collector.archive.reader import ArchiveReader
     from collector.archive.store import ArchiveBounds
-    from collector.archive.writer import ArchiveWriter
 
     bounds = ArchiveBounds(
         int(settings.keep * SECOND),
@@ -238,9 +239,35 @@ def _archive_of(
         settings.sessions_max,
         settings.bytes_max,
     )
-    writer = ArchiveWriter(settings.dir, bounds, clock)
-    past = PastSessions(ArchiveReader(settings.dir), monitor, redaction)
+    writer, reader = _archive_at(settings, bounds, clock)
+    past = PastSessions(reader, monitor, redaction)
     return ArchiveFeed(writer, past, monitor, redaction, denied)
+
+
+def _archive_at(
+    settings: ArchiveSettings, bounds: ArchiveBounds, clock: Callable[[], int]
+) -> tuple[ArchiveWriter, ArchiveReader]:
+    """Who writes and who reads the archive: in a folder, or in a database, whose client is loaded only then.
+
+    Raises:
+        UnusableFileError: the address cannot be read, or the extra is not installed.
+    """
+    if settings.dir is not None:
+        from collector.archive.reader import ArchiveReader
+        from collector.archive.writer import ArchiveWriter
+
+        return ArchiveWriter(settings.dir, bounds, clock), ArchiveReader(settings.dir)
+    url = settings.url.get_secret_value()
+    try:
+        from collector.archive.postgresql import PostgresReader, PostgresWriter, checked
+
+        checked(url)
+    except ImportError as problem:
+        why = f"{problem}: pip install 'offrails[postgresql]'"
+        raise UnusableFileError("archive.url", "PostgreSQL", why) from problem
+    except ValueError as problem:
+        raise UnusableFileError("archive.url", "PostgreSQL", str(problem)) from None
+    return PostgresWriter(url, bounds, clock), PostgresReader(url)
 
 
 def _judges_of(

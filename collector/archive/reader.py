@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 import zstandard
 
+from collector.archive.connection import ArchiveConnection
 from collector.archive.record import FigureGroup, Figures, Label, SessionName, VerdictLabels
 from collector.archive.schema import FIGURES, VERSION, NewerSchemaError, OlderSchemaError
 from collector.archive.search import (
@@ -31,6 +32,7 @@ from collector.archive.search import (
     conditions,
     judged,
     sets,
+    with_part_of_id,
 )
 from collector.archive.store import FILE
 
@@ -88,6 +90,9 @@ class ArchiveReader:
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
 
+    def close(self) -> None:
+        """Nothing is open between two questions."""
+
     def search(
         self,
         search: ArchiveSearch,
@@ -117,8 +122,7 @@ class ArchiveReader:
         if search.sort == "recent":
             order = order.removeprefix("0, 0, ")
         with self._opened() as connection:
-            found = _led(connection, search)
-            where, values = found
+            where, values = self._led(connection, search)
             if after is not None:
                 key, name = after
                 last = key[2:] if search.sort == "recent" else key
@@ -145,7 +149,7 @@ class ArchiveReader:
     def matching(self, search: ArchiveSearch) -> list[SessionName]:
         """The names of all sessions that are asked for; at most `MATCHING_MAX` + 1."""
         with self._opened() as connection:
-            where, values = _led(connection, search)
+            where, values = self._led(connection, search)
             rows = connection.execute(
                 f"SELECT s.namespace, s.session, s.begun FROM sessions s WHERE {where} LIMIT ?",
                 (*values, MATCHING_MAX + 1),
@@ -175,7 +179,7 @@ class ArchiveReader:
         with self._opened() as connection:
             rows = connection.execute(
                 "SELECT s.namespace, s.session, s.begun FROM ids JOIN sessions s ON s.id = ids.sid"
-                " WHERE ids.hash = ? ORDER BY s.begun DESC LIMIT 100",
+                " WHERE ids.hash = ? ORDER BY s.begun DESC, s.namespace, s.session LIMIT 100",
                 (id_,),
             )
             return [SessionName(*row) for row in rows]
@@ -204,8 +208,9 @@ class ArchiveReader:
         """Sessions whose latest label is this one; at most `MATCHING_MAX`, whose label is the latest."""
         with self._opened() as connection:
             rows = connection.execute(
-                "SELECT DISTINCT l.namespace, l.session, l.begun FROM labels l"
-                f" WHERE l.label = ? AND {LATEST} ORDER BY l.id DESC LIMIT ?",
+                "SELECT l.namespace, l.session, l.begun FROM labels l"
+                f" WHERE l.label = ? AND {LATEST} GROUP BY l.namespace, l.session, l.begun"
+                " ORDER BY max(l.id) DESC LIMIT ?",
                 (label, MATCHING_MAX),
             )
             return [SessionName(*row) for row in rows]
@@ -275,8 +280,26 @@ class ArchiveReader:
             )
             return [SessionName(*row) for row in rows]
 
+    def _led(self, connection: ArchiveConnection, search: ArchiveSearch) -> SqlText:
+        """The conditions of a search, with the sessions of its smallest set in front where that is small."""
+        where = conditions(search)
+        smallest: set[int] | None = None
+        for each in sets(search, self._with_part_of_id):
+            rows = connection.execute(
+                f"{each.text} LIMIT ?", (*each.values, MATCHING_MAX + 1)
+            ).fetchall()
+            if len(rows) <= MATCHING_MAX and (smallest is None or len(rows) < len(smallest)):
+                smallest = {row for (row,) in rows}
+        if smallest is None:
+            return where
+        led = SqlText("s.id IN (SELECT value FROM json_each(?))", (json.dumps([*smallest]),))
+        return SqlText.all_of((led, where))
+
+    def _with_part_of_id(self, text: str) -> SqlText:
+        return with_part_of_id(text)
+
     @contextlib.contextmanager
-    def _opened(self, since: int = VERSION) -> Iterator[sqlite3.Connection]:
+    def _opened(self, since: int = VERSION) -> Iterator[ArchiveConnection]:
         """The file, for a question that is the same since a version."""
         connection = _connected(self._path)
         until = time.monotonic() + PATIENCE_SECONDS
@@ -308,34 +331,18 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 
 def _named(
-    connection: sqlite3.Connection, session: str, namespace: str | None, begun: int | None
+    connection: ArchiveConnection, session: str, namespace: str | None, begun: int | None
 ) -> list[tuple[int, SessionName]]:
     rows = connection.execute(
         "SELECT id, namespace, session, begun FROM sessions WHERE session = ?"
-        " AND (? IS NULL OR namespace = ?) AND (? IS NULL OR begun = ?) ORDER BY begun DESC",
+        " AND (? IS NULL OR namespace = ?) AND (? IS NULL OR begun = ?) ORDER BY begun DESC, namespace",
         (session, namespace, namespace, begun, begun),
     ).fetchall()
     return [(row, SessionName(*name)) for row, *name in rows]
 
 
-def _led(connection: sqlite3.Connection, search: ArchiveSearch) -> SqlText:
-    """The conditions of a search, with the sessions of its smallest set in front where that is small."""
-    where = conditions(search)
-    smallest: set[int] | None = None
-    for each in sets(search):
-        rows = connection.execute(
-            f"{each.text} LIMIT ?", (*each.values, MATCHING_MAX + 1)
-        ).fetchall()
-        if len(rows) <= MATCHING_MAX and (smallest is None or len(rows) < len(smallest)):
-            smallest = {row for (row,) in rows}
-    if smallest is None:
-        return where
-    led = SqlText("s.id IN (SELECT value FROM json_each(?))", (json.dumps([*smallest]),))
-    return SqlText.all_of((led, where))
-
-
 def _objects(
-    connection: sqlite3.Connection, row: int, search: ArchiveSearch, *, steps: bool
+    connection: ArchiveConnection, row: int, search: ArchiveSearch, *, steps: bool
 ) -> list[bytes]:
     where, values = judged(search)
     column = "object" if steps else "summary"

@@ -25,6 +25,7 @@ from typing import Final
 __all__ = [
     "FIGURES",
     "MIGRATIONS",
+    "TABLES_OF_BOTH",
     "VERSION",
     "NewerSchemaError",
     "OlderSchemaError",
@@ -105,6 +106,22 @@ _TABLES: Final = (
     "CREATE INDEX ids_sid ON ids (sid)",
 )
 
+_LABELS: Final = (
+    """CREATE TABLE labels (
+            id INTEGER PRIMARY KEY, namespace TEXT NOT NULL, session TEXT NOT NULL, begun INTEGER NOT NULL,
+            spec TEXT, label TEXT, note TEXT NOT NULL, who TEXT NOT NULL, at INTEGER NOT NULL)""",
+    "CREATE INDEX labels_session ON labels (session, namespace, begun)",
+    "CREATE INDEX labels_at ON labels (at)",
+)
+
+_JUDGED: Final = (
+    """CREATE TABLE judged (
+            namespace TEXT NOT NULL, session TEXT NOT NULL, begun INTEGER NOT NULL,
+            judge TEXT NOT NULL, model TEXT NOT NULL, at INTEGER NOT NULL, object BLOB NOT NULL,
+            PRIMARY KEY (session, namespace, begun, judge, model))""",
+    "CREATE INDEX judged_at ON judged (at)",
+)
+
 _THINGS: Final = (
     """CREATE TABLE things (
         jid INTEGER NOT NULL REFERENCES judgements ON DELETE CASCADE, sid INTEGER NOT NULL,
@@ -112,6 +129,15 @@ _THINGS: Final = (
     "CREATE INDEX things_jid ON things (jid)",
     "CREATE INDEX things_value ON things (value, sid)",
 )
+
+_OWNERS: Final = (
+    "ALTER TABLE sessions ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE sessions ADD COLUMN size INTEGER NOT NULL DEFAULT 0",
+)
+"""Which of several monitors has written a row, and bytes of its objects, for an archive that they share."""
+
+TABLES_OF_BOTH: Final = (*_TABLES, *_LABELS, *_JUDGED, *_THINGS, *_OWNERS)
+"""All tables of this version that are the same in a file and in PostgreSQL."""
 
 _SQLITE_ALONE: Final = (
     "CREATE VIRTUAL TABLE found USING fts5 (folded, content='sessions', content_rowid='id', tokenize='trigram', detail='none')",
@@ -208,19 +234,9 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
             hash BLOB NOT NULL, sid INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
             PRIMARY KEY (hash, sid)) WITHOUT ROWID""",
         "CREATE INDEX ids_sid ON ids (sid)",
-        """CREATE TABLE labels (
-            id INTEGER PRIMARY KEY, namespace TEXT NOT NULL, session TEXT NOT NULL, begun INTEGER NOT NULL,
-            spec TEXT, label TEXT, note TEXT NOT NULL, who TEXT NOT NULL, at INTEGER NOT NULL)""",
-        "CREATE INDEX labels_session ON labels (session, namespace, begun)",
-        "CREATE INDEX labels_at ON labels (at)",
+        *_LABELS,
     ),
-    (
-        """CREATE TABLE judged (
-            namespace TEXT NOT NULL, session TEXT NOT NULL, begun INTEGER NOT NULL,
-            judge TEXT NOT NULL, model TEXT NOT NULL, at INTEGER NOT NULL, object BLOB NOT NULL,
-            PRIMARY KEY (session, namespace, begun, judge, model))""",
-        "CREATE INDEX judged_at ON judged (at)",
-    ),
+    _JUDGED,
     (
         *(f"ALTER TABLE {name} RENAME TO old_{name}" for name in _OLD),
         *(f"DROP INDEX {name}" for name in _OLD_INDEXES),
@@ -229,7 +245,7 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
         *_MOVED,
         *(f"DROP TABLE old_{name}" for name in ("ids", "hours", "judgements", "sessions")),
     ),
-    _THINGS,
+    (*_THINGS, *_OWNERS),
 )
 """What makes the next version, by version."""
 

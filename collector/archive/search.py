@@ -8,7 +8,7 @@ sessions. Where each had to stop, sessions that match are frequent, and a walk i
 # ruff: noqa: S608 - conditions are texts of ours; what is asked for is bound
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from collector.archive.record import FigureGroup
@@ -23,6 +23,7 @@ __all__ = [
     "conditions",
     "judged",
     "sets",
+    "with_part_of_id",
 ]
 
 MATCHING_MAX: Final = 10_000
@@ -180,8 +181,13 @@ def conditions(search: ArchiveSearch) -> SqlText:
     return SqlText.all_of(parts)
 
 
-def sets(search: ArchiveSearch) -> Iterator[SqlText]:
-    """Statements that each find the ids of sessions by an index; all that match are in each of these sets."""
+def sets(search: ArchiveSearch, with_part_of_id: Callable[[str], SqlText]) -> Iterator[SqlText]:
+    """Statements that each find the ids of sessions by an index; all that match are in each of these sets.
+
+    Args:
+        search: what is asked for.
+        with_part_of_id: finds sessions by a part of their id.
+    """
     if search.of_harm:
         yield _harmed(search)
     elif search.tool:
@@ -198,7 +204,7 @@ def sets(search: ArchiveSearch) -> Iterator[SqlText]:
         )
         yield SqlText(text, grouped.values)
     if search.text:
-        yield _with_text(search.text)
+        yield _with_text(search.text, with_part_of_id)
     if search.label:
         yield SqlText(
             "SELECT s.id FROM labels l JOIN sessions s ON s.session = l.session AND s.namespace = l.namespace"
@@ -340,7 +346,7 @@ def _id(text: str) -> bytes | None:
         return None
 
 
-def _with_text(text: str) -> SqlText:
+def _with_text(text: str, with_part_of_id: Callable[[str], SqlText]) -> SqlText:
     parts = [
         SqlText(
             "SELECT j.sid FROM judgements j WHERE j.grp IN"
@@ -352,7 +358,7 @@ def _with_text(text: str) -> SqlText:
             " (SELECT id FROM words WHERE instr(text, ?) > 0)",
             (text,),
         ),
-        _with_id(text),
+        with_part_of_id(text),
     ]
     parts += [
         SqlText("SELECT h.sid FROM harms h WHERE h.reason = ?", (each,))
@@ -367,7 +373,7 @@ def _with_text(text: str) -> SqlText:
     )
 
 
-def _with_id(text: str) -> SqlText:
+def with_part_of_id(text: str) -> SqlText:
     """Sessions with this part of an id: those that have all its runs of three characters are looked at."""
     if len(text) < 3 or "\0" in text:
         return SqlText("SELECT t.id FROM sessions t WHERE instr(t.folded, ?) > 0", (text,))

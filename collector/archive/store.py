@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 import zstandard
 
+from collector.archive.connection import ArchiveConnection
 from collector.archive.record import (
     HOUR_NS,
     NO_FIGURES,
@@ -65,6 +66,8 @@ ORPHAN_NS: Final = 600 * 1_000_000_000
 """Time in which a session follows what models say of it."""
 _WAL_BYTES: Final = 4 << 20
 _BUSY_MS: Final = 1_000
+PACKED: Final = 4
+"""How many times smaller an object is when it is packed, about."""
 LOST: Final = "unknown"
 """Why a session ended whose process is gone without a word, and whose state with it."""
 
@@ -94,33 +97,35 @@ class ArchiveStore:
         make_folder(folder)
         self.path = folder / FILE
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, _FILE_MODE))
-        self._connection = sqlite3.connect(
+        self._file = sqlite3.connect(
             self.path, isolation_level=None, check_same_thread=False, timeout=_BUSY_MS / 1_000
         )
         try:
             self._prepare()
             self._inode = self.path.stat().st_ino
         except BaseException:
-            self._connection.close()
+            self._file.close()
             raise
+        self._connection: ArchiveConnection = self._file
+        self._owner = ""
         self._packer = zstandard.ZstdCompressor(level=3)
         self._groups: dict[FigureGroup, int] = {}
         """Rows of groups that were written lately."""
         self._sweeps = 0
 
     def _prepare(self) -> None:
-        run = self._connection.execute
+        run = self._file.execute
         run("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file; it has no tables yet
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = NORMAL")
         run(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
         run("PRAGMA foreign_keys = ON")
-        migrate(self._connection)
+        migrate(self._file)
 
     def close(self) -> None:
         """Closes the file; what was committed is in it."""
         with suppress(sqlite3.Error):
-            self._connection.close()
+            self._file.close()
 
     @property
     def is_there(self) -> bool:
@@ -136,13 +141,18 @@ class ArchiveStore:
         (found,) = self._connection.execute("SELECT count(*) FROM sessions").fetchone()
         return int(found)
 
+    def newest(self) -> int:
+        """When the last call of all sessions was received, Unix nanoseconds; 0 without sessions."""
+        (found,) = self._connection.execute("SELECT max(touched) FROM sessions").fetchone()
+        return int(found or 0)
+
     # --- writing -------------------------------------------------------------------------------
 
     def write(self, records: Iterable[ArchiveRecord]) -> None:
         """Writes sessions, judgements by models, and labels in one transaction.
 
         Raises:
-            sqlite3.Error: nothing of them is written.
+            sqlite3.Error, DatabaseError: nothing of them is written.
         """
         self._begin()
         changes = SumChanges()
@@ -174,11 +184,14 @@ class ArchiveStore:
         )
         self._remove_earlier(record, name, changes)
         row = self._insert(
-            "INSERT INTO sessions (namespace, session, begun, last, touched, ended, severity, harmful, harm_rate, lost, risk, folded)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO sessions (namespace, session, begun, last, touched, ended, severity, harmful, harm_rate, lost, risk,"
+            " folded, owner, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(*name, record.last, record.touched, record.ended, *record.keys),
-                name.session.casefold(),
+                *(name.session.casefold(), self._owner),
+                sum(
+                    len(each.summary) + len(each.object) // PACKED for each in record.judgements
+                ),
             ),
         )
         ids = {*record.traces, *record.spans}
@@ -191,7 +204,8 @@ class ArchiveStore:
         self._write_shares(row, record, changes)
 
     def _insert(self, statement: str, values: Sequence[Any]) -> int:
-        row = self._connection.execute(statement, values).lastrowid
+        """Inserts a row, and returns its id."""
+        row = self._file.execute(statement, values).lastrowid
         assert row is not None
         return row
 
@@ -201,9 +215,15 @@ class ArchiveStore:
         """What was written of the session before: under its id, or under its trace's."""
         namespace, session, begun = name
         last = record.last
+        self._connection.execute(
+            "DELETE FROM judged WHERE session = ? AND namespace = ? AND begun >= ? AND begun <= ?"
+            " AND EXISTS (SELECT 1 FROM judged o WHERE o.session = judged.session AND o.namespace = judged.namespace"
+            " AND o.judge = judged.judge AND o.model = judged.model AND o.begun > judged.begun AND o.begun <= ?)",
+            (session, namespace, begun, last, last),
+        )
         for table in ("labels", "judged"):
             self._connection.execute(
-                f"UPDATE OR REPLACE {table} SET begun = ? WHERE session = ? AND namespace = ?"  # noqa: S608 - a name of ours
+                f"UPDATE {table} SET begun = ? WHERE session = ? AND namespace = ?"  # noqa: S608 - a name of ours
                 " AND begun > ? AND begun <= ?",
                 (begun, session, namespace, begun, last),
             )
@@ -314,8 +334,9 @@ class ArchiveStore:
     def _write_judged(self, found: ModelJudgement) -> None:
         """A judgement takes the place of an earlier one by the same judge and model."""
         self._connection.execute(
-            "INSERT OR REPLACE INTO judged (namespace, session, begun, judge, model, at, object)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO judged (namespace, session, begun, judge, model, at, object)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, namespace, begun, judge, model)"
+            " DO UPDATE SET at = excluded.at, object = excluded.object",
             (
                 *(_text(each) if isinstance(each, str) else each for each in found.name),
                 _text(found.judge),
@@ -333,7 +354,8 @@ class ArchiveStore:
         """
         known = {(_text(namespace), _text(session)) for namespace, session in alive}
         rows = self._connection.execute(
-            "SELECT id, namespace, session FROM sessions WHERE ended IS NULL"
+            "SELECT id, namespace, session FROM sessions WHERE ended IS NULL AND owner = ?",
+            (self._owner,),
         ).fetchall()
         gone = [(LOST, row) for row, *name in rows if tuple(name) not in known]
         self._begin()
@@ -441,12 +463,16 @@ class ArchiveStore:
         )
         return int((pages - free) * size)
 
+    def file_bytes(self) -> int:
+        """Bytes of all its files."""
+        return file_bytes(self.path.parent)
+
     def _give_back(self) -> None:
         """Free pages leave the file, and the WAL becomes short, unless somebody reads."""
         (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()
         for _ in range(0, free, PAGES_AT_ONCE):
             # Each page is a row without columns: `execute` takes the first one alone.
-            self._connection.executescript(f"PRAGMA incremental_vacuum({PAGES_AT_ONCE})")
+            self._file.executescript(f"PRAGMA incremental_vacuum({PAGES_AT_ONCE})")
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 

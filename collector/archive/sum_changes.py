@@ -7,11 +7,11 @@ deleted for its age takes nothing back.
 # ruff: noqa: S608 - names of columns are ours; values are bound
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from collector.archive.connection import ArchiveConnection
 from collector.archive.record import NO_FIGURES, Figures
 from collector.archive.schema import FIGURES
 
@@ -58,7 +58,7 @@ class SumChanges:
             place = group, hour, what, name
             self._harms[place] = self._harms.get(place, 0) + sign
 
-    def take_back(self, connection: sqlite3.Connection, row: int) -> None:
+    def take_back(self, connection: ArchiveConnection, row: int) -> None:
         """Takes back what a session of the archive has added."""
         shares = connection.execute(
             f"SELECT hour, grp, {FIGURES} FROM shares WHERE sid = ?",
@@ -69,7 +69,7 @@ class SumChanges:
         ).fetchall()
         self.add([_share(each) for each in shares], [(*each,) for each in harms], -1)
 
-    def write(self, connection: sqlite3.Connection) -> None:
+    def write(self, connection: ArchiveConnection) -> None:
         """Writes what has changed, by hour and by day."""
         for prefix, unit, hours in _UNITS:
             sums: dict[tuple[int, int], Figures] = {}

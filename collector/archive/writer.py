@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from collector.archive.age_clock import AgeClock
+from collector.archive.connection import FAULTS, DatabaseError
 from collector.archive.record import ArchivedSession, ArchiveRecord
 from collector.archive.schema import NewerSchemaError, is_older
 from collector.archive.store import (
@@ -46,6 +48,7 @@ DROPPED: Final = (
     "deleted",
     "damaged",
     "newer_schema",
+    "unreachable",
     "error",
 )
 """Why sessions are lost, as the label `reason`."""
@@ -61,6 +64,11 @@ _LOCK_FILE: Final = "archive.lock"
 _LOCK_TRIES: Final = 10
 """Times that a batch waits for a lock, a second each."""
 LOG_SECONDS: Final = 60.0
+FAILED_SECONDS: Final = 60.0
+"""Until a file that could not be opened is tried again; twice as long each time."""
+FAILED_SECONDS_MAX: Final = 3_600.0
+RETRY_SECONDS: Final = 1.0
+"""Between two tries to reach a database."""
 
 
 class _Settle(NamedTuple):
@@ -79,13 +87,17 @@ class ArchiveWriter:
         clock: Unix nanoseconds.
     """
 
-    def __init__(self, folder: Path, bounds: ArchiveBounds, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, folder: Path | str, bounds: ArchiveBounds, clock: Callable[[], int]
+    ) -> None:
         self.written = 0
         self.dropped: Counter[str] = Counter(dict.fromkeys(DROPPED, 0))
         self.pruned: Counter[str] = Counter(age=0, sessions=0, bytes=0)
         self.sessions = 0
         """Sessions in the file, when it was last looked at."""
-        self._folder = folder
+        self._folder = Path(folder)
+        self._place = str(folder)
+        """What the log calls it."""
         self._bounds = bounds
         self._clock = clock
         self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
@@ -94,11 +106,17 @@ class ArchiveWriter:
         self.done = 0
         """Sessions and labels that were taken and are written, or lost."""
         self._bytes = 0
+        self._bytes_held = 0
+        """Bytes of the archive, when it was last looked at."""
         self._lock = threading.Lock()
         self._store: ArchiveStore | None = None
         self._held: Lock | None = None
         self._thread: threading.Thread | None = None
         self._pruned_at = 0.0
+        self._patience = FAILED_SECONDS
+        self._ages: AgeClock | None = None
+        self._try_at = 0.0
+        """When it may be opened again, by the steady clock."""
         self._logged: dict[str, float] = {}
         self._failing = ""
         """The reason why the last batch was not written."""
@@ -112,17 +130,28 @@ class ArchiveWriter:
         Raises:
             OSError: the folder cannot be made, or not be written to, or another process uses it.
         """
-        make_folder(self._folder)
-        self._held = Lock(self._folder, _LOCK_FILE)
-        if is_older(self._folder / FILE):
-            log.info("archive_migrating", folder=str(self._folder))
-        else:
+        if self._prepare():
             self._store = self._open()
         if self._store is not None:
             self.sessions = self._store.sessions
         self._thread = threading.Thread(target=self._run, name="archive", daemon=True)
         self._thread.start()
-        log.info("archive", folder=str(self._folder), sessions=self.sessions)
+        log.info("archive", folder=self._place, sessions=self.sessions)
+
+    def _prepare(self) -> bool:
+        """Takes the folder for this process. False if the file is opened beside other work."""
+        make_folder(self._folder)
+        self._held = Lock(self._folder, _LOCK_FILE)
+        if is_older(self._folder / FILE):
+            log.info("archive_migrating", folder=self._place)
+            return False
+        return True
+
+    def _new_store(self) -> ArchiveStore:
+        return ArchiveStore(self._folder)
+
+    def _bytes_now(self) -> int:
+        return file_bytes(self._folder)
 
     def put(self, record: ArchiveRecord) -> int:
         """Takes a session, a judgement by a model, or a label; never waits. Its number, from 1; 0 if there is no room: it is lost, and counted."""
@@ -173,7 +202,7 @@ class ArchiveWriter:
             "archive_deleted", [((why,), count) for why, count in sorted(self.pruned.items())]
         )
         yield MetricReading("archive_sessions", [((), self.sessions)])
-        yield MetricReading("archive_bytes", [((), file_bytes(self._folder))])
+        yield MetricReading("archive_bytes", [((), self._bytes_now())])
         yield MetricReading("archive_queue_length", [((), self._waiting)])
 
     # --- the thread ----------------------------------------------------------------------------
@@ -220,15 +249,17 @@ class ArchiveWriter:
             if store is not None and isinstance(each, _Settle):
                 try:
                     store.settle(each.alive)
-                except sqlite3.Error as problem:
+                except FAULTS as problem:
                     self._fail(_reason(problem), str(problem))
 
     def _write(self, records: Sequence[ArchiveRecord]) -> None:
         """Writes a batch; where it is refused, one after the other, so that what cannot be written is lost alone."""
         for _ in range(_LOCK_TRIES):
             reason = self._try(records)
-            if reason not in ("locked", "damaged") or self._stopping:
+            if reason not in ("locked", "damaged", "unreachable") or self._stopping:
                 break
+            if reason == "unreachable":
+                time.sleep(RETRY_SECONDS)
         if reason in ("error", "disk_full") and len(records) > 1 and self._store is not None:
             for each in records:
                 why = self._try([each])
@@ -252,7 +283,7 @@ class ArchiveWriter:
             return reason
         self.written += sum(isinstance(each, ArchivedSession) for each in records)
         if self._failing:
-            log.info("archive_recovered", folder=str(self._folder))
+            log.info("archive_recovered", folder=self._place)
             self._failing = ""
             self._logged.clear()
         return ""
@@ -263,7 +294,7 @@ class ArchiveWriter:
         if store is not None and not store.is_there:
             self._lose_file(store)
             store = self._store = None
-        if store is None:
+        if store is None and time.monotonic() >= self._try_at:
             try:
                 store = self._store = self._open()
             except OSError as problem:
@@ -278,14 +309,24 @@ class ArchiveWriter:
         """
         for _ in range(2):
             try:
-                return ArchiveStore(self._folder)
-            except (sqlite3.Error, NewerSchemaError) as problem:
+                store = self._new_store()
+            except (*FAULTS, NewerSchemaError) as problem:
                 reason = _reason(problem)
                 self._fail(reason, str(problem))
                 if reason != "damaged":
+                    self._wait_longer(reason)
                     return None
                 self._set_aside()
+            else:
+                self._patience = FAILED_SECONDS
+                return store
         return None
+
+    def _wait_longer(self, reason: str) -> None:
+        """A file that cannot be brought to this version is not read and written again for each batch."""
+        if reason in ("error", "disk_full"):
+            self._try_at = time.monotonic() + self._patience
+            self._patience = min(2 * self._patience, FAILED_SECONDS_MAX)
 
     def _lose_file(self, store: ArchiveStore) -> None:
         """Somebody has deleted the file: what was in it is lost."""
@@ -313,20 +354,28 @@ class ArchiveWriter:
     def _look_after(self) -> None:
         """Bounds, and how many sessions there are."""
         now = time.monotonic()
-        if self._store is None or now - self._pruned_at < _PRUNE_SECONDS:
+        if now - self._pruned_at < _PRUNE_SECONDS:
             return
         self._pruned_at = now
         store = self._opened()
         if store is None:
             return
         try:
-            self.pruned.update(store.prune(self._bounds, self._clock()))
+            self.pruned.update(store.prune(self._bounds, self._age_now(store)))
             self.sessions = store.sessions
-        except sqlite3.Error as problem:
+            self._bytes_held = store.file_bytes()
+        except FAULTS as problem:
             reason = _reason(problem)
             self._fail(reason, str(problem))
             if reason == "damaged":
                 self._set_aside()
+
+    def _age_now(self, store: ArchiveStore) -> int:
+        """The time by which sessions are too old."""
+        steady = time.monotonic_ns()
+        if self._ages is None:
+            self._ages = AgeClock(store.newest(), steady)
+        return self._ages.now(self._clock(), steady)
 
     def _lose(self, reason: str, count: int) -> None:
         self.dropped[reason] += count
@@ -337,13 +386,15 @@ class ArchiveWriter:
         now = time.monotonic()
         if now - self._logged.get(reason, -LOG_SECONDS) >= LOG_SECONDS:
             self._logged[reason] = now
-            log.error("archive_failing", folder=str(self._folder), reason=reason, detail=detail)
+            log.error("archive_failing", folder=self._place, reason=reason, detail=detail)
 
 
 def _reason(problem: Exception) -> str:
     """Why sessions cannot be written, as the label has it."""
     if isinstance(problem, NewerSchemaError):
         return "newer_schema"
+    if isinstance(problem, DatabaseError):
+        return problem.reason
     code = getattr(problem, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return "locked"

@@ -38,6 +38,7 @@ def masked(settings: Settings) -> dict[str, Any]:
     if webhook["secret"]:
         webhook["secret"] = MASK
     webhook["url"] = masked_url(settings.alerts.webhook.url, path=True)
+    data["archive"]["url"] = masked_url(settings.archive.url.get_secret_value())
     found: dict[str, Any] = data
     return found
 
@@ -60,7 +61,9 @@ def masked_url(url: str, *, path: bool = False) -> str:
         parts = urlsplit(url)
     except ValueError:
         return MASK
-    if parts.scheme not in ("http", "https") and not url.startswith("/"):
+    if parts.scheme not in ("http", "https", "postgresql", "postgres") and not url.startswith(
+        "/"
+    ):
         return url
     return SplitResult(
         parts.scheme,

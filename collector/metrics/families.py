@@ -148,7 +148,7 @@ OWN: Final[Mapping[str, MetricDescription]] = {
     "archive_dropped": MetricDescription(
         "counter",
         ("reason",),
-        "Sessions that are not in the archive, or not as they are: the queue was full (queue_full), or the file was locked (locked), without room (disk_full), deleted by somebody (deleted), damaged (damaged), of a newer version (newer_schema), or refused them (error).",
+        "Sessions that are not in the archive, or not as they are: the queue was full (queue_full), or the file was locked (locked), without room (disk_full), deleted by somebody (deleted), damaged (damaged), of a newer version (newer_schema), or refused them (error); or the database could not be reached (unreachable).",
     ),
     "archive_deleted": MetricDescription(
         "counter",

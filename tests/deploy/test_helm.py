@@ -573,6 +573,26 @@ def test_past_sessions_have_a_claim_in_a_gateway(mode: str, tmp_path: Path) -> N
     assert "PersistentVolumeClaim" not in {each["kind"] for each in off}
 
 
+@pytest.mark.parametrize("mode", MANIFESTS)
+def test_monitors_share_a_database_of_a_secret(mode: str, tmp_path: Path) -> None:
+    """With `urlSecret` the address comes from the Secret, and there is no claim; a sidecar keeps nothing."""
+    secret = {"name": "history", "key": "url"}
+    own = given(tmp_path, archive={"enabled": True, "size": "4Gi", "urlSecret": secret})
+    resources = rendered(mode, own)
+    variables = {
+        each["name"]: each for each in monitor_of(workload_of(resources)).get("env", [])
+    }
+    assert "OFFRAILS_ARCHIVE_DIR" not in variables
+    assert "PersistentVolumeClaim" not in {each["kind"] for each in resources}
+    address = variables.get("OFFRAILS_ARCHIVE_URL")
+    if mode == "sidecar":
+        assert address is None
+    else:
+        assert address is not None
+        assert address["valueFrom"] == {"secretKeyRef": secret}
+        assert variables["OFFRAILS_ARCHIVE_BYTES_MAX"]["value"] == str(3 << 30)
+
+
 def test_decisions_have_a_port(tmp_path: Path) -> None:
     """`decide` opens port 4320 of the Service; in a sidecar it stays in the pod, and a fleet refuses it."""
     own = given(tmp_path, decide={"enabled": True})

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import tomllib
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -107,12 +108,13 @@ def _serves(home: Path) -> None:
 
 def _written() -> set[str]:
     """The files that the user left in world-writable folders."""
-    return {
-        each.path
-        for folder in ("/tmp", "/var/tmp", "/dev/shm")
-        for each in os.scandir(folder)
-        if each.stat(follow_symlinks=False).st_uid == USER
-    }
+    found = set()
+    for folder in ("/tmp", "/var/tmp", "/dev/shm"):
+        for each in os.scandir(folder):
+            with suppress(FileNotFoundError):  # another process has taken its own away
+                if each.stat(follow_symlinks=False).st_uid == USER:
+                    found.add(each.path)
+    return found
 
 
 def _all_files(folder: Path) -> set[str]:

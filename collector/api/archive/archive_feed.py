@@ -171,6 +171,7 @@ class ArchiveFeed:
                 break
             self._put(session)
         await asyncio.to_thread(self.writer.stop, seconds / 2)
+        self.past.reader.close()
 
     def _last_ones(self, *, is_over: bool) -> Iterator[Session]:
         yield from self._ended

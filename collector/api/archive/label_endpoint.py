@@ -76,7 +76,9 @@ class LabelEndpoint:
         except (ValueError, msgspec.DecodeError) as problem:
             return 400, {"error": str(problem)}
         if self._past is None:
-            return 409, {"error": "labels are kept in the archive: set archive.dir"}
+            return 409, {
+                "error": "labels are kept in the archive: set archive.dir or archive.url"
+            }
         found = await self._past.latest(session, query.get("namespace"), begun, access)
         if found is None:
             return 404, {"error": "no such session", "session": session}

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Any, Final, NamedTuple
 
 from collector.api.access import Access
 from collector.api.session_query import Place, SessionQuery
+from collector.archive.connection import FAULTS
 from collector.archive.reader import ArchiveReader, PastSession, TooSlowError
 from collector.archive.record import FigureGroup, Figures, SessionName, VerdictLabels
 from collector.archive.schema import NewerSchemaError, OlderSchemaError
@@ -23,7 +23,7 @@ from monitor.engine import Monitor
 
 __all__ = ["PastPage", "PastSessions"]
 
-FAULTS: Final = (sqlite3.Error, OSError, NewerSchemaError, OlderSchemaError, TooSlowError)
+_FAULTS: Final = (*FAULTS, OSError, NewerSchemaError, OlderSchemaError, TooSlowError)
 """What keeps the archive from answering."""
 _LUMP: Final = 500
 """Names looked at before other tasks get their turn: half a millisecond."""
@@ -78,7 +78,7 @@ class PastSessions:
         try:
             found = await self._some(search, query.after, here, shown, limit, steps=steps)
             names = await asyncio.to_thread(self.reader.matching, search)
-        except FAULTS as problem:
+        except _FAULTS as problem:
             return PastPage([], 0, is_capped=False, problem=_told(problem))
         new = await _count(names[:MATCHING_MAX], self._kept(len(names)), shown)
         return PastPage(found, new, is_capped=len(names) > MATCHING_MAX)
@@ -130,7 +130,7 @@ class PastSessions:
         try:
             figures = await asyncio.to_thread(self.reader.sums, search)
             harms = await asyncio.to_thread(self.reader.harm_sums, search)
-        except FAULTS as problem:
+        except _FAULTS as problem:
             return [], [], _told(problem)
         return figures, harms, ""
 
@@ -140,14 +140,14 @@ class PastSessions:
         """Labels of harmful sessions by spec, and why there are none."""
         try:
             return await asyncio.to_thread(self.reader.label_counts, search, since), ""
-        except FAULTS as problem:
+        except _FAULTS as problem:
             return {}, _told(problem)
 
     def live(self) -> list[SessionName]:
         """Sessions that live by their rows."""
         try:
             return self.reader.live()
-        except FAULTS as problem:
+        except _FAULTS as problem:
             _told(problem)
             return []
 
@@ -155,7 +155,7 @@ class PastSessions:
         """Namespaces and ids, as they are shown, of sessions with a label."""
         try:
             found = await asyncio.to_thread(self.reader.labelled, label)
-        except FAULTS as problem:
+        except _FAULTS as problem:
             _told(problem)
             found = []
         return frozenset((name.namespace, name.session) for name in found)
@@ -177,7 +177,7 @@ class PastSessions:
                 if access.sees(each.namespace) and within in (None, each.namespace):
                     latest.setdefault(each.namespace, each)
             texts = await asyncio.to_thread(self._objects, latest.values())
-        except FAULTS as problem:
+        except _FAULTS as problem:
             _told(problem)
             return []
         return [json.loads(text) for text in texts]
@@ -196,7 +196,7 @@ class PastSessions:
         ]
         try:
             before = await asyncio.to_thread(self.reader.named, name, within, begun)
-        except FAULTS as problem:
+        except _FAULTS as problem:
             _told(problem)
             before = []
         names += [each for each in before if access.sees(each.namespace)]
@@ -214,7 +214,7 @@ class PastSessions:
                 for name in names
                 for label in await asyncio.to_thread(self.reader.labels, name)
             ]
-        except FAULTS as problem:
+        except _FAULTS as problem:
             _told(problem)
             return []
         return [each.as_json() for each in sorted(labels, key=lambda each: -each.at)]
@@ -223,7 +223,7 @@ class PastSessions:
         """What models said of a session, the earliest first."""
         try:
             found = await asyncio.to_thread(self.reader.judged, name)
-        except FAULTS as problem:
+        except _FAULTS as problem:
             _told(problem)
             return []
         return [json.loads(each) for each in found]

@@ -52,8 +52,7 @@ def add(group: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails export`, and returns the exit code."""
-    import sqlite3
-
+    from collector.archive.connection import FAULTS
     from collector.archive.reader import TooSlowError
     from collector.archive.schema import NewerSchemaError, OlderSchemaError
     from collector.client.api_client import NoAnswerError
@@ -74,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
         count = _write(found, options)
     except (ExportError, NoAnswerError) as problem:
         return _failed(str(problem), FAILED)
-    except (sqlite3.Error, NewerSchemaError, OlderSchemaError, TooSlowError) as problem:
+    except (*FAULTS, NewerSchemaError, OlderSchemaError, TooSlowError) as problem:
         return _failed(f"{options.place}: the archive cannot be read: {problem}", FAILED)
     rows = "calls" if options.steps else "labels" if options.labels else "judgements"
     print(f"offrails: {count} {rows}", file=sys.stderr)

@@ -145,3 +145,30 @@ def test_a_service_does_not_wait_for_it(old: Path, monkeypatch: pytest.MonkeyPat
     assert {*names(old)} == {"bad", "live", "Ärzte 1", "new"}
     assert ArchiveReader(old).live() == []
     assert not sum(writer.dropped.values())
+
+
+def test_a_file_that_cannot_be_brought_is_not_tried_with_every_batch(
+    old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read and written whole each time: it is tried again a minute later, and what comes meanwhile is counted."""
+    tries: list[int] = []
+
+    def refuse(connection: sqlite3.Connection) -> None:
+        tries.append(1)
+        raise sqlite3.OperationalError("refused")
+
+    monkeypatch.setattr("collector.archive.store.migrate", refuse)
+    writer: ArchiveWriter = new(old)
+    with captured() as lines:
+        writer.start()
+        for number in range(3):
+            writer.put(made(f"s{number}"))
+            wait(lambda: len(writer) == 0)
+        assert (len(tries), writer.dropped["error"]) == (1, 3)
+        assert [line["event"] for line in lines].count("archive_failing") == 1
+    monkeypatch.undo()
+    writer._try_at = 0.0
+    writer.put(made("new"))
+    wait(lambda: writer.written == 1)
+    writer.stop(30)
+    assert "new" in names(old)

@@ -24,6 +24,7 @@ SECRETS = {
     "OFFRAILS_ALERTS_WEBHOOK_HTTP_PROXY": "http://me:pw-16@proxy.example:3128",
     "OFFRAILS_ALERTS_OTLP_HTTP_HEADERS": "authorization=tok-17",
     "OFFRAILS_FORWARD": "http://me:pw-18@hop.example:4318/api",
+    "OFFRAILS_ARCHIVE_URL": "postgresql://me:pw-19@db.example:5432/history?password=pw-20",
 }
 
 
@@ -38,7 +39,7 @@ def test_no_secret_is_printed(
     monkeypatch.setenv("OFFRAILS_RECEIVER_AUTH_BEARER_TOKENS_FILE", str(tokens))
     assert main(["serve", "--print-config"]) == 0
     told = capsys.readouterr().out
-    for number in range(1, 19):
+    for number in range(1, 21):
         for kind in ("pw", "tok", "hmac"):
             assert f"{kind}-{number}" not in told.replace("hmac-sha", "")
     found = yaml.safe_load(told)

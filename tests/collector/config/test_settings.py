@@ -316,7 +316,7 @@ def test_every_setting_has_a_variable() -> None:
     values["OFFRAILS_HISTORY_MARK"] = "marks"
     settings = load(None, values, {})
     assert settings.alerts.webhook_http.plain_headers == {"x-tenant": "farm", "x-other": "a=b"}
-    left_out = {"OFFRAILS_GRPC", "OFFRAILS_HTTP", "OFFRAILS_DECIDE"}
+    left_out = {"OFFRAILS_GRPC", "OFFRAILS_HTTP", "OFFRAILS_DECIDE", "OFFRAILS_ARCHIVE_URL"}
     for sink, names in (
         ("ALERTMANAGER", ("BEARER_TOKEN_FILE",)),
         ("WEBHOOK", ("BEARER_TOKEN_FILE",)),
@@ -657,3 +657,14 @@ def test_two_listeners_have_two_addresses(written: Any) -> None:
     assert said == "the settings: receiver.grpc and receiver.http are both unix:/a"
     free = dict.fromkeys(("OFFRAILS_GRPC", "OFFRAILS_HTTP"), "127.0.0.1:0")
     load(None, free | {"OFFRAILS_METRICS": "off", "OFFRAILS_ADMIN": "off"}, {})
+
+
+@pytest.mark.parametrize("wrong", ["db.example", "mysql://db/x", "postgres:/db"])
+def test_an_archive_has_one_place(wrong: str) -> None:
+    """A folder or the address of a PostgreSQL database: another address, or both, is refused without being told."""
+    with pytest.raises(SettingsError, match="OFFRAILS_ARCHIVE_URL"):
+        load(None, {"OFFRAILS_ARCHIVE_URL": wrong}, {})
+    both = {"OFFRAILS_ARCHIVE_URL": "postgresql://a:geheim@b/c", "OFFRAILS_ARCHIVE_DIR": "d"}
+    with pytest.raises(SettingsError, match="one of dir and url") as found:
+        load(None, both, {})
+    assert "geheim" not in str(found.value)

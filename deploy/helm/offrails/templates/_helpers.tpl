@@ -99,6 +99,11 @@ capabilities: {drop: [ALL]}
     {{- range $name, $value := . }}
     - {name: {{ $name }}, value: {{ $value | quote }}}
     {{- end }}
+    {{- if include "offrails.archiveShared" $ }}
+    {{- with $.Values.archive.urlSecret }}
+    - {name: OFFRAILS_ARCHIVE_URL, valueFrom: {secretKeyRef: {name: {{ .name }}, key: {{ .key }}}}}
+    {{- end }}
+    {{- end }}
     {{- with ($.Values.judges | default dict).keySecret }}
     - {name: OPENAI_API_KEY, valueFrom: {secretKeyRef: {name: {{ . }}, key: OPENAI_API_KEY}}}
     - {name: OPENAI_API_KEY_SECOND, valueFrom: {secretKeyRef: {name: {{ . }}, key: OPENAI_API_KEY_SECOND, optional: true}}}
@@ -122,6 +127,8 @@ capabilities: {drop: [ALL]}
 {{- end -}}
 {{- if include "offrails.archived" . -}}
 {{- $_ := set $given "OFFRAILS_ARCHIVE_DIR" "/var/lib/offrails/archive" -}}
+{{- end -}}
+{{- if or (include "offrails.archived" .) (include "offrails.archiveShared" .) -}}
 {{- $_ := set $given "OFFRAILS_ARCHIVE_BYTES_MAX" (include "offrails.archiveBytes" .) -}}
 {{- end -}}
 {{- if .Values.decide.enabled -}}
@@ -194,7 +201,12 @@ capabilities: {drop: [ALL]}
 
 {{- /* "true" where past sessions are kept: in a gateway, if `archive` says so. */ -}}
 {{- define "offrails.archived" -}}
-{{- if and .Values.archive.enabled (eq .Values.mode "gateway") }}true{{ end -}}
+{{- if and .Values.archive.enabled (eq .Values.mode "gateway") (not .Values.archive.urlSecret) }}true{{ end -}}
+{{- end -}}
+
+{{- /* "true" where monitors keep past sessions in a database that they share. */ -}}
+{{- define "offrails.archiveShared" -}}
+{{- if and .Values.archive.enabled (ne .Values.mode "sidecar") .Values.archive.urlSecret }}true{{ end -}}
 {{- end -}}
 
 {{- define "offrails.volumes" -}}
