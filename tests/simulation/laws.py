@@ -142,6 +142,7 @@ def _elsewhere() -> Monitor:
 
 def _there_and_back(monitor: Monitor, away: Monitor, chance: Random, now: int) -> int:
     keys = [key for key in monitor.kept.known_keys() if chance.random() < 0.5]
+    monitor.gaps.look_again()  # a session that moves takes up what is known to be missing by now
     shown = _shown(monitor, keys)
     data = monitor.kept.handover("1").hand_over(keys)
     if not set(monitor.kept.known_keys()).isdisjoint(keys):
