@@ -59,9 +59,9 @@ def table(pattern: str) -> list[tuple[str, ...]]:
 
 
 def test_the_specs_are_fine() -> None:
-    """The seven files have no fault and no doubt, and each is named on the page."""
+    """The eight files have no fault and no doubt, and each is named on the page."""
     loaded = load_specs([TAU / "airline", TAU / "retail"])
-    assert len(loaded.specs) == 7
+    assert len(loaded.specs) == 8
     assert not has_errors(loaded.findings)
     assert loaded.findings == ()
     page = (TAU / "README.md").read_text()
@@ -91,4 +91,4 @@ def test_runs_that_break_a_rule_mostly_failed() -> None:
     airline, retail = judged("airline")[0], judged("retail")[0]
     broken = airline + retail
     assert broken[False, True] >= 9 * broken[True, True]
-    assert 3 * airline[False, True] >= airline[False, True] + airline[False, False] - 1
+    assert 3 * airline[False, True] >= airline[False, True] + airline[False, False]

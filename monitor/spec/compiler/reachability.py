@@ -118,9 +118,10 @@ def _check_unused(model: SpecDocument, machine: Machine, notes: Notes) -> None:
 
 
 def _narrows(model: SpecDocument, machine: Machine, name: str) -> bool:
-    """True if a symbol takes from another one of its tool, in use, the calls that compare well with what was seen."""
+    """True if a symbol takes calls from another one of its tool, in use, by what was seen or by what the call returned."""
     mine = model.alphabet[name]
-    if not any(map(compares_data, (mine.arguments or {}).values())):
+    by_outcome = mine.result is not None or mine.error is not None
+    if not by_outcome and not any(map(compares_data, (mine.arguments or {}).values())):
         return False
     return any(
         model.alphabet[other].tool == mine.tool and _is_used(machine, symbol)

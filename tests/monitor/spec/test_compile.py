@@ -479,6 +479,33 @@ def test_rover_policy_is_a_shadow() -> None:
     assert machine.reason(machine.initial, 2) is Reason.FORBIDDEN
 
 
+NARROWING = """
+id: narrowing
+kind: policy
+alphabet:
+  kept: {tool: %s}
+  lost: {tool: write}
+constraints: [{forbid: lost}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("asks", "findings"),
+    [
+        ("write, result: {status: ok}", []),
+        ("write, error: true", []),
+        ("write, arguments: {to: {from: [search]}}", []),
+        ("look, result: {status: ok}", ["unused_symbol"]),
+    ],
+)
+def test_a_symbol_that_takes_calls_by_their_outcome_is_of_use(
+    asks: str, findings: list[str]
+) -> None:
+    """No rule names it: it takes what came out well from the symbol that is forbidden, and is no mistake."""
+    _, found = compile_text(NARROWING % asks, "narrowing.yaml")
+    assert [each.code for each in found] == findings
+
+
 # --- schema -----------------------------------------------------------------------------------
 
 
