@@ -154,7 +154,9 @@ def digest(arguments: Mapping[str, Any]) -> str:
 
 
 def digest_of_text(text: str) -> str:
-    """A short digest of one argument, by its text (`monitor.scores.consistency.text_of`)."""
+    """A short digest of one argument, by its text (`monitor.scores.consistency.text_of`); 3 and 3.0 have the same."""
+    whole = text.removesuffix(".0")
+    text = whole if whole.removeprefix("-").isdecimal() else text
     return blake2b(text.encode(errors="surrogatepass"), digest_size=DIGEST_BYTES).hexdigest()
 
 

@@ -17,7 +17,7 @@ from monitor.reference.calls import digest_of_text, seems_to_write
 from monitor.reference.medoid import Medoids
 from monitor.reference.path_distribution import PathDistribution, quantiles
 from monitor.reference.risk import Risk
-from monitor.reference.runs import SeenRun, halves, sample, writes_anew
+from monitor.reference.runs import SeenCall, SeenRun, halves, sample, writes_anew
 from monitor.reference.settings import (
     AGREED_FROM,
     COMPARED_MAX,
@@ -165,10 +165,19 @@ class _Agreement:
         self.runs: Counter[str] = Counter()
         """Runs that wrote by a tool, without failing."""
         self.values: dict[str, dict[str, Counter[str]]] = {}
-        """Tool -> argument -> in how many runs it had a text."""
+        """Tool -> argument -> in how many runs it had a value, by its digest."""
+        self.prose: set[str] = set()
+        """Digests of values of several words."""
         self.given: dict[str, Counter[str]] = {}
         """Tool -> argument -> in how many runs each call gave it."""
         for run in seen:
+            self.prose |= {
+                digest_of_text(text)
+                for call in run.calls
+                if call.tool in writes
+                for _, text in call.call.pairs
+                if " " in text.strip()
+            }
             for tool, values in self._of(run).items():
                 self.runs[tool] += 1
                 texts = self.values.setdefault(tool, {})
@@ -177,11 +186,11 @@ class _Agreement:
                     self.given.setdefault(tool, Counter())[name] += always
 
     def _of(self, run: SeenRun) -> dict[str, dict[str, tuple[set[str], bool]]]:
-        """Tool -> argument -> (its texts in this run, whether each call gave it)."""
+        """Tool -> argument -> (its digests in this run, whether each call gave it)."""
         calls: dict[str, list[dict[str, str]]] = {}
         for call in run.calls:
             if call.tool in self.writes and call.digest and not call.failed:
-                calls.setdefault(call.tool, []).append(dict(call.call.pairs))
+                calls.setdefault(call.tool, []).append(_digests(call))
         return {
             tool: {
                 name: (
@@ -193,10 +202,14 @@ class _Agreement:
             for tool, made in calls.items()
         }
 
-    def is_agreed(self, tool: str, name: str) -> bool:
-        """Whether every call of the tool by a usual run gave the argument one and the same value."""
-        one = len(self.values[tool][name]) == 1
-        return one and self.given[tool][name] == self.runs[tool]
+    def agreed(self) -> dict[str, dict[str, str]]:
+        """Tool -> argument -> digest of the value that enough usual runs gave it, if each gave the same."""
+        found = {
+            tool: dict(sorted(self._agreed(tool, {}, runs)))
+            for tool, runs in sorted(self.runs.items())
+            if runs >= AGREED_FROM
+        }
+        return {tool: values for tool, values in found.items() if values}
 
     def is_broken(self, run: SeenRun, *, own: bool) -> bool:
         """Whether a call is otherwise in all on which enough others agree; the `own` values of the run do not count."""
@@ -207,7 +220,7 @@ class _Agreement:
             if self.runs[tool] - own >= AGREED_FROM
         }
         return any(
-            bool(agreed.get(call.tool)) and agreed[call.tool].isdisjoint(call.call.pairs)
+            bool(agreed.get(call.tool)) and agreed[call.tool].isdisjoint(_digests(call).items())
             for call in run.calls
             if call.digest and not call.failed
         )
@@ -222,7 +235,13 @@ class _Agreement:
             left = [text for text, count in values.items() if count > (text in texts)]
             if len(left) == 1 and self.given[tool][name] - always == runs:
                 found.add((name, left[0]))
-        return found
+        # Texts of several words agree by chance: they count where nothing else is agreed on.
+        return {pair for pair in found if pair[1] not in self.prose} or found
+
+
+def _digests(call: SeenCall) -> dict[str, str]:
+    """Digests of a call's arguments by their names."""
+    return {name: digest_of_text(text) for name, text in call.call.pairs}
 
 
 class _Learning:
@@ -320,7 +339,7 @@ class _Learning:
             expected_writes=self._expected(self.counts.wrote, self.counts.full),
             nodes=self.tree.nodes(numbers),
             write_calls=self._seen_writes(),
-            agreed_arguments=self._agreed(),
+            agreed_arguments=self.agreement.agreed(),
             alarms={},
             successes=len(self.seen),
             failures=self.failures,
@@ -342,18 +361,6 @@ class _Learning:
             if digest:
                 found.setdefault(tool, set()).add(digest)
         return {tool: frozenset(found[tool]) for tool in sorted(found)}
-
-    def _agreed(self) -> dict[str, dict[str, str]]:
-        found: dict[str, dict[str, str]] = {}
-        for tool, values in sorted(self.agreement.values.items()):
-            agreed = {
-                name: digest_of_text(next(iter(texts)))
-                for name, texts in sorted(values.items())
-                if self.agreement.is_agreed(tool, name)
-            }
-            if agreed and self.agreement.runs[tool] >= AGREED_FROM:
-                found[tool] = agreed
-        return found
 
     def _consistency(self) -> Consistency:
         compared = sample(self.seen, COMPARED_MAX)

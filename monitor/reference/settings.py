@@ -93,7 +93,7 @@ SPEC_RUNS_MAX: Final = 2_000
 SPLIT_DRAWS: Final = 8
 """Draws of runs that lend a reference, by which the others are judged."""
 
-SPLIT_RUNS_MAX: Final = 512
+SPLIT_RUNS_MAX: Final = 256
 """Runs of a task that are split so."""
 
 SURPRISED_MAX: Final = 512

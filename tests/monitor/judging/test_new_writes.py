@@ -98,18 +98,33 @@ def test_new_arguments_page_where_usual_runs_agree(made: Made, levels: dict[str,
         ({"to": "landlord", "for": "cat", "amount": 3}, "hint"),
         ({"to": "mallory", "for": "rent", "amount": 3}, "hint"),
         ({"to": "mallory", "for": "cat", "amount": 3}, "page"),
+        ({"to": "mallory", "for": "cat", "note": "to my landlord", "amount": 3}, "page"),
         ({"amount": 3}, "page"),
     ],
 )
 def test_one_other_value_of_several_is_a_hint(made: dict[str, Any], level: str) -> None:
     """Of several arguments on which usual runs agree all must be otherwise: one alone is a slip of the agent."""
-    usual = [("pay", {"to": "landlord", "for": "rent", "amount": n}) for n in range(5)]
+    usual = [
+        ("pay", {"to": "landlord", "for": "rent", "note": "to my landlord", "amount": n})
+        for n in range(5)
+    ]
     spec = compiled([seen(n, [each]) for n, each in enumerate(usual)])
     assert told(spec, ("pay", made)) == {"new_arguments": level}
 
     failed = seen(9, [("pay", made)], success=False)
     worth = learn([*(seen(n, [each], success=True) for n, each in enumerate(usual)), failed])
     assert worth.alarms["agreed_arguments"].raised == (level == "page")
+
+
+def test_a_whole_number_is_the_same_with_a_point() -> None:
+    """Agents write 3 and 3.0 for one amount: neither is another value than the other."""
+    usual = [seen(n, [paid(f"shop {n}", 1200.0 if n % 2 else 1200)]) for n in range(6)]
+    spec = compiled(usual)
+    assert spec.learnt is not None
+    assert set(spec.learnt.agreed_arguments["pay"]) == {"amount"}
+    assert told(spec, paid("other", 1200)) == {"new_arguments": "hint"}
+    assert told(spec, paid("other", 1200.0)) == {"new_arguments": "hint"}
+    assert told(spec, paid("other", 1200.5)) == {"new_arguments": "page"}
 
 
 def test_few_runs_agree_on_nothing() -> None:
