@@ -10,6 +10,7 @@ __all__ = [
     "NAMES_BYTES_MAX",
     "SECOND",
     "SESSION_BYTES_MAX",
+    "SHARED_THINGS_MAX",
     "THINGS_MAX",
     "Limits",
 ]
@@ -29,6 +30,10 @@ NAMES_BYTES_MAX: Final = 8 << 20
 
 THINGS_MAX: Final = 10_000
 """Things of one session under one spec with `each`."""
+
+
+SHARED_THINGS_MAX: Final = 100_000
+"""Things that sessions have in common, of all specs with `across`: about 500 bytes each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +60,8 @@ class Limits:
     """Names of tools that no spec has; beyond it new names count as one."""
     things_max: int = THINGS_MAX
     """Things of one session under one spec; beyond it those that accept and were not carried for longest are dropped."""
+    shared_things_max: int = SHARED_THINGS_MAX
+    """Things that sessions have in common; beyond it those that were longest untouched are dropped, of who has most."""
     pairs_max: int = 2_000
     """Pairs of agent and spec with series of their own; more fold into one, visibly."""
     agents_max: int | None = None

@@ -117,6 +117,7 @@ def limits_of(settings: Settings) -> Limits:
         sessions_bytes_max=sessions.max_bytes,
         names_bytes_max=min(NAMES_BYTES_MAX, sessions.max_bytes // BESIDE_SHARE),
         things_max=sessions.things_max,
+        shared_things_max=sessions.shared_things_max,
         pairs_max=settings.metrics_pairs_max,
         agents_max=settings.metrics_agents_max,
         namespace_label=settings.metrics_namespace_label,

@@ -21,14 +21,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from monitor.value_paths import ValuePath
 
 __all__ = [
+    "ACROSS",
     "KEY_BYTES",
     "NO_VALUE",
     "VALUES_MAX",
+    "Across",
     "CallThings",
     "EachRule",
     "ThingPath",
@@ -49,6 +51,17 @@ LONG_BITS: Final = 400
 
 SHOWN_MAX: Final = 120
 """Characters of a value's text that are kept to be shown."""
+
+
+Across = Literal["session", "agent", "namespace"]
+"""Whose calls one thing has: those of one session, or of all sessions of an agent or a namespace."""
+
+ACROSS: Final[dict[str, Across]] = {
+    "session": "session",
+    "agent": "agent",
+    "namespace": "namespace",
+}
+"""The values of `across`, by themselves."""
 
 
 class ThingPath(NamedTuple):
@@ -76,12 +89,22 @@ class EachRule:
     Args:
         name: of the kind of thing, for people.
         tools: tool -> where its calls carry values.
+        across: whose calls one thing has.
+        within_ns: a thing is forgotten this long after its last call, in nanoseconds; 0: never.
     """
 
-    __slots__ = ("name", "tools")
+    __slots__ = ("across", "name", "tools", "within_ns")
 
-    def __init__(self, name: str, tools: Mapping[str, Sequence[ThingPath]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        tools: Mapping[str, Sequence[ThingPath]],
+        across: Across = "session",
+        within_ns: int = 0,
+    ) -> None:
         self.name = name
+        self.across: Across = across
+        self.within_ns = within_ns
         self.tools: dict[str, tuple[ThingPath, ...]] = {
             tool: tuple(paths) for tool, paths in tools.items()
         }
@@ -93,7 +116,12 @@ class EachRule:
             (tool, tuple((path.text, as_text) for path, as_text in paths))
             for tool, paths in sorted(self.tools.items())
         )
-        return self.name, tools
+        return self.name, tools, self.across, self.within_ns
+
+    @property
+    def is_shared(self) -> bool:
+        """True if several sessions have one thing in common."""
+        return self.across != "session"
 
     def of_call(
         self, tool: str, arguments: Mapping[str, Any] | None, *, shown: bool = False

@@ -32,6 +32,7 @@ from monitor.aggregate.totals import (
     Totals,
 )
 from monitor.judging.reference_alarms import Alarms
+from monitor.judging.thing_spaces import ThingSpaces
 from monitor.records import Kind, Verdict, built
 from monitor.scores.score_records import FinalScores
 from monitor.session.judge.judge import CODES, CONTROL, HARMFUL, PROGRESS, SELF_LOOP
@@ -79,6 +80,8 @@ class Accounting:
         self.on_final: Callable[[Verdict], None] | None = None
         """Called with each harmful verdict when it becomes final."""
         self.alarms = Alarms(names)
+        self.spaces = ThingSpaces(0, 0)
+        """The things that sessions have in common."""
         self._totals = totals
         self._names = names
         self._sampled: dict[Judgement, str] = {}
@@ -110,6 +113,7 @@ class Accounting:
             self.alarms.enter(judgement)
         if judgement.sampled:
             self._sample_still(session, judgement, judgement.pair)
+        self.spaces.enter(session, judgement)
 
     def _sample_still(self, session: Session, judgement: Judgement, pair: Pair) -> None:
         """Counts a sampled judgement in its new pair; it leaves the sample if that pair has enough."""
@@ -121,6 +125,7 @@ class Accounting:
 
     def leave(self, judgement: Judgement) -> None:
         """Takes a judgement out of the live sums."""
+        self.spaces.leave(judgement)
         pair = judgement.pair
         if pair is not None:
             pair.move(judgement.share, NO_SHARE)
@@ -322,6 +327,7 @@ class Accounting:
     ) -> SessionFinished:
         """Ends a judgement: its verdicts become final and its scores are added to the sums."""
         self.finalise(session, judgement, finalise(judgement, now).reported)
+        self.spaces.leave(judgement)
         pair, spec, tally = judgement.pair, judgement.judge.spec, judgement.head.tally
         uncertain = not isinstance(judgement.head.position, int)
         if uncertain and not judgement.judge.stepper.whole and not judgement.ending:

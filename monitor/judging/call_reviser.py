@@ -57,6 +57,7 @@ class CallReviser:
             verdicts += self._amend(session, judge, old, call, now)
         if session.data is not None:
             verdicts += self._calls.reread(session)
+        verdicts += self._calls.revisit(session)
         session.take_in(old)
         if not self._is_in_log(session, judges, call):
             session.set_aside(call)
@@ -175,6 +176,7 @@ class CallReviser:
             verdicts += self._calls.take_out(session, *found)
         if session.data is not None:
             verdicts += self._calls.reread(session)
+        verdicts += self._calls.revisit(session)
         session.judged -= judged
         session.take_in(call)
         session.set_times(call)
@@ -217,7 +219,7 @@ class CallReviser:
         if target.binder is not None:
             wanted = wanted_of(target.attributes, target.known_agent, target.binder)
             verdicts += self._binder.bind_more(target, wanted, now)
-        return verdicts + self._calls.reread(target)
+        return verdicts + self._calls.reread(target) + self._calls.revisit(target)
 
     def _agree(self, moved: Session, target: Session, now: int) -> list[Verdict]:
         """Gives two sessions to be merged one agent name, and unbinds the specs of the other name."""

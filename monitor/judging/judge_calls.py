@@ -21,6 +21,7 @@ from monitor.judging.held_calls import HeldCalls
 from monitor.judging.judging_state import JudgingState
 from monitor.judging.mistimed_calls import latest_ns
 from monitor.judging.session_sights import SessionSights, is_turn_unknown
+from monitor.judging.thing_spaces import is_shared
 from monitor.records import Evidence, ToolCall, Verdict, built
 from monitor.session.begun_judgement import begun
 from monitor.session.data.call_records import Times
@@ -62,6 +63,7 @@ class CallJudge:
         self._ledger = state.ledger
         self._unbound = state.unbound
         self._data = state.data
+        self._spaces = state.spaces
 
     def take(
         self, session: Session, call: ToolCall, now: int, *, quiet: bool = False
@@ -83,6 +85,8 @@ class CallJudge:
                     verdicts += found
         if session.data is not None:
             verdicts += self.reread(session)
+        if self._spaces.by_key:
+            verdicts += self.revisit(session)
         session.judged += judged
         if not judged:
             session.set_aside(call)
@@ -286,6 +290,17 @@ class CallJudge:
         if judge.plain_of(token) == judge.mismatch:
             self.annotate(session, judgement, call)
         return self._reports.report(session, judgement, changes)
+
+    # --- things of several sessions -----------------------------------------------------------------
+
+    def revisit(self, session: Session) -> list[Verdict]:
+        """Judges other sessions again whose things a session's calls have moved; returns the revisions."""
+        verdicts: list[Verdict] = []
+        for mine in session.judgements:
+            if is_shared(mine.judge):
+                for other, judgement in self._spaces.moved(mine):
+                    verdicts += self._reports.report(other, judgement, judgement.revisit())
+        return verdicts
 
     # --- what is kept to be shown -------------------------------------------------------------------
 

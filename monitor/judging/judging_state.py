@@ -9,6 +9,7 @@ from dataclasses import replace
 from monitor.alphabet.explanation import Show
 from monitor.judging.accounting import Accounting
 from monitor.judging.sender_clocks import SenderClocks
+from monitor.judging.thing_spaces import ThingSpaces
 from monitor.limits import Limits
 from monitor.session.data.data_reader import DataReader
 from monitor.session.judge.judge import Judge
@@ -53,11 +54,14 @@ class JudgingState:
         digest_key: bytes = b"",
     ) -> None:
         self.digest_key = digest_key
+        since_ns = 0 if limits.history_complete else started_ns
+        self.spaces = ThingSpaces(since_ns, limits.shared_things_max)
+        accounting.spaces = self.spaces
         self.binder = binder
         self.accounting = accounting
         self.names = names
         self.limits = limits
-        self._prepare()
+        self._prepare(in_the_middle=False)
         self.show = show
         self.started_ns = started_ns
         """Start of the process, corrected for jumps of the clock back."""
@@ -125,6 +129,7 @@ class JudgingState:
             self.digest_key,
         )
         twin.held, twin.sights = self.held, self.sights
+        twin.spaces = accounting.spaces = self.spaces
         twin.clocks.ahead_max_ns = self.clocks.ahead_max_ns
         return twin
 
@@ -140,10 +145,11 @@ class JudgingState:
         self.skewed_before += sum(judge.skewed for judge in gone)
         self.left_out_before += sum(judge.left_out for judge in gone)
         self.binder = binder
-        self._prepare()
+        self._prepare(in_the_middle=True)
 
-    def _prepare(self) -> None:
+    def _prepare(self, *, in_the_middle: bool) -> None:
         """Says to the specs in use how things are shown."""
+        self.spaces.expect(self.binder.judges.values(), in_the_middle=in_the_middle)
         for judge in self.binder.judges.values():
             judge.digest_key = self.digest_key
             judge.shows_things = self.limits.keep_arguments

@@ -14,6 +14,10 @@ def begun(judge: Judge, part: str, sight: Sight = CLEAR) -> Judgement:
     if judge.each is None:
         return Judgement(judge, part, sight)
     # Loaded with the first spec that has things.
+    if judge.each.is_shared:
+        from monitor.session.things.shared_judgement import SharedThingsJudgement
+
+        return SharedThingsJudgement(judge, part, sight)
     from monitor.session.things.things_judgement import ThingsJudgement
 
     return ThingsJudgement(judge, part, sight)

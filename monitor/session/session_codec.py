@@ -31,6 +31,7 @@ from monitor.session.judgement.judgement import Judgement
 from monitor.session.session import Session
 from monitor.session.session_kinds import SESSION_KINDS
 from monitor.session.spec_binding import SpecBinder, document_of
+from monitor.session.things.shared_judgement import SharedThingsJudgement
 from monitor.session.things.things_judgement import ThingsJudgement
 from monitor.session.tool_names import Names
 from monitor.session.tool_translation import (
@@ -58,6 +59,14 @@ _OF_A_PROCESS: Final[Mapping[type, Mapping[str, Callable[[], Any]]]] = {
     Session: dict.fromkeys(("older", "newer", "chain"), lambda: None),
     Judgement: _OF_A_JUDGEMENT,
     ThingsJudgement: _OF_A_JUDGEMENT,
+    SharedThingsJudgement: {
+        **_OF_A_JUDGEMENT,
+        "space": lambda: None,
+        "is_live": bool,
+        "number": int,
+        "open_version": int,
+        "told": dict,
+    },
 }
 """Fields that belong to a process, and what a session has there when it comes."""
 

@@ -49,8 +49,16 @@ from monitor.session.log.log import SessionLog
 from monitor.session.log.rows import StepTimes, Texts
 from monitor.session.outside_calls import OutsideCalls
 from monitor.session.session import Session, TenantSessions
+from monitor.session.things.shared_judgement import SharedThingsJudgement, ToldCall
 from monitor.session.things.thing_cell import ThingCell, ThingCounts
+from monitor.session.things.thing_space import (
+    SharedCall,
+    SharedThing,
+    SpaceMember,
+    ThingSpace,
+)
 from monitor.session.things.thing_table import SettledThing, ThingTable
+from monitor.session.things.thing_visit import Visit
 from monitor.session.things.things_judgement import ThingsJudgement
 from monitor.session.things.things_run import PlacedThing, ThingsRun
 from monitor.visibility.cause import Cause, Effect
@@ -156,18 +164,46 @@ SESSION_KINDS: Final = (
         "runs of things",
         ThingsRun,
         "exact lineage position progressed tally tracing watched ways whole "
-        "cells count fresh fresh_unsure harms nothing own slots substantive table unclaimed",
+        "cells count expires_ns fresh fresh_unsure harms nothing own slots substantive table unclaimed "
+        "unseen_ns",
+        changes=(KindChange(added={"expires_ns": int, "unseen_ns": int}),),
+    ),
+    kept(
+        "judgement with shared things",
+        SharedThingsJudgement,
+        f"{_JUDGEMENT} changed folded_to is_live lacks last_of_all met number open_version space told visits",
+        made={"budget": type(None), "outcome": type(None)},
+    ),
+    kept("call on a thing that was told", ToldCall, "call keys is_open"),
+    kept("visit of another session", Visit, "at_ns end_ns span_id key token is_right"),
+    kept("call on a shared thing", SharedCall, "at_ns end_ns span_id owner token is_right"),
+    kept("shared thing", SharedThing, "calls members"),
+    kept("member of a space", SpaceMember, "session judgement"),
+    kept(
+        "space of things",
+        ThingSpace,
+        "counted forgotten last_number members moved open open_version since_ns things within_ns",
     ),
     kept("cell of things", ThingCell, "first into offset run size unsure"),
     kept("counts of a thing", ThingCounts, "calls substantive harmful"),
-    kept("thing in a cell", PlacedThing, "cell offset value"),
+    kept(
+        "thing in a cell",
+        PlacedThing,
+        "cell offset value at_ns",
+        changes=(KindChange(added={"at_ns": int}),),
+    ),
     kept(
         "table of things",
         ThingTable,
         "forgotten next_slot things",
         changes=(KindChange(added={"forgotten": type(None)}),),
     ),
-    kept("settled thing", SettledThing, "slot calls substantive harmful value"),
+    kept(
+        "settled thing",
+        SettledThing,
+        "slot calls substantive harmful value at_ns",
+        changes=(KindChange(added={"at_ns": int}),),
+    ),
     kept("lineage", Lineage, "before first places"),
     kept(
         "checkpoint",

@@ -11,7 +11,7 @@ from collector.calls.tree.trace_store import ARGUMENTS_BYTES_MAX, SPANS_BYTES_MA
 from collector.config.field_types import Names, Number, Switch, Whole
 from collector.config.section import SettingsSection
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS
-from monitor.limits import SESSION_BYTES_MAX, THINGS_MAX
+from monitor.limits import SESSION_BYTES_MAX, SHARED_THINGS_MAX, THINGS_MAX
 
 __all__ = ["SessionSettings"]
 
@@ -41,6 +41,13 @@ class SessionSettings(SettingsSection):
             description="Things of one session under one spec with `each`. Beyond it, those that accept and were not carried for longest are dropped; one that comes back is read as joined.",
         ),
     ] = THINGS_MAX
+    shared_things_max: Annotated[
+        Whole,
+        Field(
+            ge=16,
+            description="Things that sessions have in common, of all specs with `across`, about 500 bytes each. Beyond it, the agent or namespace that has most loses those that were longest untouched; one that comes back is read as joined.",
+        ),
+    ] = SHARED_THINGS_MAX
     max_argument_bytes: Annotated[
         Whole,
         Field(

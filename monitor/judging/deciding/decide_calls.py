@@ -222,7 +222,8 @@ class RehearsalAccounting(Accounting):
         super().__init__(Totals(0, 0, "never"), names)
 
     def enter(self, session: Session, judgement: Judgement) -> None:
-        """Leaves the judgement without sums."""
+        """Leaves the judgement without sums. What other sessions did with its things counts."""
+        self.spaces.lend(session, judgement)
 
 
 class Rehearsal:

@@ -21,6 +21,7 @@ from monitor.session.judgement.log_walk import step_all
 from monitor.session.judgement.replay import Replay, taken_of, traced
 from monitor.session.judgement.step_marks import POSSIBLE, JudgedStep
 from monitor.session.log.log import SessionLog
+from monitor.session.log.rows import order_of
 
 __all__ = [
     "FOLD_AFTER",
@@ -69,11 +70,12 @@ def fold_first(judgement: Judgement, count: int) -> None:
     if len(replays) > 1:
         _fold_wide(judgement, base, replays, count)
     judgement.base = base
+    last = order_of(judgement.log, count - 1)
     scored = judge.scored and not judgement.sight.sure and judge.comparison is None
     _fold_plain(replays[0], base, count, scored=scored)
     if judgement.resume_points is not None:
         judgement.resume_points.fold(count)
-    judgement.settle()
+    judgement.settle(last)
 
 
 def _fold_wide(

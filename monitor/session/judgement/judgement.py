@@ -63,6 +63,7 @@ from monitor.session.judgement.step_marks import (
 )
 from monitor.session.limits.session_verdicts import SessionVerdicts
 from monitor.session.log.log import SessionLog
+from monitor.session.log.rows import StepOrder
 from monitor.session.overlap.budget import Budget
 from monitor.visibility.cause import Cause
 from monitor.visibility.sight import CLEAR, Sight
@@ -181,8 +182,8 @@ class Judgement:
         """Steps a reading by the last call of the log, and returns its code."""
         return run.step(self.judge, token)
 
-    def settle(self) -> None:
-        """Takes note that steps were folded: of things, one table holds the folded part."""
+    def settle(self, last: StepOrder) -> None:
+        """Takes note that the steps up to `last` were folded: of things, one table holds the folded part."""
 
     def _look_beyond(self) -> None:
         """Moves the readings to where calls that are missing behind the last one may have led."""
@@ -500,7 +501,7 @@ class Judgement:
             self.resume_points = None
             found = self._walk(0, replays)
         runs = found.runs
-        if self.sight is not CLEAR:
+        if self.sight is not CLEAR or self.judge.each is not None:
             for run, replay in zip(runs, replays, strict=False):
                 replay.trail(run)
         before, self.swapped = self.swapped, False

@@ -53,12 +53,14 @@ __all__ = [
     "Brief",
     "Row",
     "Rows",
+    "StepOrder",
     "StepTimes",
     "Texts",
     "append_row",
     "briefed",
     "mark_of",
     "may_name",
+    "order_of",
     "origin_of",
     "pack_row",
     "parent_of",
@@ -240,6 +242,10 @@ class Row(NamedTuple):
     error: bool
     evidence: Evidence
     texts: Texts | None
+
+
+StepOrder = tuple[int, int, bytes]
+"""What steps are ordered by: `at`, end, span."""
 
 
 @mypyc_attr(acyclic=True)
@@ -580,3 +586,9 @@ def _is_needed(span: bytes, texts: Texts) -> bool:
     if texts.things is not None:
         return True
     return bool(texts.call_id) and not call_ids.packed(span, texts.call_id)
+
+
+def order_of(log: Rows, place: int) -> StepOrder:
+    """The place of a step in the order of all calls."""
+    row = log.row(place)
+    return row.at, row.end, row.span_id

@@ -24,8 +24,10 @@ from monitor.session.judge.run import AutomatonRun
 from monitor.session.judgement.checkpoint import Checkpoint
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.things.group_calls import vanishing
+from monitor.session.things.shared_judgement import SharedThingsJudgement
 from monitor.session.things.thing_words import named_thing
 from monitor.session.things.things_judgement import ThingsJudgement
+from monitor.session.things.things_replay import ThingsReplay
 from monitor.session.things.things_run import ThingsRun
 
 __all__ = ["ThingCase", "ThingSlices", "slices_of"]
@@ -76,6 +78,8 @@ class ThingSlices:
         self._asked = frozenset(asked)
         self._slices: dict[bytes | None, Judgement] = {}
         self._each: list[bytes] | None = None
+        self._before: dict[bool, ThingsRun] = {}
+        """By whether it is wide: the run before the steps that the question may concern."""
 
     def of(self, key: bytes | None) -> Judgement:
         """The judgement of one thing, of a new one (`NEW_THING`), or of no thing."""
@@ -120,17 +124,10 @@ class ThingSlices:
         return self._each
 
     def _find_each(self) -> list[bytes]:
-        whole = self._whole
-        log, wide = whole.log, whole.is_doubtful()
-        first = min([*self._asked, *log.in_flight()])
-        groups = log.groups(end=first + 1) if log.grouped else ()
-        first = next((start for start, end in groups if start <= first < end), first)
-        run = whole.origin(wide=wide)
-        whole.replay_log(wide=wide).walk(run, first)
-        assert isinstance(run, ThingsRun)
+        log, run = self._whole.log, self._run_before(wide=self._whole.is_doubtful())
         since = [
             key
-            for place in range(first, len(log))
+            for place in range(self._first(), len(log))
             if (things := self._things(place)) is not None
             for key in things.keys
         ]
@@ -138,12 +135,31 @@ class ThingSlices:
             dict.fromkeys([*(run.first_of(cell) for cell in run.cells.values()), *since])
         )
 
+    def _first(self) -> int:
+        """The first step that the question may concern."""
+        log = self._whole.log
+        first = min([*self._asked, *log.in_flight()])
+        groups = log.groups(end=first + 1) if log.grouped else ()
+        return next((start for start, end in groups if start <= first < end), first)
+
+    def _run_before(self, *, wide: bool) -> ThingsRun:
+        """The run before that step, in one reading."""
+        run = self._before.get(wide)
+        if run is None:
+            found, first = self._whole.origin(wide=wide), self._first()
+            self._whole.replay_log(wide=wide).walk(found, first)
+            assert isinstance(found, ThingsRun)
+            run = self._before[wide] = found
+        return run
+
     def _sliced(self, key: bytes | None) -> Judgement:
         whole = self._whole
         found = Judgement(whole.judge, whole.part, whole.sight)
-        found.base, found.budget, found.late = self._base(key), whole.budget, whole.late
+        is_shared = isinstance(whole, SharedThingsJudgement)
+        found.base = self._base_of_all(key) if is_shared else self._base(key)
+        found.budget, found.late = whole.budget, whole.late
         found.hold_back()
-        for place in range(len(whole.log)):
+        for place in range(self._first() if is_shared else 0, len(whole.log)):
             token = self._token(place, key)
             if token < 0:
                 continue
@@ -167,6 +183,33 @@ class ThingSlices:
         if place in self._asked:
             return token  # as if it were of the thing: whether it is, is what the case is about
         return vanishing(self._whole.judge, token)
+
+    def _base_of_all(self, key: bytes | None) -> Checkpoint:
+        """The state of one thing before the steps in question, as all sessions together made it by then."""
+        whole, first = self._whole, self._first()
+        last = max(self._asked)
+        found: Checkpoint | None = None
+        for wide in (False, True) if whole.is_doubtful() else (False,):
+            run = self._run_before(wide=wide).copy()
+            replay = whole.replay_log(wide=wide)
+            assert isinstance(replay, ThingsReplay)
+            begin, end = replay.visits_before(first - 1), replay.visits_before(last)
+            replay.visit(run, replay.visits[begin:end])
+            run.forget_until(whole.judge, whole.log.at(last))
+            own = _run_of(run, key)
+            if found is None:
+                found = Checkpoint(own, whole.judge)
+            else:
+                found.wide = own
+        assert found is not None
+        base = whole.base
+        found.apart, found.doubted = whole.swapped, whole.doubts > 0
+        found.count = whole.folded + first
+        found.at = whole.log.at(first - 1) if first else base.at if base is not None else 0
+        span = whole.span()
+        assert span is not None
+        found.started, found.last = span
+        return found
 
     def _base(self, key: bytes | None) -> Checkpoint | None:
         """The state of one thing behind the folded calls."""

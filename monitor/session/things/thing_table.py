@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
-__all__ = ["SettledThing", "ThingTable"]
+__all__ = ["SettledThing", "ThingTable", "is_marked", "marked"]
 
 FORGOTTEN_BYTES: Final = 32 << 10
 """Bytes of what remembers dropped things: of 20,000, one new thing in a hundred seems to come back."""
@@ -28,6 +28,8 @@ class SettledThing(NamedTuple):
     harmful: int
     value: Any
     """What is shown of it; None if nothing is."""
+    at_ns: int = 0
+    """The `at` of its last call; 0 where things are never forgotten."""
 
 
 @mypyc_attr(acyclic=True)
@@ -45,17 +47,27 @@ class ThingTable:
 
     def has_forgotten(self, key: bytes) -> bool:
         """True if a thing was dropped, as far as is known: of many dropped ones, others seem so, too."""
-        bits = self.forgotten
-        return bits is not None and all(bits[at >> 3] >> (at & 7) & 1 for at in _places(key))
+        return is_marked(self.forgotten, key)
 
     def drop(self, keys: Sequence[bytes]) -> None:
         """Drops things, which are remembered by a few bits each."""
-        bits = bytearray(self.forgotten or FORGOTTEN_BYTES)
         for key in keys:
             del self.things[key]
-            for at in _places(key):
-                bits[at >> 3] |= 1 << (at & 7)
-        self.forgotten = bytes(bits)
+        self.forgotten = marked(self.forgotten, keys)
+
+
+def is_marked(bits: bytes | None, key: bytes) -> bool:
+    """True if a thing is among those that some bits remember, or seems so."""
+    return bits is not None and all(bits[at >> 3] >> (at & 7) & 1 for at in _places(key))
+
+
+def marked(bits: bytes | None, keys: Sequence[bytes]) -> bytes:
+    """The bits that remember these things, too."""
+    found = bytearray(bits or FORGOTTEN_BYTES)
+    for key in keys:
+        for at in _places(key):
+            found[at >> 3] |= 1 << (at & 7)
+    return bytes(found)
 
 
 def _places(key: bytes) -> list[int]:

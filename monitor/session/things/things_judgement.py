@@ -25,7 +25,7 @@ from monitor.session.judge.run import AutomatonRun
 from monitor.session.judgement.judgement import Judgement, Preview
 from monitor.session.judgement.replay import Replay
 from monitor.session.judgement.step_marks import VerdictChange
-from monitor.session.log.rows import Texts
+from monitor.session.log.rows import StepOrder, Texts
 from monitor.session.things.things_replay import ThingsReplay
 from monitor.session.things.things_run import ThingOutcome, ThingsRun
 from monitor.visibility.sight import CLEAR, Sight
@@ -89,7 +89,7 @@ class ThingsJudgement(Judgement):
             here = run.position
             found = ThingOutcome(CONTROL, None, here, here)
         else:
-            found = run.take(self.judge, token, self._last_things(), None)
+            found = run.take(self.judge, token, self._last_things(), None, self.log.at(-1))
         if run is self.head:
             self.outcome = found
         return found.code
@@ -105,7 +105,7 @@ class ThingsJudgement(Judgement):
         if token == CONTROL_TOKEN:
             return False
         own = token if self.swapped else self.judge.plain_of(token)
-        return head.is_harmed_by(self.judge, own, self.things_of(call))
+        return head.is_harmed_by(self.judge, own, self.things_of(call), call.start_ns)
 
     def preview(self, call: ToolCall, token: int, at: int) -> Preview | None:  # noqa: ARG002
         """None: what a call would be is found on a copy."""
@@ -116,7 +116,7 @@ class ThingsJudgement(Judgement):
         assert isinstance(head, ThingsRun)
         return super()._replay(0 if head.unclaimed else changed)
 
-    def settle(self) -> None:
+    def settle(self, last: StepOrder) -> None:  # noqa: ARG002 - of shared things
         """Writes the things of folded steps into the checkpoint's table, and steps the log from it."""
         base = self.base
         assert base is not None

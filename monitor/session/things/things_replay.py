@@ -10,7 +10,8 @@ Example: `refund(A1)` and `refund(B7)` overlap. No order is to be found: each is
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 
 from monitor.alphabet.things import CallThings
 from monitor.automaton.position import Position
@@ -19,7 +20,9 @@ from monitor.session.judge.judge import CONTROL, CONTROL_TOKEN
 from monitor.session.judge.run import AutomatonRun
 from monitor.session.judgement.replay import Replay, Stretch
 from monitor.session.judgement.step_marks import CODE, JudgedStep
-from monitor.session.things.group_calls import GroupCall, GroupCalls
+from monitor.session.log.rows import order_of
+from monitor.session.things.group_calls import GroupCall, GroupCalls, vanishing
+from monitor.session.things.thing_visit import Visit
 from monitor.session.things.things_run import ThingsRun
 from monitor.visibility.sight import between
 
@@ -31,11 +34,12 @@ class ThingsReplay(Replay):
 
     Args:
         replay: of a judgement without things over the same log.
+        visits: calls of other sessions on the same things, in their order, that are in no checkpoint.
     """
 
-    __slots__ = ("_firsts",)
+    __slots__ = ("_firsts", "visits")
 
-    def __init__(self, replay: Replay) -> None:
+    def __init__(self, replay: Replay, visits: Sequence[Visit] = ()) -> None:
         super().__init__(
             replay.judge,
             replay.log,
@@ -44,6 +48,7 @@ class ThingsReplay(Replay):
             begin_ns=replay.begin_ns,
             budget=replay.budget,
         )
+        self.visits = visits
         self._firsts: tuple[list[int], list[bytes]] | None = None
         """Places where things of the log come first, and these things; None until that is asked."""
 
@@ -57,10 +62,13 @@ class ThingsReplay(Replay):
     ) -> None:
         """As `Replay.step`."""
         assert isinstance(run, ThingsRun)
-        if stretch.together and self._interact(stretch.first, stretch.end):
-            found = self._step_things(run, stretch.first, stretch.end, news=news)
+        first, end = stretch.first, stretch.end
+        if stretch.together and self._interact(first, end) and not self._is_visited(first, end):
+            if self.visits:
+                self._visit_before(run, first)
+            found = self._step_things(run, first, end, news=news)
         else:
-            found = self._step_singles(run, stretch.first, stretch.end)
+            found = self._step_singles(run, first, end)
         log = self.log
         steps += (s for s in found if not news or s.code != log.mark(s.place) & CODE)
 
@@ -73,7 +81,10 @@ class ThingsReplay(Replay):
         """Steps calls of which no thing has two that overlap."""
         log, found = self.log, list[JudgedStep]()
         last = self.before(first)
+        visits = self.visits
         for place in range(first, end):
+            if visits:
+                self._visit_before(run, place)
             if self.windows:
                 at = log.at(place)
                 self.pass_time(run, last, at, log.receipt(place))
@@ -84,7 +95,9 @@ class ThingsReplay(Replay):
                 continue
             things = self.things(place)
             heir = self._heir(run, place) if things is None else None
-            code, thing, before, after, _ = run.take(self.judge, token, things, heir)
+            code, thing, before, after, _ = run.take(
+                self.judge, token, things, heir, log.at(place)
+            )
             found.append(built(JudgedStep, (place, code, before, after, thing)))
         return found
 
@@ -97,6 +110,45 @@ class ThingsReplay(Replay):
         elif tools:
             run.spread(self.judge, self.judge.missing(tools))
 
+    # --- calls of other sessions -------------------------------------------------------------------
+
+    def visits_before(self, place: int) -> int:
+        """The number of visits up to a place of the log; 0 before the first, which those of the checkpoint have left."""
+        if place < 0:
+            return 0
+        return bisect_left(self.visits, order_of(self.log, place))
+
+    def _visit_before(self, run: ThingsRun, place: int) -> None:
+        """Takes the visits between a place and the one before it."""
+        self.visit(run, self.visits[self.visits_before(place - 1) : self.visits_before(place)])
+
+    def visit(self, run: ThingsRun, visits: Iterable[Visit]) -> None:
+        """Takes some visits."""
+        for at_ns, _, _, key, token, is_right in visits:
+            own = token
+            if token is None:
+                if not self.wide:
+                    continue
+            elif not self.wide:
+                own = self.judge.plain_of(token)
+            if key is not None:
+                run.visit(self.judge, own, key, at_ns, is_right=is_right)
+            elif own is not None:
+                run.visit_all(self.judge, vanishing(self.judge, own))
+            else:
+                run.scatter(self.judge.anywhere)
+
+    def _is_visited(self, first: int, end: int) -> bool:
+        """True if other sessions have calls among those of a group: then all count by their starts."""
+        return bool(self.visits) and self.visits_before(first) < self.visits_before(end - 1)
+
+    def trail(self, run: AutomatonRun) -> None:
+        """As `Replay.trail`; what other sessions did after the last call moves things, too."""
+        if self.visits:
+            assert isinstance(run, ThingsRun)
+            self.visit(run, self.visits[self.visits_before(len(self.log) - 1) :])
+        super().trail(run)
+
     # --- things that come later --------------------------------------------------------------------
 
     def _heir(self, run: ThingsRun, place: int) -> bytes | None:
@@ -107,7 +159,7 @@ class ThingsReplay(Replay):
             self._firsts = self._find_firsts()
         places, things = self._firsts
         for number in range(bisect_right(places, place), len(places)):
-            if things[number] not in run.table.things:
+            if not run.knows(things[number]):
                 return things[number]
         return None
 
@@ -151,7 +203,8 @@ class ThingsReplay(Replay):
             else:
                 calls.append(GroupCall(place, token, self.things(place)))
         group = GroupCalls(self, first, end, calls, news=news)
-        return found + run.take_group(self.judge, group, self._heir(run, end - 1))
+        heir = self._heir(run, end - 1)
+        return found + run.take_group(self.judge, group, heir, self.log.at(first))
 
 
 def _control(place: int, here: Position) -> JudgedStep:

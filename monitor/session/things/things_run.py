@@ -14,6 +14,7 @@ Invariants:
 - A thing has one harm more, and which call that is may be in doubt: this one, or an earlier one that is another thing's harm,
   too. Such a call counts as harmful only if the thing then has more harms than there are harmful calls (`_is_counted`).
 - Settled things stand in the table, which all copies of a run share; what the steps of the log changed is in `own`.
+- Where a thing is one for several sessions, calls of the others move it (`visit`), and count where they were made.
 
 Example: `look_up(A1)`, `refund(B7)` under "no refund before a look-up": the run of A1 has moved, that of B7 has a harm,
 `nothing` stands at the beginning. `login` steps three runs.
@@ -78,6 +79,8 @@ class PlacedThing(NamedTuple):
     cell: ThingCell
     offset: ThingCounts
     value: Any
+    at_ns: int = 0
+    """The same as in `SettledThing`."""
 
 
 def _worse(one: ThingOutcome | None, other: ThingOutcome) -> ThingOutcome:
@@ -100,6 +103,7 @@ class ThingsRun(AutomatonRun):
     __slots__ = (
         "cells",
         "count",
+        "expires_ns",
         "fresh",
         "fresh_unsure",
         "harms",
@@ -109,6 +113,7 @@ class ThingsRun(AutomatonRun):
         "substantive",
         "table",
         "unclaimed",
+        "unseen_ns",
     )
 
     def __init__(
@@ -124,8 +129,12 @@ class ThingsRun(AutomatonRun):
         self.table = ThingTable() if table is None else table
         self.slots: dict[int, tuple[ThingCell, ThingCounts]] = {}
         """Slots of the table: the cell of their things, and what they have counted beyond it."""
-        self.own: dict[bytes, PlacedThing] = {}
-        """Things that calls have carried since the table was written."""
+        self.own: dict[bytes, PlacedThing | None] = {}
+        """Things that calls have carried since the table was written; None for those that were forgotten since."""
+        self.unseen_ns = 0
+        """A thing that begins before this time may have had calls that nobody saw."""
+        self.expires_ns = 0
+        """No thing is forgotten before this time."""
         self.count = 0
         """Things, and their harms and substantive steps in all."""
         self.harms = 0
@@ -147,9 +156,13 @@ class ThingsRun(AutomatonRun):
             cell, offset = _found(*place)
             if id(cell) in twins:
                 twin.slots[slot] = twins[id(cell)], offset
+        twin.expires_ns, twin.unseen_ns = self.expires_ns, self.unseen_ns
         for key, thing in self.own.items():
+            if thing is None:
+                twin.own[key] = None
+                continue
             cell, offset = _found(thing.cell, thing.offset)
-            twin.own[key] = PlacedThing(twins[id(cell)], offset, thing.value)
+            twin.own[key] = PlacedThing(twins[id(cell)], offset, thing.value, thing.at_ns)
         return twin
 
     def settle(self, judge: Judge) -> int:
@@ -165,14 +178,18 @@ class ThingsRun(AutomatonRun):
                 slots[slot] = cell, offset
                 places.setdefault(id(cell), (slot, offset))
         for key, thing in self.own.items():
+            table.things.pop(key, None)
+            if thing is None:
+                continue
             cell, offset = _found(thing.cell, thing.offset)
             if id(cell) not in places:
                 places[id(cell)] = table.next_slot, NO_COUNTS
                 slots[table.next_slot] = cell, NO_COUNTS
                 table.next_slot += 1
             slot, beyond = places[id(cell)]
-            table.things.pop(key, None)
-            table.things[key] = SettledThing(slot, *offset.minus(beyond), thing.value)
+            table.things[key] = SettledThing(
+                slot, *offset.minus(beyond), thing.value, thing.at_ns
+            )
         self.table, self.slots, self.own = table, slots, {}
         if len(slots) > 2 * len(self.cells) + SLOTS_SPARE:
             self._write_anew(table, places)
@@ -208,11 +225,11 @@ class ThingsRun(AutomatonRun):
             kept, beyond = places[id(cell)]
             if kept != slot:
                 moved[slot] = kept, offset.minus(beyond)
-        for key, (slot, calls, substantive, harmful, value) in list(table.things.items()):
-            if slot in moved:
-                kept, beyond = moved[slot]
-                counts = ThingCounts(calls, substantive, harmful).plus(beyond)
-                table.things[key] = SettledThing(kept, *counts, value)
+        for key, each in list(table.things.items()):
+            if each.slot in moved:
+                kept, beyond = moved[each.slot]
+                counts = ThingCounts(each.calls, each.substantive, each.harmful).plus(beyond)
+                table.things[key] = SettledThing(kept, *counts, each.value, each.at_ns)
         for slot in moved:
             del self.slots[slot]
 
@@ -224,13 +241,22 @@ class ThingsRun(AutomatonRun):
 
     def knows(self, key: bytes) -> bool:
         """True if a call has carried the thing."""
-        return key in self.own or key in self.table.things
+        if key in self.own:
+            return self.own[key] is not None
+        return key in self.table.things
+
+    def last_call(self, key: bytes) -> int | None:
+        """The `at` of a thing's last call; None if it is not known."""
+        thing = self._thing(key)
+        return None if thing is None else thing.at_ns
 
     def _thing(self, key: bytes) -> PlacedThing | None:
-        thing = self.own.get(key)
-        if thing is not None:
+        if key in self.own:
+            thing = self.own[key]
+            if thing is None:
+                return None
             cell, offset = _found(thing.cell, thing.offset)
-            return PlacedThing(cell, offset, thing.value)
+            return PlacedThing(cell, offset, thing.value, thing.at_ns)
         settled = self.table.things.get(key)
         return None if settled is None else self._settled(settled)
 
@@ -238,7 +264,7 @@ class ThingsRun(AutomatonRun):
         cell, offset = self.slots[settled.slot]
         cell, offset = _found(cell, offset)
         own = ThingCounts(settled.calls, settled.substantive, settled.harmful)
-        return PlacedThing(cell, own.plus(offset), settled.value)
+        return PlacedThing(cell, own.plus(offset), settled.value, settled.at_ns)
 
     def thing(self, key: bytes) -> ThingState | None:
         """One thing; None if no call has carried it."""
@@ -290,7 +316,12 @@ class ThingsRun(AutomatonRun):
     # --- stepping -------------------------------------------------------------------------------
 
     def take(
-        self, judge: Judge, token: int, things: CallThings | None, heir: bytes | None
+        self,
+        judge: Judge,
+        token: int,
+        things: CallThings | None,
+        heir: bytes | None,
+        at_ns: int = 0,
     ) -> ThingOutcome:
         """Takes one call.
 
@@ -299,18 +330,21 @@ class ThingsRun(AutomatonRun):
             token: of the call.
             things: that it carries; None for a call of a tool that `each` does not name.
             heir: a thing that comes later in the log and not before: what harms a new thing harms it.
+            at_ns: the call's `at`, where things are forgotten.
         """
         found: ThingOutcome | None = None
         if things is None:
+            self.forget_until(judge, at_ns)
             found = self._step_all(judge, token, heir, is_sure=True)
         else:
-            carried = [self._take_out(judge, key) for key in things.keys]
+            carried = [self._take_out(judge, key, at_ns) for key in things.keys]
             if things.is_open:
                 other = vanishing(judge, token)
                 found = self._step_all(judge, other, heir, is_sure=False)
             for number, key in enumerate(things.keys):
                 value = things.values[number] if things.values else None
-                found = _worse(found, self._step_one(judge, token, key, carried[number], value))
+                outcome = self._step_one(judge, token, key, carried[number], value)
+                found = _worse(found, outcome)
         assert found is not None
         if found.doubted and not self._is_counted(found):
             found = found._replace(code=PROGRESS, thing=None)
@@ -326,13 +360,18 @@ class ThingsRun(AutomatonRun):
         thing = self.thing(key)
         return 0 if thing is None else thing.counts.harmful
 
-    def is_harmed_by(self, judge: Judge, token: int, things: CallThings | None) -> bool:
+    def is_harmed_by(
+        self, judge: Judge, token: int, things: CallThings | None, at_ns: int
+    ) -> bool:
         """True if the next call would be harmful. Changes nothing."""
         if things is None:
             return any(run.is_harmed(judge, token) for run in self.runs())
         for key in things.keys:
             thing = self._thing(key)
-            run = self.beginning() if thing is None else thing.cell.run
+            if thing is None or self._is_past(judge, thing, at_ns):
+                run = self.beginning()
+            else:
+                run = thing.cell.run
             if run.is_harmed(judge, token):
                 return True
         return False
@@ -386,10 +425,11 @@ class ThingsRun(AutomatonRun):
         return found
 
     def take_group(
-        self, judge: Judge, group: GroupCalls, heir: bytes | None
+        self, judge: Judge, group: GroupCalls, heir: bytes | None, at_ns: int = 0
     ) -> list[JudgedStep]:
-        """Takes overlapping calls, of which some thing has several; `heir` as in `take`."""
-        carried = [(key, self._take_out(judge, key)) for key in group.keys]
+        """Takes overlapping calls, of which some thing has several; `heir` and `at_ns` as in `take`."""
+        self.forget_until(judge, at_ns)
+        carried = [(key, self._take_out(judge, key, at_ns)) for key in group.keys]
         if self.fresh is None and group.open:
             self.fresh = self.nothing.copy()
         found: dict[int, ThingOutcome] = {}
@@ -488,11 +528,17 @@ class ThingsRun(AutomatonRun):
         cell.into, cell.offset = other, cell.counts().minus(other.counts())
         other.size += cell.size
 
-    def _take_out(self, judge: Judge, key: bytes) -> PlacedThing:
+    def _take_out(self, judge: Judge, key: bytes, at_ns: int) -> PlacedThing:
         """A thing in a cell of its own, which is in no place until it is put."""
-        thing = self._thing(key)
+        assert judge.each is not None
+        within, thing = judge.each.within_ns, self._thing(key)
+        if thing is not None and self._is_past(judge, thing, at_ns):
+            self._forget(key, thing)
+            thing = None
         if thing is None:
-            return self._begun(judge, key)
+            return self._begun(judge, key, at_ns)._replace(at_ns=at_ns if within else 0)
+        if within:
+            thing = thing._replace(at_ns=max(at_ns, thing.at_ns))
         cell = thing.cell
         if cell.size == 1:
             del self.cells[likeness(cell.run)]
@@ -500,11 +546,78 @@ class ThingsRun(AutomatonRun):
         cell.size -= 1
         alone = ThingCell(cell.run.copy(), cell.unsure)
         alone.size = 1
-        return PlacedThing(alone, thing.offset, thing.value)
+        return PlacedThing(alone, thing.offset, thing.value, thing.at_ns)
 
-    def _begun(self, judge: Judge, key: bytes) -> PlacedThing:
+    def _is_past(self, judge: Judge, thing: PlacedThing, at_ns: int) -> bool:
+        """True if a thing is forgotten at a time."""
+        assert judge.each is not None
+        within = judge.each.within_ns
+        return within > 0 and at_ns - thing.at_ns > within
+
+    def _forget(self, key: bytes, thing: PlacedThing) -> None:
+        """Takes a thing out for good."""
+        cell = thing.cell
+        cell.size -= 1
+        if not cell.size:
+            del self.cells[likeness(cell.run)]
+        counts = thing.offset.plus(cell.counts())
+        self.count -= 1
+        self.harms -= counts.harmful
+        self.substantive -= counts.substantive
+        self.own[key] = None
+
+    def forget_until(self, judge: Judge, at_ns: int) -> None:
+        """Forgets the things whose last call is too long ago at a time."""
+        assert judge.each is not None
+        within = judge.each.within_ns
+        if not within or at_ns <= self.expires_ns:
+            return
+        earliest = at_ns
+        for key in [*self.table.things, *(k for k in self.own if k not in self.table.things)]:
+            thing = self._thing(key)
+            if thing is None:
+                continue
+            if self._is_past(judge, thing, at_ns):
+                self._forget(key, thing)
+            else:
+                earliest = min(earliest, thing.at_ns)
+        self.expires_ns = earliest + within
+
+    def visit(
+        self, judge: Judge, token: int | None, key: bytes, at_ns: int, *, is_right: bool
+    ) -> None:
+        """Takes a call of another session on a thing that both carry: it moves the thing, and counts there.
+
+        A call that its own session was right to make, and that this one cannot explain, was right by what only that
+        session has. So the thing goes on from wherever it can have led.
+
+        Args:
+            judge: of the spec.
+            token: of the call; None for calls that nobody saw: the thing may be anywhere.
+            key: of the thing.
+            at_ns: the call's `at`.
+            is_right: False if it is harmful in its own session: then it moves nothing where it is harmful here, too.
+        """
+        thing = self._take_out(judge, key, at_ns)
+        cell, before = thing.cell, thing.cell.counts()
+        run = cell.run
+        if token is None or (is_right and run.is_harmed(judge, token)):
+            run.scatter(judge.anywhere)
+            run.exact = False
+        if token is not None:
+            run.step(judge, token)
+        after = cell.counts()
+        moved = thing._replace(offset=thing.offset.plus(before).minus(after))
+        self._put_back(key, moved, after, None)
+
+    def visit_all(self, judge: Judge, token: int) -> None:
+        """Takes a call of another session whose values are not known: it may be of each thing, and of a new one."""
+        self._step_all(judge, token, None, is_sure=False)
+        self.exact = False
+
+    def _begun(self, judge: Judge, key: bytes, at_ns: int) -> PlacedThing:
         cell = ThingCell(self.beginning().copy(), self.fresh_unsure)
-        if self.table.has_forgotten(key):
+        if self.table.has_forgotten(key) or at_ns < self.unseen_ns:
             cell.run.scatter(judge.anywhere)
             cell.run.exact = False
         cell.size = 1
@@ -545,7 +658,7 @@ class ThingsRun(AutomatonRun):
         self._put(cell)
         self.own.pop(key, None)
         self.own[key] = PlacedThing(
-            cell, thing.offset, value if thing.value is None else thing.value
+            cell, thing.offset, value if thing.value is None else thing.value, thing.at_ns
         )
 
 

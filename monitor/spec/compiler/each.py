@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
-from monitor.alphabet.things import EachRule, ThingPath
+from monitor.alphabet.things import ACROSS, Across, EachRule, ThingPath
+from monitor.limits import SECOND
 from monitor.spec.document.faults import Notes
-from monitor.spec.document.schema import SpecDocument, ThingPathDocument
+from monitor.spec.document.schema import SpecDocument, ThingPathDocument, seconds
 from monitor.spec.suggestions import closest
 from monitor.value_paths import PathError, path_of
 
 __all__ = ["read_each"]
+
+SETTINGS: Final = ("across", "within")
+"""Keys that stand beside `each`, or in it."""
+
+WITHIN_SECONDS: Final = 86_400
+"""How long a thing of several sessions is known after its last call, if the spec does not say so."""
 
 
 def read_each(model: SpecDocument, notes: Notes) -> EachRule | None:
     """The rule of a document; None if it has none, or a wrong one, which is a finding."""
     each = model.each
     if each is None:
+        _check_alone(model, notes)
         return None
-    names = list(each)
+    names = [name for name in each if name not in SETTINGS]
     if len(names) != 1:
         found = "none" if not names else f"{len(names)}: {', '.join(map(repr, names[:8]))}"
         message = f"each names exactly one kind of thing, and here are {found}; two kinds are two specs"
@@ -26,8 +35,34 @@ def read_each(model: SpecDocument, notes: Notes) -> EachRule | None:
         return None
     name = names[0]
     tools = _tools(model, name, each[name], notes)
-    _check_fit(model, notes)
-    return EachRule(name, tools) if tools else None
+    across, within = _across(model, each, notes), _within(model, each, notes)
+    _check_fit(model, across, within, notes)
+    within_ns = 0 if across == "session" else int((within or WITHIN_SECONDS) * SECOND)
+    return EachRule(name, tools, across, within_ns) if tools else None
+
+
+def _across(model: SpecDocument, each: Mapping[str, Any], notes: Notes) -> Across:
+    found: Across | None = ACROSS.get(str(each.get("across", model.across)))
+    if found is None:
+        message = f"across is one of {', '.join(ACROSS)}"
+        notes.add("invalid_each", message, "each", "across")
+    return found or "session"
+
+
+def _within(model: SpecDocument, each: Mapping[str, Any], notes: Notes) -> float | None:
+    """In seconds; None if it is left out."""
+    try:
+        return seconds(each["within"]) if "within" in each else model.within
+    except ValueError as problem:
+        notes.add("invalid_each", f"within: {problem}", "each", "within")
+        return None
+
+
+def _check_alone(model: SpecDocument, notes: Notes) -> None:
+    """Finds what says something of things where there are none."""
+    for key, given in (("across", model.across != "session"), ("within", model.within)):
+        if given:
+            notes.add("invalid_each", f"{key} is of things: write each beside it", key)
 
 
 def _tools(
@@ -62,10 +97,16 @@ def _path(raw: str | ThingPathDocument, notes: Notes, *where: str | int) -> Thin
         return None
 
 
-def _check_fit(model: SpecDocument, notes: Notes) -> None:
+def _check_fit(model: SpecDocument, across: Across, within: float | None, notes: Notes) -> None:
     """Finds what a spec with things cannot have beside them."""
     if model.kind == "reference":
         notes.add("invalid_each", "a reference compares whole runs: it has no things", "each")
+    if across == "session" and within is not None:
+        message = "a thing of one session is known as long as it: within goes with across: agent or namespace"
+        notes.add("invalid_each", message, "within")
+    if across != "session" and model.scope != "session":
+        message = f"with across: {across}, the scope is session"
+        notes.add("invalid_each", message, "scope")
     for key in ("deadlines", "idle", "undo"):
         if getattr(model, key):
             message = f"{key} is of the whole session: write it in a spec without each"

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, Tag, WithJsonSchema
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from monitor.alphabet.pattern import TYPES
+from monitor.alphabet.things import ACROSS, Across
 from monitor.spec.constraints import TEMPLATES
 from monitor.spec.document.match_document import MatchDocument, Name
 from monitor.spec.document.validation import LIST, MAPPING, PLAIN, StrictModel, by_form
@@ -27,6 +28,7 @@ __all__ = [
     "SymbolDocument",
     "ThingPathDocument",
     "json_schema",
+    "seconds",
 ]
 
 Level = Literal["info", "warning", "critical"]
@@ -222,7 +224,7 @@ ConventionsChoice = Annotated[
 Day = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
 
-def _seconds(value: Any) -> Any:
+def seconds(value: Any) -> Any:
     """A time in seconds, from a number or a text like 90s, 10m, 1.5h."""
     found = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if found:
@@ -239,17 +241,17 @@ _UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)")
 DURATION_SECONDS_MAX: Final = 366 * 86_400
 
+_DURATION_SCHEMA: Final[dict[str, Any]] = {
+    "anyOf": [
+        {"type": "number", "exclusiveMinimum": 0, "maximum": DURATION_SECONDS_MAX},
+        {"type": "string", "pattern": f"^{_DURATION.pattern}$"},
+    ],
+}
+
 Duration = Annotated[
     Any,
-    BeforeValidator(_seconds),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "number", "exclusiveMinimum": 0, "maximum": DURATION_SECONDS_MAX},
-                {"type": "string", "pattern": f"^{_DURATION.pattern}$"},
-            ],
-        },
-    ),
+    BeforeValidator(seconds),
+    WithJsonSchema(_DURATION_SCHEMA),
 ]
 """Seconds, a float. (Said to be a number here, the schema would refuse the texts.)"""
 
@@ -349,8 +351,9 @@ EachDocument = Annotated[
                     ]
                 },
             },
+            "properties": {"across": {"enum": list(ACROSS)}, "within": _DURATION_SCHEMA},
             "minProperties": 1,
-            "maxProperties": 1,
+            "maxProperties": 3,
         }
     ),
 ]
@@ -391,6 +394,19 @@ class SpecDocument(StrictModel):
     ] = {}
     scope: Literal["session", "turn", "agent"] = "session"
     each: EachDocument | None = None
+    across: Annotated[
+        Across,
+        Field(
+            description="with each: whether a thing is one for each session, or one for all of an agent "
+            "or a namespace"
+        ),
+    ] = "session"
+    within: Annotated[
+        Duration | None,
+        Field(
+            description="with across: a thing is forgotten this long after its last call; 24h"
+        ),
+    ] = None
     again: Annotated[
         bool, Field(description="whether an accepting state may start a new episode")
     ] = False

@@ -23,6 +23,7 @@ from collector.state.snapshot import snapshots as files
 from collector.telemetry.logs import captured
 from monitor.limits import SECOND
 from monitor.plain_records.blocks import Block, BlockKind
+from monitor.records import SessionKey
 from monitor.spec.read import load_specs
 from tests.collector.state.life import Life
 from tests.collector.state.test_restart import HOUR_NS, ROVER, Rover, skip, spec_of
@@ -88,9 +89,10 @@ constraints: [{precedence: [look_up, fair]}, {forbid: unfair}, {forbid: unknown}
 class Shop:
     """An agent of a shop, in one session."""
 
-    def __init__(self, life: Life) -> None:
+    def __init__(self, life: Life, session: str = "s", *, first: int = 0) -> None:
         self._life = life
-        self._serial = 0
+        self._session = session
+        self._serial = first
 
     async def send(self, name: str, told: dict[str, Any]) -> None:
         self._life.pass_to(self._life.clock.now + SECOND)
@@ -98,8 +100,8 @@ class Shop:
         span = wire.span_of(
             Resource({"service.name": "shop"}),
             name,
-            {"gen_ai.conversation.id": "s", **told},
-            trace_id=bytes(15) + b"t",
+            {"gen_ai.conversation.id": self._session, **told},
+            trace_id=self._session.encode().rjust(16, b"t"),
             span_id=self._serial.to_bytes(8, "big"),
             start_ns=self._life.clock.now - 1_000,
             end_ns=self._life.clock.now,
@@ -147,6 +149,48 @@ def test_what_was_seen_of_values_and_things_outlives_the_process(
         [found] = life.app.monitor.find("s")
         kinds = [step["kind"] == "harmful" for step in found["steps"]]
         assert kinds == [False, False, True, True, False, True]
+
+    asyncio.run(run())
+
+
+ONCE = """
+id: once
+kind: policy
+match: {service.name: shop}
+each: {order: {look_up: order, refund: order}}
+across: namespace
+alphabet:
+  look_up: {tool: look_up}
+  refund: {tool: refund}
+constraints: [{precedence: [look_up, refund]}, {at_most: [refund, 1]}]
+"""
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_what_sessions_did_with_their_things_outlives_the_process(
+    tmp_path: Path, *, is_taken: bool
+) -> None:
+    """Two sessions, of which one has ended, share orders over a kill, from a snapshot or from the journal."""
+
+    async def run() -> None:
+        life = Life(tmp_path, [spec_of(ONCE)])
+        await life.start()
+        skip(life, HOUR_NS)
+        first, second, third = (
+            Shop(life, name, first=100 * place) for place, name in enumerate("abc")
+        )
+        await first.call("look_up", {"order": "A"})
+        await second.call("refund", {"order": "A"})
+        await first.call("look_up", {"order": "B"})
+        life.app.monitor.end(SessionKey("", "a"), life.clock.now)
+        if is_taken:
+            life.snapshot()
+        await life.restart(0)
+        await third.call("refund", {"order": "A"})
+        await second.call("refund", {"order": "B"})
+        [[last], [before]] = (life.app.monitor.find(name) for name in "cb")
+        assert [step["kind"] for step in last["steps"]] == ["harmful"]
+        assert [step["kind"] for step in before["steps"]] == ["progress", "progress"]
 
     asyncio.run(run())
 

@@ -181,6 +181,13 @@ def test_version_is_as_written() -> None:
         ({"conventions": {"lambda_": 1}}, "invalid_document"),
         ({"deadlines": {}}, "invalid_document"),
         ({"again": "yes"}, "invalid_document"),
+        ({"across": "agent"}, "invalid_each"),
+        ({"within": "24h"}, "invalid_each"),
+        ({"each": {"order": {"a": "id"}}, "within": "24h"}, "invalid_each"),
+        ({"each": {"order": {"a": "id"}}, "across": "agents"}, "invalid_document"),
+        ({"each": {"order": {"a": "id"}, "across": "agents"}}, "invalid_each"),
+        ({"each": {"order": {"a": "id"}, "across": "agent", "within": "soon"}}, "invalid_each"),
+        ({"each": {"order": {"a": "id"}}, "across": "agent", "scope": "turn"}, "invalid_each"),
         ({"id": "a\nb"}, "invalid_document"),
     ],
 )

@@ -1,0 +1,148 @@
+"""Which sessions have things in common: a space for each spec with `across`, and each agent or namespace.
+
+Idea: a live session enters the space of its agent or namespace, and tells it of its calls. Here it is found, and sessions
+that were told of calls of others are judged again.
+
+Example: under `across: agent`, two conversations with the agent `shop` are in one space. One with `desk` is in another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from monitor.session.judge.judge import Judge
+from monitor.session.judgement.judgement import Judgement
+from monitor.session.session import Session
+
+if TYPE_CHECKING:
+    from monitor.session.things.shared_judgement import SharedThingsJudgement
+    from monitor.session.things.thing_space import ThingSpace
+
+__all__ = ["ThingSpaces", "is_shared"]
+
+SPACES_MAX: Final = 10_000
+"""Spaces that are kept; beyond it the one that was made first goes."""
+
+REVISITS_MAX: Final = 1_000
+"""Sessions that one call has judged again at once; further ones follow with the next call."""
+
+FROM_ITS_FIRST_SESSION: Final = -1
+
+Version = tuple[str, str]
+"""A version of a spec: its id, and its checksum."""
+
+
+class ThingSpaces:
+    """The spaces of one monitor.
+
+    Args:
+        since_ns: calls before this time were not seen; 0 if all were.
+        things_max: things that all spaces may have.
+    """
+
+    def __init__(self, since_ns: int, things_max: int) -> None:
+        self.since_ns = since_ns
+        self.things_max = things_max
+        self.things = 0
+        """Things of all spaces."""
+        self.by_key: dict[tuple[Version, str, str], ThingSpace] = {}
+        """Spaces by version of the spec, namespace and agent ("" for all agents)."""
+        self._since: dict[Version, int] = {}
+        """Versions in use: since when their calls are seen; or `FROM_ITS_FIRST_SESSION`, if they came in the middle."""
+
+    def expect(self, judges: Iterable[Judge], *, in_the_middle: bool) -> None:
+        """Takes note of the specs in use."""
+        begin = FROM_ITS_FIRST_SESSION if in_the_middle else self.since_ns
+        for judge in judges:
+            if is_shared(judge):
+                self._since.setdefault(_version(judge), begin)
+
+    def space(self, session: Session, judge: Judge) -> ThingSpace:
+        """The space of a session under a spec."""
+        assert judge.each is not None
+        version = _version(judge)
+        agent = session.agent if judge.each.across == "agent" else ""
+        key = version, session.key.namespace, agent
+        found = self.by_key.get(key)
+        if found is None:
+            # Loaded with the first spec that needs it.
+            from monitor.session.things.thing_space import ThingSpace
+
+            since = self._since.get(version, self.since_ns)
+            if since == FROM_ITS_FIRST_SESSION:
+                since = self._since[version] = session.touched_ns
+            found = self.by_key[key] = ThingSpace(judge.each.within_ns, since)
+            if len(self.by_key) > SPACES_MAX:
+                self._drop_first()
+        return found
+
+    def _drop_first(self) -> None:
+        first = next(iter(self.by_key))
+        self.things -= self.by_key.pop(first).counted
+        self._since[first[0]] = FROM_ITS_FIRST_SESSION
+
+    # --- sessions ---------------------------------------------------------------------------------
+
+    def enter(self, session: Session, judgement: Judgement) -> None:
+        """A session is live: it tells the others of its calls, and is told of theirs."""
+        if is_shared(judgement.judge):
+            _shared(judgement).enter_space(self.space(session, judgement.judge), session)
+
+    def lend(self, session: Session, judgement: Judgement) -> None:
+        """A session that is tried out is judged by what the others did, and tells nobody."""
+        if is_shared(judgement.judge):
+            _shared(judgement).read_space(self.space(session, judgement.judge), session)
+
+    def leave(self, judgement: Judgement) -> None:
+        """A session is live no more. What it did with things stays known."""
+        if is_shared(judgement.judge):
+            _shared(judgement).leave_space()
+
+    def moved(self, judgement: Judgement) -> Iterator[tuple[Session, SharedThingsJudgement]]:
+        """The sessions that are to be judged again since another one has told of its calls."""
+        mine = _shared(judgement)
+        if mine.space is not None and mine.is_live:
+            from monitor.session.things.shared_judgement import moved_members
+
+            yield from islice(moved_members(mine.space), REVISITS_MAX)
+            self._hold(mine, mine.space)
+
+    def _hold(self, judgement: SharedThingsJudgement, space: ThingSpace) -> None:
+        """Keeps the things of all spaces within their bound: who has most gives way."""
+        # Loaded with the first spec that needs it.
+        from monitor.session.things.shared_judgement import members_of
+
+        self.things += len(space.things) - space.counted
+        space.counted = len(space.things)
+        while self.things > self.things_max:
+            largest = max(self.by_key.values(), key=_size)
+            dropped = largest.drop_some()
+            mine = judgement if judgement.space is largest else None
+            payer = mine or next((each for _, each in members_of(largest)), judgement)
+            if payer.pair is not None:
+                payer.pair.things_dropped += dropped
+            self.things += len(largest.things) - largest.counted
+            largest.counted = len(largest.things)
+
+
+def is_shared(judge: Judge) -> bool:
+    """True if the sessions under a spec have things in common."""
+    return judge.each is not None and judge.each.is_shared
+
+
+def _version(judge: Judge) -> Version:
+    return judge.spec.id, judge.spec.sha256_8
+
+
+def _size(space: ThingSpace) -> int:
+    return space.counted
+
+
+def _shared(judgement: Judgement) -> SharedThingsJudgement:
+    # Loaded with the first spec that needs it.
+    from monitor.session.things.shared_judgement import SharedThingsJudgement
+
+    assert isinstance(judgement, SharedThingsJudgement)
+    return judgement

@@ -1,0 +1,287 @@
+"""Things that several sessions have in common (`across`): as one session with all their calls would have them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor import Limits, Monitor
+from monitor.plain_records.kinds import UnkeptError
+from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.spec.compiler.compile import compile_text
+from monitor.spec.spec import Spec
+
+TEXT: Final = """
+id: s
+kind: policy
+enforce: block
+match: {}
+each: {order: {look_up: id, refund: id, close: "ids[*]"}}
+alphabet:
+  login: {tool: login}
+  look_up: {tool: look_up}
+  refund: {tool: refund}
+  close: {tool: close}
+constraints: [{alternate_precedence: [look_up, refund]}, {at_most: [close, 1]}, {not_coexistence: [close, refund]}]
+"""
+NAMED: Final = ("look_up", "refund", "close")
+HOUR: Final = 3_600_000_000_000
+
+
+def spec_of(more: str = "") -> Spec:
+    spec, found = compile_text(f"{TEXT}{more}\n", "s.yaml")
+    assert spec is not None, found
+    return spec
+
+
+ALONE: Final = spec_of()
+ACROSS: Final = spec_of("across: namespace")
+AGENTS: Final = spec_of("across: agent\nwithin: 2h")
+LIMITS: Final = Limits(history_complete=True, keep_arguments=True)
+
+
+def call(
+    number: int, session: str, tool: str, arguments: Any, at: int, agent: str = ""
+) -> ToolCall:
+    return ToolCall(
+        session=SessionKey("", session),
+        agent=agent,
+        tool=tool,
+        arguments=arguments,
+        error=False,
+        start_ns=at,
+        end_ns=at,
+        trace_id=session.encode().ljust(16, b"0"),
+        span_id=number.to_bytes(8, "big"),
+        parent_span_id=b"",
+        call_id="",
+        evidence=Evidence.EXECUTED,
+        attributes={},
+    )
+
+
+def calls_of(
+    made: random.Random, count: int, *, orders: int = 3, unknown: float = 0.0
+) -> list[ToolCall]:
+    """Calls of three sessions on some orders, one after the other; some share a time."""
+    found: list[ToolCall] = []
+    at = 10
+    for number in range(1, count + 1):
+        at += made.choice((0, 5, 10))
+        tool = made.choice(NAMED)
+        values = [f"A{made.randrange(orders)}" for _ in range(made.randrange(3))]
+        arguments: Any = (
+            {"ids": values} if tool == "close" else {"id": f"A{made.randrange(orders)}"}
+        )
+        if made.random() < unknown:
+            arguments = None
+        found.append(call(number, made.choice("abc"), tool, arguments, at))
+    return found
+
+
+def in_one(calls: Iterable[ToolCall]) -> list[ToolCall]:
+    return [
+        each._replace(session=SessionKey("", "one"), trace_id=each.span_id * 2)
+        for each in calls
+    ]
+
+
+def kinds(monitor: Monitor, sessions: str | Sequence[str]) -> dict[str, str]:
+    """What each call is, by the id of its span."""
+    return {
+        step["span_id"]: step["kind"]
+        for name in sessions
+        for judged in monitor.find(name)
+        for step in judged["steps"]
+    }
+
+
+@given(st.integers(0, 2**32), st.integers(1, 14))
+def test_sessions_have_things_in_common_as_one_session_with_their_calls(
+    seed: int, count: int
+) -> None:
+    """Calls of several sessions, in any order of arrival, are judged as those of one session are."""
+    made = random.Random(seed)
+    calls = calls_of(made, count)
+    several, one = Monitor([ACROSS], LIMITS), Monitor([ALONE], LIMITS)
+    for number, each in enumerate(made.sample(calls, count)):
+        several.observe(each, number + 1_000)
+    for number, each in enumerate(in_one(calls)):
+        one.observe(each, number + 1_000)
+    assert kinds(several, "abc") == kinds(one, ["one"])
+
+
+@given(st.integers(0, 2**32), st.integers(1, 60))
+def test_folded_and_ended_sessions_leave_their_things_to_others(seed: int, count: int) -> None:
+    """What sessions did that were folded, have ended or go on counts for the others, and decisions say what verdicts do."""
+    made = random.Random(seed)
+    calls = calls_of(made, count, orders=8)
+    limits = Limits(history_complete=True, keep_arguments=True, window_ns=1)
+    several, one = Monitor([ACROSS], limits), Monitor([ALONE], limits)
+    for each, same in zip(calls, in_one(calls), strict=True):
+        now = each.start_ns
+        decided = several.decide(each, now)
+        [mine, *_] = [v for v in several.observe(each, now) if v.span_id == each.span_id]
+        [its, *_] = [v for v in one.observe(same, now) if v.span_id == each.span_id]
+        assert mine.kind == its.kind
+        assert (decided.answer == "deny") == (mine.kind == "harmful")
+        several.finalise(now)
+        if made.random() < 0.2:
+            several.end(SessionKey("", made.choice("abc")), now)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 12))
+def test_a_value_that_is_not_known_may_be_of_any_session_s_thing(seed: int, count: int) -> None:
+    """Calls of unknown things are allowed for in all sessions: what one session would not claim, no other does."""
+    made = random.Random(seed)
+    calls = calls_of(made, count, unknown=0.3)
+    several, one = Monitor([ACROSS], LIMITS), Monitor([ALONE], LIMITS)
+    for number, (each, same) in enumerate(zip(calls, in_one(calls), strict=True)):
+        several.observe(each, number + 1_000)
+        one.observe(same, number + 1_000)
+    mine, its = kinds(several, "abc"), kinds(one, ["one"])
+    assert {span for span, kind in mine.items() if kind == "harmful"} <= {
+        span for span, kind in its.items() if kind == "harmful"
+    }
+
+
+@given(st.integers(0, 2**32), st.integers(1, 10))
+def test_calls_that_turn_out_otherwise_leave_no_trace_in_other_sessions(
+    seed: int, count: int
+) -> None:
+    """Arguments that come later, a call that is none, and a session that turns out to be another one's."""
+    made = random.Random(seed)
+    calls = calls_of(made, count)
+    late, once = Monitor([ACROSS], LIMITS), Monitor([ACROSS], LIMITS)
+    bare = [each._replace(arguments=None) if made.random() < 0.5 else each for each in calls]
+    filed = [
+        each._replace(session=SessionKey("", "t")) if each.session.id == "a" else each
+        for each in bare
+    ]
+    for number, each in enumerate(made.sample(filed, count)):
+        late.observe(each, number + 1_000)
+    extra = call(count + 1, "b", "close", {"ids": ["A0", "A1"]}, 12)
+    late.observe(extra, 2_000)
+    for was, each in made.sample(list(zip(filed, calls, strict=True)), count):
+        late.corrections.amend(was, each._replace(session=was.session), 2_100)
+    late.retract(extra)
+    late.corrections.rekey(SessionKey("", "t"), SessionKey("", "a"), "x", 2_200)
+    for number, each in enumerate(calls):
+        once.observe(each, number + 1_000)
+    assert kinds(late, "abc") == kinds(once, "abc")
+
+
+def test_two_conversations_cannot_refund_one_order_twice() -> None:
+    """The second conversation is denied before its call, and told of after it, by the order's name."""
+    monitor = Monitor([ACROSS], LIMITS)
+    monitor.observe(call(1, "a", "look_up", {"id": "A1"}, 10), 10)
+    assert monitor.decide(call(2, "b", "refund", {"id": "A1"}, 20), 20).answer == "allow"
+    monitor.observe(call(2, "b", "refund", {"id": "A1"}, 20), 20)
+    decided = monitor.decide(call(3, "a", "refund", {"id": "A1"}, 30), 30)
+    assert (decided.answer, str(decided.specs[0].thing)) == ("deny", "order A1")
+    [verdict] = monitor.observe(call(3, "a", "refund", {"id": "A1"}, 30), 30)
+    assert (verdict.kind, str(verdict.thing)) == ("harmful", "order A1")
+    [judged] = monitor.find("a")
+    [thing] = judged["things"]
+    assert (thing["value"], thing["calls"], thing["harmful"]) == ("A1", 2, 1)
+
+
+def test_a_call_of_another_session_revises_verdicts_that_were_given() -> None:
+    """A refund of another session that began earlier, and is seen later, makes the refund of this one the second."""
+    monitor = Monitor([ACROSS], LIMITS)
+    monitor.observe(call(1, "a", "look_up", {"id": "A1"}, 10), 10)
+    monitor.observe(call(2, "a", "refund", {"id": "A1"}, 30), 30)
+    verdicts = monitor.observe(call(3, "b", "refund", {"id": "A1"}, 20), 40)
+    told = [(v.session.id, v.kind, v.revised_from) for v in verdicts]
+    assert told == [("b", "progress", None), ("a", "harmful", "progress")]
+
+
+def test_things_are_those_of_one_agent_and_of_some_hours() -> None:
+    """Another agent has things of its own, and a thing is new once its last call is too long ago."""
+    monitor = Monitor([AGENTS], LIMITS)
+
+    def kind(number: int, session: str, tool: str, at: int, agent: str) -> str:
+        asked = call(number, session, tool, {"id": "A1"}, at, agent)
+        [verdict] = monitor.observe(asked, at)
+        return verdict.kind
+
+    assert kind(1, "a", "look_up", HOUR, "shop") == "progress"
+    assert kind(2, "b", "refund", 2 * HOUR, "shop") == "progress"
+    assert kind(3, "c", "refund", 2 * HOUR, "desk") == "harmful"
+    assert kind(4, "d", "look_up", 3 * HOUR, "shop") == "progress"
+    assert kind(5, "e", "refund", 5 * HOUR + 1, "shop") == "harmful"
+    assert kind(6, "e", "look_up", 6 * HOUR, "shop") == "progress"
+    assert kind(7, "d", "refund", 7 * HOUR, "shop") == "progress"
+
+
+def test_what_was_called_before_the_start_is_not_known_for_so_long() -> None:
+    """Within `within` of the start a missing look-up is possible, and no claim; what was seen twice is one."""
+    monitor = Monitor([AGENTS], Limits(keep_arguments=True), started_ns=10 * HOUR)
+    [early] = monitor.observe(call(1, "a", "refund", {"id": "A1"}, 11 * HOUR), 11 * HOUR)
+    assert (early.kind, early.possible) == ("self_loop", True) or early.kind != "harmful"
+    [twice] = monitor.observe(
+        call(2, "b", "refund", {"id": "A1"}, 11 * HOUR + 1), 11 * HOUR + 1
+    )
+    assert twice.kind == "harmful"
+    [late] = monitor.observe(call(3, "c", "refund", {"id": "C3"}, 13 * HOUR), 13 * HOUR)
+    assert late.kind == "harmful"
+
+
+def test_an_agent_that_invents_things_loses_those_of_its_own() -> None:
+    """Beyond the bound, things that were longest untouched go, counted; one that comes back may be in any state."""
+    limits = Limits(history_complete=True, keep_arguments=True, shared_things_max=64)
+    monitor = Monitor([ACROSS], limits)
+    for number in range(1, 1_000):
+        made = call(number, f"s{number % 7}", "look_up", {"id": f"A{number}"}, number * 10)
+        monitor.observe(made, number * 10, quiet=True)
+    assert sum(pair.things_dropped for pair in monitor.totals.pairs.values()) > 900
+    [back] = monitor.observe(call(1_000, "x", "refund", {"id": "A1"}, 10_000), 10_000)
+    [new] = monitor.observe(call(1_001, "x", "refund", {"id": "never"}, 10_010), 10_010)
+    assert back.kind != "harmful"
+    assert new.kind == "harmful"
+
+
+@given(st.integers(0, 2**32), st.integers(2, 40))
+def test_a_session_goes_to_another_process_with_what_it_was_told(seed: int, count: int) -> None:
+    """A session that is handed over is judged there as it would have been: its things are as all made them."""
+    made = random.Random(seed)
+    calls = calls_of(made, count)
+    home, there = Monitor([ACROSS], LIMITS), Monitor([ACROSS], LIMITS)
+    cut = made.randrange(1, count)
+    for each in calls[:cut]:
+        home.observe(each, each.start_ns)
+    keys = [SessionKey("", name) for name in "abc"]
+    try:
+        moved = home.kept.handover("1").hand_over(keys)
+    except UnkeptError as problem:
+        raise AssertionError(problem) from problem
+    there.kept.handover("1").take_over(moved, 1_000)
+    one = Monitor([ALONE], LIMITS)
+    for each in in_one(calls):
+        one.observe(each, each.start_ns)
+    for each in calls[cut:]:
+        there.observe(each, each.start_ns)
+    assert kinds(there, "abc") == kinds(one, ["one"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_long_sessions_that_are_folded_have_the_things_of_one(seed: int) -> None:
+    """Calls that arrive late within the window, in sessions whose older calls are folded, are judged as in one session."""
+    made = random.Random(seed)
+    calls = calls_of(made, 330, orders=90)
+    limits = Limits(history_complete=True, keep_arguments=True, window_ns=100)
+    several, one = Monitor([ACROSS], limits), Monitor([ALONE], limits)
+    mine: dict[bytes, str] = {}
+    its: dict[bytes, str] = {}
+    for each in sorted(calls, key=lambda one: one.start_ns + made.random() * 60):
+        now = each.start_ns + 70
+        for monitor, seen, asked in ((several, mine, each), (one, its, in_one([each])[0])):
+            seen.update({v.span_id: str(v.kind) for v in monitor.observe(asked, now)})
+            monitor.finalise(now)
+    assert mine == its
+    assert max(judged["calls"] for judged in several.find("a")) > 80
