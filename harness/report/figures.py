@@ -56,7 +56,7 @@ class JudgeFigures(NamedTuple):
     """How one judge has scored the rollouts of a group."""
 
     score: MeanInterval
-    """Of scores from 0 to 3 that count: of whole sessions, without a contradiction."""
+    """Mean of the scores from 0 to 3 that count: of whole sessions, without a contradiction."""
     outcomes: Mapping[str, int]
 
     @classmethod

@@ -56,7 +56,7 @@ class SplitFigures(NamedTuple):
 
     alarms: Mapping[str, Alarm]
     ceiling: RiskCeiling | None
-    """Of the risk of the tools called."""
+    """Ceiling of the risk of the tools called."""
 
 
 def learn(

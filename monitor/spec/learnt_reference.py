@@ -89,7 +89,7 @@ class RiskCeiling:
     """What the whole run tells of its outcome. What a risk misses then cannot be seen in the calls."""
 
     area: float | None
-    """Under the ROC curve of the risk of ended runs; None if not both outcomes were judged."""
+    """Area under the ROC curve of the risk of ended runs; None if not both outcomes were judged."""
     runs: int
     """Judged runs, each once."""
     failures: int
@@ -119,7 +119,7 @@ class LearntReference:
     split_alarms: Mapping[str, Alarm] = field(default_factory=dict)
     """Figures on runs of other agents, or other runs, than those that lent the reference: what alarms are worth."""
     ceiling: RiskCeiling | None = None
-    """Of its risk; None if it was not measured."""
+    """Ceiling of its risk; None if it was not measured."""
     agent_records: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Agent -> (successes, failures) at other tasks: known before the first call, and no part of the risk."""
     model: RiskModel | None = None

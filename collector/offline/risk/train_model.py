@@ -90,7 +90,7 @@ class TrainedRisk(NamedTuple):
 
     model: RiskModel
     ceilings: dict[str, RiskCeiling]
-    """By task, and by "" over all tasks; none if the model is not calibrated."""
+    """Ceilings by task, and by "" over all tasks; none if the model is not calibrated."""
     alarm: Alarm | None
 
 

@@ -79,7 +79,7 @@ class ThingSlices:
         self._slices: dict[bytes | None, Judgement] = {}
         self._each: list[bytes] | None = None
         self._before: dict[bool, ThingsRun] = {}
-        """By whether it is wide: the run before the steps that the question may concern."""
+        """Runs by whether they are wide: the one before the steps that the question may concern."""
 
     def of(self, key: bytes | None) -> Judgement:
         """The judgement of one thing, of a new one (`NEW_THING`), or of no thing."""
