@@ -145,7 +145,6 @@ _SPEC: Final[Mapping[str, str]] = {
     "in_use": "truth",
     **_FIGURES,
 }
-SPEC: Final = fields(_SPEC)
 LABELLED_SPEC: Final = fields(
     {
         **_SPEC,
@@ -336,7 +335,7 @@ def _figure_routes() -> Iterator[ApiRoute]:
         "total": FIGURES,
         "agents": array(AGENT),
         "agents_more": "whole",
-        "specs": array(SPEC),
+        "specs": array(LABELLED_SPEC),
         "specs_more": "whole",
         "unmatched": array(TEXT),
         "unjudged": array(UNJUDGED),

@@ -154,7 +154,7 @@ class Admin:
         if any(shown.values()):
             self._audit.read(access.who, session)
             if self._past is not None:
-                shown = {**shown, "labels": await self._past.labels(shown["sessions"])}
+                shown = {**shown, **await self._past.labels(shown["sessions"])}
             if self._judgements is not None:
                 shown = {**shown, "judged": await self._judgements.of(shown["sessions"])}
             await send_json(send, 200, shown)

@@ -37,6 +37,7 @@ from collector.archive.search import (
 from collector.archive.store import FILE
 
 __all__ = [
+    "LABELS_MAX",
     "MATCHING_MAX",
     "ArchiveReader",
     "ArchiveSearch",
@@ -48,6 +49,8 @@ __all__ = [
 SortKey = tuple[float, float, int]
 """What a list is sorted by, the greatest first; the last is the receipt of the last call."""
 
+LABELS_MAX: Final = 100
+"""Labels of one session that are shown, the latest."""
 PATIENCE_SECONDS: Final = 10.0
 """Time for one question."""
 _STEPS: Final = 20_000
@@ -185,14 +188,23 @@ class ArchiveReader:
             return [SessionName(*row) for row in rows]
 
     def labels(self, name: SessionName) -> list[Label]:
-        """All labels of a session, the latest first."""
+        """The labels of a session, the latest first; at most `LABELS_MAX`."""
         with self._opened() as connection:
             rows = connection.execute(
                 "SELECT namespace, session, begun, spec, label, note, who, at FROM labels"
-                " WHERE session = ? AND namespace = ? AND begun = ? ORDER BY id DESC LIMIT 100",
-                (name.session, name.namespace, name.begun),
+                " WHERE session = ? AND namespace = ? AND begun = ? ORDER BY id DESC LIMIT ?",
+                (name.session, name.namespace, name.begun, LABELS_MAX),
             )
             return [Label(SessionName(*row[:3]), *row[3:]) for row in rows]
+
+    def labels_more(self, name: SessionName) -> int:
+        """How many labels of a session are left out of `labels`."""
+        with self._opened() as connection:
+            (found,) = connection.execute(
+                "SELECT count(*) FROM labels WHERE session = ? AND namespace = ? AND begun = ?",
+                (name.session, name.namespace, name.begun),
+            ).fetchone()
+            return max(0, int(found) - LABELS_MAX)
 
     def judged(self, name: SessionName) -> list[bytes]:
         """What models say of a session, as JSON, the earliest first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.service import SPECS, Service, eventually
+from tests.end_to_end.service import SPECS, Service, eventually, request
 from tests.end_to_end.traffic import MILLISECOND, Sent, send
 from tests.page.browser import Page
 from tests.page.conftest import HOSTILE
@@ -259,3 +260,19 @@ def test_narrow_windows_show_one_view_at_a_time(kept: Service, page: Page) -> No
     page.until(lambda: page.run("document.querySelector('nav.list').checkVisibility()"))
     assert not page.run("document.querySelector('main').checkVisibility()")
     assert page.problems == []
+
+
+def test_a_spec_has_the_share_of_its_pages_that_people_call_right(
+    kept: Service, page: Page
+) -> None:
+    """Two labels of sessions that it calls harmful, one of them wrong: half of two."""
+    for session, label in (("rover-5", "right"), ("rover-6", "wrong")):
+        text = json.dumps({"label": label}).encode()
+        path = f"/api/v1/sessions/{session}/label"
+        assert request(kept.addresses["admin"], "POST", path, text).status == 200
+    page.open(url(kept))
+    cell = (
+        "[...document.querySelectorAll('.figures tbody tr')].filter((row) =>"
+        " row.querySelector('th').innerText.startsWith('farm_rover')).map((row) => row.lastChild.innerText)[0]"
+    )
+    page.until(lambda: page.run(cell) == "50 % of 2")

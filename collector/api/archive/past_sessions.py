@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from collector.api.access import Access
 from collector.api.session_query import Place, SessionQuery
 from collector.archive.connection import FAULTS
-from collector.archive.reader import ArchiveReader, PastSession, TooSlowError
+from collector.archive.reader import LABELS_MAX, ArchiveReader, PastSession, TooSlowError
 from collector.archive.record import FigureGroup, Figures, SessionName, VerdictLabels
 from collector.archive.schema import NewerSchemaError, OlderSchemaError
 from collector.archive.search import MATCHING_MAX, ArchiveSearch, SumsSearch
@@ -203,8 +203,8 @@ class PastSessions:
         fitting = [each for each in names if begun in (None, each.begun)]
         return max(fitting, key=lambda each: each.begun, default=None)
 
-    async def labels(self, found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """All labels of the sessions of judgement objects, the latest first."""
+    async def labels(self, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """`labels` of the sessions of judgement objects, the latest first, and `labels_more`, how many are left out."""
         names = {
             SessionName(each["namespace"], each["session"], each["started"]) for each in found
         }
@@ -214,10 +214,15 @@ class PastSessions:
                 for name in names
                 for label in await asyncio.to_thread(self.reader.labels, name)
             ]
+            more = 0
+            if len(labels) >= LABELS_MAX:
+                for name in names:
+                    more += await asyncio.to_thread(self.reader.labels_more, name)
         except _FAULTS as problem:
             _told(problem)
-            return []
-        return [each.as_json() for each in sorted(labels, key=lambda each: -each.at)]
+            return {"labels": []}
+        told = [each.as_json() for each in sorted(labels, key=lambda each: -each.at)]
+        return {"labels": told, **({"labels_more": more} if more else {})}
 
     async def judged(self, name: SessionName) -> list[dict[str, Any]]:
         """What models said of a session, the earliest first."""

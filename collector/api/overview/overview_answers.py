@@ -110,15 +110,16 @@ class OverviewAnswers:
         return {"versions": found.versions()}
 
     async def _specs(self, found: GroupSums) -> dict[str, Any]:
+        specs, problem = await self._labelled(found, self._all_specs(found))
+        return {"specs": specs, **({"archive_error": problem} if problem else {})}
+
+    async def _labelled(
+        self, found: GroupSums, specs: list[dict[str, Any]]
+    ) -> tuple[list[dict[str, Any]], str]:
+        """The same specs with what people say of their verdicts, and why nothing is known of it."""
         counts, problem = await self._labels.get(found.query)
         none = VerdictLabels()
-        return {
-            "specs": [
-                {**each, **_labels(counts.get(each["id"], none))}
-                for each in self._all_specs(found)
-            ],
-            **({"archive_error": problem} if problem else {}),
-        }
+        return [{**each, **_labels(counts.get(each["id"], none))} for each in specs], problem
 
     async def _counted(self, query: OverviewQuery) -> tuple[dict[str, VerdictLabels], str]:
         return await self._overview.label_counts(query, self._clock() - LABELS_NS)
@@ -127,13 +128,14 @@ class OverviewAnswers:
         agents, specs = found.agents(), self._all_specs(found)
         matched = [each for each in specs if each["sessions"]]
         worst = await self._ranked(self._worst(found))
+        shown, _ = await self._labelled(found, matched[:SHOWN_MAX])
         return {
             "archive": self._past,
             "live": self._monitor.sessions if found.query.access.namespaces is None else None,
             "total": as_json(found.total()),
             "agents": agents[:SHOWN_MAX],
             "agents_more": max(0, len(agents) - SHOWN_MAX),
-            "specs": matched[:SHOWN_MAX],
+            "specs": shown,
             "specs_more": max(0, len(matched) - SHOWN_MAX),
             "unmatched": [
                 each["id"] for each in specs if not each["sessions"] and each["in_use"]

@@ -14,7 +14,7 @@ from collector.api.archive.past_sessions import PastSessions
 from collector.api.session_list import paged
 from collector.api.session_query import SessionQuery
 from collector.archive.reader import ArchiveReader
-from collector.archive.record import SessionName
+from collector.archive.record import Label, SessionName
 from collector.archive.store import ArchiveStore
 from collector.calls.decisions.prevented_calls import PreventedCalls
 from collector.telemetry.redaction import Redaction, rules
@@ -187,3 +187,15 @@ def test_a_thing_leads_to_its_sessions(tmp_path: Path, *, keep_arguments: bool) 
     for each in session["things"]:
         if "digest" in each:
             assert found(each["digest"]) == found(f"order {each['digest']}") == ["one"]
+
+
+def test_labels_that_are_left_out_are_told_of(tmp_path: Path) -> None:
+    """Of more than a hundred labels of one session the latest hundred are shown, and the number of the others."""
+    name = SessionName("", "s", 5)
+    store = ArchiveStore(tmp_path)
+    store.write([made("s"), *(Label(name, None, "right", "", "ana", at) for at in range(103))])
+    store.close()
+    past = PastSessions(ArchiveReader(tmp_path), Monitor(()), Redaction())
+    found = asyncio.run(past.labels([{"namespace": "", "session": "s", "started": 5}]))
+    assert [each["at"] for each in found["labels"]] == [*range(102, 2, -1)]
+    assert found["labels_more"] == 3

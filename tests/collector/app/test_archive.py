@@ -227,7 +227,8 @@ def test_labels_are_the_precision_of_a_spec(
         await end(app, clock)
         await label("s", "right")
         await holds(1, 0, 1.0)
-        assert "labels" not in (await get(app, f"/api/v1/overview?{TIME}"))["specs"][0]
+        [spec] = (await get(app, f"/api/v1/overview?{TIME}"))["specs"]
+        assert (spec["labels"], spec["precision"]) == ({"right": 1, "wrong": 0}, 1.0)
 
     running(use, **kept(tmp_path / "a"))
 

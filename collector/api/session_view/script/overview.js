@@ -74,7 +74,7 @@ function showOverview(found) {
   main.replaceChildren(...[
     overviewHead(), overviewNotes(found), headline(found), totals(found), timelineCard(found),
     worstCard(found), figuresCard('Agents', found.agents, found.agents_more, agentCells),
-    figuresCard('Specs', found.specs, found.specs_more, specCells), whyCard(found), unjudgedCard(found),
+    figuresCard('Specs', found.specs, found.specs_more, specCells, SPEC_HEADS), whyCard(found), unjudgedCard(found),
   ].filter((each) => each !== null));
   main.scrollTop = top;
   if (focused) $(focused)?.focus({ preventScroll: true });
@@ -139,6 +139,7 @@ function table(heads, rows) {
 }
 
 const FIGURE_HEADS = [['sessions', ''], ['with harm', ''], ['calls', 'more'], ['harmful', ''], ['possible', 'more'], ['prevented', 'more'], ['HarmRate', ''], ['PrefixCrit', 'more']];
+const SPEC_HEADS = [...FIGURE_HEADS, ['right', 'more']];
 
 function figureCells(row, filters) {
   const at = (more) => sessionsAt({ ...filters, ...more });
@@ -157,14 +158,21 @@ function agentCells(row) {
 
 function specCells(row) {
   const name = row.in_use ? row.id : `${row.id} (not in use)`;
-  return [[inner(sessionsAt({ spec: row.id }), { text: name }), ' ', versionsLink('spec', row.id)], ...figureCells(row, { spec: row.id })];
+  return [[inner(sessionsAt({ spec: row.id }), { text: name }), ' ', versionsLink('spec', row.id)], ...figureCells(row, { spec: row.id }), rightCell(row)];
+}
+
+/** How often people say that the spec was right to call a session harmful, over the last 30 days. */
+function rightCell({ precision, labels }) {
+  const known = precision !== null && precision !== undefined;
+  return el('span', { class: 'figure', title: 'Share of labelled sessions with a harmful call, of the last 30 days, whose verdict people call right',
+    text: known ? `${Math.round(precision * 100)} % of ${labels.right + labels.wrong}` : '-' });
 }
 
 const versionsLink = (kind, name) => inner(`${location.search || '?'}${compareHash(kind, name)}`, { class: 'aside', 'aria-label': `Versions of ${clean(name, 60)}`, text: 'versions' });
 
-function figuresCard(title, rows, more, cells) {
+function figuresCard(title, rows, more, cells, heads = FIGURE_HEADS) {
   if (!rows.length) return null;
-  return el('section', { class: 'card' }, el('h3', { text: title }), table([[title.slice(0, -1).toLowerCase(), ''], ...FIGURE_HEADS], rows.map(cells)),
+  return el('section', { class: 'card' }, el('h3', { text: title }), table([[title.slice(0, -1).toLowerCase(), ''], ...heads], rows.map(cells)),
     more ? el('p', { class: 'hint', text: `${plural(more, 'more')}: see /api/v1/${title.toLowerCase()}.` }) : null);
 }
 
