@@ -123,7 +123,7 @@ def test_the_page_says_what_happens(
         if block.kind == "console"
         for step in steps(block.text)
     ]
-    assert len(told) == 2
+    assert len(told) == 4
     for command, answer in told:
         main(shlex.split(command.removeprefix("offrails ")))
         found = capsys.readouterr().out
