@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -58,11 +59,10 @@ def _others(folder: Path) -> Iterator[OtherFile]:
     for each in folder.iterdir():
         if each in ours or each.is_dir() or any(each.match(name) for name in _OURS):
             continue
-        try:
-            mode = each.stat().st_mode
-        except OSError:
-            mode = each.lstat().st_mode
-        yield OtherFile(each.name, _odd(mode))
+        with suppress(FileNotFoundError):  # it was there a moment ago
+            is_broken = each.is_symlink() and not each.exists()
+            found = each.lstat() if is_broken else each.stat()
+            yield OtherFile(each.name, _odd(found.st_mode))
 
 
 def _odd(mode: int) -> str:

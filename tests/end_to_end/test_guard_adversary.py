@@ -263,6 +263,8 @@ def test_over_http(farm: Service) -> None:
             for odd in ODD:
                 body = call("pump", flood(odd)).encode()
                 request(found[1], "POST", "/mcp", body, {"mcp-session-id": "s1"})
+            for body in messages("wipe"):  # a client that has no session at all
+                request(found[1], "POST", "/mcp", body)
             request(found[1], "POST", "/mcp", call("look").encode(), {"mcp-session-id": "s1"})
             process.send_signal(signal.SIGTERM)
             assert process.wait(20) == 0
