@@ -226,6 +226,10 @@ def _documents(
 def _truth(task: BFCLTask, world: _World) -> list[list[Call]]:
     if task.late:
         raise _LeftOutError(f"functions come in a later turn: {', '.join(task.late)}")
+    if len(task.truth) != len(task.turns):
+        raise _LeftOutError(
+            f"question: it has {len(task.turns)} turns, and its ground truth {len(task.truth)}"
+        )
     if not any(task.truth):
         raise _LeftOutError("its ground truth has no call")
     return [[_call(each, world) for each in turn] for turn in task.truth]

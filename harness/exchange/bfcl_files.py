@@ -60,10 +60,6 @@ def _task(
     late = _key(line, where, "missed_function", dict, {})
     turns = [_said(turn, where) for turn in _key(line, where, "question", list)]
     truth = _truth(*known[id_])
-    if len(truth) != len(turns):
-        raise BFCLError(
-            f"{where}: question: expected {len(truth)} turns, as its ground truth has, found {len(turns)}"
-        )
     return BFCLTask(
         id_,
         where,

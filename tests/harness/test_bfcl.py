@@ -274,11 +274,12 @@ def test_tasks_that_cannot_be_taken_are_told(
     form.add("unknown_3", [["fly()"], [], []])
     form.add("fails_4", [["open_box(name='none')"], [], []])
     form.add("empty_5", [[], [], []])
+    form.add("short_6", TRUTH[:2])
     form.imported()
     told = capsys.readouterr()
     assert told.out == f"1 tasks in {form.out}\n"
     said = told.err.splitlines()
-    reasons = ("functions come in a later turn: put", "put(book=titles())", "no description of fly", "there is no box none", "has no call")  # fmt: skip
+    reasons = ("functions come in a later turn: put", "put(book=titles())", "no description of fly", "there is no box none", "has no call", "it has 3 turns, and its ground truth 2")  # fmt: skip
     assert len(said) == len(reasons)
     for number, (line, reason) in enumerate(zip(said, reasons, strict=True), start=2):
         assert f"TASKS.json:{number}: " in line
@@ -292,7 +293,6 @@ BAD = {
     '{"id": "x"}': "TASKS.json: expected the ground truth of x",
     '{"id": "multi_turn_base_0", "question": "hi"}': "question: expected a list",
     '{"id": "multi_turn_base_0", "question": ["hi", "a", "b"]}': "question: expected a list of messages",
-    '{"id": "multi_turn_base_0", "question": [], "involved_classes": []}': "question: expected 3 turns",
     json.dumps({**TASK, "involved_classes": ["Robot"]}): "has no class Robot",
     json.dumps(
         {**TASK, "involved_classes": ["ShelfAPI", "TwinAPI"]}
