@@ -29,6 +29,8 @@ __all__ = ["evaluate_files", "learn_tasks"]
 NAME_MAX: Final = 80
 LEAST_TOLD: Final = 3
 """Tasks that are named whose whole runs tell least."""
+SUCCESS: Final = "success=true"
+"""Attribute, or key of plain runs, of outcomes, where neither option names another."""
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -51,7 +53,7 @@ def learn_tasks(
         id_: of the risk.
         keys: where runs say their task and agent.
         writes: tools that change something, with commas between; None: inferred.
-        success: ATTR=VALUE of a successful run.
+        success: ATTR=VALUE of a successful run; None without labels: success=true.
         labels: a file of outcomes.
         record: runs, or an archive, of agents' own success at other tasks (`read_records`).
 
@@ -63,9 +65,10 @@ def learn_tasks(
     """
     trainer()
     _empty(out)
-    found = _read(files, keys, success, labels)
+    outcome = _outcome(success, labels)
+    found = _read(files, keys, outcome, labels)
     given = None if writes is None else given_writes(writes)
-    records = None if record is None else read_records(record, keys, success, labels)
+    records = None if record is None else read_records(record, keys, outcome, labels)
     tasks = by_task(found.runs)
     source = {"files": found.files, "version": __version__, "settings": VERSION}
     # What alarms are worth is measured over all tasks: each has few runs.
@@ -111,9 +114,10 @@ def evaluate_files(
         BadLabels: outcomes or tasks cannot be read.
     """
     trainer()
-    found = _read(files, keys, success, labels)
+    outcome = _outcome(success, labels)
+    found = _read(files, keys, outcome, labels)
     given = None if writes is None else given_writes(writes)
-    records = None if record is None else read_records(record, keys, success, labels)
+    records = None if record is None else read_records(record, keys, outcome, labels)
     yield from evaluation(found.runs, given, records=records)
     yield from without_groups(found.runs, given)
 
@@ -123,9 +127,12 @@ def _empty(out: Path) -> None:
         raise BadLabels(f"{out}: expected a folder that is empty, or not there yet")
 
 
+def _outcome(success: str | None, labels: Path | None) -> str | None:
+    """What marks a success; a risk is learnt from outcomes, so runs are asked for `success` if nothing is said."""
+    return SUCCESS if success is None and labels is None else success
+
+
 def _read(files: Sequence[Path], keys: Keys, success: str | None, labels: Path | None) -> Files:
-    if success is None and labels is None:
-        raise BadLabels("a risk is learnt from outcomes: --success or --labels is missing")
     found = read_files(files, success, labels, Progress(list(files)), keys)
     if not any(run.task for run in found.runs):
         raise BadLabels(f"--task: no run has a task under {keys.task!r}")

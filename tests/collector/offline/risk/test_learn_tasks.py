@@ -137,6 +137,25 @@ def test_the_same_runs_teach_the_same_in_any_order(
         assert one.model == other.model
 
 
+def test_outcomes_are_asked_for_where_none_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without `--success` and `--labels` the outcome is `success`; runs without it are refused by that name."""
+    file = tmp_path / "runs.jsonl"
+    file.write_text(
+        "".join(run(0, "ann", GOOD, success=trial < 3, trial=trial) for trial in range(5))
+    )
+    options = ["--risk", "--task", "task_id", "--id", "all"]
+    assert main(["learn", str(file), "--out", str(tmp_path / "model"), *options]) == 0
+    (spec,) = load_specs([tmp_path / "model"]).specs
+    assert spec.learnt is not None
+    assert (spec.learnt.runs, spec.learnt.failures) == (3, 2)
+
+    file.write_text(file.read_text().replace('"success"', '"good"'))
+    assert main(["learn", str(file), "--out", str(tmp_path / "other"), *options]) == 1
+    assert "no run has the attribute 'success'" in capsys.readouterr().err
+
+
 def test_too_few_failures_teach_no_risk(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -164,7 +183,10 @@ def test_too_few_failures_teach_no_risk(
             ["--task", "nowhere", "--success", "success=true"],
             "no run has a task under 'nowhere'",
         ),
-        (["--task", "task_id"], "--success or --labels is missing"),
+        (
+            ["--task", "task_id", "--success", "reward=1"],
+            "no run has the attribute 'reward'",
+        ),
     ],
 )
 def test_what_cannot_be_learnt_from_is_said(
@@ -174,7 +196,7 @@ def test_what_cannot_be_learnt_from_is_said(
     options: list[str],
     message: str,
 ) -> None:
-    """Runs without tasks or outcomes are refused, with what is missing."""
+    """Runs without tasks or the outcomes that are named are refused, with what is missing."""
     out = ["--out", str(tmp_path / "model"), "--id", "all"]
     assert main(["learn", str(runs), "--risk", *out, *options]) == 1
     assert message in capsys.readouterr().err
