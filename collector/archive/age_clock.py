@@ -15,7 +15,7 @@ __all__ = ["DOUBTED_NS", "SLACK_NS", "AgeClock"]
 
 HOUR_NS: Final = 3_600 * 1_000_000_000
 SLACK_NS: Final = HOUR_NS
-"""By so much a clock may be set forward and is believed."""
+"""Time by which a clock may be set forward and is believed."""
 DOUBTED_NS: Final = 24 * HOUR_NS
 
 

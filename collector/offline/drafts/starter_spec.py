@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from collector.calls.inventory.inventory import UNKNOWN
 from collector.client.api_client import NoAnswerError, ask, pages
 from collector.dialects.names.name_bound import bounded
+from collector.offline.drafts.common_values import SeenArguments, proposed_each
 from collector.offline.plain_runs import AgentRun
 from monitor.session.spec_binding import AGENT_ATTRIBUTE
 from monitor.spec.document.write import name as plain
@@ -49,6 +50,8 @@ class Agent(NamedTuple):
     """Tools of its framework itself, which no spec needs to name."""
     namespace: str = ""
     """Namespace of the runs' sessions."""
+    arguments_of_runs: Sequence[Sequence[SeenArguments]] = ()
+    """Calls of its runs with their arguments, as far as these are shown."""
 
 
 def fetch(url: str, token_file: Path | None = None) -> list[Agent]:
@@ -74,6 +77,7 @@ def agents(
 ) -> list[Agent]:
     """Agents with their runs; `seen` as `/api/v1/seen` gives it, `sessions` as the API does."""
     runs: dict[tuple[str, str], list[tuple[str, ...]]] = {}
+    carried: dict[tuple[str, str], list[list[SeenArguments]]] = {}
     listed: set[tuple[str, str]] = set()
     for each in sessions:
         key = (each["namespace"], each["session"])
@@ -83,7 +87,10 @@ def agents(
         tools = tuple(step["tool"] for step in each["steps"] if step["kind"] != "control")
         services = each.get("services") or [UNKNOWN]
         if len(services) == 1:  # a run of several services is no example of one
-            runs.setdefault((each["namespace"], bounded(services[0])), []).append(tools)
+            whose = (each["namespace"], bounded(services[0]))
+            runs.setdefault(whose, []).append(tools)
+            calls = [SeenArguments(s["tool"], s.get("arguments")) for s in each["steps"]]
+            carried.setdefault(whose, []).append(calls)
     return [
         Agent(
             namespace=each["namespace"],
@@ -95,6 +102,7 @@ def agents(
             switches=each["switches"],
             runs=runs.get((each["namespace"], each["service"]), ()),
             control_tools=each.get("control_tools", ()),
+            arguments_of_runs=carried.get((each["namespace"], each["service"]), ()),
         )
         for each in seen
     ]
@@ -123,6 +131,9 @@ def _agent(name: str, runs: Sequence[AgentRun]) -> Agent:
         switches=[],
         runs=[tuple(call.tool for call in run.calls) for run in runs],
         named_by=AGENT_ATTRIBUTE if name else "",
+        arguments_of_runs=[
+            [SeenArguments(call.tool, call.arguments) for call in run.calls] for run in runs
+        ],
     )
 
 
@@ -187,6 +198,7 @@ def starter(agent: Agent) -> str:
         "# Which calls cannot be taken back? Name them here, and they page as critical:",
         "# severity: {default: warning, tools: {some_tool: critical}}",
         "",
+        *_about_things(agent),
         "# A short name for each kind of call. Where an argument decides, name it, for instance",
         "#   pay_little: {tool: pay, arguments: {amount: {max: 100}}}",
         "alphabet:",
@@ -217,6 +229,21 @@ def _about_arguments(agent: Agent) -> list[str]:
         " or ".join(_comment(each, 300) for each in agent.switches) or "see docs/frameworks.md"
     )
     return [f"# Its calls carry no arguments. To see them: {how}"]
+
+
+def _about_things(agent: Agent) -> list[str]:
+    """What there may be an automaton for each of."""
+    known = [
+        [call for call in run if call.tool in agent.tools] for run in agent.arguments_of_runs
+    ]
+    found = proposed_each(known)
+    if not found:
+        return []
+    return [
+        "# These arguments carry the same values in several tools. A policy with `each` judges each value by itself:",
+        *(f"# {_comment(line, 400)}" for line in found),
+        "",
+    ]
 
 
 def _about_control(agent: Agent) -> list[str]:
