@@ -38,6 +38,7 @@ def show(paint: Paint, *, staying: bool) -> int:
             service,
             GUARD_URL=f"http://{service.places['decide']}",
             OTEL_SERVICE_NAME="support-desk",
+            OTEL_EXPORTER_OTLP_TIMEOUT="30",
             OTEL_RESOURCE_ATTRIBUTES=f"offrails.policies={' '.join(POLICIES)}",
         ) as desk,
     ):

@@ -22,7 +22,7 @@ from offrails_guard import DeniedError, Guard
 from tests.demo.rover import Plan, Stuck, call_tool, instrument, jobs
 from tests.demo.words import CALL_WIDTH, call
 
-DEADLINE_SECONDS = 5.0
+DEADLINE_SECONDS = 30.0
 """More than the default: a machine that is busy with other things shows the same demo."""
 
 CONVERSATION: ContextVar[str] = ContextVar("conversation")

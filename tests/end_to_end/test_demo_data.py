@@ -26,7 +26,7 @@ def ended() -> subprocess.CompletedProcess[str]:
         env={**os.environ, "OFFRAILS_HISTORY": "auto", "OFFRAILS_ADMIN": "off"},
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=180,
         check=False,
     )
 

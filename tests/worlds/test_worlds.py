@@ -362,7 +362,7 @@ POLICIES: dict[str, tuple[Sequence[Call], tuple[Bad, Bad]]] = {
         ),
     ),
     "looked_up_first": (
-        [look_up("B7"), ("refund", {"order": "B7"}), look_up("A1"), ("cancel_orders", {"orders": ["A1", "B7"]})],
+        [look_up("B7"), ("refund", {"order": "b7 "}), look_up("17"), ("cancel_orders", {"orders": [17, "B7"]})],
         (
             Bad([look_up("B7"), ("refund", {"order_id": "A1"})], 2, "out_of_order", "critical"),
             Bad([look_up("B7"), *[("refund", {"order": "B7"})] * 2], 3, "repeated", "critical"),
