@@ -347,29 +347,18 @@ class SessionLog(Rows):
             The places that steps were moved from or to.
         """
         moved: list[int] = []
-        seen, level = {span_id}, [span_id]  # spans may claim to be in a circle
-        for _depth in range(_DEPTH_MAX):
-            level = self._settle_level(trace_id, level, seen, moved)
-            if not level:
-                break
-        return moved
-
-    def _settle_level(
-        self, trace_id: bytes, level: list[bytes], seen: set[bytes], moved: list[int]
-    ) -> list[bytes]:
-        """Moves the children of some calls; returns those that it moved, whose own children follow."""
-        followed: list[bytes] = []
-        for span_id in level:
-            if not may_name(self._contexts, span_id):
+        todo, depths = [span_id], {span_id: 0}  # spans may claim to be in a circle
+        for above in todo:  # grows while it is read
+            if depths[above] == _DEPTH_MAX or not may_name(self._contexts, above):
                 continue
-            begun = self._begun(trace_id, span_id)
-            for part in self._parts(trace_id + span_id):
-                places = [] if part in seen else self._follow(part, begun)
+            begun = self._begun(trace_id, above)
+            for part in self._parts(trace_id + above):
+                places = [] if part in depths else self._follow(part, begun)
                 if places:
-                    seen.add(part)
-                    followed.append(part)
                     moved += places
-        return followed
+                    todo.append(part)
+                    depths[part] = depths[above] + 1
+        return moved
 
     def _parts(self, context: bytes) -> list[bytes]:
         """Span ids of the steps with this context (trace id and parent span id)."""
