@@ -1,6 +1,6 @@
 """The plain form of a run: what an evaluation wrote down, without spans.
 
-    {prompt_id | spec, run, model | agent, calls: [{step, name, arguments, status, result}]}
+    {prompt_id | spec, run, agent | model | pipeline, calls: [{step, name, arguments, status, result}]}
 
 One JSON document (a run or a list of them) or a run a line. `run` is the session, and the spec
 that is named judges it, be it a task or a policy. A call failed when its status is anything but ok, or it has an error.
@@ -150,7 +150,7 @@ def _run(record: Any, name: str, place: int) -> AgentRun:
     return AgentRun(
         session=_first(record, "run", "session") or _trial(record) or name,
         spec=_first(record, "spec", "prompt_id"),
-        agent=_first(record, "agent", "gen_ai.agent.name", "model"),
+        agent=_first(record, "agent", "gen_ai.agent.name", "model", "pipeline"),
         calls=found,
         facts={
             key: value

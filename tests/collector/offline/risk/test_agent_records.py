@@ -52,6 +52,15 @@ def test_records_are_of_other_tasks(tmp_path: Path) -> None:
     assert found.elsewhere("new") == {"ann": (3, 0), "bob": (0, 3)}
 
 
+@pytest.mark.parametrize("key", ["agent", "model", "pipeline"])
+def test_benchmarks_name_their_agents_otherwise(tmp_path: Path, key: str) -> None:
+    """The agent of a run is found by the keys that evaluations use, without `--agent`."""
+    file = runs(tmp_path / "runs.jsonl")
+    file.write_text(file.read_text().replace('"agent"', f'"{key}"'))
+    found = read_records(str(file), KEYS, "success=true")
+    assert found.elsewhere("new") == {"ann": (3, 0), "bob": (0, 3)}
+
+
 def test_an_agent_of_one_task_has_no_record_there() -> None:
     """Nothing is known of an agent that did nothing else."""
     found = AgentRecords()
