@@ -98,7 +98,7 @@ def _ceilings(specs: Sequence[Any]) -> Iterator[str]:
 
 def _check_runs(options: argparse.Namespace, specs: Sequence[Any]) -> int:
     """Reports which good runs are rejected. A run that names no spec is judged by the only task."""
-    from collector.offline import check_runs
+    from collector.offline.good_runs import check_runs
     from collector.offline.progress_bar import Progress
     from collector.offline.replay import BadInput, replay
 

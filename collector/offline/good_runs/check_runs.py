@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from collector.offline.good_runs.result_hints import ResultHints
 from collector.offline.tables import printable
 from monitor.alphabet.things import NO_VALUE, EachRule
 from monitor.spec.spec import Spec
@@ -70,6 +71,8 @@ class SpecTrial:
     """What the spec has an automaton for each of."""
     carrying: Counter[str] = field(default_factory=Counter)
     """Calls that carry a value, or may, by tool that `each` names."""
+    results: ResultHints = field(default_factory=ResultHints)
+    """Calls whose results are asked for."""
 
     def hints(self) -> Iterator[str]:
         """What the rejections have in common."""
@@ -95,6 +98,7 @@ class SpecTrial:
             yield "no run ends in an accepting state: look at the accepting states"
         if self.runs and self.each is not None:
             yield from self._each_hints(self.each)
+        yield from self.results.lines()
 
     def _each_hints(self, each: EachRule) -> Iterator[str]:
         """What keeps `each` from telling things apart; each hint begins with its code."""
@@ -154,7 +158,7 @@ def try_runs(judgements: Iterable[Judged], specs: Iterable[Spec] = ()) -> Runs:
         for spec in specs
         if spec.kind == "task"
     }
-    rules = {spec.id: spec.each for spec in specs}
+    known = {spec.id: spec for spec in specs}
     found: dict[str, SpecTrial] = {}
     unjudged: list[str] = []
     for judged in judgements:
@@ -162,14 +166,20 @@ def try_runs(judgements: Iterable[Judged], specs: Iterable[Spec] = ()) -> Runs:
             unjudged.append(judged["session"])
         elif judged["spec_kind"] != "reference":
             name = judged["spec"]
-            trial = SpecTrial(name, tools=tools.get(name, ()), each=rules.get(name))
-            tried = found.setdefault(name, trial)
+            if name not in found:
+                spec = known.get(name)
+                each = spec.each if spec is not None else None
+                found[name] = SpecTrial(
+                    name, tools=tools.get(name, ()), each=each, results=ResultHints(spec)
+                )
+            tried = found[name]
             _count(tried, judged)
     return Runs(tuple(found[name] for name in sorted(found)), tuple(unjudged))
 
 
 def _count(tried: SpecTrial, judged: Judged) -> None:
     tried.runs += 1
+    tried.results.take(judged)
     for step in judged["steps"]:
         tried.called[step["tool"]] += 1
         tried.mismatched[step["tool"]] += step["reason"] == "argument_mismatch"

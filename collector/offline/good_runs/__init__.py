@@ -1,0 +1,1 @@
+"""Specs tried on runs that are known to be good."""
