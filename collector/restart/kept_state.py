@@ -35,9 +35,12 @@ if TYPE_CHECKING:
 __all__ = ["KeptState"]
 
 TICK_SECONDS: Final = 0.25
+"""Time between two records of the time during a replay."""
+KEEP_SECONDS: Final = 300.0
+"""Least age of files that are deleted for it. What came last before a kill is gone through again by the next process,
+which writes ended sessions to the archive; it may be killed before that, too, and a start takes its time."""
 OTHERS_TOLD: Final = 20
 """Files that are none of the journal, by name in the log."""
-"""Time between two records of the time during a replay."""
 
 
 class KeptState:
@@ -60,7 +63,7 @@ class KeptState:
         os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
         self.clock = ReplayClock(clock)
         self._settings = settings
-        keep_seconds = settings.keep_seconds or 2 * sessions.idle_seconds
+        keep_seconds = settings.keep_seconds or max(2 * sessions.idle_seconds, KEEP_SECONDS)
         rules = JournalRules(
             settings.durability,
             settings.bytes_max,

@@ -37,7 +37,7 @@ class StateSettings(SettingsSection):
     keep_seconds: Annotated[
         Annotated[Number, Field(gt=0)] | None,
         Field(
-            description="Age at which files of the journal are deleted. Unset: twice `sessions.idle_seconds`."
+            description="Age at which files of the journal are deleted. Unset: twice `sessions.idle_seconds`, and at least five minutes."
         ),
     ] = None
     on_error: Annotated[

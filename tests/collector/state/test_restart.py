@@ -17,6 +17,7 @@ import pytest
 
 from collector.config.settings.alerts import AlertSettings
 from collector.config.settings.receiver import ReceiverSettings
+from collector.config.settings.sessions import SessionSettings
 from collector.config.settings.tls_and_auth import AuthSettings, BearerSettings
 from collector.decode.protobuf.message_classes import varint
 from collector.decode.protobuf.slices import LARGE_BYTES
@@ -290,6 +291,22 @@ def test_counters_go_on_when_the_oldest_files_are_gone(tmp_path: Path) -> None:
         await rover.call("fresh", "move")
         fresh = rover.judgement("fresh")
         assert (fresh["joined"], fresh["exact"], fresh["harmful"]) == (False, True, 1)
+
+    asyncio.run(run())
+
+
+def test_a_start_that_is_killed_at_once_loses_nothing(tmp_path: Path) -> None:
+    """What came in the last minutes is judged again by each process, however short sessions are: the archive may not have it."""
+
+    async def run() -> None:
+        life, rover = await _started(tmp_path, sessions=SessionSettings(idle_seconds=1.0))
+        await rover.call("s", "unlock")
+        for number in range(5):
+            with captured() as told:
+                await life.restart(10 * SECOND)
+            [recovered] = [each for each in told if each["event"] == "state_recovered"]
+            assert recovered["requests"] == 1 + number
+            await rover.call("other", "unlock")
 
     asyncio.run(run())
 
