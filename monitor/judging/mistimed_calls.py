@@ -12,13 +12,14 @@ not known, so `pay` without `approve` before it is possible harm.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from monitor.records import Evidence, ToolCall
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 
-__all__ = ["COARSE_NS", "is_mistimed", "latest_ns", "mistimed", "without_rounding"]
+__all__ = ["COARSE_NS", "beside", "is_mistimed", "latest_ns", "mistimed", "without_rounding"]
 
 COARSE_NS: Final = 1_000_000
 """A clock that ends spans may be coarser by so much than the one that begins them: a millisecond."""
@@ -51,6 +52,32 @@ def mistimed(call: ToolCall, now: int, window_ns: int) -> Gap | None:
         return None
     latest = latest_ns(call, now)
     return Gap(Cause.MISTIMED, max(1, latest - window_ns), latest + 1)
+
+
+def beside(
+    gaps: Iterable[Gap], start_ns: int, end_ns: int, now: int, window_ns: int
+) -> Gap | None:
+    """What follows for calls without times from one with times, if its sender's clock is behind, or it is late.
+
+    By its times it was before all calls that may be in a gap; but it was received when they were, so it may have
+    been behind them.
+
+    Args:
+        gaps: of its session.
+        start_ns: its start, Unix nanoseconds.
+        end_ns: its end.
+        now: the time of its receipt.
+        window_ns: so long before its receipt a call may have ended whose clock is right.
+
+    Returns:
+        The first of these gaps, so long that it reaches the call; None for nearly all.
+    """
+    if now - end_ns <= window_ns:
+        return None
+    for each in gaps:
+        if each.cause is Cause.MISTIMED and start_ns < each.since_ns <= now:
+            return each._replace(since_ns=start_ns)
+    return None
 
 
 def without_rounding(call: ToolCall) -> ToolCall:

@@ -11,7 +11,7 @@ from typing import Final
 
 from monitor.judging.change_reports import ChangeReports
 from monitor.judging.judging_state import JudgingState
-from monitor.judging.mistimed_calls import mistimed
+from monitor.judging.mistimed_calls import beside, mistimed
 from monitor.judging.sender_clocks import moved_back
 from monitor.records import NO_TRACE, Proof, ToolCall, Verdict
 from monitor.session.judge.judge import Judge
@@ -56,15 +56,30 @@ class SessionSights:
 
     def doubt_times(self, session: Session, call: ToolCall, now: int) -> list[Verdict]:
         """Before a call is seen: its times may be wrong. Then its place is not certain, and verdicts are revised."""
-        gap = mistimed(call, now, self._limits.window_ns)
-        if gap is None:
-            return []
-        self._clocks.corrections += 1
-        if gap in session.gaps:
+        window_ns = self._limits.window_ns
+        gap = mistimed(call, now, window_ns)
+        if gap is not None:
+            self._clocks.corrections += 1
+            gap = self._with_those_beside(session, gap)
+        elif session.gaps:
+            gap = beside(session.gaps, call.start_ns, call.end_ns, now, window_ns)
+        if gap is None or gap in session.gaps:
             return []
         self._ledger.counts[gap.cause] += 1
         session.gaps = with_own(session.gaps, gap)
         return self.look_again(session)
+
+    def _with_those_beside(self, session: Session, gap: Gap) -> Gap:
+        """The gap, so long that it reaches the session's calls which may have been behind it."""
+        for judgement in session.judgements:
+            log = judgement.log
+            for place in range(len(log)):
+                if log.at(place) >= gap.since_ns:
+                    break
+                row = log.row(place)
+                found = beside((gap,), row.at, row.end, row.receipt, self._limits.window_ns)
+                gap = found or gap
+        return gap
 
     def prove(self, session: Session, proof: Proof | None) -> list[Verdict]:
         """Takes what a trace shows of the beginning of a session, and revises its verdicts.
@@ -73,10 +88,26 @@ class SessionSights:
         """
         if proof is None and session.proof is None:
             return []
+        proof = self.by_our_clock(session, proof)
         known, dated = session.fresh, bool(session.gaps) and is_dated(session.proof, proof)
         session.proof = of_both(session.proof, proof)
         session.fresh = proves(session.proof, session.started_ns)
         return self.look_again(session) if dated or session.fresh is not known else []
+
+    def by_our_clock(self, session: Session, proof: Proof | None) -> Proof | None:
+        """The proof as its sender would give it if its clock were ours.
+
+        By a clock that is ahead, a session begins behind the receipt of its first call.
+        """
+        lead = self._clocks.lead_of(session.key) if proof is not None else None
+        if (
+            proof is None
+            or lead is None
+            or proof.is_said
+            or proof.start_ns <= session.opened_ns
+        ):
+            return proof
+        return Proof(proof.start_ns - lead, proof.trace_id, holds=proof.holds)
 
     def move_back(self, session: Session) -> list[Verdict]:
         """The clock of a sender has turned out to be ahead: its earlier calls are moved, as the others are."""
@@ -91,6 +122,8 @@ class SessionSights:
             if session.held is not None and is_led(excess, lead):
                 session.held[place] = moved_back(held, lead)
         session.set_times_anew()
+        session.proof = self.by_our_clock(session, session.proof)
+        session.fresh = proves(session.proof, session.started_ns)
         return verdicts + self.look_again(session)
 
     def follow(self, session: Session) -> list[Verdict]:

@@ -64,7 +64,8 @@ class Lifecycle:
         if session is None:
             session = self.wake(call.session, now) or self._open(call, now)
         self._state.news += self._sights.follow(session)
-        if not call.start_ns or call.end_ns < call.start_ns:
+        is_late = now - call.end_ns > self._limits.window_ns
+        if not call.start_ns or call.end_ns < call.start_ns or (is_late and session.gaps):
             self._state.news += self._sights.doubt_times(session, call, now)
         session.see(call, now)
         if call.gaps or call.doubts or call.start_ns < self._judging.started_ns:

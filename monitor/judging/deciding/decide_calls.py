@@ -24,6 +24,7 @@ from monitor.judging.deciding.decide_by_reference import decided_by_reference
 from monitor.judging.deciding.going_ahead import SpecCall, go_ahead
 from monitor.judging.judge_calls import part_of
 from monitor.judging.judging_parts import JudgingParts
+from monitor.judging.mistimed_calls import beside as beside_untimed
 from monitor.records import AgentName, Proof, ToolCall, built
 from monitor.session.data.seen_values import UserText
 from monitor.session.data.session_data import SessionData
@@ -83,7 +84,7 @@ class CallDecider:
 
         `beside` as in `Monitor.decide`.
         """
-        if self._tells_more(session, call, named, proof, doubted=doubted):
+        if self._tells_more(session, call, named, proof, now, doubted=doubted):
             return None
         for each in beside:
             if each.attributes is not call.attributes or each.agent != call.agent:
@@ -177,6 +178,7 @@ class CallDecider:
         call: ToolCall,
         named: AgentName | None,
         proof: Proof | None,
+        now: int,
         *,
         doubted: bool,
     ) -> bool:
@@ -189,6 +191,10 @@ class CallDecider:
         if start_ns < self._state.started_ns and Cause.SEEN_BEFORE not in causes:
             return True
         if doubted and Cause.EARLIER_TURN not in causes:
+            return True
+        if session.gaps and beside_untimed(
+            session.gaps, start_ns, call.end_ns, now, self._state.limits.window_ns
+        ):
             return True
         if proof is not None or session.fresh:
             started_ns = min(session.started_ns, start_ns) if session.seen else start_ns

@@ -22,6 +22,10 @@ golden: [[a, b, c]]
 """
 
 
+# An end long before the start.
+NO_TIMES = {"start_ns": START + 2 * SECOND, "end_ns": START}
+
+
 class Bench:
     """A monitor that is older than any session."""
 
@@ -66,6 +70,30 @@ def test_a_call_without_times_may_have_been_made_before_its_receipt(
     bench.observe("c", 2.5, 2.6)
 
     assert bench.judged[0] == 0
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_call_without_times_may_be_before_those_of_a_clock_that_is_behind(
+    first: bool,
+) -> None:
+    """`b` says that it was a minute before `a`, which tells no times, and was received within a second of it."""
+    bench = Bench()
+    if first:
+        bench.observe("a", 0, 60, **NO_TIMES)
+    bench.observe("b", 1, 61)
+    if not first:
+        bench.observe("a", 0, 61.5, **NO_TIMES)
+
+    assert bench.judged == (0, 1)
+
+
+def test_a_call_that_was_received_long_before_is_before_one_without_times() -> None:
+    """Only what was received when a call without times may have been made can have been behind it."""
+    bench = Bench()
+    bench.observe("b", 1, 20)
+    bench.observe("a", 0, 61, **NO_TIMES)
+
+    assert bench.judged[0] == 1
 
 
 def test_a_call_without_a_start_was_made_by_its_end() -> None:

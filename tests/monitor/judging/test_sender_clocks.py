@@ -7,6 +7,7 @@ import pytest
 from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.judging.sender_clocks import SenderClocks
 from monitor.limits import SECOND
+from monitor.records import Proof
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 from tests.monitor.test_engine import NOW, ROVER, call, specs
@@ -44,6 +45,20 @@ def test_order_is_that_of_the_senders_clock() -> None:
     assert judgement["harmful"] == 0
     assert judgement["state"] is not None
     assert monitor.counters.skewed == 3
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_proof_that_a_session_is_new_is_of_the_clock_of_its_calls(known: bool) -> None:
+    """The model's first request proves it, and comes from the host whose clock is ahead: before or after the call."""
+    monitor = Monitor(specs(ROVER), Limits(), started_ns=NOW - SECOND)
+    first = timed(1, "open", NOW + AHEAD)
+    proof = Proof(first.start_ns - SECOND // 2, first.trace_id, holds=True)
+    monitor.observe(first, NOW, proof=proof if known else None)
+    if not known:
+        monitor.corrections.prove(first.session, proof)
+    [judgement] = monitor.find("s")
+
+    assert (judgement["joined"], judgement["harmful"]) == (False, 1)
 
 
 def test_hosts_of_one_session() -> None:

@@ -54,9 +54,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "another service's call comes before the first request of a model, which then proves no new session: its harm is possible harm": (
         "another_agent_in_the_trace + started_just_before_first_requests",
     ),
-    "a call's clock is corrected, and that of the request that proves its session new is not: its harm is possible harm": (
-        "clock_ahead + started_just_before_first_requests",
-    ),
     "which answer asked for a call is known within a trace alone": (
         "context_lost_with_ids + answer_one_by_one",
         "context_lost_with_ids + lost_and_answered",
@@ -111,9 +108,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "no_tool_spans_and_failures + started_in_mid_session",
         "no_tool_spans_and_failures + restarted_and_lost",
         "no_tool_spans_and_failures + down_and_lost",
-    ),
-    "a call without times may have been made in the window before its receipt: a clock that is behind has the others before that": (
-        "clock_behind + no_times",
     ),
     "a call that a model asked for is judged for want of a span: two executions that are told after the window are both taken for it": (
         "later_than_the_window + executed_twice",
