@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from collector.calls.sessions.session_ids import RESOURCE_RUNG, UNNAMED_RUNG, SessionIds, id_of
+from collector.calls.sessions.session_ids import UNNAMED_RUNG, SessionIds
+from collector.calls.tree.span_tree import SpanTree
 from collector.config.settings.sessions import SessionSettings
 from collector.decode.span import Span
 from collector.dialects.choose import Plans
@@ -49,9 +50,7 @@ class _ClaimReader:
     def of(self, span: Span) -> _Claim:
         """The best claim of one span."""
         owner = self._ids.owner(span.resource)
-        for index, _, rung in self._plans.of(span).session:
-            if found := id_of(span.attribute(index)):
-                return rung, span.start_ns, (owner.namespace, found)
-        if owner.session is not None:
-            return RESOURCE_RUNG, span.start_ns, (owner.namespace, owner.session.key.id)
-        return UNNAMED_RUNG, span.start_ns, (owner.namespace, span.trace_id.hex())
+        claim = self._ids.claim_of(span, self._plans.of(span), owner, SpanTree())
+        if claim is None:
+            return UNNAMED_RUNG, span.start_ns, (owner.namespace, span.trace_id.hex())
+        return claim.rung, span.start_ns, claim.key
