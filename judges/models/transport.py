@@ -15,7 +15,7 @@ def transport_to(host: str) -> Any:
 
     A proxy knows nothing of an endpoint on this machine, and transcripts are not for it.
     """
-    if not _is_loopback(host):
+    if not _is_here(host):
         return None
     from openai import DefaultAsyncHttpxClient
 
@@ -23,9 +23,13 @@ def transport_to(host: str) -> Any:
     return DefaultAsyncHttpxClient(trust_env=False, verify=ssl.create_default_context())
 
 
-def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
+def _is_here(host: str) -> bool:
+    """True for names and addresses of this machine, 0.0.0.0 among them, at which servers of models say that they listen."""
+    name = host.rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):
         return True
     with suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host.partition("%")[0])
+        found = getattr(address, "ipv4_mapped", None) or address
+        return bool(found.is_loopback or found.is_unspecified)
     return False

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from collector.cli.main import main
+from collector.net.http_client import proxy_of
 from judges.judgement_record import OUTCOMES
+from judges.models.transport import transport_to
 from tests.judges.fake_endpoint import (
     TOKENS_IN,
     TOKENS_OUT,
@@ -488,6 +490,24 @@ def test_an_endpoint_on_this_machine_is_asked_without_a_proxy(
         url = endpoint.url.replace("127.0.0.1", "localhost")
         local = replace(endpoint, url=url)
         assert judge(capsys, run_file, local, "--judges", "TC", "--no-cache").code == 0
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost", "localhost.", "a.localhost", "127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "::", "::ffff:127.0.0.1",
+        "models.invalid", "localhost.invalid", "10.1.2.3", "fd00::1",
+    ],
+)  # fmt: skip
+def test_judges_and_sinks_agree_on_what_this_machine_is(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model is asked without the environment's proxy where a webhook of the service is sent without it, and nowhere else."""
+    monkeypatch.setenv("http_proxy", "http://p:1")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    url = f"http://[{host}]:1" if ":" in host else f"http://{host}:1"
+    assert (transport_to(host) is not None) == (proxy_of(url) is None)
 
 
 def test_other_endpoints_are_asked_through_the_proxy_of_the_environment(
