@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
 from collector.cli.arguments import to_path
@@ -26,17 +27,11 @@ def add(group: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails harness report`, and returns the exit code."""
-    from harness.bench.results import SPANS, calls_of_run, read_rollouts
     from harness.report.figures import report_of
     from harness.report.page import page
     from harness.report.text import lines
 
-    rollouts = [each for folder in options.folders for each in read_rollouts(folder)]
-    calls: dict[str, list[dict[str, Any]]] = {}
-    for folder in options.folders:
-        if (folder / SPANS).exists():
-            calls.update(calls_of_run(folder))
-    found = report_of(rollouts, calls)
+    found = report_of([each for folder in options.folders for each in _rollouts(folder)])
     if options.json:
         print(json.dumps(found.as_json(), ensure_ascii=False))
     elif options.html is not None:
@@ -46,3 +41,14 @@ def run(options: argparse.Namespace) -> int:
         for line in lines(found):
             print(line)
     return 0
+
+
+def _rollouts(folder: Path) -> list[dict[str, Any]]:
+    """The rollouts of a run, each with its calls as `made`; None where they are not known.
+
+    Sessions of offline runs have the same ids in each: calls are looked for in the same folder alone.
+    """
+    from harness.bench.results import SPANS, calls_of_run, read_rollouts
+
+    calls = calls_of_run(folder) if (folder / SPANS).exists() else {}
+    return [{**each, "made": calls.get(each["session"])} for each in read_rollouts(folder)]

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from harness.report.repeats import Calls, repeats_of
+from harness.report.repeats import repeats_of
 
 __all__ = ["EffectSize", "Group", "JudgeFigures", "MeanInterval", "Report", "report_of"]
 
@@ -157,17 +157,12 @@ class Report(NamedTuple):
         }
 
 
-def report_of(lines: Sequence[Line], calls: Calls) -> Report:
-    """The report on rollouts.
-
-    Args:
-        lines: as `rollouts.jsonl` has them.
-        calls: of their sessions, as far as they are known.
-    """
+def report_of(lines: Sequence[Line]) -> Report:
+    """The report on rollouts, as `rollouts.jsonl` has them, each with its calls as `made`."""
     by_group: dict[tuple[str, str, str], list[Line]] = defaultdict(list)
     for line in lines:
         by_group[line["agent"], line["scaffold"], _environment(line)].append(line)
-    groups = [_group(key, found, calls) for key, found in sorted(by_group.items())]
+    groups = [_group(key, found) for key, found in sorted(by_group.items())]
     return Report(
         len(lines),
         tuple(each._replace(on_front=_is_on_front(each, groups)) for each in groups),
@@ -187,7 +182,7 @@ def is_infrastructure(line: Line) -> bool:
     return not line["success"] and cause is not None and cause["category"] == "environment"
 
 
-def _group(key: tuple[str, str, str], lines: Sequence[Line], calls: Calls) -> Group:
+def _group(key: tuple[str, str, str], lines: Sequence[Line]) -> Group:
     sound = [line for line in lines if not is_infrastructure(line)]
     steps: Counter[str] = Counter()
     for line in lines:
@@ -202,9 +197,7 @@ def _group(key: tuple[str, str, str], lines: Sequence[Line], calls: Calls) -> Gr
         steps_by_agent=dict(steps),
         ends=dict(Counter(line["end"] for line in lines)),
         consistent=MeanInterval.of(_agreement(lines)),
-        repeats={
-            name: MeanInterval.of(values) for name, values in repeats_of(lines, calls).items()
-        },
+        repeats={name: MeanInterval.of(values) for name, values in repeats_of(lines).items()},
         judges=_judges(lines),
     )
 

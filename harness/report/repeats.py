@@ -13,7 +13,7 @@ from monitor.scores.consistency import (
     output_agreement,
 )
 
-__all__ = ["COMPARED_MAX", "REPEATS", "Calls", "repeats_of"]
+__all__ = ["COMPARED_MAX", "REPEATS", "repeats_of"]
 
 REPEATS: Final = (
     "tss", "ac_paper", "ac_repository", "unique_sequences", "divergence_point", "first_two_agreement",
@@ -25,28 +25,26 @@ COMPARED_MAX: Final = 400
 """Rollouts of a task whose pairs are compared: those of the lowest seeds."""
 
 Line = Mapping[str, Any]
-Calls = Mapping[str, Sequence[Mapping[str, Any]]]
-"""Session -> its calls."""
 
 
-def repeats_of(lines: Sequence[Line], calls: Calls) -> dict[str, list[float | None]]:
+def repeats_of(lines: Sequence[Line]) -> dict[str, list[float | None]]:
     """The measures of each task of a group, by name; None where one is not defined.
 
     Args:
-        lines: rollouts of one agent under one scaffold; those whose calls are not known are not compared.
-        calls: of sessions, as `calls_of_run` gives them.
+        lines: rollouts of one agent under one scaffold, each with its calls as `made`, as `calls_of_run` gives them; those
+            with None are not compared.
     """
     by_task: dict[str, list[Line]] = defaultdict(list)
     for line in sorted(lines, key=lambda line: line["seed"]):
-        if line["session"] in calls:
+        if line["made"] is not None:
             by_task[line["task"]].append(line)
-    found = [_task(each[:COMPARED_MAX], calls) for each in by_task.values() if len(each) > 1]
+    found = [_task(each[:COMPARED_MAX]) for each in by_task.values() if len(each) > 1]
     return {name: [each[name] for each in found] for name in REPEATS}
 
 
-def _task(lines: Sequence[Line], calls: Calls) -> dict[str, float | None]:
+def _task(lines: Sequence[Line]) -> dict[str, float | None]:
     traces = [
-        [TraceCall(call["tool"], flatten(call["arguments"])) for call in calls[line["session"]]]
+        [TraceCall(call["tool"], flatten(call["arguments"])) for call in line["made"]]
         for line in lines
     ]
     answers = [line["answer"] for line in lines if line["answer"]]

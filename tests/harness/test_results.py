@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.cli.program import main
-from tests.harness.conftest import DONE, LAB, LIGHT, NOTE, OPEN, Bench
+from tests.harness.conftest import DONE, LAB, LIGHT, NOTE, OPEN, Bench, Turns
 
 
 @pytest.fixture
@@ -187,6 +187,37 @@ def test_a_report_says_how_alike_tasks_are_done_again(
     assert "How alike tasks are done again" in page.read_text()
     assert main(["report", str(out)]) == 0
     assert "TSS" in capsys.readouterr().out
+
+
+def test_runs_with_the_same_sessions_have_their_own_calls(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Offline runs have the same ids of sessions: a report on two has the figures that each has alone."""
+    recording, folders = str(bench.folder / "recording"), [bench.out(), bench.out()]
+    agent = bench.script([])
+
+    def run(way: Turns, seed: int, *options: str, out: Path | None = None) -> str:
+        Path(agent.removeprefix("scripted:")).write_text(json.dumps(way))
+        found = bench.run(str(LAB), "--agent", agent, "--seed", str(seed), *options, out=out)
+        return str(found[-1]["session"])
+
+    long, short = [OPEN, LIGHT, NOTE, DONE], [OPEN, NOTE, DONE]
+    for way in (long, short):
+        run(way, 0, "--record", recording)
+    sessions = [
+        [run(way, seed, "--offline", recording, "--scaffold", scaffold, out=out) for seed, way in enumerate(ways)]
+        for out, scaffold, ways in zip(folders, ("plan", "react"), ((long, short), (long, long)), strict=True)
+    ]  # fmt: skip
+    assert sessions[0] == sessions[1]
+
+    def repeats(*runs: Path) -> list[Any]:
+        capsys.readouterr()
+        assert main(["report", *map(str, runs), "--json"]) == 0
+        return [group["repeats"] for group in json.loads(capsys.readouterr().out)["groups"]]
+
+    alone = [*repeats(folders[0]), *repeats(folders[1])]
+    assert [each["unique_sequences"]["mean"] for each in alone] == [2, 1]
+    assert repeats(*folders) == repeats(*reversed(folders)) == alone
 
 
 def test_the_page_loads_nothing(bench: Bench, tmp_path: Path) -> None:
