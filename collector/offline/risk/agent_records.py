@@ -6,11 +6,11 @@ The record of an agent is no part of the risk: it says nothing of the run. It is
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from collector.archive.connection import FAULTS
 from collector.archive.reader import TooSlowError
 from collector.archive.schema import NewerSchemaError, OlderSchemaError
 from collector.client.api_client import NoAnswerError
@@ -122,7 +122,7 @@ def _judgements(place: str) -> Iterator[Mapping[str, Any]]:
         yield from read_sessions(place)
     except (ExportError, NoAnswerError, TooSlowError) as problem:
         raise BadLabels(f"--record: {problem}") from None
-    except (sqlite3.Error, NewerSchemaError, OlderSchemaError) as problem:
+    except (*FAULTS, NewerSchemaError, OlderSchemaError) as problem:
         raise BadLabels(f"--record {place}: the archive cannot be read: {problem}") from None
 
 
