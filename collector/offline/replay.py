@@ -138,12 +138,16 @@ def _is_read(file: Path, forms: Sequence[DocumentForm]) -> bool:
     """Whether a document is to be read; also if that cannot be told, so that its reader reports why."""
     if not file.is_file():
         return False
-    marks = [_SPANS, *(mark for form in forms for mark in form.marks)]
+    marks = {mark for form in forms for mark in form.marks}
+    found = set[bytes]()
     try:
         with file.open("rb") as stream:
-            found = {mark for line in _unpacked(stream) for mark in marks if mark in line}
+            for line in _unpacked(stream):
+                if _SPANS in line:
+                    return True
+                found.update(mark for mark in marks if mark in line)
         likely = [form for form in forms if not found.isdisjoint(form.marks)]
-        return _SPANS in found or (bool(likely) and _has_form(bytes_of(file), likely))
+        return bool(likely) and _has_form(bytes_of(file), likely)
     except (OSError, EOFError, zlib.error):
         return True
 
