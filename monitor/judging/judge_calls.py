@@ -298,7 +298,7 @@ class CallJudge:
         verdicts: list[Verdict] = []
         for mine in session.judgements:
             if is_shared(mine.judge):
-                for other, judgement in self._spaces.moved(mine):
+                for other, judgement in self._spaces.moved(session, mine):
                     verdicts += self._reports.report(other, judgement, judgement.revisit())
         return verdicts
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["ThingSpaces", "is_shared"]
 
 SPACES_MAX: Final = 10_000
-"""Spaces that are kept; beyond it the one that was made first goes."""
+"""Spaces that are kept; beyond it the one that was made first goes. Its sessions enter a new one with their next calls."""
 
 REVISITS_MAX: Final = 1_000
 """Sessions that one call has judged again at once; further ones follow with the next call."""
@@ -100,14 +100,21 @@ class ThingSpaces:
         if is_shared(judgement.judge):
             _shared(judgement).leave_space()
 
-    def moved(self, judgement: Judgement) -> Iterator[tuple[Session, SharedThingsJudgement]]:
-        """The sessions that are to be judged again since another one has told of its calls."""
+    def moved(
+        self, session: Session, judgement: Judgement
+    ) -> Iterator[tuple[Session, SharedThingsJudgement]]:
+        """The sessions that are to be judged again since this one has told of its calls."""
         mine = _shared(judgement)
         if mine.space is not None and mine.is_live:
             from monitor.session.things.shared_judgement import moved_members
 
-            yield from islice(moved_members(mine.space), REVISITS_MAX)
-            self._hold(mine, mine.space)
+            space = self.space(session, mine.judge)
+            if space is not mine.space:
+                # It was dropped: no other session finds its things there.
+                mine.leave_space()
+                mine.enter_space(space, session)
+            yield from islice(moved_members(space), REVISITS_MAX)
+            self._hold(mine, space)
 
     def _hold(self, judgement: SharedThingsJudgement, space: ThingSpace) -> None:
         """Keeps the things of all spaces within their bound: who has most gives way."""

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import Limits, Monitor
+from monitor.judging import thing_spaces
 from monitor.plain_records.kinds import UnkeptError
 from monitor.records import Evidence, SessionKey, ToolCall
 from monitor.spec.compiler.compile import compile_text
@@ -285,3 +286,21 @@ def test_long_sessions_that_are_folded_have_the_things_of_one(seed: int) -> None
             monitor.finalise(now)
     assert mine == its
     assert max(judged["calls"] for judged in several.find("a")) > 80
+
+
+@pytest.mark.plain
+def test_sessions_whose_space_was_dropped_meet_in_a_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Beyond the bound of spaces, their things stay within theirs, and live sessions of a dropped one find each other."""
+    monkeypatch.setattr(thing_spaces, "SPACES_MAX", 2)
+    limits = Limits(history_complete=True, keep_arguments=True, shared_things_max=64)
+    monitor = Monitor([AGENTS], limits)
+    for number in range(1, 301):
+        agent = "xyz"[number % 3]
+        made = call(number, agent, "look_up", {"id": f"A{number}"}, HOUR + number, agent)
+        monitor.observe(made, HOUR + number, quiet=True)
+    monitor.observe(call(301, "x", "refund", {"id": "B"}, 2 * HOUR, "x"), 2 * HOUR)
+    again = call(302, "w", "refund", {"id": "B"}, 2 * HOUR + 1, "x")
+    [verdict] = monitor.observe(again, 2 * HOUR + 1)
+    assert verdict.kind == "harmful"
