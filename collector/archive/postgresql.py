@@ -5,7 +5,8 @@ Idea: statements are written once, for SQLite; a connection here reads them as P
 
 Invariants:
 
-- One writer at a time: each transaction that writes holds a lock of the database, so what two monitors add to a sum is added up.
+- One writer at a time: each transaction that writes, or deletes names without a row, holds a lock of the database. So what two
+  monitors add to a sum is added up, and a name that one has found is there when its row comes.
 - A monitor ends the live rows of its own earlier process alone (`owner`), and those that nobody has touched for a day.
 - Texts are compared by their bytes (COLLATE "C"), as in a file, so a cursor means the same place in both.
 

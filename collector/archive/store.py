@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -154,9 +154,8 @@ class ArchiveStore:
         Raises:
             sqlite3.Error, DatabaseError: nothing of them is written.
         """
-        self._begin()
         changes = SumChanges()
-        try:
+        with self._transaction():
             for record in records:
                 if isinstance(record, Label):
                     self._write_label(record)
@@ -165,6 +164,13 @@ class ArchiveStore:
                 else:
                     self._write_session(record, changes)
             changes.write(self._connection)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """What is done within it is done as a whole, or not at all, and nobody else writes meanwhile."""
+        self._begin()
+        try:
+            yield
             self._connection.execute("COMMIT")
         except BaseException:
             self._roll_back()
@@ -358,13 +364,8 @@ class ArchiveStore:
             (self._owner,),
         ).fetchall()
         gone = [(LOST, row) for row, *name in rows if tuple(name) not in known]
-        self._begin()
-        try:
+        with self._transaction():
             self._connection.executemany("UPDATE sessions SET ended = ? WHERE id = ?", gone)
-            self._connection.execute("COMMIT")
-        except BaseException:
-            self._roll_back()
-            raise
 
     # --- bounds --------------------------------------------------------------------------------
 
@@ -420,18 +421,19 @@ class ArchiveStore:
             )
 
     def _sweep(self) -> None:
-        """Deletes names that no row has any longer."""
+        """Deletes names that no row has any longer. A writer that has just found one gives it a row first."""
         self._sweeps += 1
         if self._sweeps % SWEPT_EVERY:
             return
         self._groups.clear()
-        self._connection.execute(
-            "DELETE FROM words WHERE NOT EXISTS (SELECT 1 FROM judgements j WHERE j.words = words.id)"
-        )
-        self._connection.execute(
-            "DELETE FROM groups WHERE NOT EXISTS (SELECT 1 FROM judgements j WHERE j.grp = groups.id)"
-            " AND NOT EXISTS (SELECT 1 FROM day_sums s WHERE s.grp = groups.id)"
-        )
+        with self._transaction():
+            self._connection.execute(
+                "DELETE FROM words WHERE NOT EXISTS (SELECT 1 FROM judgements j WHERE j.words = words.id)"
+            )
+            self._connection.execute(
+                "DELETE FROM groups WHERE NOT EXISTS (SELECT 1 FROM judgements j WHERE j.grp = groups.id)"
+                " AND NOT EXISTS (SELECT 1 FROM day_sums s WHERE s.grp = groups.id)"
+            )
 
     def _remove(self, where: str, values: Sequence[int], limit: int) -> int:
         found = self._connection.execute(

@@ -35,7 +35,7 @@ from collector.archive.record import (
 )
 from collector.archive.schema import VERSION, NewerSchemaError, OlderSchemaError
 from collector.archive.search import ArchiveSearch, SumsSearch
-from collector.archive.store import LOST, ArchiveStore
+from collector.archive.store import LOST, SWEPT_EVERY, ArchiveStore
 from collector.config.settings.archive import ArchiveSettings
 from collector.config.settings.sessions import SessionSettings
 from collector.telemetry.logs import captured
@@ -244,6 +244,34 @@ def test_monitors_that_write_at_once_add_up(url: str) -> None:
         200,
         600,
     )
+
+
+def test_names_are_deleted_when_nobody_writes(url: str) -> None:
+    """A name without a row, which one monitor is about to give one, is there when another looks for such names."""
+    first, second = stored(url, made("old", touched=1)), PostgresStore(url, "two")
+    assert first.prune(ROOM._replace(keep_ns=50), 100)["age"] == 1
+    second._sweeps = SWEPT_EVERY - 1
+    swept: list[dict[str, int]] = []
+    sweep = threading.Thread(target=lambda: swept.append(second.prune(ROOM, 100)))
+
+    def records() -> Iterator[ArchiveRecord]:
+        yield made("new", touched=90)
+        sweep.start()
+        wait(lambda: is_waiting(url))
+
+    first.write(records())
+    sweep.join()
+    assert len(swept) == 1
+    assert names(url) == ["new"]
+
+
+def is_waiting(url: str) -> bool:
+    """True if a connection waits for a lock."""
+    with contextlib.closing(PostgresConnection(url)) as connection:
+        (found,) = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        ).fetchone()
+        return bool(found)
 
 
 def test_a_server_that_goes_and_comes_back(url: str) -> None:
