@@ -77,7 +77,10 @@ def test_half_an_hour(fleet: Fleet) -> None:
     gateway.restart(whilst=lambda: apple.run(*GOLDEN))
     pause(2)
 
-    # A monitor that hangs is one that is down.
+    # A monitor that hangs is one that is down, and may miss calls. That takes back what is not final; elm's harm is.
+    eventually(
+        lambda: second.service.metric("offrails_harmful_calls_total", agent="elm"), MINUTE * 4
+    )
     second.freeze(frozen=True)
     told("AgentMonitorDown", second.instance, 2 + 10 / 60)
     second.freeze(frozen=False)
