@@ -117,6 +117,8 @@ class ArchiveWriter:
         self._ages: AgeClock | None = None
         self._try_at = 0.0
         """When it may be opened again, by the steady clock."""
+        self._unsettled: _Settle | None = None
+        """What a start ends once there is a file, or a server answers."""
         self._logged: dict[str, float] = {}
         self._failing = ""
         """The reason why the last batch was not written."""
@@ -240,17 +242,22 @@ class ArchiveWriter:
             self._bytes -= size
 
     def _settle_or_write(self, batch: Sequence[_Waiting]) -> None:
+        """What a start ends comes first: what is written behind it may live."""
+        for each in batch:
+            if isinstance(each, _Settle):
+                self._unsettled = each
+                self._opened()
         records = [each for each in batch if not isinstance(each, _Settle)]
         if records:
             self._write(records)
             self.done += len(records)
-        for each in batch:
-            store = self._opened() if isinstance(each, _Settle) else None
-            if store is not None and isinstance(each, _Settle):
-                try:
-                    store.settle(each.alive)
-                except FAULTS as problem:
-                    self._fail(_reason(problem), str(problem))
+
+    def _settle(self, store: ArchiveStore, start: _Settle) -> None:
+        self._unsettled = None
+        try:
+            store.settle(start.alive)
+        except FAULTS as problem:
+            self._fail(_reason(problem), str(problem))
 
     def _write(self, records: Sequence[ArchiveRecord]) -> None:
         """Writes a batch; where it is refused, one after the other, so that what cannot be written is lost alone."""
@@ -299,6 +306,8 @@ class ArchiveWriter:
                 store = self._store = self._open()
             except OSError as problem:
                 self._fail("error", str(problem))
+        if store is not None and self._unsettled is not None:
+            self._settle(store, self._unsettled)
         return store
 
     def _open(self) -> ArchiveStore | None:

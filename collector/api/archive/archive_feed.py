@@ -135,17 +135,11 @@ class ArchiveFeed:
         self.writer.settle(
             [(name(key.namespace), name(key.id)) for key in monitor.reader.live_sessions()]
         )
-        for known in self.past.live():
-            key = SessionKey(
-                self._redaction.original(known.namespace),
-                self._redaction.original(known.session),
-            )
-            if monitor.reader.has(key):
-                self.written.note(key, 0)
         for session in _ended_ones(monitor):
             self.ended(session)
         self.listen()
         self._tasks = [
+            asyncio.create_task(self._note_live()),
             asyncio.create_task(self._run()),
             asyncio.create_task(self._look_at_harms()),
         ]
@@ -179,6 +173,14 @@ class ArchiveFeed:
             for session, _ in groupby(self._monitor.reader.open_judgements(), key=_session_of):
                 if session.ended is None:
                     yield session
+
+    async def _note_live(self) -> None:
+        """Live sessions that an earlier process has written; a database that does not answer holds up no start."""
+        original = self._redaction.original
+        for known in await asyncio.to_thread(self.past.live):
+            key = SessionKey(original(known.namespace), original(known.session))
+            if self._monitor.reader.has(key):
+                self.written.note(key, 0)
 
     async def _run(self) -> None:
         while True:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from pydantic import SecretStr
 
 from collector.app.service import App
+from collector.archive import writer as writer_module
 from collector.archive.connection import DatabaseError
 from collector.archive.postgresql import (
     FORGOTTEN_NS,
@@ -314,6 +316,42 @@ def test_a_server_that_is_not_there_holds_up_nobody() -> None:
     assert "geheim" not in str(lines)
     with pytest.raises(DatabaseError):
         PostgresReader(url).live()
+
+
+def test_a_start_without_a_server_ends_its_earlier_rows_later(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it is there, what lived by the rows of an earlier process has ended, and what came since lives."""
+    stored(url, made("before", ended=None, touched=10))
+    new_store, away = PostgresWriter._new_store, iter((True, True))
+
+    def opened(writer: PostgresWriter) -> ArchiveStore:
+        if next(away, False):
+            raise DatabaseError("unreachable", "it is away")
+        return new_store(writer)
+
+    monkeypatch.setattr(PostgresWriter, "_new_store", opened)
+    monkeypatch.setattr(writer_module, "RETRY_SECONDS", 0.01)
+    writer = PostgresWriter(url, ROOM, lambda: 100, "one")
+    writer.start()
+    writer.settle([])
+    writer.put(made("now", ended=None, touched=20))
+    wait(lambda: writer.written == 1)
+    writer.stop(30)
+    assert [each.session for each in PostgresReader(url).live()] == ["now"]
+
+
+def test_a_server_that_does_not_answer_holds_up_no_start() -> None:
+    """The service is ready, and answers, while whoever listens there has said nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+
+        async def check(app: App, _clock: Clock) -> None:
+            assert (await http(app.addresses["admin"], "GET", "/-/ready"))[0] == 200
+            silent.close()
+
+        url = SecretStr(f"postgresql://monitor@127.0.0.1:{port}/history?connect_timeout=50")
+        running(check, archive=ArchiveSettings(url=url))
 
 
 def test_tables_of_another_version(url: str) -> None:
