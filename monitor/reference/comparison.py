@@ -284,9 +284,9 @@ class Comparison:
         They are numbered behind all other tokens, which keep their numbers whatever runs agree on.
         """
         found: dict[int, int] = {}
-        for tool in sorted(self.learnt.agreed_arguments):
+        for tool, agreed in sorted(self.learnt.agreed_arguments.items()):
             number = self._numbers.get(tool)
-            if number is not None and tool in self.learnt.writes:
+            if agreed and number is not None and tool in self.learnt.writes:
                 token = self._pair(number, _OFF)
                 if token is not None:
                     found[number] = token

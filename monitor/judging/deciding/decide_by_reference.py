@@ -55,6 +55,6 @@ def _may_be_off(comparison: Comparison, call: ToolCall, token: int) -> bool:
     untold = comparison.is_untold(token >> 1)
     return (
         untold
-        and call.tool in comparison.learnt.agreed_arguments
+        and bool(comparison.learnt.agreed_arguments.get(call.tool))
         and is_page(comparison, "new_arguments", is_sure=True)
     )

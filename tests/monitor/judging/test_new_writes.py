@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -130,6 +131,16 @@ def test_a_whole_number_is_the_same_with_a_point() -> None:
 def test_few_runs_agree_on_nothing() -> None:
     """Four runs with one value may be chance: another value is a hint."""
     assert told(agreeing(4), paid("mallory", 3)) == {"new_arguments": "hint"}
+
+
+def test_a_tool_of_which_a_person_took_all_agreed_arguments_away_has_none() -> None:
+    """`agreed_arguments: {pay: {}}` agrees on nothing: another value is a hint."""
+    text = reference_text(learn([seen(n, [paid("landlord", n)]) for n in range(5)]), "r")
+    edited, count = re.subn(r'(\nagreed_arguments:.*\n  "pay":) \{.*\}', r"\1 {}", text)
+    assert count == 1
+    spec, findings = compile_text(edited, "r.yaml")
+    assert spec is not None, findings
+    assert told(spec, paid("mallory", 3)) == {"new_arguments": "hint"}
 
 
 @pytest.mark.parametrize("made", [paid("mallory", 3), ("send_email", {})])
