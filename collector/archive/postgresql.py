@@ -26,14 +26,12 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 import psycopg
-import zstandard
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import IntLoader
 
 from collector.archive.connection import ArchiveConnection, DatabaseError, FoundRows
 from collector.archive.reader import PATIENCE_SECONDS, ArchiveReader, TooSlowError
-from collector.archive.record import FigureGroup
 from collector.archive.schema import (
     TABLES_OF_BOTH,
     VERSION,
@@ -315,11 +313,7 @@ class PostgresStore(ArchiveStore):
         except BaseException:
             self._database.close()
             raise
-        self._connection = self._database
-        self._packer = zstandard.ZstdCompressor(level=3)
-        self._groups: dict[FigureGroup, int] = {}
-        self._sweeps = 0
-        self._owner = owner or socket.gethostname()
+        self._use(self._database, owner or socket.gethostname())
 
     def close(self) -> None:
         """Closes the connection; what was committed is there."""

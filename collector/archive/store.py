@@ -106,8 +106,12 @@ class ArchiveStore:
         except BaseException:
             self._file.close()
             raise
-        self._connection: ArchiveConnection = self._file
-        self._owner = ""
+        self._use(self._file)
+
+    def _use(self, connection: ArchiveConnection, owner: str = "") -> None:
+        """What is the same whatever the tables are in."""
+        self._connection = connection
+        self._owner = owner
         self._packer = zstandard.ZstdCompressor(level=3)
         self._groups: dict[FigureGroup, int] = {}
         """Rows of groups that were written lately."""
