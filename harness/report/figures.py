@@ -62,12 +62,10 @@ class JudgeFigures(NamedTuple):
     @classmethod
     def of(cls, records: Sequence[Line]) -> JudgeFigures:
         """The figures of a judge's records."""
-        counted = [
-            each["score"]
-            for each in records
-            if each["outcome"] == "scored" and not each["contradiction"]
-        ]
-        return cls(MeanInterval.of(counted), dict(Counter(each["outcome"] for each in records)))
+        from judges.agreement.scores import counted
+
+        scores = [each["score"] for each in records if counted(each)]
+        return cls(MeanInterval.of(scores), dict(Counter(each["outcome"] for each in records)))
 
     def as_json(self) -> dict[str, Any]:
         """The figures as plain data."""

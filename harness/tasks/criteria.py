@@ -85,11 +85,11 @@ def convinces(judgement: Mapping[str, Any], least: int) -> bool | None:
         judgement: as `offrails judge --json` prints it.
         least: the score that is enough.
     """
+    from judges.agreement.scores import counted
+
     if judgement["outcome"] == "not_applicable":
         return False
-    if judgement["outcome"] != "scored" or judgement["contradiction"]:
-        return None
-    return bool(judgement["score"] >= least)
+    return bool(judgement["score"] >= least) if counted(judgement) else None
 
 
 def has_succeeded(attack: AttackDocument, state: Mapping[str, Any], *, checked: bool) -> bool:
