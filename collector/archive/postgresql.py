@@ -442,7 +442,7 @@ class PostgresReader(ArchiveReader):
             if found > VERSION:
                 raise NewerSchemaError(found)
             if found < since:
-                raise OlderSchemaError(found)
+                raise OlderSchemaError(found, "archive.url")
             yield connection
         except DatabaseError as problem:
             connection.close()

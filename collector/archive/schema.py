@@ -262,9 +262,9 @@ class NewerSchemaError(Exception):
 class OlderSchemaError(Exception):
     """An older version of offrails has written the file, and no service has brought it to this one yet."""
 
-    def __init__(self, found: int) -> None:
+    def __init__(self, found: int, setting: str = "archive.dir") -> None:
         super().__init__(
-            f"version {found}; a service with this archive.dir brings it to version {VERSION}"
+            f"version {found}; a service with this {setting} brings it to version {VERSION}"
         )
 
 

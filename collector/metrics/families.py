@@ -139,7 +139,7 @@ OWN: Final[Mapping[str, MetricDescription]] = {
     "down_seconds": MetricDescription(
         "gauge", (), "From the last record of the process before to the start of this one."
     ),
-    # The archive; only where `archive.dir` is set.
+    # The archive; only where there is one.
     "archive_sessions_written": MetricDescription(
         "counter",
         (),

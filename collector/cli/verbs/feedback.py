@@ -27,7 +27,7 @@ def add(group: Any) -> None:
     feedback.add_argument(
         "--url",
         default="http://127.0.0.1:4319",
-        help="API of the service, which needs archive.dir (default: http://127.0.0.1:4319)",
+        help="API of the service, which needs an archive (default: http://127.0.0.1:4319)",
     )
     feedback.add_argument("--note", default="", help="why, for who reads it later")
     feedback.add_argument("--spec", help="only of the verdicts under this spec")

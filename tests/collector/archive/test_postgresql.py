@@ -356,7 +356,7 @@ def test_a_server_that_does_not_answer_holds_up_no_start() -> None:
 
 def test_tables_of_another_version(url: str) -> None:
     """Newer ones are left alone, by the writer and by the reader; until there are any, a question says so."""
-    with pytest.raises(OlderSchemaError):
+    with pytest.raises(OlderSchemaError, match=r"archive\.url"):
         PostgresReader(url).matching(ArchiveSearch())
     store = stored(url, made())
     store._connection.execute(f"UPDATE {SCHEMA}.version SET version = ?", (VERSION + 1,))
