@@ -589,7 +589,8 @@ class ThingsRun(AutomatonRun):
         """Takes a call of another session on a thing that both carry: it moves the thing, and counts there.
 
         A call that its own session was right to make, and that this one cannot explain, was right by what only that
-        session has. So the thing goes on from wherever it can have led.
+        session has. So the thing goes on from wherever it can have led. A harmful one of a thing that may be in several states
+        is no reason to take it for harmless: it may have moved nothing.
 
         Args:
             judge: of the spec.
@@ -605,7 +606,8 @@ class ThingsRun(AutomatonRun):
             run.scatter(judge.anywhere)
             run.exact = False
         if token is not None:
-            run.step(judge, token)
+            is_certain = run.ways is None and isinstance(run.position, int)
+            run.step(judge, token if is_right or is_certain else vanishing(judge, token))
         after = cell.counts()
         moved = thing._replace(offset=thing.offset.plus(before).minus(after))
         self._put_back(key, moved, after, None)

@@ -304,3 +304,16 @@ def test_sessions_whose_space_was_dropped_meet_in_a_new_one(
     again = call(302, "w", "refund", {"id": "B"}, 2 * HOUR + 1, "x")
     [verdict] = monitor.observe(again, 2 * HOUR + 1)
     assert verdict.kind == "harmful"
+
+
+def test_a_harmful_call_says_nothing_of_a_thing_whose_calls_are_not_known() -> None:
+    """A session that comes late does not know the look-up that allows its refund: harmful calls behind it prove none missing."""
+    monitor = Monitor([ACROSS], LIMITS)
+    monitor.observe(call(1, "a", "look_up", {"id": "A1"}, 1), 1)
+    monitor.observe(call(2, "a", "refund", {"id": "A1"}, 2), 2)
+    monitor.observe(call(3, "b", "look_up", {"id": "A1"}, 3), 3)
+    for number in range(4, 40):
+        [closed] = monitor.observe(call(number, "b", "close", {"ids": ["A1"]}, number), number)
+        assert closed.kind == "harmful"
+    [late] = monitor.observe(call(40, "c", "refund", {"id": "A1"}, 40), 40)
+    assert (late.kind, late.possible) == ("progress", True)
