@@ -6,7 +6,8 @@ ordinary judgements holds here, too: order of arrival, folding, copies.
 
 Invariants:
 
-- `visits` are in order, and none of them is in the checkpoint yet. The head has taken all of them.
+- `visits` are in order, and none of them is in the checkpoint yet. The head has taken all of them. Between two calls of
+  the log, a thing has `VISITS_MAX` of them.
 - What it has told the space is each call of its log on a thing (`told`), and what it told of folded ones.
 - A copy reads the space, tells it nothing, and is told nothing.
 
@@ -16,9 +17,9 @@ refunded, so its own refund at 12:05 is harmful.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from monitor.session.session import Session
 
 __all__ = ["SharedThingsJudgement", "ToldCall", "members_of", "moved_members"]
+
+VISITS_MAX: Final = 256
+"""Calls of other sessions on one thing since its own last call; beyond it, the earlier half is not known any more."""
 
 
 class ToldCall(NamedTuple):
@@ -155,6 +159,22 @@ class SharedThingsJudgement(ThingsJudgement):
         self.visits = kept
         if not (is_new and self._take_at_once(visit)):
             self._note_change(_order(visit))
+        self._bound_visits(visit.key)
+
+    def _bound_visits(self, key: bytes | None) -> None:
+        """Keeps the visits of a thing since the last call within their bound: one stands for all that go."""
+        log = self.log
+        last = order_of(log, len(log) - 1) if len(log) else self.folded_to
+        begin = bisect_right(self.visits, last, key=_order)
+        since = [each for each in self.visits[begin:] if each.key == key]
+        if len(since) <= VISITS_MAX:
+            return
+        gone = since[: VISITS_MAX // 2]
+        known, stand_in = set(gone), gone[-1]._replace(span_id=b"", token=None, is_right=True)
+        self.visits = [each for each in self.visits if each not in known]
+        insort(self.visits, stand_in, key=_order)
+        self._note_lack(stand_in)
+        self._note_change(_order(stand_in))
 
     def _take_at_once(self, visit: Visit) -> bool:
         """Has the readings take a visit that nothing of the log depends on; False if the log must be stepped again.

@@ -317,3 +317,37 @@ def test_a_harmful_call_says_nothing_of_a_thing_whose_calls_are_not_known() -> N
         assert closed.kind == "harmful"
     [late] = monitor.observe(call(40, "c", "refund", {"id": "A1"}, 40), 40)
     assert (late.kind, late.possible) == ("progress", True)
+
+
+def test_a_session_that_waits_keeps_the_last_calls_of_others() -> None:
+    """However many calls others make on its thing, it takes no more memory, and is judged by the last of them."""
+    bytes_kept: list[int] = []
+    for count in (600, 3_000):
+        monitor = Monitor([ACROSS], LIMITS)
+        monitor.observe(call(1, "a", "look_up", {"id": "A1"}, 1), 1)
+        for number in range(2, count):
+            made = call(number, "b", "look_up", {"id": "A1"}, number)
+            monitor.observe(made, number, quiet=True)
+        asked = call(count + 1, "a", "refund", {"id": "A1"}, count + 1)
+        assert monitor.decide(asked, count + 1).answer != "deny"
+        monitor.observe(call(count, "b", "refund", {"id": "A1"}, count), count)
+        assert monitor.decide(asked, count + 1).answer == "deny"
+        bytes_kept.append(len(monitor.kept.handover("1").hand_over([SessionKey("", "a")])))
+    assert bytes_kept[1] < 1.1 * bytes_kept[0]
+
+
+def test_what_a_session_that_waits_does_not_know_any_more_is_no_claim() -> None:
+    """A refund that only a forgotten look-up of another session allows is not called harmful; a second one is."""
+    monitor = Monitor([ACROSS], LIMITS)
+    monitor.observe(call(1, "a", "look_up", {"id": "A1"}, 1), 1)
+    monitor.observe(call(2, "a", "refund", {"id": "A1"}, 2), 2)
+    monitor.observe(call(3, "b", "look_up", {"id": "A1"}, 3), 3)
+    for number in range(4, 600):  # harmful in their session, so they move nothing
+        monitor.observe(call(number, "b", "close", {"id": "A1", "ids": ["A1"]}, number), number)
+    kinds_of: list[str] = []
+    for number in (600, 601):
+        asked = call(number, "a", "refund", {"id": "A1"}, number)
+        found = monitor.observe(asked, number)
+        kinds_of += [str(each.kind) for each in found if each.span_id == asked.span_id]
+    assert kinds_of[0] != "harmful"
+    assert kinds_of[1] == "harmful"
