@@ -163,6 +163,8 @@ class SharedThingsJudgement(ThingsJudgement):
 
     def _bound_visits(self, key: bytes | None) -> None:
         """Keeps the visits of a thing since the last call within their bound: one stands for all that go."""
+        if len(self.visits) <= VISITS_MAX:
+            return
         log = self.log
         last = order_of(log, len(log) - 1) if len(log) else self.folded_to
         begin = bisect_right(self.visits, last, key=_order)
