@@ -59,6 +59,15 @@ class ThingSpaces:
             if is_shared(judge):
                 self._since.setdefault(_version(judge), begin)
 
+    def missed(self, until_ns: int) -> None:
+        """Calls of anybody before this time may not have been seen: all spaces begin again."""
+        self.since_ns = max(self.since_ns, until_ns)
+        for version, since in self._since.items():
+            if since != FROM_ITS_FIRST_SESSION:
+                self._since[version] = max(since, until_ns)
+        for space in self.by_key.values():
+            space.begin_again(until_ns)
+
     def space(self, session: Session, judge: Judge) -> ThingSpace:
         """The space of a session under a spec."""
         assert judge.each is not None

@@ -215,6 +215,14 @@ class ThingSpace:
                 return
             self._drop(key)
 
+    def begin_again(self, since_ns: int) -> None:
+        """Calls before this time may not have been seen: what is known of all things may be of the past."""
+        self.since_ns = max(self.since_ns, since_ns)
+        for key in [*self.things]:
+            self._drop(key)
+        self.open = []
+        self.open_version += 1
+
     def drop_some(self) -> int:
         """Drops the things that were longest untouched, as one that comes back is told; returns how many."""
         count = max(1, len(self.things) // DROPPED_SHARE)

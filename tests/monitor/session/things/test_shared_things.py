@@ -233,6 +233,23 @@ def test_what_was_called_before_the_start_is_not_known_for_so_long() -> None:
     assert late.kind == "harmful"
 
 
+def test_what_was_called_in_an_outage_is_not_known_to_later_sessions() -> None:
+    """Within `within` of its end a session that begins later makes no claim by what it lacks; what was seen is one."""
+    monitor = Monitor([AGENTS], LIMITS)
+
+    def kind(number: int, session: str, tool: str, order: str, at: int) -> str:
+        [verdict] = monitor.observe(call(number, session, tool, {"id": order}, at), at)
+        return verdict.kind
+
+    kind(1, "a", "look_up", "A1", HOUR)
+    kind(2, "a", "refund", "A1", HOUR + 1)
+    monitor.gaps.missed(2 * HOUR, 2 * HOUR + HOUR // 60)
+    assert kind(3, "b", "refund", "A1", 3 * HOUR) != "harmful"
+    assert kind(4, "c", "refund", "B2", 3 * HOUR + 1) != "harmful"
+    assert kind(5, "d", "refund", "B2", 3 * HOUR + 2) == "harmful"
+    assert kind(6, "e", "refund", "C3", 5 * HOUR) == "harmful"
+
+
 def test_an_agent_that_invents_things_loses_those_of_its_own() -> None:
     """Beyond the bound, things that were longest untouched go, counted; one that comes back may be in any state."""
     limits = Limits(history_complete=True, keep_arguments=True, shared_things_max=64)
