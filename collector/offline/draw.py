@@ -1,4 +1,4 @@
-"""`offrails draw FILE --out PICTURE`: a spec, with the way of a session drawn in."""
+"""`offrails draw FILE --out PICTURE`: a spec, with the way of a session drawn in, or with its things below."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collector.offline.progress_bar import Progress
 from collector.offline.replay import BadInput, replay
 from monitor.automaton.dfa import Automaton
 from monitor.drawing.svg import DrawnStep, svg
+from monitor.drawing.thing_rows import DrawnThing, DrawnThings
 from monitor.spec.spec import Spec
 
 __all__ = ["BadPicture", "picture"]
@@ -26,21 +27,25 @@ def picture(spec: Spec, runs: Sequence[Path] = (), session: str | None = None) -
     Args:
         spec: what is drawn; no learnt reference.
         runs: recordings.
-        session: the session of them whose way is drawn in.
+        session: the session of them whose way is drawn in; under `each`, whose things are.
 
     Raises:
         BadPicture: too many states, or no such session.
     """
+    path: Sequence[DrawnStep] = ()
+    things = None
+    if session is not None and spec.each is not None:
+        things = _things(_judged(spec, runs, session))
+    elif session is not None:
+        path = _path(spec, runs, session)
     try:
-        path = () if session is None else _path(spec, runs, session)
-        return svg(spec.diagrams(), tuple(path))
+        return svg(spec.diagrams(), path, things)
     except ValueError as problem:
         raise BadPicture(f"{spec.file}: {problem}") from None
 
 
-def _path(spec: Spec, runs: Sequence[Path], session: str) -> Sequence[DrawnStep]:
-    if not isinstance(spec.machine, Automaton):
-        raise BadPicture(f"{spec.file}: a session's path goes with transitions or golden")
+def _judged(spec: Spec, runs: Sequence[Path], session: str) -> Mapping[str, Any]:
+    """The judgement object of one session of the recordings."""
     try:
         found = [
             judged
@@ -58,7 +63,26 @@ def _path(spec: Spec, runs: Sequence[Path], session: str) -> Sequence[DrawnStep]
         raise BadPicture(str(problem)) from None
     if not found:
         raise BadPicture(f"{spec.id} judges no session {session!r} in these runs")
-    return tuple(_steps(found[0], spec.machine))
+    return found[0]
+
+
+def _things(judged: Mapping[str, Any]) -> DrawnThings:
+    """The things of a session, those with harm first, as in the session view."""
+    rows = [_thing(each) for each in judged["things"]]
+    rows.sort(key=lambda row: -row.harmful)
+    return DrawnThings(f"things of {judged['session']}", rows, judged["things_count"])
+
+
+def _thing(shown: Mapping[str, Any]) -> DrawnThing:
+    name = f"{shown['name']} {shown.get('digest') or shown['value']}"
+    state = shown["state"] or "several"
+    return DrawnThing(name, state, shown["accepting"], shown["calls"], shown["harmful"])
+
+
+def _path(spec: Spec, runs: Sequence[Path], session: str) -> Sequence[DrawnStep]:
+    if not isinstance(spec.machine, Automaton):
+        raise BadPicture(f"{spec.file}: a session's path goes with transitions or golden")
+    return tuple(_steps(_judged(spec, runs, session), spec.machine))
 
 
 def _steps(judged: Mapping[str, Any], machine: Automaton) -> Iterator[DrawnStep]:

@@ -13,10 +13,10 @@ NAME_MAX: Final = 32
 """Characters of a name that are shown; the rest is in its tool tip."""
 
 
-def short(text: str) -> str:
-    """The text on one line, with an ellipsis where it is long."""
+def short(text: str, most: int = NAME_MAX) -> str:
+    """The text on one line, with an ellipsis where it has more than so many characters."""
     text = visible(text)
-    return text if len(text) <= NAME_MAX else text[: NAME_MAX - 1] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def width_of(text: str, each: float = 6.4) -> float:

@@ -1,8 +1,8 @@
 """A machine as an SVG picture, without any other program.
 
 Progress goes from left to right, reads are small words below the state they leave unchanged,
-accepting states have a double border. The path of a session can be drawn in. Names are text of
-strangers: they are escaped, and shortened where they are long.
+accepting states have a double border. The path of a session can be drawn in, or its things below
+(`thing_rows`). Names are text of strangers: they are escaped, and shortened where they are long.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from monitor.automaton.dfa import Machine
 from monitor.drawing.diagram import machine_edges, machine_states, visible
 from monitor.drawing.labels import short, width_of
 from monitor.drawing.layers import Layout, Route, Size, layout
+from monitor.drawing.thing_rows import DrawnThings
 
 __all__ = ["STATES_MAX", "DrawnStep", "svg"]
 
@@ -50,6 +51,12 @@ _STYLE: Final = """
   .visited { stroke: #1665c0; stroke-width: 2.6; }
   .number { fill: #1665c0; font-weight: 600; }
   .harm { font-size: 11px; text-anchor: middle; fill: #c62828; font-weight: 600; }
+"""
+
+_TABLE_STYLE: Final = """
+  .head { font-size: 11px; fill: #66727f; }
+  .cell { font-size: 12px; }
+  .harmed { fill: #c62828; font-weight: 600; }
 """
 
 
@@ -92,12 +99,17 @@ class _Drawing:
         return max(START + self.layout.width, width_of(self.title, 8.4)) + 2 * MARGIN
 
 
-def svg(machines: Iterable[tuple[str, Machine]], path: Sequence[DrawnStep] = ()) -> str:
+def svg(
+    machines: Iterable[tuple[str, Machine]],
+    path: Sequence[DrawnStep] = (),
+    things: DrawnThings | None = None,
+) -> str:
     """One picture of all machines, one below the other, each with its title.
 
     Args:
         machines: titles and machines, as `Spec.diagrams` gives them.
         path: calls of a session, drawn into the first machine.
+        things: of a session, drawn below.
 
     Raises:
         ValueError: a machine has too many states to draw.
@@ -108,10 +120,14 @@ def svg(machines: Iterable[tuple[str, Machine]], path: Sequence[DrawnStep] = ())
     ]
     width = max(drawing.width for drawing in drawings)
     height = sum(drawing.height for drawing in drawings) + MARGIN
+    style = _STYLE
+    if things is not None:
+        width, height = max(width, things.width + 2 * MARGIN), height + things.height + MARGIN
+        style += _TABLE_STYLE
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" role="img">',
-        f"<style>{_STYLE}</style>",
+        f"<style>{style}</style>",
         "<defs>",
         _tip("tip", "#52606d"),
         _tip("taken-tip", "#1665c0"),
@@ -120,11 +136,18 @@ def svg(machines: Iterable[tuple[str, Machine]], path: Sequence[DrawnStep] = ())
     ]
     top = MARGIN
     for drawing in drawings:
-        lines.append(f'<g transform="translate({MARGIN:.0f} {top:.1f})">')
-        lines += _draw(drawing)
-        lines.append("</g>")
+        lines += _placed(top, _draw(drawing))
         top += drawing.height
+    if things is not None:
+        lines += _placed(top, things.svg())
     return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _placed(top: float, lines: Iterable[str]) -> Iterator[str]:
+    """Elements that begin at some height of the picture."""
+    yield f'<g transform="translate({MARGIN:.0f} {top:.1f})">'
+    yield from lines
+    yield "</g>"
 
 
 def _tip(name: str, color: str) -> str:

@@ -40,7 +40,7 @@ def add(group: Any) -> None:
         action="append",
         default=[],
         metavar="ID",
-        help="session of --runs whose path is drawn in",
+        help="session of --runs whose path is drawn in; under each, whose things are listed with their states",
     )
     draw.set_defaults(run=run)
 

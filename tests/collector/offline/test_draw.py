@@ -7,6 +7,7 @@ import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -15,6 +16,7 @@ from collector.offline.png import NoRenderer, png
 
 ROVER = Path(__file__).parents[3] / "dfa_specs" / "farm_rover.yaml"
 RENDERER = find_spec("resvg_py") or shutil.which("rsvg-convert") or shutil.which("resvg")
+SVG = "{http://www.w3.org/2000/svg}"
 SQUARE = '<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><rect width="8" height="8"/></svg>'
 
 
@@ -116,3 +118,67 @@ def test_png(tmp_path: Path) -> None:
     picture = out.read_bytes()
     assert picture.startswith(b"\x89PNG\r\n")
     assert int.from_bytes(picture[16:20], "big") > 400
+
+
+ORDERS = """
+id: orders
+kind: policy
+each: {order: {look_up: id, refund: id}}
+alphabet: {look_up: {tool: look_up}, refund: {tool: refund}, login: {tool: login}}
+constraints: [{precedence: [look_up, refund]}]
+"""
+
+
+def drawn_things(tmp_path: Path, run: str, calls: list[tuple[str, object]]) -> list[list[str]]:
+    """The rows of the picture of one run under a spec with `each`, the title first."""
+    spec, runs, out = tmp_path / "o.yaml", tmp_path / "o.jsonl", tmp_path / "o.svg"
+    spec.write_text(ORDERS)
+    made = [
+        {"name": tool, "arguments": {"id": value} if value else {}} for tool, value in calls
+    ]
+    runs.write_text(json.dumps({"run": run, "calls": made}) + "\n")
+    options = ["--runs", str(runs), "--session", run, "--out", str(out)]
+    assert main(["draw", str(spec), *options]) == 0
+    rows: dict[str, list[str]] = {}
+    for each in ET.fromstring(out.read_text()).iter(f"{SVG}text"):
+        if {"head", "cell"} & set((each.get("class") or "").split()):
+            text = "".join(t for t in each.itertext() if t not in tips_of(each))
+            rows.setdefault(each.get("y") or "", []).append(text)
+    return list(rows.values())
+
+
+def tips_of(element: ET.Element) -> list[str]:
+    """The tool tips of an element."""
+    return [each.text or "" for each in element.iter(f"{SVG}title")]
+
+
+def test_things_are_rows_with_their_state(tmp_path: Path) -> None:
+    """Under `each` a session is drawn as its things: a row each with state and counts, those with harm first."""
+    calls = [
+        ("login", None),
+        ("look_up", "A1"),
+        ("refund", "A1"),
+        ("refund", "B7"),
+        ("refund", None),
+    ]
+    assert drawn_things(tmp_path, "s", calls) == [
+        ["thing", "state", "accepting", "calls", "harmful"],
+        ["order B7", "start", "yes", "2", "1"],
+        ["order none", "start", "yes", "2", "1"],
+        ["order A1", "precedence: [look_up, refund]: after look_up", "yes", "3", "0"],
+    ]  # fmt: skip
+
+
+def test_no_things_and_too_many(tmp_path: Path) -> None:
+    """A session without things says so, and of many things the number that is not drawn."""
+    assert drawn_things(tmp_path, "s", [("login", None)])[1:] == [["no call carries one"]]
+    many = drawn_things(tmp_path, "s", [("look_up", n) for n in range(1, 61)])
+    assert len(many) == 1 + 50 + 1
+    assert many[-1] == ["10 more"]
+
+
+def test_values_of_strangers_are_escaped(tmp_path: Path) -> None:
+    """A thing's value is text of a stranger: it ends no element, and is shortened."""
+    [_, row] = drawn_things(tmp_path, "<s>", [("look_up", "</text><script>" + "y" * 200)])
+    assert row[0].startswith("order </text><script>y")
+    assert len(row[0]) == 32
