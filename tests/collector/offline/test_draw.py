@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -129,7 +130,9 @@ constraints: [{precedence: [look_up, refund]}]
 """
 
 
-def drawn_things(tmp_path: Path, run: str, calls: list[tuple[str, object]]) -> list[list[str]]:
+def drawn_things(
+    tmp_path: Path, run: str, calls: Sequence[tuple[str, object]]
+) -> list[list[str]]:
     """The rows of the picture of one run under a spec with `each`, the title first."""
     spec, runs, out = tmp_path / "o.yaml", tmp_path / "o.jsonl", tmp_path / "o.svg"
     spec.write_text(ORDERS)
