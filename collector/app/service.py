@@ -38,6 +38,7 @@ from collector.calls.sessions.session_ids import RESOURCES_BYTES_MAX
 from collector.config.field_types import OFF
 from collector.config.first_minutes import until
 from collector.config.settings.archive import ArchiveSettings
+from collector.config.settings.receiver import ReceiverSettings
 from collector.config.settings.record import RecordSettings
 from collector.config.settings.sessions import SessionSettings
 from collector.config.settings.settings import Settings
@@ -83,7 +84,7 @@ if TYPE_CHECKING:
     from collector.state.last_good_specs import CompiledSpecs
     from collector.state.records import OperatorRecord
 
-__all__ = ["App", "instance_of", "limits_of", "redaction_of"]
+__all__ = ["App", "instance_of", "limits_of", "owner_of", "redaction_of"]
 
 RECOVERING = "recovering"
 """Why the service is not ready while it goes through its journal."""
@@ -162,6 +163,15 @@ def instance_of(metrics: str) -> str:
     return f"{host}:{port}"
 
 
+def owner_of(receiver: ReceiverSettings) -> str:
+    """What tells this monitor's rows in a shared archive from those of others, also on this host; the same after a restart.
+
+    Args:
+        receiver: where it listens: no other process of the host does.
+    """
+    return " ".join((socket.gethostname(), receiver.http, receiver.grpc))
+
+
 def _recorder_of(
     settings: RecordSettings, clock: Callable[[], int], stats: Stats
 ) -> Recorder | None:
@@ -222,6 +232,7 @@ def _state_of(
 
 def _archive_of(
     settings: ArchiveSettings,
+    owner: str,
     monitor: Monitor,
     redaction: Redaction,
     denied: PreventedCalls,
@@ -240,13 +251,13 @@ def _archive_of(
         settings.sessions_max,
         settings.bytes_max,
     )
-    writer, reader = _archive_at(settings, bounds, clock)
+    writer, reader = _archive_at(settings, owner, bounds, clock)
     past = PastSessions(reader, monitor, redaction)
     return ArchiveFeed(writer, past, monitor, redaction, denied)
 
 
 def _archive_at(
-    settings: ArchiveSettings, bounds: ArchiveBounds, clock: Callable[[], int]
+    settings: ArchiveSettings, owner: str, bounds: ArchiveBounds, clock: Callable[[], int]
 ) -> tuple[ArchiveWriter, ArchiveReader]:
     """Who writes and who reads the archive: in a folder, or in a database, whose client is loaded only then.
 
@@ -268,7 +279,7 @@ def _archive_at(
         raise UnusableFileError("archive.url", "PostgreSQL", why) from problem
     except ValueError as problem:
         raise UnusableFileError("archive.url", "PostgreSQL", str(problem)) from None
-    return PostgresWriter(url, bounds, clock), PostgresReader(url)
+    return PostgresWriter(url, bounds, clock, owner), PostgresReader(url)
 
 
 def _judges_of(
@@ -421,7 +432,12 @@ class App:
         self._notices = Notices(self.monitor, pipeline.inventory, self._sink, stats, clock)
         self._memory = memory
         self._archive = _archive_of(
-            settings.archive, self.monitor, self._redaction, pipeline.decision_records, clock
+            settings.archive,
+            owner_of(receiver),
+            self.monitor,
+            self._redaction,
+            pipeline.decision_records,
+            clock,
         )
         self._judges = _judges_of(settings, self.monitor, pipeline, self._redaction, clock)
         consume: Consume = pipeline.consume

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -306,14 +305,14 @@ class PostgresStore(ArchiveStore):
         NewerSchemaError: a newer version has written them.
     """
 
-    def __init__(self, url: str, owner: str = "") -> None:
+    def __init__(self, url: str, owner: str) -> None:
         self._database = PostgresConnection(url, lock_timeout=_LOCK_MS)
         try:
             migrate(self._database)
         except BaseException:
             self._database.close()
             raise
-        self._use(self._database, owner or socket.gethostname())
+        self._use(self._database, owner)
 
     def close(self) -> None:
         """Closes the connection; what was committed is there."""
@@ -390,7 +389,7 @@ class PostgresWriter(ArchiveWriter):
         url: str,
         bounds: ArchiveBounds,
         clock: Callable[[], int],
-        owner: str = "",
+        owner: str,
     ) -> None:
         super().__init__(shown(url), bounds, clock)
         self._url = url

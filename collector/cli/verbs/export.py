@@ -25,7 +25,7 @@ def add(group: Any) -> None:
         dest="place",
         metavar="DIR|URL",
         required=True,
-        help="folder of an archive (archive.dir), or API of a running service",
+        help="folder of an archive (archive.dir), its database (archive.url), or API of a running service",
     )
     export.add_argument(
         "--since",
@@ -56,7 +56,12 @@ def run(options: argparse.Namespace) -> int:
     from collector.archive.reader import TooSlowError
     from collector.archive.schema import NewerSchemaError, OlderSchemaError
     from collector.client.api_client import NoAnswerError
-    from collector.offline.past_sessions.export import ExportError, read_sessions, since_ns
+    from collector.offline.past_sessions.export import (
+        ExportError,
+        place_told,
+        read_sessions,
+        since_ns,
+    )
     from collector.offline.past_sessions.labels import read_labels
 
     try:
@@ -74,7 +79,8 @@ def run(options: argparse.Namespace) -> int:
     except (ExportError, NoAnswerError) as problem:
         return _failed(str(problem), FAILED)
     except (*FAULTS, NewerSchemaError, OlderSchemaError, TooSlowError) as problem:
-        return _failed(f"{options.place}: the archive cannot be read: {problem}", FAILED)
+        place = place_told(options.place)
+        return _failed(f"{place}: the archive cannot be read: {problem}", FAILED)
     rows = "calls" if options.steps else "labels" if options.labels else "judgements"
     print(f"offrails: {count} {rows}", file=sys.stderr)
     return OK

@@ -16,7 +16,7 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -36,7 +36,9 @@ __all__ = [
     "archive_of",
     "columns",
     "is_address",
+    "is_database",
     "past_sessions",
+    "place_told",
     "read_sessions",
     "rows",
     "since_ns",
@@ -119,9 +121,12 @@ STEP_COLUMNS: Final[Mapping[str, str]] = {
 }
 """Types of the columns of a call."""
 
+_DATABASE: Final = ("postgresql://", "postgres://")
+"""How the address of a database begins."""
 _ABOUT: Final = ("session", "namespace", "agent", "spec", "spec_version", "started")
 """Columns of a call that are of its session."""
-_FORMULA: Final = re.compile(r"[=+\-@\t\r\n]")
+_FORMULA: Final = re.compile(r"[=+\-@\uff1d\uff0b\uff0d\uff20\t\r\n]")
+"""What begins a formula, in full width, too."""
 
 
 class ExportError(Exception):
@@ -157,14 +162,14 @@ def read_sessions(
     """Judgement objects, the most recently active session first.
 
     Args:
-        place: folder of an archive, or address of a service's API.
+        place: folder or database of an archive, or address of a service's API.
         since: sessions whose last call ended then or later, Unix nanoseconds.
         token_file: has the token that the service asks for.
 
     Raises:
-        ExportError: there is no archive in the folder.
+        ExportError: there is no archive.
         NoAnswerError: the service does not answer.
-        sqlite3.Error: the file cannot be read.
+        sqlite3.Error, DatabaseError: the archive cannot be read.
         NewerSchemaError: a newer version has written it.
         OlderSchemaError: an older one, and no service has brought it to this one.
     """
@@ -172,16 +177,19 @@ def read_sessions(
     if archive is None:
         yield from _of_service(place, since, token_file)
         return
-    for entry in past_sessions(archive, ArchiveSearch(since=since, ended=False)):
-        yield from (json.loads(each) for each in entry.objects)
+    with closing(archive):
+        for entry in past_sessions(archive, ArchiveSearch(since=since, ended=False)):
+            yield from (json.loads(each) for each in entry.objects)
 
 
 def archive_of(place: str) -> ArchiveReader | None:
-    """The archive of a folder; None if the place is meant as the address of a service.
+    """The archive of a folder or a database; None if the place is meant as the address of a service.
 
     Raises:
-        ExportError: there is no archive in the folder, or it is neither.
+        ExportError: there is no archive in the folder, or it is none of these, or the extra is not installed.
     """
+    if is_database(place):
+        return _database(place)
     folder = Path(place)
     if not folder.is_dir():
         if is_address(place):
@@ -190,6 +198,33 @@ def archive_of(place: str) -> ArchiveReader | None:
     if not (folder / FILE).exists():
         raise ExportError(f"{place}: no archive there (no {FILE})")
     return ArchiveReader(folder)
+
+
+def _database(url: str) -> ArchiveReader:
+    try:
+        from collector.archive.postgresql import PostgresReader, checked
+    except ImportError as problem:
+        why = "PostgreSQL needs psycopg: pip install 'offrails[postgresql]'"
+        raise ExportError(why) from problem
+    try:
+        checked(url)
+    except ValueError as problem:
+        raise ExportError(f"{_DATABASE[0]}: {problem}") from None
+    return PostgresReader(url)
+
+
+def is_database(place: str) -> bool:
+    """Whether a place is the address of a database."""
+    return place.startswith(_DATABASE)
+
+
+def place_told(place: str) -> str:
+    """A place as messages name it: of a database without what is secret."""
+    if not is_database(place):
+        return place
+    from collector.archive.postgresql import shown
+
+    return shown(place)
 
 
 def is_address(place: str) -> bool:

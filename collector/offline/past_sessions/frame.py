@@ -29,14 +29,14 @@ def sessions_frame(
     (`started`, `last`, `start_ns`, `end_ns`) are times in UTC with nanoseconds.
 
     Args:
-        place: folder of an archive, or address of a service's API.
+        place: folder or database of an archive, or address of a service's API.
         since: an age as in 7d, or a date: sessions whose last call ended then or later; "" for all.
         steps: a row for each call.
         library: which makes the frame.
         token_file: has the token that the service asks for.
 
     Raises:
-        ExportError: there is no archive in the folder, or `since` is no time.
+        ExportError: there is no archive, or `since` is no time.
         NoAnswerError: the service does not answer.
         ModuleNotFoundError: the library is not installed.
     """

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -36,14 +37,14 @@ def read_labels(
     """The latest label of each session and spec: what the API shows of it, with `harmful` and `success`.
 
     Args:
-        place: folder of an archive, or address of a service's API.
+        place: folder or database of an archive, or address of a service's API.
         since: labels that were given then or later, Unix nanoseconds.
         token_file: has the token that the service asks for.
 
     Raises:
-        ExportError: there is no archive in the folder.
+        ExportError: there is no archive.
         NoAnswerError: the service does not answer.
-        sqlite3.Error: the file cannot be read.
+        sqlite3.Error, DatabaseError: the archive cannot be read.
         NewerSchemaError: a newer version has written it.
         OlderSchemaError: an older one, and no service has brought it to this one.
     """
@@ -55,12 +56,13 @@ def read_labels(
 
 def _of_archive(reader: ArchiveReader) -> Iterator[_Labelled]:
     seen: set[SessionName] = set()
-    for label in _LABELS:
-        for entry in past_sessions(reader, ArchiveSearch(label=label, ended=False)):
-            if entry.name not in seen:
-                seen.add(entry.name)
-                said = [each.as_json() for each in reader.labels(entry.name)]
-                yield said, [json.loads(each) for each in entry.objects]
+    with closing(reader):
+        for label in _LABELS:
+            for entry in past_sessions(reader, ArchiveSearch(label=label, ended=False)):
+                if entry.name not in seen:
+                    seen.add(entry.name)
+                    said = [each.as_json() for each in reader.labels(entry.name)]
+                    yield said, [json.loads(each) for each in entry.objects]
 
 
 def _of_service(url: str, token_file: Path | None) -> Iterator[_Labelled]:

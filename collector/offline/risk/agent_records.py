@@ -16,7 +16,13 @@ from collector.archive.schema import NewerSchemaError, OlderSchemaError
 from collector.client.api_client import NoAnswerError
 from collector.config.sources import SettingsError, load
 from collector.offline.learn import BadLabels, Keys, read_files
-from collector.offline.past_sessions.export import ExportError, archive_of, read_sessions
+from collector.offline.past_sessions.export import (
+    ExportError,
+    archive_of,
+    is_database,
+    place_told,
+    read_sessions,
+)
 from collector.offline.replay import files_of
 
 __all__ = ["AgentRecords", "read_records"]
@@ -96,7 +102,9 @@ def read_records(
                 fine = bool(judgement["accepting"]) and not judgement["harmful"]
                 found.add(judgement["agent"], judgement["spec"], success=fine)
     if not found.runs:
-        raise BadLabels(f"--record {place}: no run there has an agent, a task and an outcome")
+        raise BadLabels(
+            f"--record {place_told(place)}: no run there has an agent, a task and an outcome"
+        )
     return found
 
 
@@ -105,16 +113,19 @@ def _archive(place: str) -> str | None:
     if place != ARCHIVE:
         try:
             archive_of(place)
-        except ExportError:
+        except ExportError as problem:
+            if is_database(place):
+                raise BadLabels(f"--record: {problem}") from None
             return None
         return place
     try:
-        folder = load(None, os.environ, {}).archive.dir
+        archive = load(None, os.environ, {}).archive
     except SettingsError as problem:
         raise BadLabels(f"--record archive: {problem}") from None
-    if not folder:
-        raise BadLabels("--record archive: OFFRAILS_ARCHIVE_DIR names no folder of an archive")
-    return str(folder)
+    if not archive.is_on:
+        why = "neither OFFRAILS_ARCHIVE_DIR nor OFFRAILS_ARCHIVE_URL names an archive"
+        raise BadLabels(f"--record archive: {why}")
+    return str(archive.dir or archive.url.get_secret_value())
 
 
 def _judgements(place: str) -> Iterator[Mapping[str, Any]]:
@@ -123,7 +134,8 @@ def _judgements(place: str) -> Iterator[Mapping[str, Any]]:
     except (ExportError, NoAnswerError, TooSlowError) as problem:
         raise BadLabels(f"--record: {problem}") from None
     except (*FAULTS, NewerSchemaError, OlderSchemaError) as problem:
-        raise BadLabels(f"--record {place}: the archive cannot be read: {problem}") from None
+        why = f"the archive cannot be read: {problem}"
+        raise BadLabels(f"--record {place_told(place)}: {why}") from None
 
 
 def _has_outcome(judgement: Mapping[str, Any]) -> bool:

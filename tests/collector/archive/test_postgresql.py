@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
-from collector.app.service import App
+from collector.app.service import App, owner_of
 from collector.archive import writer as writer_module
 from collector.archive.connection import DatabaseError
 from collector.archive.postgresql import (
@@ -38,8 +38,11 @@ from collector.archive.record import (
 from collector.archive.schema import VERSION, NewerSchemaError, OlderSchemaError
 from collector.archive.search import ArchiveSearch, SumsSearch
 from collector.archive.store import LOST, SWEPT_EVERY, ArchiveStore
+from collector.cli.program import main
 from collector.config.settings.archive import ArchiveSettings
+from collector.config.settings.receiver import ReceiverSettings
 from collector.config.settings.sessions import SessionSettings
+from collector.telemetry.json_text import as_json
 from collector.telemetry.logs import captured
 from tests.collector.app.test_archive import end, get, send, written
 from tests.collector.app.test_service import Clock, http, running
@@ -47,6 +50,7 @@ from tests.collector.archive.postgres_server import missing, server
 from tests.collector.archive.sessions import made
 from tests.collector.archive.test_store import ROOM
 from tests.collector.archive.test_writer import wait
+from tests.collector.event_loop import until
 
 pytestmark = [
     pytest.mark.skipif(bool(missing()), reason=missing() or "it is there"),
@@ -175,7 +179,7 @@ def test_every_question_has_the_answer_of_a_file(url: str, tmp_path: Path, seed:
     chance = random.Random(seed)
     with (
         contextlib.closing(ArchiveStore(tmp_path)) as file,
-        contextlib.closing(PostgresStore(url)) as shared,
+        contextlib.closing(PostgresStore(url, "one")) as shared,
     ):
         for number in range(40):
             session = drawn(chance)
@@ -222,7 +226,7 @@ def test_a_monitor_ends_its_own_live_rows_alone(url: str) -> None:
 
 def test_monitors_that_write_at_once_add_up(url: str) -> None:
     """Four of them, each with sessions of its own under the same agents and tools: all are there, and so are their sums."""
-    PostgresStore(url).close()
+    PostgresStore(url, "one").close()
 
     def write(owner: int) -> None:
         with contextlib.closing(PostgresStore(url, str(owner))) as store:
@@ -363,7 +367,7 @@ def test_tables_of_another_version(url: str) -> None:
     with pytest.raises(NewerSchemaError):
         PostgresReader(url).matching(ArchiveSearch())
     with pytest.raises(NewerSchemaError):
-        PostgresStore(url)
+        PostgresStore(url, "one")
 
 
 def test_an_address_is_looked_at_without_being_told() -> None:
@@ -374,6 +378,53 @@ def test_an_address_is_looked_at_without_being_told() -> None:
             checked(wrong)
         assert "geheim" not in str(found.value)
     assert shown("postgresql://a:geheim@db:5432/x?sslmode=require") == "postgresql://db:5432/x"
+
+
+def test_two_monitors_of_one_host_keep_their_live_rows(url: str, tmp_path: Path) -> None:
+    """The start of one ends no session that lives by the other's rows; the other's own next start does."""
+    first, second = (
+        ReceiverSettings(http=f"unix:{tmp_path / name}", grpc="off") for name in "ab"
+    )
+    stored(url, made("left", ended=None), owner=owner_of(first))
+
+    async def settled(app: App, clock: Clock) -> None:
+        assert app._archive is not None
+        writer = app._archive.writer
+        await until(lambda: writer._store is not None and not len(writer))
+
+    archive = ArchiveSettings(url=SecretStr(url))
+    running(settled, archive=archive, receiver=second)
+    assert [each.session for each in PostgresReader(url).live()] == ["left"]
+    running(settled, archive=archive, receiver=first)
+    assert PostgresReader(url).live() == []
+
+
+def test_export_reads_a_database(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has the lines and the labels of a file with the same records; what is wrong is told without a password."""
+    whole = as_json({"spec": "farm", "harmful": 1, "steps": [{"tool": "=ä"}]})
+    records = [made(f"s{n}", begun=n, object=whole) for n in range(1, 4)]
+    label = Label(SessionName("", "s2", 2), None, "right", "=1", "me", 7)
+    stored(url, *records, label)
+    with contextlib.closing(ArchiveStore(tmp_path)) as store:
+        store.write([*records, label])
+    for more in ([], ["--labels"], ["--since", "1970-01-02"], ["--steps"]):
+        told = []
+        for place in (url, url.replace("postgresql:", "postgres:"), str(tmp_path)):
+            assert main(["export", "--from", place, *more]) == 0
+            told.append(capsys.readouterr())
+        assert told[0] == told[1] == told[2]
+    emptied(url)
+    for address, why in (
+        (url.replace("monitor@", "monitor:geheim@"), "a service with this archive.url"),
+        ("postgresql://a:geheim@127.0.0.1:1/x?password=geheim", "cannot be read"),
+        ("postgresql://a:geheim@[x/y", "expected an address"),
+    ):
+        assert main(["export", "--from", address]) == 1
+        error = capsys.readouterr().err
+        assert why in error
+        assert "geheim" not in error
 
 
 def test_two_services_share_it(url: str) -> None:

@@ -33,7 +33,17 @@ from monitor.limits import Limits
 from tests.collector.api.test_session_list import SPECS, play
 from tests.collector.archive.sessions import made
 
-HOSTILE = ("=cmd|' /C calc'!A0", "+1", "-1", "@x", "\t=1", 'a,b\n"c"', "\ud800x", "plain")
+HOSTILE = (
+    "=cmd|' /C calc'!A0",
+    "+1",
+    "-1",
+    "@x",
+    "\t=1",
+    "\uff1d1",
+    'a,b\n"c"',
+    "\ud800x",
+    "plain",
+)
 
 
 @pytest.fixture
@@ -76,7 +86,12 @@ def test_no_cell_begins_a_formula(archive: Path, tmp_path: Path, steps: bool) ->
     assert found[0] == list(columns(steps=steps))
     assert len(found) == 1 + len(HOSTILE) * (2 if steps else 1)
     assert all(len(row) == len(found[0]) for row in found)
-    assert not [cell for row in found for cell in row if cell[:1] in ("=", "+", "-", "@", "\t")]
+    assert not [
+        cell
+        for row in found
+        for cell in row
+        if cell[:1] in ("=", "+", "-", "@", "\t", "\uff1d")
+    ]
     if steps:
         tools = {row[found[0].index("tool")] for row in found[1:]}
         assert {"'+1", "'-1", "plain", 'a,b\n"c"'} <= tools
