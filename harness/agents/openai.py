@@ -72,11 +72,7 @@ class OpenAIAgent:
         if self._as_text:
             system += f"\n\n{self._scaffold.text_form}\n\nTools:\n{tools_text(tools)}"
         else:
-            keys = ("name", "description", "parameters")
-            self._tools = [
-                {"type": "function", "function": {key: tool[key] for key in keys}}
-                for tool in tools
-            ]
+            self._tools = [*map(_function, tools)]
         self._messages = [
             {"role": "system", "content": system},
             {"role": "user", "content": task_text(self._task, plan=self._scaffold.plans)},
@@ -89,6 +85,13 @@ class OpenAIAgent:
     def hear(self, text: str) -> None:
         """The user says something."""
         self._messages.append({"role": "user", "content": text})
+
+    def get(self, tools: Sequence[Mapping[str, Any]]) -> None:
+        """There are more tools from now on."""
+        if self._as_text:
+            self.hear(f"More tools:\n{tools_text(tools)}")
+        else:
+            self._tools += map(_function, tools)
 
     def turn(self, seen: Sequence[MadeCall], left: float) -> Turn:
         """Asks the model for its next turn.
@@ -211,6 +214,12 @@ class OpenAIAgent:
         ]
         self._messages[-1] |= {"tool_calls": known}
         return Turn(calls=tuple(calls), **counted)
+
+
+def _function(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool as the API has it."""
+    function = {key: tool[key] for key in ("name", "description", "parameters")}
+    return {"type": "function", "function": function}
 
 
 class _Deadline:

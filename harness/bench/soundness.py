@@ -66,9 +66,10 @@ def faults_of(task: BenchTask, sandbox: Sandbox) -> list[str]:
     except ToolFault as problem:
         return [f"{task.at('world')}: {task.module.name}: {problem}"]
     tools = {tool["name"] for tool in world.tools}
-    missing = sorted(set(task.document.toolkit or ()) - tools)
-    if missing:
-        return [f"{task.at('toolkit')}: {task.module.name} has no {', '.join(missing)}"]
+    named = {"toolkit": task.document.toolkit or (), "held_back": task.document.held_back}
+    for key, names in named.items():
+        if missing := sorted(set(names) - tools):
+            return [f"{task.at(key)}: {task.module.name} has no {', '.join(missing)}"]
     if unknown := list(_unknown(task, world.hidden)):
         return unknown
     start = task.start(world.state)
@@ -184,6 +185,10 @@ def _after(
             state, answer = _heard(task, sandbox, state, text, answered)
             answered += bool(answer)
         where = f"call {number} {call.tool}"
+        if answered < task.document.held_back.get(call.tool, 0):
+            raise _RefusedCallError(
+                f"{where}: it is held back, and the user has answered {answered} times"
+            )
         state = _made(task, sandbox, state, call.tool, call.arguments, where).state
     for _ in range(task.document.execution.max_steps if ends else 0):
         state, answer = _heard(task, sandbox, state, task.document.final, answered)

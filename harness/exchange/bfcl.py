@@ -38,6 +38,8 @@ __all__ = ["BFCLSources", "ImportedTasks", "import_bfcl"]
 STEPS_A_TURN: Final = 20
 """Answers of an agent in a turn; the benchmark's own limit."""
 CALL_SECONDS: Final = 30.0
+MORE_FUNCTIONS: Final = "You have more functions now. Can you do it with them?"
+"""What the user says where functions come that were held back."""
 READING: Final = ("check_", "display_", "find_", "get_", "list_", "read_", "search_", "show_", "view_")  # fmt: skip
 """How the names of tools begin that are taken to change nothing, where no ground truth has shown it."""
 
@@ -224,19 +226,38 @@ def _documents(
 
 
 def _truth(task: BFCLTask, world: _World) -> list[list[Call]]:
-    if task.late:
-        raise _LeftOutError(f"functions come in a later turn: {', '.join(task.late)}")
     if len(task.truth) != len(task.turns):
         raise _LeftOutError(
             f"question: it has {len(task.turns)} turns, and its ground truth {len(task.truth)}"
         )
     if not any(task.truth):
         raise _LeftOutError("its ground truth has no call")
+    for number, said in enumerate(task.turns):
+        if not said.strip() and number not in task.late.values():
+            raise _LeftOutError(f"question: turn {number} has no message")
+    _check_late(task, world)
     return [[_call(each, world) for each in turn] for turn in task.truth]
 
 
+def _check_late(task: BFCLTask, world: _World) -> None:
+    """Whether functions that come later are there when they are called."""
+    for name in task.late:
+        if name not in world.functions:
+            raise _LeftOutError(f"missed_function: there is no description of {name}")
+    for number, turn in enumerate(task.truth):
+        for name in map(_name, turn):
+            if task.late.get(name, 0) > number:
+                raise _LeftOutError(
+                    f"ground_truth: turn {number} calls {name}, which comes in turn {task.late[name]}"
+                )
+
+
+def _name(call: ast.Call) -> str:
+    return ast.unparse(call.func)
+
+
 def _call(call: ast.Call, world: _World) -> Call:
-    name = ast.unparse(call.func)
+    name = _name(call)
     if name not in world.functions:
         raise _LeftOutError(f"ground_truth: there is no description of {name}")
     try:
@@ -272,23 +293,33 @@ def _scene(task: BFCLTask) -> dict[str, Any]:
 
 def _document(task: BFCLTask, truth: Sequence[Sequence[Call]], world: _World) -> dict[str, Any]:
     name = _snake(task.id)
+    turns = _turns(task)
+    late = {
+        name: turn for name, turn in task.late.items() if turn and name not in task.excluded
+    }
     plain = [[[call["tool"], call["arguments"]] for call in turn] for turn in truth]
     return {
         "task": f"{world.folder.name}/{name}",
         "benchmark": "bfcl",
         "world": world.module.stem,
-        "instruction": task.turns[0],
+        "instruction": turns[0],
         "spec": f"{name}.spec.yaml",
         "toolkit": [each for each in world.functions if each not in task.excluded],
+        **({"held_back": late} if late else {}),
         "environment": {
             "packages": True,
             "user": USER,
-            "state": {**_scene(task), "turns": list(task.turns), "truth": plain},
+            "state": {**_scene(task), "turns": turns, "truth": plain},
         },
-        "execution": {"max_steps": STEPS_A_TURN * len(task.turns)},
+        "execution": {"max_steps": STEPS_A_TURN * len(turns)},
         "evaluation": {"criterion": "check", "check": CHECK},
         "golden": [_steps(truth)],
     }
+
+
+def _turns(task: BFCLTask) -> list[str]:
+    """What the user says. Where functions come, the form has no message."""
+    return [said if said.strip() else MORE_FUNCTIONS for said in task.turns]
 
 
 def _steps(truth: Sequence[Sequence[Call]]) -> list[dict[str, Any]]:

@@ -32,8 +32,8 @@ class BFCLTask:
     classes: Sequence[str]
     excluded: Sequence[str]
     """Functions that the agent does not have."""
-    late: Sequence[str]
-    """Functions that the agent gets in a later turn."""
+    late: Mapping[str, int]
+    """Functions that the agent gets in a later turn, and in which one, from 0."""
     truth: Sequence[Sequence[ast.Call]]
     """The calls of each turn, as they are written."""
 
@@ -57,7 +57,6 @@ def _task(
     id_ = _key(line, where, "id", str)
     if id_ not in known:
         raise BFCLError(f"{answers}: expected the ground truth of {id_}")
-    late = _key(line, where, "missed_function", dict, {})
     turns = [_said(turn, where) for turn in _key(line, where, "question", list)]
     truth = _truth(*known[id_])
     return BFCLTask(
@@ -67,9 +66,20 @@ def _task(
         _key(line, where, "initial_config", dict, {}),
         _key(line, where, "involved_classes", list),
         _key(line, where, "excluded_function", list, []),
-        [name for names in late.values() for name in names],
+        _late(line, where, len(turns)),
         truth,
     )
+
+
+def _late(line: dict[str, Any], where: str, turns: int) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for turn, names in _key(line, where, "missed_function", dict, {}).items():
+        if not (turn.isdecimal() and int(turn) < turns) or not isinstance(names, list):
+            raise BFCLError(
+                f"{where}: missed_function: expected lists of functions by the number of a turn below {turns}, found {turn!r}"
+            )
+        found.update(dict.fromkeys(map(str, names), int(turn)))
+    return found
 
 
 def _said(turn: Any, where: str) -> str:

@@ -115,7 +115,9 @@ class _Run:
         self.judged: Sequence[Mapping[str, Any]] = ()
         self.convinced = True
         """What the judge says that the task names."""
+        self.world: WorldTools = WorldTools([], {})
         self.names: dict[str, Mapping[str, Any]] = {}
+        """The tools that the agent has."""
         self.members = {
             tool: member
             for member, tools in given.task.document.agent.members.items()
@@ -233,15 +235,29 @@ class _Run:
         return check is None or self.checks.get(check, False)
 
     def _set_up(self, found: WorldTools) -> None:
+        self.world = found
         self.start = self.state = self.given.task.start(found.state)
-        kit = self.given.task.document.toolkit
-        self.names = {
-            tool["name"]: tool for tool in found.tools if kit is None or tool["name"] in kit
+        self._tell("set_up", self._new_tools())
+
+    def _new_tools(self) -> list[Mapping[str, Any]]:
+        """The tools that the agent did not have before the last answer of its user, which it has from now on."""
+        document = self.given.task.document
+        kit, held_back = document.toolkit, document.held_back
+        found = {
+            name: tool
+            for tool in self.world.tools
+            if (name := tool["name"]) not in self.names
+            and (kit is None or name in kit)
+            and held_back.get(name, 0) <= self.answered
         }
-        # An agent that has a model is told of the tools; others do not look.
-        tell = getattr(self.given.agent, "set_up", None)
+        self.names |= found
+        return [*found.values()]
+
+    def _tell(self, how: str, what: Any) -> None:
+        """Tells an agent that has a model; others do not listen."""
+        tell = getattr(self.given.agent, how, None)
         if tell is not None:
-            tell(list(self.names.values()))
+            tell(what)
 
     # --- one turn ---------------------------------------------------------------------------------
 
@@ -291,9 +307,7 @@ class _Run:
         try:
             return self.given.scaffold.read(text)
         except UnreadableTextError as problem:
-            tell = getattr(self.given.agent, "could_not_read", None)
-            if tell is not None:
-                tell(str(problem))
+            self._tell("could_not_read", str(problem))
             return None
 
     def _unread(self) -> RolloutEnding | None:
@@ -314,14 +328,14 @@ class _Run:
         return None
 
     def _said(self, text: str) -> RolloutEnding | None:
-        """The agent has said something: it ends, unless a user answers."""
+        """The agent has said something: it ends, unless a user answers. A user answers one that cannot go on, too."""
         document = self.given.task.document
         quiet = document.output == "none" and not text.strip()
         ending = RolloutEnding(
             "gave_up" if says_it_cannot(text) and not quiet else "done", answer=text
         )
         user = document.environment.user
-        if user is None or ending.end == "gave_up":
+        if user is None or (ending.end == "gave_up" and not text.strip()):
             return ending
         try:
             found = self._asked(user, {"said": text, "turn": self.answered})
@@ -330,6 +344,11 @@ class _Run:
         except MissedResult as problem:
             self.misses += 1
             return RolloutEnding("error", "infrastructure", str(problem))
+        return self._answered(ending, found)
+
+    def _answered(self, ending: RolloutEnding, found: TimedResult) -> RolloutEnding | None:
+        """The user has heard the agent's last text: it ends, if there is no answer."""
+        text = ending.answer
         self.given.clock.passed(found.seconds)
         self.state = found.outcome.state
         answer = found.outcome.result
@@ -337,9 +356,9 @@ class _Run:
             return ending
         self.answered += 1
         self.spans.answered(text, answer, at_ns=self.given.clock.now_ns())
-        hear = getattr(self.given.agent, "hear", None)
-        if hear is not None:
-            hear(answer)
+        self._tell("hear", answer)
+        if come := self._new_tools():
+            self._tell("get", come)
         return None
 
     # --- one call ---------------------------------------------------------------------------------

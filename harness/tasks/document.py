@@ -168,6 +168,10 @@ class TaskDocument(StrictModel):
         default=None,
         description="Tools of the world that the agent has; all where it is left out.",
     )
+    held_back: dict[str, Annotated[int, Field(gt=0)]] = Field(
+        default_factory=dict,
+        description="Tools that the agent does not have at first, each with how often the user has answered when it gets them.",
+    )
     environment: EnvironmentDocument = Field(default_factory=EnvironmentDocument)
     model: ModelDocument = Field(default_factory=ModelDocument)
     agent: AgentDocument = Field(default_factory=AgentDocument)

@@ -102,6 +102,17 @@ def _environment(task: BenchTask) -> str:
         return (
             f"{task.at('agent')}: expected members with kind multi, and none with kind single"
         )
+    return _held_back(task)
+
+
+def _held_back(task: BenchTask) -> str:
+    """What is wrong with tools that come later; "" for nothing."""
+    document = task.document
+    if document.held_back and document.environment.user is None:
+        return f"{task.at('held_back')}: expected environment.user beside it: they come with an answer"
+    unknown = set(document.held_back).difference(document.toolkit or document.held_back)
+    if unknown:
+        return f"{task.at('held_back')}: toolkit has no {', '.join(sorted(unknown))}"
     return ""
 
 

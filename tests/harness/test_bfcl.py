@@ -265,11 +265,46 @@ def test_excluded_functions_are_not_there(form: Form, bench: Bench) -> None:
     assert found["cause"]["kind"] == "hallucinated_tool"
 
 
+LATE = {
+    "question": [turn("Put Emma into the box of novels."), [], turn("Tell Ana.")],
+    "missed_function": {"1": ["put", "shred"]},
+}
+LATE_TRUTH: list[list[str]] = [[], ["open_box('novels')", "put(book='Emma')"], TRUTH[2]]
+
+
+@pytest.mark.parametrize(
+    ("turns", "success"),
+    [
+        ([{"say": "I cannot put books anywhere."}, OPEN, PUT, NEXT, SEND, NEXT], True),
+        ([OPEN, NEXT, PUT, NEXT, SEND, NEXT], True),
+        ([OPEN, PUT, NEXT, NEXT, SEND, NEXT], False),
+        ([OPEN, PUT, NEXT, PUT, NEXT, SEND, NEXT], True),
+    ],
+    ids=["says so", "looks first", "only tries early", "tries early, too"],
+)
+def test_functions_that_are_held_back_come_in_their_turn(
+    turns: list[dict[str, Any]], success: bool, form: Form, bench: Bench
+) -> None:
+    """A `missed_function` is not there before its turn: a call of it fails; an agent that says so is told when it has come."""
+    form.tasks = []
+    form.add("multi_turn_miss_func_3", LATE_TRUTH, **LATE)
+    out = form.imported()
+    assert main(["check", str(out)]) == 0
+    [task] = find_tasks([str(out)])
+    assert task.document.held_back == {"put": 1, "shred": 1}
+    [found] = bench.run(str(out), "--agent", bench.script(turns))
+    assert found["success"] is success
+    early = [each["kind"] for each in found["path"] if each["tool"] == "put"]
+    assert len(early) == sum(each is PUT for each in turns)
+
+
 def test_tasks_that_cannot_be_taken_are_told(
     form: Form, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A task whose functions come late, or whose truth is no plain call or fails, is left out, with line and reason."""
+    """A task whose truth is no plain call, fails, or calls what is not there yet, is left out, with line and reason."""
     form.add("late_1", TRUTH, missed_function={"1": ["put"]})
+    form.add("late_unknown_1", TRUTH, missed_function={"1": ["fly"]})
+    form.add("silent_1", LATE_TRUTH, question=LATE["question"])
     form.add("nested_2", [["put(book=titles())"], [], []])
     form.add("unknown_3", [["fly()"], [], []])
     form.add("fails_4", [["open_box(name='none')"], [], []])
@@ -279,7 +314,7 @@ def test_tasks_that_cannot_be_taken_are_told(
     told = capsys.readouterr()
     assert told.out == f"1 tasks in {form.out}\n"
     said = told.err.splitlines()
-    reasons = ("functions come in a later turn: put", "put(book=titles())", "no description of fly", "there is no box none", "has no call", "it has 3 turns, and its ground truth 2")  # fmt: skip
+    reasons = ("turn 0 calls put, which comes in turn 1", "no description of fly", "question: turn 1 has no message", "put(book=titles())", "no description of fly", "there is no box none", "has no call", "it has 3 turns, and its ground truth 2")  # fmt: skip
     assert len(said) == len(reasons)
     for number, (line, reason) in enumerate(zip(said, reasons, strict=True), start=2):
         assert f"TASKS.json:{number}: " in line
@@ -293,6 +328,10 @@ BAD = {
     '{"id": "x"}': "TASKS.json: expected the ground truth of x",
     '{"id": "multi_turn_base_0", "question": "hi"}': "question: expected a list",
     '{"id": "multi_turn_base_0", "question": ["hi", "a", "b"]}': "question: expected a list of messages",
+    json.dumps(
+        {**TASK, "missed_function": {"9": ["put"]}}
+    ): "by the number of a turn below 3, found '9'",
+    json.dumps({**TASK, "missed_function": {"1": "put"}}): "missed_function: expected lists",
     json.dumps({**TASK, "involved_classes": ["Robot"]}): "has no class Robot",
     json.dumps(
         {**TASK, "involved_classes": ["ShelfAPI", "TwinAPI"]}

@@ -158,6 +158,28 @@ def test_a_model_hears_what_a_user_says(
     assert endpoint.asked[1]["messages"][-1] == {"role": "user", "content": "Yes."}
 
 
+@pytest.mark.parametrize("calls", ["tool", "text"])
+def test_a_model_is_told_of_tools_that_come_later(
+    calls: str, endpoint: Endpoint, bench: Bench, tmp_path: Path
+) -> None:
+    """A tool that was held back is in what the model is told from the user's answer on, and not before."""
+    copy = Path(shutil.copytree(LAB, tmp_path / "lab", ignore=shutil.ignore_patterns("__*")))
+    module, file = copy / "lab.py", copy / "lamp.yaml"
+    user = "@world.user()\ndef guest(state, said, turn):\n    return 'Now?' if turn == 0 else None\n"
+    module.write_text(f"{module.read_text()}\n\n{user}")
+    more = f"agent: {{calls: {calls}}}\nenvironment: {{user: guest}}\nheld_back: {{look: 1}}\n"
+    file.write_text(file.read_text() + more)
+    says = "Final Answer: I cannot look." if calls == "text" else "I cannot look."
+    answer = endpoint.answers(lambda _, handler: handler.say({"content": says}))
+    bench.run(str(copy), "--agent", "openai:small", "--endpoint", answer)
+    first, second = map(json.dumps, endpoint.asked)
+    told = "- look: Looks" if calls == "text" else '"name": "look"'
+    assert (told in first, told in second) == (False, True)
+    assert [each["content"][:4] for each in endpoint.asked[1]["messages"][3:]] == (
+        ["Now?", "More"] if calls == "text" else ["Now?"]
+    )
+
+
 def _status(status: int, text: str = "{}") -> Answer:
     return lambda _, handler: handler.send(status, text.encode())
 

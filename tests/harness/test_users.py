@@ -121,6 +121,36 @@ def test_what_was_said_is_in_the_spans(
     assert text.count("text: Anything else?") == 1
 
 
+def test_a_user_answers_an_agent_that_cannot_go_on(counter: Path, bench: Bench) -> None:
+    """An agent that says that it cannot is answered as any other, and may go on; one that says nothing has given up."""
+    cannot = {"say": "I cannot find the bread."}
+    [found] = bench.run(
+        str(counter), "--agent", bench.script([MILK, cannot, BREAD, {"say": "Here."}])
+    )
+    assert (found["success"], found["end"]) == (True, "done")
+    [found] = bench.run(str(counter), "--agent", bench.script([MILK, BREAD, ASKS, cannot]))
+    assert (found["success"], found["end"]) == (False, "gave_up")
+    [found] = bench.run(str(counter), "--agent", bench.script([MILK, {"say": ""}, BREAD, ASKS]))
+    assert (found["calls"], found["end"]) == (1, "gave_up")
+
+
+def test_a_tool_that_is_held_back_comes_with_an_answer(counter: Path, bench: Bench) -> None:
+    """A tool of `held_back` is unknown until the user has answered so often; `check` finds a way that calls it before."""
+    file = counter / "counter.yaml"
+    text = file.read_text().replace("traps:\n  - {tool: drop_all}\n", "held_back: {put: 1}\n")
+    file.write_text(text)
+    script = bench.script([MILK, ASKS, MILK, BREAD, {"say": "Here."}])
+    [found] = bench.run(str(counter), "--agent", script)
+    assert (found["success"], found["calls"]) == (True, 3)
+    assert main(["check", str(counter)]) == 2
+    file.write_text(
+        text.replace(
+            "put, arguments: {item: milk}", "put, say: [Well?], arguments: {item: milk}"
+        )
+    )
+    assert main(["check", str(counter)]) == 0
+
+
 def test_agents_without_a_model_say_their_last_text_again(counter: Path, bench: Bench) -> None:
     """Golden and faulty agents end their task with a user, too."""
     for agent in ("golden", "faulty:0.5"):
@@ -188,6 +218,12 @@ def test_an_agent_may_end_without_a_word_where_nothing_is_expected(
             "environment.state: expected none",
         ),
         ("environment: {kind: none, state: {basket: []}}", "environment.state: expected none"),
+        ("held_back: {put: 1}", "held_back: expected environment.user beside it"),
+        (
+            "environment: {user: guest}\nheld_back: {drop_all: 1}\ntoolkit: [put]",
+            "held_back: toolkit has no drop_all",
+        ),
+        ("environment: {user: guest}\nheld_back: {put: 0}", "held_back.put: "),
         ("agent: {kind: multi}", "agent: expected members"),
         ("agent: {members: {a: [put]}}", "agent: expected members"),
     ],
