@@ -65,7 +65,7 @@ class Bench:
     nonce: str = field(default_factory=lambda: secrets.token_hex(4))
     """Part of the sessions' ids that no other live run has."""
     _local: threading.local = field(default_factory=threading.local)
-    _made: list[Sandbox] = field(default_factory=list)
+    _made: list[LiveToolbox] = field(default_factory=list)
 
     def run(
         self, tasks: Sequence[BenchTask], seeds: Sequence[int], jobs: int
@@ -89,8 +89,8 @@ class Bench:
                     pool.shutdown(wait=False, cancel_futures=True)
                     raise
         finally:
-            for sandbox in self._made:
-                sandbox.close()
+            for toolbox in self._made:
+                toolbox.close()
         self.results.sort()
 
     def _rollout(self, task: BenchTask, seed: int) -> Rollout:
@@ -131,8 +131,8 @@ class Bench:
             if self._uses_sandbox:
                 packages = task.document.environment.packages
                 sandbox = Sandbox(self.sandbox, task.module.parent, packages=packages)
-                self._made.append(sandbox)
                 live = LiveToolbox(sandbox, self.recording)
+                self._made.append(live)
             toolbox = (
                 live if self.offline is None else OfflineToolbox(self.offline, self.miss, live)
             )

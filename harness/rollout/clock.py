@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Final, Protocol
 
@@ -25,7 +26,16 @@ class RolloutClock(Protocol):
         ...
 
     def passed(self, seconds: float) -> None:
-        """A tool took so long, as recorded."""
+        """A user took so long, as recorded."""
+        ...
+
+    def ended_ns(self, began_ns: int, seconds: float) -> int:
+        """Unix nanoseconds of the end of a call that has just ended.
+
+        Args:
+            began_ns: when it began; other calls may have begun since.
+            seconds: how long it took, as recorded.
+        """
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -34,18 +44,24 @@ class RolloutClock(Protocol):
 
 
 class LiveClock:
-    """The clock of this machine."""
+    """The clock of this machine. Safe for threads."""
 
     def __init__(self) -> None:
         self._last = 0
+        self._lock = threading.Lock()
 
     def now_ns(self) -> int:
         """Unix nanoseconds; later at each look."""
-        self._last = max(now_ns(), self._last + 1)
-        return self._last
+        with self._lock:
+            self._last = max(now_ns(), self._last + 1)
+            return self._last
 
     def passed(self, seconds: float) -> None:
         """Nothing: the time has passed."""
+
+    def ended_ns(self, began_ns: int, seconds: float) -> int:  # noqa: ARG002 - what is recorded is of another day
+        """Now."""
+        return self.now_ns()
 
     def sleep(self, seconds: float) -> None:
         """Waits."""
@@ -53,15 +69,24 @@ class LiveClock:
 
 
 class RecordedClock:
-    """A clock that stands still but for what is recorded."""
+    """A clock that stands still but for what is recorded. Safe for threads."""
 
     def __init__(self) -> None:
         self._now = RECORDED_START_NS
+        self._lock = threading.Lock()
 
     def now_ns(self) -> int:
         """Unix nanoseconds; later at each look."""
-        self._now += STEP_NS
-        return self._now
+        with self._lock:
+            self._now += STEP_NS
+            return self._now
+
+    def ended_ns(self, began_ns: int, seconds: float) -> int:
+        """Unix nanoseconds of the end, whichever thread asks first."""
+        ended = began_ns + round(seconds * SECOND) + STEP_NS
+        with self._lock:
+            self._now = max(self._now, ended)
+        return ended
 
     def passed(self, seconds: float) -> None:
         """Moves on by a recorded duration."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import repeat
 from typing import Any, Final, NamedTuple, Protocol
 
 from opentelemetry.sdk.trace import ReadableSpan
@@ -17,6 +20,7 @@ from harness.rollout.guarded import guard_of
 from harness.rollout.judged import judged, read_spans
 from harness.rollout.record import Rollout
 from harness.rollout.spans import RolloutSpans
+from harness.rollout.together import together
 from harness.sandbox.process import ToolFault, WorldTools
 from harness.scaffold.scaffold import Scaffold, UnreadableTextError
 from harness.scaffold.turn import (
@@ -53,6 +57,18 @@ class FinishedRollout(NamedTuple):
 
     rollout: Rollout
     spans: tuple[ReadableSpan, ...]
+
+
+class _EndedCall(NamedTuple):
+    """A call that was made, and when it ended."""
+
+    made: MadeCall
+    began_ns: int
+    ended_ns: int
+    written: Mapping[str, Any] = {}
+    """What it has written of the state, by key."""
+    missed: str = ""
+    """Why a recording has no result; "" if it has."""
 
 
 class RolloutJudges(Protocol):
@@ -320,9 +336,10 @@ class _Run:
     def _take(self, turn: Turn) -> RolloutEnding | None:
         if turn.say is not None:
             return self._said(turn.say)
-        for call in turn.calls:
+        threads = self.given.task.document.agent.threads
+        for calls in together(turn.calls, self.names, threads):
             self.in_a_row = 0
-            ending = self._make(call)
+            ending = self._make(calls)
             if ending is not None:
                 return ending
         return None
@@ -361,68 +378,94 @@ class _Run:
             self._tell("get", come)
         return None
 
-    # --- one call ---------------------------------------------------------------------------------
+    # --- calls ------------------------------------------------------------------------------------
 
-    def _make(self, call: AgentCall) -> RolloutEnding | None:
+    def _make(self, calls: Sequence[AgentCall]) -> RolloutEnding | None:
+        """Makes calls at the same time: those that the guard allows."""
         left = self._left()
         if left <= 0:
             return RolloutEnding("limit", "timeout")
-        member = self.members.get(call.tool, "")
-        made = MadeCall(call, member=member)
-        self.made.append(made)
-        decision_id = ""
+        asked = [(made, self._allowed(made)) for made in map(self._met, calls)]
+        allowed = [(made, id_) for made, id_ in asked if id_ is not None]
+        ending = self._execute(
+            [made for made, _ in allowed], min(left, self.given.bounds.call_timeout)
+        )
         if self.guard is not None:
-            decision = self.guard.check(
-                call.tool, call.arguments, call_id=call.id, agent=member
-            )
-            if not decision.allowed:
-                self.guard.refused(decision)
-                made.denied, made.error, made.result = True, True, decision.message
-                return None
-            decision_id = decision.decision_id
-        ending = self._execute(made, min(left, self.given.bounds.call_timeout))
-        if self.guard is not None:
-            self.guard.outcome(decision_id, "failed" if made.error else "ran")
+            for made, decision_id in allowed:
+                self.guard.outcome(decision_id, "failed" if made.error else "ran")
         return ending
 
-    def _execute(self, made: MadeCall, seconds: float) -> RolloutEnding | None:
-        began_ns = self.given.clock.now_ns()
-        ending = self._result(made, seconds)
-        ended_ns = self.given.clock.now_ns()
+    def _met(self, call: AgentCall) -> MadeCall:
+        self.made.append(MadeCall(call, member=self.members.get(call.tool, "")))
+        return self.made[-1]
+
+    def _allowed(self, made: MadeCall) -> str | None:
+        """The id of the guard's decision, "" without a guard; None if it denies the call."""
+        if self.guard is None:
+            return ""
+        call = made.call
+        decision = self.guard.check(
+            call.tool, call.arguments, call_id=call.id, agent=made.member
+        )
+        if decision.allowed:
+            return decision.decision_id
+        self.guard.refused(decision)
+        made.denied, made.error, made.result = True, True, decision.message
+        return None
+
+    def _execute(self, made: Sequence[MadeCall], seconds: float) -> RolloutEnding | None:
+        began = [self.given.clock.now_ns() for _ in made]
+        missed = [self._noted(each) for each in self._ended(made, began, seconds)]
+        why = next(filter(None, missed), "")
+        return RolloutEnding("error", "infrastructure", why) if why else None
+
+    def _ended(
+        self, made: Sequence[MadeCall], began: Sequence[int], seconds: float
+    ) -> Sequence[_EndedCall]:
+        if len(made) < 2:
+            return [*map(self._result, made, began, repeat(seconds))]
+        with ThreadPoolExecutor(len(made)) as pool:
+            return [*pool.map(self._result, made, began, repeat(seconds))]
+
+    def _noted(self, ended: _EndedCall) -> str:
+        """Takes over what came of a call; returns why it is not recorded, "" if it is."""
+        made = ended.made
+        self.misses += bool(ended.missed)
+        self.state = {**self.state, **ended.written}
         if not made.error:
-            self.worked_ns = ended_ns
+            self.worked_ns = max(self.worked_ns, ended.ended_ns)
         made.number = sum(1 for each in self.made if each.number) + 1
         made.span_id = self.spans.call(
-            made.call.tool, made.call.arguments, began_ns=began_ns, ended_ns=ended_ns,
+            made.call.tool, made.call.arguments, began_ns=ended.began_ns, ended_ns=ended.ended_ns,
             result=made.result, error=made.error, call_id=made.call.id, member=made.member,
         )  # fmt: skip
-        return ending
+        return ended.missed
 
-    def _result(self, made: MadeCall, seconds: float) -> RolloutEnding | None:
-        call = made.call
+    def _result(self, made: MadeCall, began_ns: int, seconds: float) -> _EndedCall:
+        """Makes one call. Others may be made at the same time: of this rollout, it changes that call alone."""
+        given, call = self.given, made.call
+        ended_ns = partial(given.clock.ended_ns, began_ns)
         tool = self.names.get(call.tool)
         made.unknown_tool = tool is None
         if tool is None:
             made.error, made.result = True, f"there is no tool {call.tool}"
-            return None
+            return _EndedCall(made, began_ns, ended_ns(0.0))
         if not tool["lenient"] and (wrong := misfit(tool["parameters"], call.arguments)):
             made.error, made.result, made.unfit = True, wrong, True
-            return None
+            return _EndedCall(made, began_ns, ended_ns(0.0))
         try:
-            found = self.given.toolbox.call(
-                self.given.task, self.state, call.tool, call.arguments, seconds
+            found = given.toolbox.call(
+                given.task, self.state, call.tool, call.arguments, seconds
             )
         except ToolFault as problem:
-            self.given.clock.passed(problem.seconds)
             made.error, made.result, made.fault = True, str(problem), "tool"
-            return None
+            return _EndedCall(made, began_ns, ended_ns(problem.seconds))
         except MissedResult as problem:
-            self.misses += 1
             made.error, made.result, made.fault = True, str(problem), "infrastructure"
-            return RolloutEnding("error", "infrastructure", str(problem))
-        self.given.clock.passed(found.seconds)
-        made.result, made.error, self.state = found.outcome
-        return None
+            return _EndedCall(made, began_ns, ended_ns(0.0), missed=str(problem))
+        made.result, made.error, after = found.outcome
+        written = {} if made.error else {key: after[key] for key in tool["writes"]}
+        return _EndedCall(made, began_ns, ended_ns(found.seconds), written)
 
     # --- the line ---------------------------------------------------------------------------------
 

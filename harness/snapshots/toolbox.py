@@ -12,7 +12,8 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -164,23 +165,44 @@ def _result(line: str) -> tuple[str, dict[str, Any]]:
 
 
 class LiveToolbox:
-    """Makes calls in the sandbox. For one thread.
+    """Makes calls in sandboxes, as many as there are calls at the same time. For one rollout after the other.
 
     Args:
-        sandbox: of this thread.
+        sandbox: the first one.
         recording: where results are kept, too.
     """
 
     def __init__(self, sandbox: Sandbox, recording: ResultSnapshot | None = None) -> None:
-        self._sandbox = sandbox
+        self._made = [sandbox]
+        self._free = [sandbox]
         self._recording = recording
         self._worlds: dict[Path, WorldTools] = {}
+
+    def close(self) -> None:
+        """Ends all processes."""
+        for sandbox in self._made:
+            sandbox.close()
+
+    @contextmanager
+    def _sandbox(self, task: BenchTask) -> Iterator[Sandbox]:
+        """A sandbox that nobody else has."""
+        folder, packages = task.module.parent, task.document.environment.packages
+        try:
+            found = self._free.pop()
+        except IndexError:
+            found = Sandbox(self._made[0].kind, folder, packages=packages)
+            self._made.append(found)
+        try:
+            found.move(folder, packages=packages)
+            yield found
+        finally:
+            self._free.append(found)
 
     def describe(self, task: BenchTask) -> WorldTools:
         """What the task's world has."""
         if task.module not in self._worlds:
-            self._move(task)
-            self._worlds[task.module] = self._sandbox.describe(task.module)
+            with self._sandbox(task) as sandbox:
+                self._worlds[task.module] = sandbox.describe(task.module)
         found = self._worlds[task.module]
         if self._recording is not None:
             self._recording.worlds[_code(task)] = found
@@ -195,10 +217,10 @@ class LiveToolbox:
         seconds: float,
     ) -> TimedResult:
         """Makes one call, and keeps what came of it."""  # fmt: skip
-        self._move(task)
         began = time.perf_counter()
         try:
-            outcome = self._sandbox.call(task.module, state, tool, arguments, seconds)
+            with self._sandbox(task) as sandbox:
+                outcome = sandbox.call(task.module, state, tool, arguments, seconds)
         except ToolFault as problem:
             took = time.perf_counter() - began
             self._keep(task, state, tool, arguments, {"fault": str(problem)}, took)
@@ -207,9 +229,6 @@ class LiveToolbox:
         told = {"result": outcome.result, "error": outcome.error, "after": outcome.state}
         self._keep(task, state, tool, arguments, told, took)
         return TimedResult(outcome, took)
-
-    def _move(self, task: BenchTask) -> None:
-        self._sandbox.move(task.module.parent, packages=task.document.environment.packages)
 
     def _keep(
         self, task: BenchTask, state: Mapping[str, Any], tool: str, arguments: Mapping[str, Any],

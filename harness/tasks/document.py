@@ -90,6 +90,12 @@ class AgentDocument(StrictModel):
         le=100,
         description="Answers in a row that cannot be read before it ends.",
     )
+    threads: int = Field(
+        default=1,
+        gt=0,
+        le=16,
+        description="Calls of one answer that are made at the same time, at most. Those of which one reads or writes what another writes are made in their order.",
+    )
 
 
 class AnswerDocument(StrictModel):
