@@ -1,16 +1,19 @@
-"""Prices of tokens, from a file: `{MODEL: {in: PRICE, out: PRICE}}`, for a million tokens."""
+"""Prices of tokens, from a file: `{MODEL: {input: PRICE, output: PRICE}}`, for a million tokens, as judges read them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from monitor.spec.document.yaml_text import parse
+from monitor.spec.document.yaml_text import Document, parse
 
 __all__ = ["PriceError", "price_of"]
 
-_MILLION = 1_000_000
+_MILLION: Final = 1_000_000
+_KEYS: Final = {"input": "in", "output": "out"}
+"""Keys of a price, each with its short form."""
 
 
 class PriceError(Exception):
@@ -34,13 +37,25 @@ def price_of(file: Path | None, model: str) -> Callable[[int, int], float | None
     price: Any = document.data.get(model)
     if price is None:
         return _unknown
-    try:
-        each_in, each_out = float(price["in"]), float(price["out"])
-    except (KeyError, TypeError, ValueError):
-        line, column = document.place((model,))
-        raise PriceError(f"{file}:{line}:{column}: {model}: expected `in` and `out`") from None
+    each_in, each_out = (_amount(document, file, model, key) for key in _KEYS)
     return lambda tokens_in, tokens_out: (
         (tokens_in * each_in + tokens_out * each_out) / _MILLION
+    )
+
+
+def _amount(document: Document, file: Path, model: str, key: str) -> float:
+    price: Any = document.data[model]
+    found = price.get(key, price.get(_KEYS[key])) if isinstance(price, dict) else None
+    if (
+        isinstance(found, int | float)
+        and not isinstance(found, bool)
+        and found >= 0
+        and isfinite(found)
+    ):
+        return float(found)
+    line, column = document.place((model,))
+    raise PriceError(
+        f"{file}:{line}:{column}: {model}.{key}: expected money for a million tokens, found {found!r}"
     )
 
 

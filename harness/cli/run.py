@@ -76,7 +76,7 @@ def add(group: Any) -> None:
         "--prices",
         type=to_path,
         metavar="FILE",
-        help="{MODEL: {in: PRICE, out: PRICE}}, for a million tokens",
+        help="{MODEL: {input: PRICE, output: PRICE}}, for a million tokens",
     )
     add_judges(verb, _url, _positive)
     verb.add_argument("--n", type=_positive, default=1, metavar="N", help="seeds a task")

@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from harness.bench.prices import price_of
+from harness.cli.program import main
+from judges.models.prices import price_of as judges_price
 from tests.harness.conftest import LAB, Bench
 
 Answer = Callable[[dict[str, Any], "Handler"], None]
@@ -120,6 +123,36 @@ def test_a_model_does_its_task_by_tool_calls(
         "open",
         "lit",
     ]
+
+
+@pytest.mark.parametrize(
+    ("price", "says"),
+    [
+        ("{input: 1, output: 2}", ""),
+        ("{in: 1}", "small.output: expected money for a million tokens, found None"),
+        (
+            "{input: -1, output: 2}",
+            "small.input: expected money for a million tokens, found -1",
+        ),
+        ("{input: .nan, output: 2}", "small.input: expected money"),
+        ("{input: true, output: 2}", "small.input: expected money"),
+        ("1", "small.input: expected money"),
+    ],
+)
+def test_prices_are_those_that_judges_read(
+    price: str, says: str, bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One file of prices serves bench and judges; what is no price is named with file, line and key before anything runs."""
+    file = bench.folder / "prices.yaml"
+    file.write_text(f"# euros\nsmall: {price}\n")
+    if says:
+        agent = ("--agent", "openai:small", "--endpoint", "http://127.0.0.1:9/v1")
+        out = ("--out", str(bench.out()))
+        assert main(["run", str(LAB), *agent, "--prices", str(file), *out]) == 2
+        assert f"{file}:2:1: {says}" in capsys.readouterr().err
+    else:
+        assert price_of(file, "small")(1_000_000, 500_000) == 2.0
+        assert judges_price(file, "small").tokens_in == 1.0
 
 
 def test_a_model_plans_again_at_intervals(
