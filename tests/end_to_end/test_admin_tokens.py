@@ -5,14 +5,19 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from collector.api.openapi import admin_routes
 from collector.client.api_client import NoAnswerError, ask
+from collector.telemetry.clock import now_ns
+from monitor.limits import SECOND
 from tests.end_to_end.conftest import Serve
 from tests.end_to_end.service import SPECS, Service, eventually, request, run
 from tests.end_to_end.traffic import Rover, send
@@ -286,3 +291,103 @@ def test_a_proxy_says_who_it_is(serve: Serve, specs: Path) -> None:
         twice.putheader("x-groups", "sre")
         twice.endheaders()
         assert twice.getresponse().status == 401
+
+
+# --- every path of the document ------------------------------------------------------------------
+
+_numbers = count(50)
+SECRET = "hidden"
+"""Stands in each name of the north: namespace, session, agent, tool, and in arguments."""
+
+
+@pytest.fixture
+def archived(serve: Serve, tmp_path: Path, specs: Path) -> Service:
+    """Past and live sessions of two namespaces, one of each judged and one not; eve sees one of them."""
+    file = tmp_path / "tokens"
+    file.write_text("ada: t-1\nbob: t-2\neve: t-3\n")
+    service = serve(
+        "--specs",
+        str(specs),
+        "--show-arguments",
+        OFFRAILS_HISTORY="complete",
+        OFFRAILS_ARCHIVE_DIR=str(tmp_path / "archive"),
+        OFFRAILS_ADMIN_AUTH_BEARER_TOKENS_FILE=str(file),
+        OFFRAILS_ADMIN_AUTH_ROLES="bob=viewer,eve=viewer",
+        OFFRAILS_ADMIN_AUTH_NAMESPACES="eve=south",
+    )
+    for number, tenant in enumerate((SECRET, "south")):
+        for place, agent in enumerate(("farm-rover", f"agent-{tenant}")):
+            name = f"{tenant}-{place}"
+            resource = {"service.name": agent, "service.namespace": tenant}
+            rover = Rover(name, 2 * number + place + 1, start_ns=now_ns() - SECOND)
+            rover.calls("water").call(f"tool-{tenant}", {"why": f"argument-{tenant}"})
+            send(service, rover.spans, resource=resource)
+        label = {"label": "right", "note": f"note-{tenant}"}
+        path = f"/api/v1/sessions/{tenant}-0/label"
+        reply = request(
+            service.addresses["admin"],
+            "POST",
+            path,
+            body=json.dumps(label).encode(),
+            headers=OPERATOR,
+        )
+        assert reply.status == 200, reply
+    eventually(
+        lambda: service.get(f"/api/v1/sessions/{SECRET}-0", **OPERATOR).json().get("labels")
+    )
+    return service
+
+
+def _answer(service: Service, path: str, who: dict[str, str]) -> bytes:
+    """What is answered; of a stream, what comes within two seconds, in which each namespace has a new call."""
+    connection = http.client.HTTPConnection(service.addresses["admin"], timeout=20)
+    with closing(connection):
+        connection.request("GET", path, headers=who)
+        answer = connection.getresponse()
+        if path not in STREAMS:
+            return answer.read()
+        done = threading.Timer(2, connection.sock.shutdown, (2,))
+        done.start()
+        for tenant in (SECRET, "south"):
+            resource = {"service.name": "farm-rover", "service.namespace": tenant}
+            send(
+                service,
+                Rover(f"{tenant}-new", next(_numbers)).calls("water").spans,
+                resource=resource,
+            )
+        found = b""
+        with suppress(OSError, http.client.HTTPException):
+            while part := answer.read1(4_096):
+                found += part
+        done.join()
+        return found
+
+
+STREAMS = ("/api/v1/verdicts", "/api/v1/events")
+
+
+def test_no_path_of_the_document_tells_of_another_namespace(archived: Service) -> None:
+    """Each list, stream, figure and count that the OpenAPI document names, so also those that it will name one day."""
+    shared: set[str] = set()
+    for path in (route.path for route in admin_routes() if route.method == "GET"):
+        own = path.replace("{session}", "south-0")
+        everything, part = (_answer(archived, own, who) for who in (OPERATOR, TENANT))
+        assert SECRET.encode() not in part, path
+        assert (b"south" in part) == (b"south" in everything), path
+        if SECRET.encode() in everything:
+            shared.add(path)
+        if own != path:
+            assert (
+                archived.get(path.replace("{session}", f"{SECRET}-0"), **TENANT).status == 404
+            )
+    lists = {"sessions", "overview", "agents", "seen", "verdicts", "events"}
+    assert {f"/api/v1/{each}" for each in lists} <= shared
+
+
+def test_each_method_that_changes_something_needs_an_operator(archived: Service) -> None:
+    """All methods but GET that the document names: 403 for a viewer, with the role that it needs."""
+    paths = [each.path for each in admin_routes() if each.method == "POST"]
+    assert len(paths) >= 3
+    for path in paths:
+        status, said = _post(archived, path.replace("{session}", "south-0"), VIEWER)
+        assert (status, said["role"]) == (403, "operator"), path
