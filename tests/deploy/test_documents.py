@@ -34,6 +34,8 @@ NAMED = re.compile(
 )
 MODULE = re.compile(r"python -m ([a-z_.]+)")
 VERB = re.compile(r"offrails ([a-z][a-z-]*)\b([^\n`]*)")
+CALLED = re.compile(r"`offrails ([a-z][a-z-]*)")
+"""A call of the program in running text."""
 OPTION = re.compile(r"(?<!\w)--[a-z][a-z-]*")
 BROKEN = re.compile(r"(?: \\\n *|\n {5,}(?=\[--))")
 """Where a command goes on in the next line."""
@@ -44,6 +46,10 @@ COMMAND = re.compile(r"^(?: {4}|\$ )?(?:[A-Z_]+=\S+ )*(offrails [a-z][^\n]*)", r
 DATA = re.compile(
     r"(?<![\w./-])((?:[\w.-]+/)*[\w.-]+\.(?:ya?ml|jsonl?(?:\.gz)?|svg|png|md|py))(?![\w/])"
 )
+FILE = re.compile(
+    r"(?<![\w./*{}<>$~:-])((?:[\w-]+/)+[\w.-]+\.(?:c|conf|html|js|json|md|py|toml|tpl|ya?ml))(?![\w/*])"
+)
+"""A file in a folder, by its path."""
 TITLED = re.compile(r"^ *```\w+ ([\w./-]+)$", re.MULTILINE)
 """A block of code that is a file, by its name."""
 TARGET = re.compile(r"(?:^(?: {4}|\$ )?|`)make ([a-z][a-z-]*)", re.MULTILINE)
@@ -120,6 +126,24 @@ def test_named_files_and_modules_exist(page: Path) -> None:
     }
 
     assert (paths, modules) == (set(), set())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_in_code_exist(page: Path) -> None:
+    """A file that a page names by its path in running text is there, seen from the root, the page or a package.
+
+    Names in capitals stand for a file of the reader's own.
+    """
+    starts = (ROOT, page.parent, ROOT / "collector", ROOT / "monitor")
+    lost = {
+        name
+        for span in SPAN.findall(prose(page))
+        for name in FILE.findall(span)
+        if not any((start / name).exists() for start in starts)
+        and not any(part.partition(".")[0].isupper() for part in name.split("/"))
+    }
+
+    assert lost == set()
 
 
 def test_verbs_have_the_options_that_pages_show(capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,7 +227,9 @@ def test_commands_that_pages_show_exist(capsys: pytest.CaptureFixture[str]) -> N
     known = verbs(capsys)
     assert {"serve", "replay", "journal"} <= known
     for page in PAGES:
-        assert {each.split()[1] for each in commands(page)} <= known, page
+        named = {each.split()[1] for each in commands(page)}
+        named |= set(CALLED.findall(prose(page))) - {"ready"}  # the line that a start prints
+        assert named <= known, page
 
     listed = {each.split()[1] for each in commands(ROOT / "README.md")}
     assert listed == known
