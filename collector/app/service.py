@@ -515,8 +515,11 @@ class App:
         self._servers = dict(self._receivers)
         """All listeners, by name."""
         self._certificates = CertificateWatch(self._servers)
+        held = MemoryMetrics(self.monitor.kept.memory, pipeline.memory, self._decisions.memory)
+        if memory is not None:
+            memory.held = held.total
         more: list[MetricSource] = [
-            MemoryMetrics(self.monitor.kept.memory, pipeline.memory, self._decisions.memory),
+            held,
             admission,
             ConnectionMetrics(self._servers),
             self._certificates,

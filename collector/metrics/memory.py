@@ -19,6 +19,10 @@ class MemoryMetrics:
     def __init__(self, *holders: Callable[[], Mapping[str, int]]) -> None:
         self._holders = holders
 
+    def total(self) -> int:
+        """Bytes of all holders."""
+        return sum(size for holder in self._holders for size in holder().values())
+
     def readings(self) -> Iterator[MetricReading]:
         """Bytes by holder."""
         found = {of: size for holder in self._holders for of, size in holder().items()}

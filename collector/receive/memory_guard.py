@@ -4,8 +4,8 @@ Idea: the other bounds are estimates, because allocators keep freed memory. So t
 process's resident memory against two marks. Above the first (scarce), requests are read one after the
 other, which reuses memory that is free inside the process. Above the second (full), no request is read.
 Senders are told to retry later. Meanwhile old spans are forgotten, so memory becomes free again. What is kept to be shown
-alone, or to save work, goes first: `relieve` gives it up as soon as memory is scarce. Once a flood is over, what is free is returned to the
-system, whether requests come or not (`tick`).
+alone, or to save work, goes first: `relieve` gives it up as soon as memory is scarce. Once a flood is over, and once what it left
+behind is forgotten, what is free is returned to the system, whether requests come or not (`tick`).
 
 Example: the limit is 400 MiB. The marks are 360 MiB (the limit less 40 MiB) and 376 MiB (less 24 MiB).
 """
@@ -83,6 +83,10 @@ class MemoryGuard:
         less."""
         self.relieve: Callable[[], object] | None = None
         """Gives up what is kept for comfort alone, while memory is scarce."""
+        self.held: Callable[[], int] | None = None
+        """Estimated bytes of what the tables keep."""
+        self._most_held = 0
+        """The most of them at a review since free memory was returned because they had fallen."""
 
     def has_room(self, held: int, more: int) -> bool:
         """True if `more` bytes may be read in addition to the `held` bytes of bodies."""
@@ -99,11 +103,21 @@ class MemoryGuard:
         self._review_at = now + REVIEW_SECONDS
         found, before = self._resident(), self._reviewed
         grown = max(int(self._trimmed * GROWN[0]), GROWN[1])
-        if found - self._trimmed >= grown and found <= before + grown:
+        is_over = found - self._trimmed >= grown and found <= before + grown
+        if self._has_forgotten(grown) or is_over:
             self._trim()
             found = self._trimmed = self._resident()
         self._trimmed = min(self._trimmed, found)
         self._reviewed = found
+
+    def _has_forgotten(self, much: int) -> bool:
+        """True, once, where the tables keep less than they did, by so many bytes: they are free inside the process."""
+        held = self.held() if self.held is not None else 0
+        self._most_held = max(self._most_held, held)
+        if self._most_held - held < much:
+            return False
+        self._most_held = held
+        return True
 
     def reserve_twin(self) -> bool:
         """True if a forked process that writes all of this one's state fits below the first mark, too.

@@ -179,6 +179,23 @@ def test_memory_comes_back_without_requests() -> None:
     assert process.trimmed == 2  # not before the next review
 
 
+def test_memory_comes_back_when_what_a_flood_left_is_forgotten() -> None:
+    """It is free inside the process minutes after the flood, which no growth tells; once for each fall of the tables."""
+    process, held = Process(), [0]
+    process.guard.held = lambda: held[0] * MIB
+
+    def passes(mib: int, kept: int) -> int:
+        process.seconds += REVIEW_SECONDS
+        held[0] = kept
+        process.takes(mib).tick()
+        return process.trimmed
+
+    assert [passes(72, 20) for _ in range(3)] == [0, 1, 1]  # the flood is over
+    assert [passes(72, kept) for kept in (14, 12)] == [1, 1]  # too little
+    assert [passes(70, kept) for kept in (4, 4, 0)] == [2, 2, 2]
+    assert [passes(70, kept) for kept in (9, 0)] == [2, 3]
+
+
 def test_scarce_memory_comes_back_without_requests() -> None:
     """What is kept for comfort goes, too."""
     process, relieved = Process(), []
