@@ -98,7 +98,7 @@ def python(
     base = base or Path(sys.executable)  # the quick tests are run with one at least
     found = _environment(base, tmp_path_factory.mktemp("environment"))
     constraints = ROOT / "constraints.txt"
-    _pip("--python", found, "install", "--constraint", constraints, wheel)
+    _pip("--python", found, "install", "--no-compile", "--constraint", constraints, wheel)
     return found
 
 
@@ -313,7 +313,7 @@ def test_both_can_be_installed(wheel: Path, whole: Path, tmp_path: Path, last: s
     both = [wheel, whole] if last == "offrails" else [whole, wheel]
     place = _environment(sys.executable, tmp_path / "environment")
     for each in both:
-        _pip("--python", place, "install", "--no-deps", each)
+        _pip("--python", place, "install", "--no-compile", "--no-deps", each)
     shutil.copy(ROOT / "dfa_specs" / "farm_rover.yaml", tmp_path)
 
     assert _beside(place, tmp_path, "-c", LOCAL).stderr == ""

@@ -50,7 +50,6 @@ def wheel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if request.param == "compiled":
         environment["OFFRAILS_NATIVE"] = "untrained"
     _pip(
-        Path(sys.executable),
         "wheel",
         "--no-deps",
         "--wheel-dir",
@@ -66,13 +65,15 @@ def wheel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def empty(wheel: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The programs of an environment that holds the wheel and what it needs, and nothing else."""
     place = tmp_path_factory.mktemp("environment")
-    venv.create(place, with_pip=True)
+    venv.create(place)
     programs = place / "bin"
     without = {"PATH": str(programs), "CC": "/nonexistent", "CXX": "/nonexistent"}
     constraints = str(ROOT / "constraints.txt")
+    # What is loaded of it is compiled as it is loaded: that is a part of it.
     _pip(
-        programs / "python", "install", "--only-binary", ":all:", "--constraint", constraints,
-        f"{wheel.file}[demo,grpcio]", environment={**_bare(), **without},
+        "--python", str(programs / "python"), "install", "--no-compile", "--only-binary", ":all:",
+        "--constraint", constraints, f"{wheel.file}[demo,grpcio]",
+        environment={**_bare(), **without},
     )  # fmt: skip
     yield programs
     shutil.rmtree(place)
@@ -165,8 +166,15 @@ def _bare() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key not in OUR_PATHS}
 
 
-def _pip(python: Path, *arguments: str, environment: dict[str, str]) -> None:
-    command = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+def _pip(*arguments: str, environment: dict[str, str]) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--quiet",
+        "--disable-pip-version-check",
+        *arguments,
+    ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode and "No matching distribution" in done.stderr:
         pytest.skip("the package index cannot be reached")
