@@ -24,6 +24,8 @@ START: Final = 1_700_000_000 * SECOND
 TOOLS: Final = 20
 GROUP: Final = 64
 GROUPS: Final = 8
+BEHIND: Final = 4
+"""Groups that were observed: two are more than can be ordered."""
 ONE_SEARCH: Final = 2 * chain_merges.STEPS_MAX + GROUP * TOOLS + GROUP * chain_merges.ENDS_MAX
 """What the search of one group may take: its steps, overdrawn by as much and by a layer, and a walk to each end."""
 
@@ -132,13 +134,13 @@ def test_a_question_behind_more_groups_than_can_be_ordered_misses_its_budget(
 ) -> None:
     """Nothing of the earlier calls is unknown but their orders: asked alone, or with others."""
     monitor, chance = Monitor([chain()], Limits(history_complete=True)), Random(4)
-    for part in range(GROUPS):
+    for part in range(BEHIND):
         begin = START + part * SECOND
         for place in range(GROUP):
             one = call(1 + part * GROUP + place, chance.randrange(TOOLS), begin + place)
             ended = one._replace(evidence=Evidence.EXECUTED, end_ns=begin + SECOND // 2)
             monitor.observe(ended, begin + SECOND // 2)
-    now = START + GROUPS * SECOND
+    now = START + BEHIND * SECOND
     asked = [call(10_000 + tool, tool, now) for tool in (1, 0)]
     if together:
         unknown, allowed = monitor.decide_together(asked, now)

@@ -157,7 +157,7 @@ def test_folded_calls_leave_their_things_as_they_are(name: str, seed: int) -> No
     """In a long session, with late calls, things are those of a session that keeps every step, and memory is bounded."""
     made = random.Random(seed)
     spec, plain = SPECS[name]
-    calls = calls_of(made, 300, 20)
+    calls = calls_of(made, 210, 8)
     order = sorted(calls, key=lambda each: each.start_ns + made.choice((0, 0, 0, 100)))
     monitor = Monitor([spec], Limits(history_complete=True, keep_arguments=True, window_ns=20))
     for number, each in enumerate(order):
