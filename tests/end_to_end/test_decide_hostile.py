@@ -141,7 +141,6 @@ def check(service: Service, agent: Agent) -> None:
 # --- hostile clients ------------------------------------------------------------------------------
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("name", FLOODS)
 def test_a_flood_of_questions_holds_nobody_up(service: Service, name: str) -> None:
     """While four clients send one as fast as they can, a good agent is answered within 300 ms of work."""
@@ -201,7 +200,6 @@ def _read_answers(
         settled[200] += answers - before
 
 
-@pytest.mark.alone
 @pytest.mark.timeout(120)
 def test_a_flood_of_outcomes_holds_nobody_up(service: Service) -> None:
     """While many clients say of parallel calls that they ran, a good agent is answered as quickly."""
@@ -254,7 +252,6 @@ def gone_clients(address: str) -> Iterator[None]:
         yield
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("hostile", [half_requests, slow_bodies, gone_clients])
 def test_questions_that_do_not_end_hold_nobody_up(
     service: Service, hostile: Callable[[str], contextlib.AbstractContextManager[None]]

@@ -78,7 +78,6 @@ FLOODS: Final[dict[str, tuple[Callable[[int], dict[str, Any]], int]]] = {
 """What a question says, by its number; and how many such questions are sent: more than there is room for."""
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("name", FLOODS)
 def test_a_flood_of_questions_leaves_room(serve: Serve, tmp_path: Path, name: str) -> None:
     """Never as full that spans are refused, and no fuller after a second flood; what is kept is in the metrics."""
@@ -106,7 +105,6 @@ MORE: Final = 3 * MIB
 """What the allocator may still take for full tables. Each flood has 4 MB of new names."""
 
 
-@pytest.mark.alone
 @pytest.mark.timeout(120)
 def test_floods_with_new_names_take_no_more_than_the_bounds(
     serve: Serve, tmp_path: Path

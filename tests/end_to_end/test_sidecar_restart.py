@@ -19,7 +19,6 @@ SESSIONS: Final = 400
 CALLS: Final = 60
 
 
-@pytest.mark.alone
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("snapshot_seconds", ["1", "0"])
 def test_a_sidecar_reads_its_state_back_under_its_limit(
