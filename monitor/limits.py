@@ -10,6 +10,7 @@ __all__ = [
     "NAMES_BYTES_MAX",
     "SECOND",
     "SESSION_BYTES_MAX",
+    "SHARED_LATE_NS",
     "SHARED_THINGS_MAX",
     "THINGS_MAX",
     "Limits",
@@ -34,6 +35,9 @@ THINGS_MAX: Final = 10_000
 
 SHARED_THINGS_MAX: Final = 100_000
 """Things that sessions have in common, of all specs with `across`: about 500 bytes each."""
+
+SHARED_LATE_NS: Final = 60 * SECOND
+"""A thing of several sessions is forgotten so long after its time, since calls on it may come late."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from monitor.alphabet.explanation import Show
 from monitor.judging.accounting import Accounting
 from monitor.judging.sender_clocks import SenderClocks
+from monitor.judging.shared_gaps import SharedGaps
 from monitor.judging.thing_spaces import ThingSpaces
 from monitor.limits import Limits
 from monitor.session.data.data_reader import DataReader
@@ -79,6 +80,7 @@ class JudgingState:
             if not limits.history_complete:
                 ledger.note(Gap(Cause.STARTED, 0, started_ns))
         self.ledger = ledger
+        self.shared_gaps = SharedGaps()
         self.clocks = SenderClocks()
         self.data = DataReader()
         self.unbound = unbound or Judge(Spec.observer())
@@ -130,8 +132,14 @@ class JudgingState:
         )
         twin.held, twin.sights = self.held, self.sights
         twin.spaces = accounting.spaces = self.spaces
+        twin.shared_gaps = self.shared_gaps
         twin.clocks.ahead_max_ns = self.clocks.ahead_max_ns
         return twin
+
+    def follow_gaps(self, now: int) -> None:
+        """Keeps what the ledger knows of gaps for the things of several sessions."""
+        if self.spaces.within_ns:
+            self.shared_gaps.follow(self.ledger, now - self.spaces.within_ns)
 
     def judges(self, session: Session) -> set[Judge]:
         """The judges that judging calls of a session may step."""

@@ -13,6 +13,7 @@ from monitor.judging.change_reports import ChangeReports
 from monitor.judging.judging_state import JudgingState
 from monitor.judging.mistimed_calls import beside, mistimed
 from monitor.judging.sender_clocks import moved_back
+from monitor.judging.thing_spaces import is_shared
 from monitor.records import NO_TRACE, Proof, ToolCall, Verdict
 from monitor.session.judge.judge import Judge
 from monitor.session.log.log import is_led
@@ -133,7 +134,10 @@ class SessionSights:
         known = session.gaps if session.ledger_version >= 0 else None
         self.reach(session)
         # Its own causes reach as far as our start, which moves with the clock.
-        return self.look_again(session) if session.gaps != known or session.causes else []
+        is_reached = (
+            session.gaps != known or session.causes or any(map(is_shared, session.judges))
+        )
+        return self.look_again(session) if is_reached else []
 
     def look_again(self, session: Session) -> list[Verdict]:
         """Has the session's judgements allow for what is known to be missing by now; revises its verdicts."""
@@ -153,6 +157,7 @@ class SessionSights:
         """Sets which gaps of the ledger reach a session. Those that are over go on reaching it."""
         ledger = self._ledger
         session.ledger_version = ledger.version
+        self._state.follow_gaps(session.touched_ns)
         if not (len(ledger) or session.gaps):
             return
         known = [
@@ -172,7 +177,8 @@ class SessionSights:
         """
         late = session.late.get(judge, 0) if session.late else 0
         nowhere = judge.parted and is_turn_unknown(judge, part)
-        if not (session.gaps or session.causes or late or nowhere):
+        others = tuple(self._state.shared_gaps.of(session, judge)) if is_shared(judge) else ()
+        if not (session.gaps or session.causes or late or nowhere or others):
             return CLEAR
         gaps = session.gaps
         if session.fresh and session.proof is not None and gaps:
@@ -189,7 +195,7 @@ class SessionSights:
             own.append(Gap(Cause.BOUND_LATE, 0, late))
         if nowhere:
             own.append(Gap(Cause.TURN_UNKNOWN, 0, EVER))
-        return self._sight_of((*gaps, *own))
+        return self._sight_of((*gaps, *others, *own))
 
     def _sight_of(self, gaps: tuple[Gap, ...]) -> Sight:
         """`sight_of`, cached: most sessions share their gaps."""

@@ -45,6 +45,8 @@ class ThingSpaces:
     def __init__(self, since_ns: int, things_max: int) -> None:
         self.since_ns = since_ns
         self.things_max = things_max
+        self.within_ns = 0
+        """The longest time that a thing of a spec in use is known after its last call; 0 if no spec has shared things."""
         self.things = 0
         """Things of all spaces."""
         self.by_key: dict[tuple[Version, str, str], ThingSpace] = {}
@@ -56,17 +58,9 @@ class ThingSpaces:
         """Takes note of the specs in use."""
         begin = FROM_ITS_FIRST_SESSION if in_the_middle else self.since_ns
         for judge in judges:
-            if is_shared(judge):
+            if judge.each is not None and judge.each.is_shared:
                 self._since.setdefault(_version(judge), begin)
-
-    def missed(self, until_ns: int) -> None:
-        """Calls of anybody before this time may not have been seen: all spaces begin again."""
-        self.since_ns = max(self.since_ns, until_ns)
-        for version, since in self._since.items():
-            if since != FROM_ITS_FIRST_SESSION:
-                self._since[version] = max(since, until_ns)
-        for space in self.by_key.values():
-            space.begin_again(until_ns)
+                self.within_ns = max(self.within_ns, judge.each.within_ns)
 
     def space(self, session: Session, judge: Judge) -> ThingSpace:
         """The space of a session under a spec."""

@@ -55,9 +55,8 @@ class Gaps:
         What was on its way at `since` is missing, too: calls that began up to a window before. A verdict that was
         provisional then waited for these, so it may change; one that was final does not.
         """
-        began, ended = max(0, since - self._limits.window_ns), max(since, until)
-        if self._sights.note(Gap(cause, began, ended, received_ns=began)):
-            self._judging.spaces.missed(ended)
+        began = max(0, since - self._limits.window_ns)
+        self.note(Gap(cause, began, max(since, until), received_ns=began))
 
     def is_young(self, now: int) -> bool:
         """True while calls of a session that is seen for the first time may be missing: it may have begun in a gap."""

@@ -233,6 +233,7 @@ class Lifecycle:
         if self._state.is_behind is None or not self._state.is_behind():
             self._table.forget(before - self._limits.idle_ns, before - self._limits.remember_ns)
         self._totals.expire(now)
+        self._judging.follow_gaps(now)
         self._ledger.forget(now)
         if self._names.crowded and now >= self._state.sweep_ns:
             self._forget_names(now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from monitor.alphabet.match import OwnFacts
@@ -62,7 +63,7 @@ from monitor.session.things.thing_visit import Visit
 from monitor.session.things.things_judgement import ThingsJudgement
 from monitor.session.things.things_run import PlacedThing, ThingsRun
 from monitor.visibility.cause import Cause, Effect
-from monitor.visibility.gap import Gap
+from monitor.visibility.gap import EVER, Gap
 from monitor.visibility.sight import Sight, Window
 
 __all__ = ["SESSION_KINDS"]
@@ -164,9 +165,13 @@ SESSION_KINDS: Final = (
         "runs of things",
         ThingsRun,
         "exact lineage position progressed tally tracing watched ways whole "
-        "cells count expires_ns fresh fresh_unsure harms nothing own slots substantive table unclaimed "
+        "cells count expires_ns fresh fresh_unsure harms loose_ns nothing own slots substantive table unclaimed "
         "unseen_ns",
-        changes=(KindChange(added={"expires_ns": int, "unseen_ns": int}),),
+        changes=(
+            KindChange(added={"expires_ns": int, "unseen_ns": int}),
+            # It was not written: what may be of any thing counts as if it had been called just now.
+            KindChange(added={"loose_ns": partial(int, EVER)}),
+        ),
     ),
     kept(
         "judgement with shared things",
@@ -182,7 +187,8 @@ SESSION_KINDS: Final = (
     kept(
         "space of things",
         ThingSpace,
-        "counted forgotten last_number members moved open open_version since_ns things within_ns",
+        "counted forgotten forgotten_ns last_number latest_ns members moved open open_version since_ns things within_ns",
+        changes=(KindChange(added={"forgotten_ns": partial(int, -1), "latest_ns": int}),),
     ),
     kept("cell of things", ThingCell, "first into offset run size unsure"),
     kept("counts of a thing", ThingCounts, "calls substantive harmful"),

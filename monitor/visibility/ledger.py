@@ -16,7 +16,7 @@ from typing import Final
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 
-__all__ = ["GAPS_MAX", "Ledger"]
+__all__ = ["GAPS_MAX", "Ledger", "is_within"]
 
 GAPS_MAX: Final = 1_024
 
@@ -73,15 +73,16 @@ class Ledger:
         """Drops the gaps that reach no session that is first seen from now on."""
         if self._gaps:
             self._forgotten_ns = now
-            for gap in [each for each in self._gaps if self._is_over(each)]:
+            for gap in [each for each in self._gaps if self.is_over(each)]:
                 del self._gaps[gap]
 
-    def _is_over(self, gap: Gap) -> bool:
+    def is_over(self, gap: Gap) -> bool:
+        """True if the gap reaches no session that is first seen from now on."""
         return gap.until_ns + self._linger_ns < self._forgotten_ns
 
     def stands(self, gap: Gap) -> bool:
         """True if a gap that once reached a session was not taken back since."""
-        return gap in self._gaps or self._is_over(gap)
+        return gap in self._gaps or self.is_over(gap)
 
     def covers(self, now: int) -> bool:
         """True if a session that is first seen now may have begun in a gap or before it."""
@@ -113,7 +114,7 @@ class Ledger:
             for gap in self._gaps
             if gap.until_ns >= since_ns
             and (not gap.agent or gap.agent == agent)
-            and (gap.namespace is None or _is_within(namespace, gap.namespace))
+            and (gap.namespace is None or is_within(namespace, gap.namespace))
             and (not gap.service or is_of(gap.service))
         ]
 
@@ -129,5 +130,6 @@ class Ledger:
         self.merged += 1
 
 
-def _is_within(namespace: str, outer: str) -> bool:
+def is_within(namespace: str, outer: str) -> bool:
+    """True if a namespace is another one, or part of it."""
     return namespace == outer or namespace.startswith(f"{outer}/")

@@ -15,6 +15,7 @@ from monitor.judging.deciding.decide_calls import CallDecider
 from monitor.judging.judging_state import JudgingState
 from monitor.judging.reference_alarms import Alarms, _Call
 from monitor.judging.sender_clocks import SenderClocks
+from monitor.judging.shared_gaps import SharedGaps
 from monitor.judging.thing_spaces import ThingSpaces
 from monitor.live.deadline_timer import DeadlineTimer
 from monitor.live.due_queue import DueQueue
@@ -93,7 +94,7 @@ MONITOR_KINDS: Final = (
         "binder folded_young out_of_order skewed_before left_out_before started_ns "
         "held holders held_under shown_bytes held_given_up errors",
         left="accounting data digest_key limits names show sights",
-        parts="ledger clocks unbound held_bytes spaces",
+        parts="ledger clocks unbound held_bytes spaces shared_gaps",
         changes=(
             KindChange(
                 renamed={
@@ -119,8 +120,9 @@ MONITOR_KINDS: Final = (
         "spaces of things",
         ThingSpaces,
         "by_key things _since",
-        left="since_ns things_max",
+        left="since_ns things_max within_ns",
     ),
+    kept("gaps of shared things", SharedGaps, "_version _gaps"),
     kept("alarms", Alarms, "_shares", left="_names on_alarm"),
     kept("call behind an alarm", _Call, "step tool trace_id span_id"),
     kept("deadline timer", DeadlineTimer, "busy _due _next", left="_accounting _window_ns"),

@@ -61,6 +61,8 @@ class GroupCalls:
             )
         )
         """The things that the calls are known to carry, by their first call."""
+        self.last_ns = replay.log.at(end - 1)
+        """The `at` of its last step."""
         self.open = frozenset(
             call.place for call in calls if call.things is not None and call.things.is_open
         )

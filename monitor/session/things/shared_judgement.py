@@ -35,6 +35,7 @@ from monitor.session.things.thing_visit import Visit
 from monitor.session.things.things_judgement import ThingsJudgement
 from monitor.session.things.things_replay import ThingsReplay
 from monitor.session.things.things_run import ThingsRun
+from monitor.visibility.gap import EVER
 from monitor.visibility.sight import CLEAR, Sight
 
 if TYPE_CHECKING:
@@ -201,10 +202,10 @@ class SharedThingsJudgement(ThingsJudgement):
                 assert isinstance(run, ThingsRun)
                 replay = self.replay_log(wide=wide)
                 assert isinstance(replay, ThingsReplay)
-                replay.visit(run, [visit])
+                replay.visit(run, [visit], visit.at_ns)
         return True
 
-    def drop_visit(self, span_id: bytes, key: bytes) -> None:
+    def drop_visit(self, span_id: bytes, key: bytes | None) -> None:
         """Forgets a call that is none, or is another one."""
         for visit in self.visits:
             if visit.span_id == span_id and visit.key == key:
@@ -224,19 +225,24 @@ class SharedThingsJudgement(ThingsJudgement):
             place -= 1
         return place
 
+    def is_beyond(self, at_ns: int) -> bool:
+        """True if the last call of the log began after a time."""
+        return len(self.log) > 0 and self.log.at(-1) > at_ns
+
     def revisit(self) -> list[VerdictChange]:
         """Judges again what the calls of others have changed."""
+        self._take_unknown_calls()
         return self._replay(self.changed) if self.changed >= 0 else []
 
-    def _meet(self, key: bytes) -> None:
-        """Asks what is known of a thing that it carries for the first time."""
+    def _meet(self, key: bytes, at_ns: int = EVER) -> None:
+        """Asks what is known of a thing that it carries for the first time, at a time."""
         if self.space is None or key in self.met:
             return
         self.met.add(key)
         head = self.head
         assert isinstance(head, ThingsRun)
         was_known = head.knows(key)
-        for visit in self.space.meet(key, self.number, joins=self.is_live):
+        for visit in self.space.meet(key, self.number, at_ns, joins=self.is_live):
             is_folded = was_known and _order(visit) < self.folded_to
             if not is_folded and visit not in self.visits:
                 self.take_visit(visit)
@@ -254,14 +260,17 @@ class SharedThingsJudgement(ThingsJudgement):
         if space is None or space.open_version == self.open_version:
             return
         self.open_version = space.open_version
-        found = space.unknown_calls(self.number)
-        kept = [each for each in self.visits if each.key is not None]
-        for visit in found:
-            if _order(visit) > self.folded_to:
-                insort(kept, visit, key=_order)
-                self._note_lack(visit)
-        if len(kept) != len(self.visits) or kept != self.visits:
-            self.visits, self.changed = kept, 0
+        known = {each.span_id: each for each in self.visits if each.key is None}
+        for visit in space.unknown_calls(self.number):
+            old = known.get(visit.span_id)
+            if old == visit or _order(visit) <= self.folded_to:
+                continue
+            if old is not None and visit.token is not None:
+                self.drop_visit(old.span_id, None)
+            # What it knows beyond those that the space keeps stays: its own calls beside them were judged by it.
+            insort(self.visits, visit, key=_order)
+            self._note_lack(visit)
+            self._note_change(_order(visit))
 
     # --- judging ----------------------------------------------------------------------------------
 
@@ -290,7 +299,7 @@ class SharedThingsJudgement(ThingsJudgement):
         super().note_call(call)
         things = self.things_of(call)
         for key in things.keys if things is not None else ():
-            self._meet(key)
+            self._meet(key, call.start_ns)
 
     def append(self, call: ToolCall, tool: int, token: int, at: int, now: int) -> int | None:
         """As `Judgement.append`."""
@@ -299,7 +308,7 @@ class SharedThingsJudgement(ThingsJudgement):
             return None
         things = self.things_of(call)
         for key in things.keys if things is not None else ():
-            self._meet(key)
+            self._meet(key, at)
         if self.changed >= 0:
             return None
         if self.visits and (at, call.end_ns, call.span_id) <= _order(self.visits[-1]):
@@ -401,7 +410,7 @@ class SharedThingsJudgement(ThingsJudgement):
     def _untell(self, space: ThingSpace, span: bytes, told: ToldCall) -> None:
         space.take_back(span, told.call.owner, told.keys)
         if told.is_open:
-            space.take_back_unknown(span)
+            space.take_back_unknown(span, told.call.owner)
 
 
 def members_of(space: ThingSpace) -> Iterator[tuple[Session, SharedThingsJudgement]]:

@@ -194,9 +194,8 @@ class ThingSlices:
             replay = whole.replay_log(wide=wide)
             assert isinstance(replay, ThingsReplay)
             begin, end = replay.visits_before(first - 1), replay.visits_before(last)
-            replay.visit(run, replay.visits[begin:end])
-            run.forget_until(whole.judge, whole.log.at(last))
-            own = _run_of(run, key)
+            replay.visit(run, replay.visits[begin:end], replay.before(first))
+            own = self._run_of(run, key, whole.log.at(last))
             if found is None:
                 found = Checkpoint(own, whole.judge)
             else:
@@ -216,25 +215,21 @@ class ThingSlices:
         base, judge = self._whole.base, self._whole.judge
         if base is None:
             return None
-        found = Checkpoint(_run_of(base.run, key), judge)
+        found = Checkpoint(self._run_of(base.run, key), judge)
         if base.wide is not None:
-            found.wide = _run_of(base.wide, key)
+            found.wide = self._run_of(base.wide, key)
         found.apart, found.doubted = base.apart, base.doubted
         found.count, found.at = base.count, base.at
         found.started, found.last = base.started, base.last
         return found
+
+    def _run_of(self, run: AutomatonRun, key: bytes | None, at_ns: int = 0) -> AutomatonRun:
+        """The run that a call of one thing finds, or of no thing, as a copy."""
+        assert isinstance(run, ThingsRun)
+        return run.nothing.copy() if key is None else run.run_of(self._whole.judge, key, at_ns)
 
 
 def slices_of(judgement: Judgement, asked: Collection[int]) -> ThingSlices:
     """The slices of a judgement with things, for calls at some places of its log."""
     assert isinstance(judgement, ThingsJudgement)
     return ThingSlices(judgement, asked)
-
-
-def _run_of(run: AutomatonRun, key: bytes | None) -> AutomatonRun:
-    """The run of one thing, as a copy."""
-    assert isinstance(run, ThingsRun)
-    if key is None:
-        return run.nothing.copy()
-    state = run.thing(key)
-    return (run.beginning() if state is None else state.run).copy()

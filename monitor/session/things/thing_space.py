@@ -10,6 +10,7 @@ Invariants:
   be none is taken back everywhere.
 - Things are in the order of their last calls, the longest untouched first. One that is dropped is remembered by a few bits:
   if it comes back, it may be in any state.
+- A thing is forgotten some time after its last call. A call that comes later than that may be on a thing in any state.
 - Of a thing, the last `CALLS_MAX` calls are kept. Who meets it later knows that there were others.
 
 Example: conversation 1 looks A1 up and refunds it. Conversation 2 carries A1 for the first time, and is told of both calls.
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from mypy_extensions import mypyc_attr
 
+from monitor.limits import SHARED_LATE_NS
 from monitor.session.things.thing_table import is_marked, marked
 from monitor.session.things.thing_visit import Visit
 
@@ -65,7 +67,9 @@ class _Judgement(Protocol):
 
     def take_visit(self, visit: Visit) -> None: ...
 
-    def drop_visit(self, span_id: bytes, key: bytes) -> None: ...
+    def drop_visit(self, span_id: bytes, key: bytes | None) -> None: ...
+
+    def is_beyond(self, at_ns: int) -> bool: ...
 
 
 class SpaceMember(NamedTuple):
@@ -102,7 +106,9 @@ class ThingSpace:
     __slots__ = (
         "counted",
         "forgotten",
+        "forgotten_ns",
         "last_number",
+        "latest_ns",
         "members",
         "moved",
         "open",
@@ -123,8 +129,12 @@ class ThingSpace:
         """Calls whose values are not known, in order."""
         self.open_version = 0
         self.last_number = NOBODY
+        self.latest_ns = 0
+        """The greatest `at` of its calls."""
         self.forgotten: bytes | None = None
         """Bits of the things that were dropped; None while none was."""
+        self.forgotten_ns = -1
+        """Things whose last call is before this time were forgotten; -1 while none was."""
         self.counted = 0
         """Things of it that count to those of all spaces."""
 
@@ -145,13 +155,15 @@ class ThingSpace:
 
     # --- what sessions are told -------------------------------------------------------------------
 
-    def meet(self, key: bytes, number: int, *, joins: bool) -> list[Visit]:
-        """What is known of a thing that a session meets. With `joins`, it is told of further calls."""
+    def meet(self, key: bytes, number: int, at_ns: int, *, joins: bool) -> list[Visit]:
+        """What is known of a thing that a session meets at a time. With `joins`, it is told of further calls."""
         thing = self.things.get(key)
         if thing is None:
             if joins:
                 thing = self.things[key] = SharedThing()
                 thing.members = (number,)
+            if self._is_late(at_ns):
+                return [Visit(at_ns, 0, b"", key, None, True)]
             return [Visit(0, 0, b"", key, None, True)] if is_marked(self.forgotten, key) else []
         if joins and number not in thing.members:
             live = [each for each in thing.members if each in self.members]
@@ -169,6 +181,8 @@ class ThingSpace:
         for key in keys:
             thing = self.things.pop(key, None) or SharedThing()
             self.things[key] = thing
+            if not thing.calls and self._is_late(call.at_ns):
+                thing.calls = (SharedCall(call.at_ns, 0, b"", NOBODY, None, True),)
             thing.calls = _with(thing.calls, call)
             if call.owner not in thing.members:
                 thing.members = (*thing.members, call.owner)
@@ -177,7 +191,8 @@ class ThingSpace:
                 if member is not None and number != call.owner:
                     member.judgement.take_visit(call.visit(key))
                     self.moved[number] = None
-        self._forget_until(call.at_ns - self.within_ns)
+        self.latest_ns = max(self.latest_ns, call.at_ns)
+        self._forget_until(call.at_ns - self.within_ns - SHARED_LATE_NS)
 
     def take_back(self, span_id: bytes, owner: int, keys: Iterable[bytes]) -> None:
         """Forgets a call that is none, or is another one."""
@@ -193,35 +208,43 @@ class ThingSpace:
                     self.moved[number] = None
 
     def put_unknown(self, call: SharedCall) -> None:
-        """Takes note of a call whose values are not known. Sessions see it when they make their next call."""
+        """Takes note of a call whose values are not known. Sessions see it with their next call, or now if they have a later one."""
         self.open = [each for each in self.open if each.span_id != call.span_id]
         insort(self.open, call)
         self.open = list(_bounded(self.open))
         self.open_version += 1
+        if call.at_ns < self.latest_ns:
+            for number, member in self.members.items():
+                if number != call.owner and member.judgement.is_beyond(call.at_ns):
+                    self.moved[number] = None
+        self.latest_ns = max(self.latest_ns, call.at_ns)
 
-    def take_back_unknown(self, span_id: bytes) -> None:
+    def take_back_unknown(self, span_id: bytes, owner: int) -> None:
         """Forgets a call whose values are known by now, or that is none."""
         self.open = [each for each in self.open if each.span_id != span_id]
         self.open_version += 1
+        for number, member in self.members.items():
+            if number != owner:
+                member.judgement.drop_visit(span_id, None)
+                self.moved[number] = None
 
     # --- bounds -----------------------------------------------------------------------------------
 
     def _forget_until(self, before_ns: int) -> None:
         """Forgets the things whose last call is too long ago."""
+        while self.open and self.open[0].at_ns < before_ns:
+            del self.open[0]
         while self.things:
             key = next(iter(self.things))
             calls = self.things[key].calls
             if calls and calls[-1].at_ns >= before_ns:
                 return
             self._drop(key)
+            self.forgotten_ns = max(self.forgotten_ns, before_ns)
 
-    def begin_again(self, since_ns: int) -> None:
-        """Calls before this time may not have been seen: what is known of all things may be of the past."""
-        self.since_ns = max(self.since_ns, since_ns)
-        for key in [*self.things]:
-            self._drop(key)
-        self.open = []
-        self.open_version += 1
+    def _is_late(self, at_ns: int) -> bool:
+        """True for the time of a call that came so late that a thing which was known then may be forgotten by now."""
+        return self.forgotten_ns >= 0 and at_ns - self.within_ns < self.forgotten_ns
 
     def drop_some(self) -> int:
         """Drops the things that were longest untouched, as one that comes back is told; returns how many."""

@@ -24,6 +24,7 @@ from monitor.session.log.rows import order_of
 from monitor.session.things.group_calls import GroupCall, GroupCalls, vanishing
 from monitor.session.things.thing_visit import Visit
 from monitor.session.things.things_run import ThingsRun
+from monitor.visibility.gap import EVER
 from monitor.visibility.sight import between
 
 __all__ = ["ThingsReplay"]
@@ -64,8 +65,7 @@ class ThingsReplay(Replay):
         assert isinstance(run, ThingsRun)
         first, end = stretch.first, stretch.end
         if stretch.together and self._interact(first, end) and not self._is_visited(first, end):
-            if self.visits:
-                self._visit_before(run, first)
+            self._visit_before(run, first)
             found = self._step_things(run, first, end, news=news)
         else:
             found = self._step_singles(run, first, end)
@@ -80,15 +80,11 @@ class ThingsReplay(Replay):
     def _step_singles(self, run: ThingsRun, first: int, end: int) -> list[JudgedStep]:
         """Steps calls of which no thing has two that overlap."""
         log, found = self.log, list[JudgedStep]()
-        last = self.before(first)
         visits = self.visits
         for place in range(first, end):
-            if visits:
-                self._visit_before(run, place)
+            last = self._visit_before(run, place) if visits else self.before(place)
             if self.windows:
-                at = log.at(place)
-                self.pass_time(run, last, at, log.receipt(place))
-                last = at
+                self.pass_time(run, last, log.at(place), log.receipt(place))
             token = self.token(place)
             if token == CONTROL_TOKEN:
                 found.append(_control(place, run.position))
@@ -105,10 +101,15 @@ class ThingsReplay(Replay):
         """As `Replay.pass_time`: calls of any thing may be missing, of a new one, too."""
         assert isinstance(run, ThingsRun)
         tools = between(self.windows, before_ns, after_ns, receipt)
+        if not tools:
+            return
+        ends = [each.until_ns for each in self.windows if before_ns < each.until_ns]
+        last_ns = min(after_ns, max(ends))
         if None in tools:
             run.scatter(self.judge.anywhere)
-        elif tools:
-            run.spread(self.judge, self.judge.missing(tools))
+            run.loose_ns = max(run.loose_ns, last_ns)
+        else:
+            run.spread(self.judge, self.judge.missing(tools), last_ns)
 
     # --- calls of other sessions -------------------------------------------------------------------
 
@@ -118,13 +119,20 @@ class ThingsReplay(Replay):
             return 0
         return bisect_left(self.visits, order_of(self.log, place))
 
-    def _visit_before(self, run: ThingsRun, place: int) -> None:
-        """Takes the visits between a place and the one before it."""
-        self.visit(run, self.visits[self.visits_before(place - 1) : self.visits_before(place)])
+    def _visit_before(self, run: ThingsRun, place: int) -> int:
+        """Takes the visits between a place and the one before it; returns when the last of these calls was made."""
+        before = self.before(place)
+        if not self.visits:
+            return before
+        between_them = self.visits[self.visits_before(place - 1) : self.visits_before(place)]
+        return self.visit(run, between_them, before)
 
-    def visit(self, run: ThingsRun, visits: Iterable[Visit]) -> None:
-        """Takes some visits."""
+    def visit(self, run: ThingsRun, visits: Iterable[Visit], before_ns: int) -> int:
+        """Takes some visits behind a call; returns when the last of these calls was made."""
         for at_ns, _, _, key, token, is_right in visits:
+            if self.windows:
+                self.pass_time(run, before_ns, at_ns, at_ns)
+            before_ns = max(before_ns, at_ns)
             own = token
             if token is None:
                 if not self.wide:
@@ -134,9 +142,11 @@ class ThingsReplay(Replay):
             if key is not None:
                 run.visit(self.judge, own, key, at_ns, is_right=is_right)
             elif own is not None:
-                run.visit_all(self.judge, vanishing(self.judge, own))
+                run.visit_all(self.judge, vanishing(self.judge, own), at_ns)
             else:
                 run.scatter(self.judge.anywhere)
+                run.loose_ns = max(run.loose_ns, at_ns)
+        return before_ns
 
     def _is_visited(self, first: int, end: int) -> bool:
         """True if other sessions have calls among those of a group: then all count by their starts."""
@@ -144,10 +154,13 @@ class ThingsReplay(Replay):
 
     def trail(self, run: AutomatonRun) -> None:
         """As `Replay.trail`; what other sessions did after the last call moves things, too."""
+        last = len(self.log) - 1
+        before = self.log.at(last) if last >= 0 else self.begin_ns
         if self.visits:
             assert isinstance(run, ThingsRun)
-            self.visit(run, self.visits[self.visits_before(len(self.log) - 1) :])
-        super().trail(run)
+            before = self.visit(run, self.visits[self.visits_before(last) :], before)
+        if self.windows:
+            self.pass_time(run, before, EVER, EVER)
 
     # --- things that come later --------------------------------------------------------------------
 

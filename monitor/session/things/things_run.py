@@ -15,6 +15,8 @@ Invariants:
   too. Such a call counts as harmful only if the thing then has more harms than there are harmful calls (`_is_counted`).
 - Settled things stand in the table, which all copies of a run share; what the steps of the log changed is in `own`.
 - Where a thing is one for several sessions, calls of the others move it (`visit`), and count where they were made.
+- There, a thing is forgotten some time after its last call. One whose last call may be a call of unknown values may live on,
+  or have begun anew: it may be in any state.
 
 Example: `look_up(A1)`, `refund(B7)` under "no refund before a look-up": the run of A1 has moved, that of B7 has a harm,
 `nothing` stands at the beginning. `login` steps three runs.
@@ -107,6 +109,7 @@ class ThingsRun(AutomatonRun):
         "fresh",
         "fresh_unsure",
         "harms",
+        "loose_ns",
         "nothing",
         "own",
         "slots",
@@ -135,6 +138,8 @@ class ThingsRun(AutomatonRun):
         """A thing that begins before this time may have had calls that nobody saw."""
         self.expires_ns = 0
         """No thing is forgotten before this time."""
+        self.loose_ns = 0
+        """When the last call was made, or may have been, that may be of any thing."""
         self.count = 0
         """Things, and their harms and substantive steps in all."""
         self.harms = 0
@@ -157,6 +162,7 @@ class ThingsRun(AutomatonRun):
             if id(cell) in twins:
                 twin.slots[slot] = twins[id(cell)], offset
         twin.expires_ns, twin.unseen_ns = self.expires_ns, self.unseen_ns
+        twin.loose_ns = self.loose_ns
         for key, thing in self.own.items():
             if thing is None:
                 twin.own[key] = None
@@ -247,10 +253,11 @@ class ThingsRun(AutomatonRun):
 
     def last_call(self, key: bytes) -> int | None:
         """The `at` of a thing's last call; None if it is not known."""
-        thing = self._thing(key)
+        thing = self.placed(key)
         return None if thing is None else thing.at_ns
 
-    def _thing(self, key: bytes) -> PlacedThing | None:
+    def placed(self, key: bytes) -> PlacedThing | None:
+        """Where a thing is; None if it is not known."""
         if key in self.own:
             thing = self.own[key]
             if thing is None:
@@ -268,7 +275,7 @@ class ThingsRun(AutomatonRun):
 
     def thing(self, key: bytes) -> ThingState | None:
         """One thing; None if no call has carried it."""
-        thing = self._thing(key)
+        thing = self.placed(key)
         if thing is None:
             return None
         return ThingState(
@@ -303,15 +310,11 @@ class ThingsRun(AutomatonRun):
     def first_of(self, cell: ThingCell) -> bytes:
         """A thing of a cell."""
         known = cell.first
-        if known is None or not self._is_in(known, cell):
+        if known is None or not _is_in(self, known, cell):
             every = chain(self.own, self.table.things)
-            known = next(key for key in every if self._is_in(key, cell))
+            known = next(key for key in every if _is_in(self, key, cell))
             cell.first = known
         return known
-
-    def _is_in(self, key: bytes, cell: ThingCell) -> bool:
-        thing = self._thing(key)
-        return thing is not None and thing.cell is cell
 
     # --- stepping -------------------------------------------------------------------------------
 
@@ -333,6 +336,7 @@ class ThingsRun(AutomatonRun):
             at_ns: the call's `at`, where things are forgotten.
         """
         found: ThingOutcome | None = None
+        self._outlast(judge, at_ns)
         if things is None:
             self.forget_until(judge, at_ns)
             found = self._step_all(judge, token, heir, is_sure=True)
@@ -341,20 +345,17 @@ class ThingsRun(AutomatonRun):
             if things.is_open:
                 other = vanishing(judge, token)
                 found = self._step_all(judge, other, heir, is_sure=False)
+                self.loose_ns = max(self.loose_ns, at_ns)
             for number, key in enumerate(things.keys):
                 value = things.values[number] if things.values else None
                 outcome = self._step_one(judge, token, key, carried[number], value)
                 found = _worse(found, outcome)
         assert found is not None
-        if found.doubted and not self._is_counted(found):
+        if found.doubted and not _is_counted(self.tally, found):
             found = found._replace(code=PROGRESS, thing=None)
         count_code(self.tally, found.code)
         self.position = self.nothing.position
         return found
-
-    def _is_counted(self, outcome: ThingOutcome) -> bool:
-        """True if a thing has more harms than calls were harmful: then one more call is, whichever it is."""
-        return outcome.doubted > self.tally.harmful_steps
 
     def _harms(self, key: bytes) -> int:
         thing = self.thing(key)
@@ -367,8 +368,10 @@ class ThingsRun(AutomatonRun):
         if things is None:
             return any(run.is_harmed(judge, token) for run in self.runs())
         for key in things.keys:
-            thing = self._thing(key)
-            if thing is None or self._is_past(judge, thing, at_ns):
+            thing = self.placed(key)
+            if thing is not None and _may_live(self.loose_ns, judge, thing, at_ns):
+                return True  # as far as a look at the run tells
+            if thing is None or _is_past(judge, thing, at_ns):
                 run = self.beginning()
             else:
                 run = thing.cell.run
@@ -428,7 +431,10 @@ class ThingsRun(AutomatonRun):
         self, judge: Judge, group: GroupCalls, heir: bytes | None, at_ns: int = 0
     ) -> list[JudgedStep]:
         """Takes overlapping calls, of which some thing has several; `heir` and `at_ns` as in `take`."""
+        self._outlast(judge, at_ns)
         self.forget_until(judge, at_ns)
+        if group.open:
+            self.loose_ns = max(self.loose_ns, group.last_ns)
         carried = [(key, self._take_out(judge, key, at_ns)) for key in group.keys]
         if self.fresh is None and group.open:
             self.fresh = self.nothing.copy()
@@ -465,7 +471,7 @@ class ThingsRun(AutomatonRun):
     def _count_group(self, found: dict[int, ThingOutcome]) -> None:
         """Counts the calls of a group: those that are in doubt behind those that are not."""
         for place, outcome in sorted(found.items(), key=_by_doubt):
-            if outcome.doubted and not self._is_counted(outcome):
+            if outcome.doubted and not _is_counted(self.tally, outcome):
                 found[place] = outcome._replace(code=PROGRESS, thing=None)
             count_code(self.tally, found[place].code)
 
@@ -497,9 +503,13 @@ class ThingsRun(AutomatonRun):
             self._put(cell)
         self.position, self.exact = position, False
 
-    def spread(self, judge: Judge, symbols: tuple[int, ...]) -> None:
-        """Moves on to where missing calls of some symbols may have led, of any thing, of a new one, too."""
+    def spread(self, judge: Judge, symbols: tuple[int, ...], at_ns: int) -> None:
+        """Moves on to where missing calls of some symbols may have led, of any thing, of a new one, too.
+
+        `at_ns` is when the last of them may have been made.
+        """
         self.exact = False
+        self.loose_ns = max(self.loose_ns, at_ns)
         if self.fresh is None:
             self.fresh = self.nothing.copy()
         shared = judge.shared_of(symbols)
@@ -531,8 +541,9 @@ class ThingsRun(AutomatonRun):
     def _take_out(self, judge: Judge, key: bytes, at_ns: int) -> PlacedThing:
         """A thing in a cell of its own, which is in no place until it is put."""
         assert judge.each is not None
-        within, thing = judge.each.within_ns, self._thing(key)
-        if thing is not None and self._is_past(judge, thing, at_ns):
+        within, thing = judge.each.within_ns, self.placed(key)
+        may_live = thing is not None and _may_live(self.loose_ns, judge, thing, at_ns)
+        if thing is not None and not may_live and _is_past(judge, thing, at_ns):
             self._forget(key, thing)
             thing = None
         if thing is None:
@@ -542,17 +553,21 @@ class ThingsRun(AutomatonRun):
         cell = thing.cell
         if cell.size == 1:
             del self.cells[likeness(cell.run)]
-            return thing
-        cell.size -= 1
-        alone = ThingCell(cell.run.copy(), cell.unsure)
-        alone.size = 1
-        return PlacedThing(alone, thing.offset, thing.value, thing.at_ns)
+        else:
+            cell.size -= 1
+            cell = ThingCell(cell.run.copy(), cell.unsure)
+            cell.size = 1
+        if may_live:
+            cell.run.scatter(judge.anywhere)
+            cell.run.exact = False
+        return PlacedThing(cell, thing.offset, thing.value, thing.at_ns)
 
-    def _is_past(self, judge: Judge, thing: PlacedThing, at_ns: int) -> bool:
-        """True if a thing is forgotten at a time."""
+    def _outlast(self, judge: Judge, at_ns: int) -> None:
+        """Forgets what calls that may be of any thing can have made of a new one, if they are too long ago."""
         assert judge.each is not None
         within = judge.each.within_ns
-        return within > 0 and at_ns - thing.at_ns > within
+        if within and self.fresh is not None and at_ns - self.loose_ns > within:
+            self.fresh, self.fresh_unsure = None, 0
 
     def _forget(self, key: bytes, thing: PlacedThing) -> None:
         """Takes a thing out for good."""
@@ -574,10 +589,12 @@ class ThingsRun(AutomatonRun):
             return
         earliest = at_ns
         for key in [*self.table.things, *(k for k in self.own if k not in self.table.things)]:
-            thing = self._thing(key)
+            thing = self.placed(key)
             if thing is None:
                 continue
-            if self._is_past(judge, thing, at_ns):
+            if _may_live(self.loose_ns, judge, thing, at_ns):
+                earliest = min(earliest, self.loose_ns)
+            elif _is_past(judge, thing, at_ns):
                 self._forget(key, thing)
             else:
                 earliest = min(earliest, thing.at_ns)
@@ -599,6 +616,7 @@ class ThingsRun(AutomatonRun):
             at_ns: the call's `at`.
             is_right: False if it is harmful in its own session: then it moves nothing where it is harmful here, too.
         """
+        self._outlast(judge, at_ns)
         thing = self._take_out(judge, key, at_ns)
         cell, before = thing.cell, thing.cell.counts()
         run = cell.run
@@ -612,16 +630,34 @@ class ThingsRun(AutomatonRun):
         moved = thing._replace(offset=thing.offset.plus(before).minus(after))
         self._put_back(key, moved, after, None)
 
-    def visit_all(self, judge: Judge, token: int) -> None:
+    def visit_all(self, judge: Judge, token: int, at_ns: int) -> None:
         """Takes a call of another session whose values are not known: it may be of each thing, and of a new one."""
+        self._outlast(judge, at_ns)
         self._step_all(judge, token, None, is_sure=False)
+        self.loose_ns = max(self.loose_ns, at_ns)
         self.exact = False
 
-    def _begun(self, judge: Judge, key: bytes, at_ns: int) -> PlacedThing:
-        cell = ThingCell(self.beginning().copy(), self.fresh_unsure)
+    def run_of(self, judge: Judge, key: bytes, at_ns: int) -> AutomatonRun:
+        """The run that a call of a thing at a time finds, as a copy."""
+        thing = self.placed(key)
+        may_live = thing is not None and _may_live(self.loose_ns, judge, thing, at_ns)
+        if thing is None or (_is_past(judge, thing, at_ns) and not may_live):
+            return self._beginning(judge, key, at_ns)
+        found = thing.cell.run.copy()
+        if may_live:
+            found.scatter(judge.anywhere)
+        return found
+
+    def _beginning(self, judge: Judge, key: bytes, at_ns: int) -> AutomatonRun:
+        """The run that a thing begins with: in any state, if it may have had calls that are not known."""
+        found = self.beginning().copy()
         if self.table.has_forgotten(key) or at_ns < self.unseen_ns:
-            cell.run.scatter(judge.anywhere)
-            cell.run.exact = False
+            found.scatter(judge.anywhere)
+            found.exact = False
+        return found
+
+    def _begun(self, judge: Judge, key: bytes, at_ns: int) -> PlacedThing:
+        cell = ThingCell(self._beginning(judge, key, at_ns), self.fresh_unsure)
         cell.size = 1
         self.count += 1
         self._count(NO_COUNTS, cell.counts(), 1)
@@ -710,3 +746,27 @@ def _stepped(run: AutomatonRun, judge: Judge, token: int, thing: bytes | None) -
     code = run.step(judge, token)
     doubtful = code >= HARMFUL and not judge.is_certain_call(before, token)
     return ThingOutcome(code, thing, before, run.position, doubtful)
+
+
+def _is_in(run: ThingsRun, key: bytes, cell: ThingCell) -> bool:
+    thing = run.placed(key)
+    return thing is not None and thing.cell is cell
+
+
+def _is_counted(tally: HarmTally, outcome: ThingOutcome) -> bool:
+    """True if a thing has more harms than calls were harmful: then one more call is, whichever it is."""
+    return outcome.doubted > tally.harmful_steps
+
+
+def _is_past(judge: Judge, thing: PlacedThing, at_ns: int) -> bool:
+    """True if a thing is forgotten at a time."""
+    assert judge.each is not None
+    within = judge.each.within_ns
+    return within > 0 and at_ns - thing.at_ns > within
+
+
+def _may_live(loose_ns: int, judge: Judge, thing: PlacedThing, at_ns: int) -> bool:
+    """True if a thing is forgotten at a time, unless a call that may be of any thing, at `loose_ns`, was its own."""
+    assert judge.each is not None
+    is_loose = loose_ns > thing.at_ns and at_ns - loose_ns <= judge.each.within_ns
+    return is_loose and _is_past(judge, thing, at_ns)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, combinations, product
 from typing import Any, Final
 
 import pytest
@@ -16,6 +18,8 @@ from monitor.plain_records.kinds import UnkeptError
 from monitor.records import Evidence, SessionKey, ToolCall
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
+from monitor.visibility.cause import Cause
+from monitor.visibility.gap import EVER, Gap
 
 TEXT: Final = """
 id: s
@@ -233,21 +237,180 @@ def test_what_was_called_before_the_start_is_not_known_for_so_long() -> None:
     assert late.kind == "harmful"
 
 
-def test_what_was_called_in_an_outage_is_not_known_to_later_sessions() -> None:
+def answers(monitor: Monitor) -> Callable[..., str]:
+    """What a call of an order is: the kind of its verdict."""
+    numbers = itertools.count(1)
+
+    def kind(session: str, tool: str, order: str | None, at: int) -> str:
+        asked = call(next(numbers), session, tool, {"id": order} if order else None, at)
+        found = {v.span_id: v.kind for v in monitor.observe(asked, at)}
+        return str(found[asked.span_id])
+
+    return kind
+
+
+@pytest.mark.parametrize("cause", ["outage", "refused", "lost"])
+def test_what_was_called_in_a_gap_is_not_known_to_later_sessions(cause: str) -> None:
     """Within `within` of its end a session that begins later makes no claim by what it lacks; what was seen is one."""
     monitor = Monitor([AGENTS], LIMITS)
+    kind = answers(monitor)
+    kind("a", "look_up", "A1", HOUR)
+    kind("a", "refund", "A1", HOUR + 1)
+    if cause == "outage":
+        monitor.gaps.missed(2 * HOUR, 2 * HOUR + HOUR // 60)
+    else:
+        monitor.gaps.note(Gap(Cause(cause), 2 * HOUR, 2 * HOUR + HOUR // 60, service="other"))
+    assert kind("b", "refund", "A1", 3 * HOUR) != "harmful"
+    assert kind("c", "refund", "B2", 3 * HOUR + 1) != "harmful"
+    assert kind("d", "refund", "B2", 3 * HOUR + 2) == "harmful"
+    assert kind("e", "refund", "C3", 5 * HOUR) == "harmful"
 
-    def kind(number: int, session: str, tool: str, order: str, at: int) -> str:
-        [verdict] = monitor.observe(call(number, session, tool, {"id": order}, at), at)
-        return verdict.kind
 
-    kind(1, "a", "look_up", "A1", HOUR)
-    kind(2, "a", "refund", "A1", HOUR + 1)
-    monitor.gaps.missed(2 * HOUR, 2 * HOUR + HOUR // 60)
-    assert kind(3, "b", "refund", "A1", 3 * HOUR) != "harmful"
-    assert kind(4, "c", "refund", "B2", 3 * HOUR + 1) != "harmful"
-    assert kind(5, "d", "refund", "B2", 3 * HOUR + 2) == "harmful"
-    assert kind(6, "e", "refund", "C3", 5 * HOUR) == "harmful"
+def test_a_gap_that_is_over_is_kept_as_long_as_things_are() -> None:
+    """The ledger forgets a gap half an hour after its end; sessions with things of others allow for it longer."""
+    monitor = Monitor([AGENTS], LIMITS)
+    kind = answers(monitor)
+    monitor.gaps.note(Gap(Cause.LOST, HOUR, HOUR + 1))
+    for minute in range(0, 90, 10):
+        monitor.tick(HOUR + minute * HOUR // 60)
+    assert kind("a", "refund", "A1", 2 * HOUR + HOUR // 2) != "harmful"
+    assert kind("b", "refund", "B2", 3 * HOUR + HOUR // 2) == "harmful"
+
+
+def test_a_gap_that_cannot_concern_the_things_changes_nothing() -> None:
+    """Gaps of another tenant, of a tool that only others need, and those that were taken back leave claims as they are."""
+    monitor = Monitor([AGENTS], LIMITS)
+    kind = answers(monitor)
+    lifted = Gap(Cause.REFUSED, HOUR, HOUR + 1)
+    monitor.gaps.note(Gap(Cause.REFUSED, HOUR, HOUR + 1, namespace="other"))
+    monitor.gaps.note(Gap(Cause.SILENT_TOOL, 0, EVER, tool="close", service="desk"))
+    monitor.gaps.note(lifted)
+    assert kind("a", "refund", "A1", 2 * HOUR) != "harmful"
+    monitor.gaps.lift(lifted)
+    assert kind("b", "refund", "B2", 2 * HOUR + 1) == "harmful"
+    monitor.gaps.note(Gap(Cause.SILENT_TOOL, 0, EVER, tool="look_up", service="desk"))
+    assert kind("c", "refund", "C3", 2 * HOUR + 2) != "harmful"
+
+
+def test_a_call_of_unknown_things_counts_as_long_as_a_thing_is_known() -> None:
+    """Within `within` it may have been of a new thing, or have kept a known one; after that it is as if it were not made."""
+    kind = answers(Monitor([AGENTS], LIMITS))
+    kind("a", "look_up", None, HOUR)
+    assert kind("b", "refund", "A1", 2 * HOUR) != "harmful"
+    assert kind("a", "refund", "A2", 3 * HOUR + 1) == "harmful"
+    assert kind("c", "refund", "A3", 3 * HOUR + 2) == "harmful"
+    kind("a", "look_up", "B1", 4 * HOUR)
+    kind("a", "close", None, 5 * HOUR + HOUR // 2)
+    assert kind("a", "refund", "B1", 7 * HOUR) != "harmful"
+    kind("a", "look_up", "B2", 14 * HOUR)
+    assert kind("a", "refund", "B2", 17 * HOUR) == "harmful"
+
+
+def test_a_call_that_comes_when_its_thing_is_forgotten_may_be_on_any_state() -> None:
+    """A call that began before others, and is seen when its thing is over, is no claim by what is not known any more."""
+    kind = answers(Monitor([AGENTS], LIMITS))
+    kind("a", "look_up", "A1", HOUR)
+    kind("b", "look_up", "B2", 3 * HOUR + 1)
+    assert (
+        kind("c", "refund", "A1", 3 * HOUR) != "harmful"
+    )  # within the time that calls may be late
+    kind("b", "look_up", "C3", 9 * HOUR)
+    assert kind("d", "refund", "A1", 4 * HOUR) != "harmful"
+
+
+def test_a_decision_allows_for_what_is_not_known_of_a_thing() -> None:
+    """What the verdict on a call would not claim is not denied: things from before the start, and things that were dropped."""
+    early = Monitor([AGENTS], Limits(keep_arguments=True), started_ns=10 * HOUR)
+    asked = call(1, "a", "refund", {"id": "A1"}, 11 * HOUR)
+    assert early.decide(asked, 11 * HOUR).answer == "unknown"
+    limits = Limits(history_complete=True, keep_arguments=True, things_max=16, window_ns=1)
+    small = Monitor([ALONE], limits)
+    for number in range(1, 200):
+        made = call(number, "s", "look_up", {"id": f"A{number}"}, number * 10)
+        small.observe(made, number * 10, quiet=True)
+        small.finalise(number * 10)
+    assert (
+        small.decide(call(200, "s", "refund", {"id": "A1"}, 9_000), 9_000).answer == "unknown"
+    )
+    assert small.decide(call(200, "s", "refund", {"id": "new"}, 9_000), 9_000).answer == "deny"
+
+
+MINUTE: Final = HOUR // 60
+AN_HOUR: Final = spec_of("across: namespace\nwithin: 1h")
+
+
+def timed(made: random.Random, count: int, unknown: float) -> list[ToolCall]:
+    """Calls of three sessions over some hours, by which things are forgotten."""
+    steps = (0, 5, 10, 20 * MINUTE, 40 * MINUTE, 70 * MINUTE)
+    ends = list(accumulate(made.choice(steps) for _ in range(count)))
+    calls = calls_of(made, count, orders=2, unknown=unknown)
+    return [
+        each._replace(start_ns=HOUR + at, end_ns=HOUR + at)
+        for each, at in zip(calls, ends, strict=True)
+    ]
+
+
+def claimed(calls: Iterable[ToolCall], *gaps: Gap) -> tuple[int, set[str]]:
+    """The number of harmful calls, and those of them that are certain to be the harmful ones."""
+    monitor = Monitor([AN_HOUR], LIMITS)
+    for gap in gaps:
+        monitor.gaps.note(gap)
+    for number, each in enumerate(calls):
+        monitor.observe(each, 100 * HOUR + number)
+    steps = [
+        step for name in "abc" for judged in monitor.find(name) for step in judged["steps"]
+    ]
+    harmful = [step for step in steps if step["kind"] == "harmful"]
+    return len(harmful), {s["span_id"] for s in harmful if s.get("certain_call", True)}
+
+
+VALUES: Final[tuple[dict[str, Any], ...]] = ({"id": "A0"}, {"id": "A1"}, {"id": "new"}, {})
+LISTS: Final[tuple[dict[str, Any], ...]] = tuple(
+    {"ids": list(chosen)}
+    for size in range(3)
+    for chosen in combinations(("A0", "A1", "new"), size)
+)
+
+
+@given(st.integers(0, 2**32), st.integers(2, 7))
+def test_what_is_claimed_of_unknown_values_holds_for_each_of_them(
+    seed: int, count: int
+) -> None:
+    """However the unknown values are set, so many calls are harmful; in whatever order the calls arrive within a minute."""
+    made = random.Random(seed)
+    calls = timed(made, count, 0.3)
+    unknown = [place for place, each in enumerate(calls) if each.arguments is None][:2]
+    calls = [
+        each if each.arguments is not None or place in unknown else each._replace(arguments={})
+        for place, each in enumerate(calls)
+    ]
+    found, _ = claimed(calls)
+    options = [LISTS if calls[place].tool == "close" else VALUES for place in unknown]
+    for chosen in product(*options):
+        known = list(calls)
+        for place, arguments in zip(unknown, chosen, strict=True):
+            known[place] = calls[place]._replace(arguments=arguments)
+        assert found <= claimed(known)[0]
+
+
+@given(st.integers(0, 2**32), st.integers(2, 9))
+def test_what_is_claimed_beside_a_gap_is_true(seed: int, count: int) -> None:
+    """Calls of any sender are lost in a gap: no later session claims a harm that the whole has not."""
+    made = random.Random(seed)
+    calls = timed(made, count, 0.0)
+    number, truth = claimed(calls)
+    first, last = sorted((made.randrange(count), made.randrange(count)))
+    tool = made.choice(("", *NAMED))
+    gone = {
+        place
+        for place in range(first, last + 1)
+        if made.random() < 0.6 and tool in ("", calls[place].tool)
+    }
+    cause = made.choice((Cause.LOST, Cause.REFUSED, Cause.OUTAGE))
+    gap = Gap(cause, calls[first].start_ns - 1, calls[last].start_ns + 1, tool)
+    found, certain = claimed([c for place, c in enumerate(calls) if place not in gone], gap)
+    assert found <= number
+    assert certain <= truth
 
 
 def test_an_agent_that_invents_things_loses_those_of_its_own() -> None:
