@@ -25,6 +25,7 @@ from collector.archive.record import FigureGroup, Figures, Label, SessionName, V
 from collector.archive.schema import FIGURES, VERSION, NewerSchemaError, OlderSchemaError
 from collector.archive.search import (
     LATEST,
+    LOOKED_AT_MAX,
     MATCHING_MAX,
     ArchiveSearch,
     SqlText,
@@ -41,6 +42,7 @@ __all__ = [
     "MATCHING_MAX",
     "ArchiveReader",
     "ArchiveSearch",
+    "MatchingSessions",
     "PastSession",
     "SortKey",
     "TooSlowError",
@@ -81,6 +83,14 @@ class PastSession(NamedTuple):
     key: SortKey
     objects: list[bytes]
     """Judgement objects or summaries, as JSON."""
+
+
+class MatchingSessions(NamedTuple):
+    """Sessions that are asked for."""
+
+    names: list[SessionName]
+    is_all: bool
+    """False if there may be others."""
 
 
 class ArchiveReader:
@@ -149,15 +159,19 @@ class ArchiveReader:
                 for row, name, key in chosen
             ]
 
-    def matching(self, search: ArchiveSearch) -> list[SessionName]:
-        """The names of all sessions that are asked for; at most `MATCHING_MAX` + 1."""
+    def matching(self, search: ArchiveSearch) -> MatchingSessions:
+        """The sessions that are asked for, at most `MATCHING_MAX`; not all where too many would have to be looked at."""
         with self._opened() as connection:
-            where, values = self._led(connection, search)
+            ids, is_whole = self._smallest(connection, search, LOOKED_AT_MAX)
+            where, values = _among(ids, conditions(search))
             rows = connection.execute(
                 f"SELECT s.namespace, s.session, s.begun FROM sessions s WHERE {where} LIMIT ?",
                 (*values, MATCHING_MAX + 1),
             )
-            return [SessionName(*row) for row in rows]
+            names = [SessionName(*row) for row in rows]
+        return MatchingSessions(
+            names[:MATCHING_MAX], is_all=is_whole and len(names) <= MATCHING_MAX
+        )
 
     def named(
         self, session: str, namespace: str | None = None, begun: int | None = None
@@ -294,18 +308,27 @@ class ArchiveReader:
 
     def _led(self, connection: ArchiveConnection, search: ArchiveSearch) -> SqlText:
         """The conditions of a search, with the sessions of its smallest set in front where that is small."""
-        where = conditions(search)
+        ids, is_whole = self._smallest(connection, search, MATCHING_MAX)
+        return _among(ids if is_whole else None, conditions(search))
+
+    def _smallest(
+        self, connection: ArchiveConnection, search: ArchiveSearch, most: int
+    ) -> tuple[set[int] | None, bool]:
+        """The smallest set of a search; where each has more than `most` sessions, so many of the first, and False.
+
+        Without a set None, which stands for all sessions.
+        """
+        part: set[int] | None = None
         smallest: set[int] | None = None
         for each in sets(search, self._with_part_of_id):
-            rows = connection.execute(
-                f"{each.text} LIMIT ?", (*each.values, MATCHING_MAX + 1)
-            ).fetchall()
-            if len(rows) <= MATCHING_MAX and (smallest is None or len(rows) < len(smallest)):
-                smallest = {row for (row,) in rows}
-        if smallest is None:
-            return where
-        led = SqlText("s.id IN (SELECT value FROM json_each(?))", (json.dumps([*smallest]),))
-        return SqlText.all_of((led, where))
+            asked = f"{each.text} LIMIT ?", (*each.values, most + 1)
+            rows = connection.execute(*asked).fetchall()
+            found = {row for (row,) in rows}
+            if len(rows) > most:
+                part = part or found
+            elif smallest is None or len(found) < len(smallest):
+                smallest = found
+        return (part, part is None) if smallest is None else (smallest, True)
 
     def _with_part_of_id(self, text: str) -> SqlText:
         return with_part_of_id(text)
@@ -329,6 +352,14 @@ class ArchiveReader:
             raise
         finally:
             connection.close()
+
+
+def _among(ids: set[int] | None, where: SqlText) -> SqlText:
+    """The conditions, of these sessions alone; None: of all."""
+    if ids is None:
+        return where
+    led = SqlText("s.id IN (SELECT value FROM json_each(?))", (json.dumps([*ids]),))
+    return SqlText.all_of((led, where))
 
 
 def _connected(path: Path) -> sqlite3.Connection:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from collector.archive.store import FILE
 from tests.end_to_end.service import SPECS, Service, eventually, request
 from tests.end_to_end.traffic import MILLISECOND, Sent, send
 from tests.page.browser import Page
@@ -276,3 +279,19 @@ def test_a_spec_has_the_share_of_its_pages_that_people_call_right(
         " row.querySelector('th').innerText.startsWith('farm_rover')).map((row) => row.lastChild.innerText)[0]"
     )
     page.until(lambda: page.run(cell) == "50 % of 2")
+
+
+def test_a_list_without_its_past_sessions_says_so(page: Page, tmp_path: Path) -> None:
+    """Where the archive does not answer, an empty list is not taken for one that nothing matches."""
+    service = Service(
+        ("--specs", str(SPECS / "farm_rover.yaml")),
+        {"OFFRAILS_ARCHIVE_DIR": str(tmp_path)},
+    ).wait_ready()
+    try:
+        with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as connection:
+            connection.execute("PRAGMA user_version = 99")
+        page.open(url(service, "?agent=shop"))
+        page.until(lambda: "Past sessions are missing" in page.text("#none"))
+        assert "newer version" in page.text("#none")
+    finally:
+        service.kill()

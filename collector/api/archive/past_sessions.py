@@ -16,7 +16,7 @@ from collector.archive.connection import FAULTS
 from collector.archive.reader import LABELS_MAX, ArchiveReader, PastSession, TooSlowError
 from collector.archive.record import FigureGroup, Figures, SessionName, VerdictLabels
 from collector.archive.schema import NewerSchemaError, OlderSchemaError
-from collector.archive.search import MATCHING_MAX, ArchiveSearch, SumsSearch
+from collector.archive.search import ArchiveSearch, SumsSearch
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
@@ -77,11 +77,11 @@ class PastSessions:
         search = _search(query, self._redaction.name)
         try:
             found = await self._some(search, query.after, here, shown, limit, steps=steps)
-            names = await asyncio.to_thread(self.reader.matching, search)
+            names, is_all = await asyncio.to_thread(self.reader.matching, search)
         except _FAULTS as problem:
             return PastPage([], 0, is_capped=False, problem=_told(problem))
-        new = await _count(names[:MATCHING_MAX], self._kept(len(names)), shown)
-        return PastPage(found, new, is_capped=len(names) > MATCHING_MAX)
+        new = await _count(names, self._kept(len(names)), shown)
+        return PastPage(found, new, is_capped=not is_all)
 
     async def _some(
         self,

@@ -75,7 +75,7 @@ def test_filters_find_them(old: Path, search: ArchiveSearch, found: list[Session
     """By all that they are asked for, in any case and any script."""
     ArchiveStore(old).close()
     assert [each.name for each in ArchiveReader(old).search(search, 9)] == found
-    assert ArchiveReader(old).matching(search) == found
+    assert ArchiveReader(old).matching(search).names == found
 
 
 def test_the_sums_are_theirs(old: Path) -> None:

@@ -160,12 +160,12 @@ def answers(reader: ArchiveReader) -> list[Any]:
         if rows:
             behind = reader.search(search, 50, (rows[-1].key, rows[-1].name), steps=True)
             found.append([(plain(each.name), each.objects) for each in behind])
-        found.append(sorted(map(plain, reader.matching(search))))
+        found.append(sorted(map(plain, reader.matching(search).names)))
     for sums in (SumsSearch(0, 1), SumsSearch(0, 24, 24, namespaces=("team",))):
         found.append(sorted(reader.sums(sums)))
         found.append(sorted(reader.harm_sums(sums)))
         found.append(reader.label_counts(sums, since=0))
-    for name in sorted(reader.matching(SEARCHES[0]), key=plain):
+    for name in sorted(reader.matching(SEARCHES[0]).names, key=plain):
         labels = [each._replace(name=plain(name)) for each in reader.labels(name)]
         found.append((labels, reader.judged(name)))
     found += [reader.of_id(TRACE)[:1], sorted(map(plain, reader.live()))]
@@ -242,7 +242,7 @@ def test_monitors_that_write_at_once_add_up(url: str) -> None:
     for thread in threads:
         thread.join()
     reader = PostgresReader(url)
-    assert len(reader.matching(ArchiveSearch())) == 200
+    assert len(reader.matching(ArchiveSearch()).names) == 200
     total = [
         figures for _, group, figures in reader.sums(SumsSearch(0, 1)) if group.kind == "task"
     ]
@@ -286,14 +286,14 @@ def test_a_server_that_goes_and_comes_back(url: str) -> None:
     writer.start()
     writer.put(made("first"))
     wait(lambda: writer.written == 1)
-    assert len(reader.matching(ArchiveSearch())) == 1
+    assert len(reader.matching(ArchiveSearch()).names) == 1
     cut(url)
     writer.put(made("second"))
     wait(lambda: writer.written == 2)
     with contextlib.suppress(DatabaseError):
         reader.matching(ArchiveSearch())
     assert sorted(names(url)) == ["first", "second"]
-    assert len(reader.matching(ArchiveSearch())) == 2
+    assert len(reader.matching(ArchiveSearch()).names) == 2
     writer.stop(30)
     assert sum(writer.dropped.values()) == 0
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from collector.archive import reader as reader_module
 from collector.archive.reader import ArchiveReader
 from collector.archive.record import ArchivedSession, Label, ModelJudgement, SessionName
 from collector.archive.schema import MIGRATIONS, VERSION, NewerSchemaError
@@ -189,7 +190,7 @@ def test_filters(tmp_path: Path, search: ArchiveSearch, found: list[str]) -> Non
         ]
     )
     assert names(tmp_path, search) == found
-    assert len(ArchiveReader(tmp_path).matching(search)) == len(found)
+    assert len(ArchiveReader(tmp_path).matching(search).names) == len(found)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +256,32 @@ def test_any_part_of_an_id_is_found(tmp_path: Path, part: str) -> None:
     for text in (part, part.upper(), f" {part} "):
         search = ArchiveSearch(text=text.casefold())
         assert [each.name.session for each in reader.search(search, 9)] == [f"chat {part} 1"]
-        assert len(reader.matching(search)) == 1
+        assert len(reader.matching(search).names) == 1
+
+
+@pytest.mark.parametrize(
+    ("search", "counted", "is_all"),
+    [
+        (ArchiveSearch(), 40, True),
+        (ArchiveSearch(agent="rover"), 6, False),
+        (ArchiveSearch(agent="rover", since=44), 2, True),
+        (ArchiveSearch(agent="rover", harmful=True), 6, False),
+        (ArchiveSearch(agent="rover", text="repeated", harmful=True, since=44), 1, True),
+        (ArchiveSearch(agent="rover", until=5), 1, True),
+    ],
+)
+def test_a_count_looks_at_so_many_and_says_so(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    search: ArchiveSearch,
+    counted: int,
+    is_all: bool,
+) -> None:
+    """Where a filter alone has few sessions all that match are counted; else those of one filter, and there may be others."""
+    monkeypatch.setattr(reader_module, "LOOKED_AT_MAX", 5)
+    stored(tmp_path, *(made(f"s{n}", begun=n, last=n + 1, harmful=n % 2) for n in range(5, 45)))
+    found = ArchiveReader(tmp_path).matching(search)
+    assert (len(found.names), found.is_all) == (counted, is_all)
 
 
 def said(session: str = "s", *, begun: int = 5, at: int = 0, text: str = "") -> ModelJudgement:

@@ -38,22 +38,25 @@ function showRefused(status) {
 }
 
 function showList(found) {
-  const pages = Math.max(1, Math.min(PAGES_MAX, Math.ceil(found.matching / PAGE_SIZE)));
-  if (state.page > pages) {
-    turnPage(pages - state.page);
-    return;
-  }
   const groups = new Map();
   for (const row of found.sessions) {
     const key = JSON.stringify([row.namespace, row.session]);
     if (!groups.has(key)) groups.set(key, []);
     groups.get(key).push(row);
   }
+  // Not all that match may have been counted: what is shown, and that more follows, is known all the same.
+  const first = (state.page - 1) * PAGE_SIZE;
+  const matching = Math.max(found.matching, groups.size ? first + groups.size + (found.next ? 1 : 0) : 0);
+  const pages = Math.max(1, Math.min(PAGES_MAX, Math.ceil(matching / PAGE_SIZE)));
+  if (state.page > pages) {
+    turnPage(pages - state.page);
+    return;
+  }
   showRows(groups);
   markChosen();
   $('count').textContent = plural(found.live, 'live session');
-  showPager(found.matching, groups.size, pages);
-  showNone(groups.size === 0);
+  showPager(matching, groups.size, pages, found.matching_at_least);
+  showNone(groups.size === 0, found.archive_error);
 }
 
 /** Rows that say the same as before stay as they are. */
@@ -72,22 +75,23 @@ function showRows(groups) {
   }
 }
 
-function showPager(matching, shown, pages) {
+function showPager(matching, shown, pages, isAtLeast) {
   const first = (state.page - 1) * PAGE_SIZE;
+  const counted = `${isAtLeast ? 'at least ' : ''}${plural(matching, 'session')}`;
   $('pager').hidden = matching === 0;
-  $('range').textContent = pages > 1
-    ? `${first + 1}\u2013${first + shown} of ${plural(matching, 'session')}` : plural(matching, 'session');
+  $('range').textContent = pages > 1 ? `${first + 1}\u2013${first + shown} of ${counted}` : counted;
   for (const [id, end] of [['previous', 1], ['next', pages]]) {
     $(id).disabled = state.page === end;
     $(id).hidden = pages === 1;
   }
 }
 
-function showNone(isEmpty) {
+function showNone(isEmpty, problem) {
   const filtered = isFiltered();
-  const bare = isEmpty && !filtered;
-  $('none').hidden = !isEmpty;
-  $('none').textContent = filtered ? 'No session matches.' : 'No sessions yet.';
+  const bare = isEmpty && !filtered && !problem;
+  const none = filtered ? 'No session matches.' : 'No sessions yet.';
+  $('none').hidden = !isEmpty && !problem;
+  $('none').textContent = problem ? `Past sessions are missing: ${problem}` : none;
   if (state.bare === bare) return;
   const before = state.bare;
   state.bare = bare;
