@@ -28,7 +28,7 @@ run: $(VENV)/.run
 	fi; \
 	exec $(BIN)/offrails serve --specs $(SPECS) $(ARGS)
 
-# `make demo ARGS=--guard`: the agent asks before each call. `ARGS=--data`: it does under rules over data. `ARGS=--stay` keeps the page up until Ctrl-C.
+# `make demo ARGS=--guard`: the agent asks before each call. `ARGS=--data`: it does under rules over data. `ARGS='--run OUT'`: a run of the bench. `ARGS=--stay` keeps the page up until Ctrl-C.
 demo: $(VENV)/.dev
 	$(BIN)/python -m tests.demo $(ARGS)
 

@@ -363,7 +363,9 @@ def _labels(file: Path) -> dict[str, bool]:
             return {str(key): _is_fine(value) for key, value in found.items()}
     read = _label if as_json else _row
     labels = {}
-    for number, line in enumerate(text.splitlines(), start=1):
+    # JSON has other ends of lines inside its texts; CSV has its own.
+    lines = text.split("\n") if as_json else text.splitlines()
+    for number, line in enumerate(lines, start=1):
         try:
             if line.strip():
                 session, value = read(line)

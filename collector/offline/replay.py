@@ -52,6 +52,8 @@ _RECORDINGS = ("*.jsonl", "*.jsonl.gz", "offrails-*.jsonl.gz.open", "*.eval")
 """Files that are read in a folder; the third is being recorded, or was when its process was killed."""
 _DOCUMENTS = ("*.json", "*.json.gz")
 """Files that are read in a folder if they hold spans or runs: settings and results lie there, too."""
+_ROLLOUTS, _ROLLOUT_SPANS = "rollouts.jsonl", "spans.otlp.jsonl"
+"""Files of a run of `offrails harness`: the first one says what came of the sessions in the second one, and holds no calls."""
 _SPANS = b'"resourceSpans"'
 """What a document with spans has in it."""
 _INSPECT = ".eval"
@@ -130,8 +132,10 @@ def _inside(folder: Path, forms: Sequence[DocumentForm]) -> list[Path]:
     others = [file for file in documents if not _is_read(file, (_RUNS, *forms))]
     for file in others:
         print(f"{file}: left out: no spans and no runs in it", file=sys.stderr)
-    recordings = (file for pattern in _RECORDINGS for file in folder.glob(pattern))
-    return sorted({*recordings, *documents}.difference(others))
+    found = {file for pattern in _RECORDINGS for file in folder.glob(pattern)}
+    if folder / _ROLLOUT_SPANS in found:
+        found.discard(folder / _ROLLOUTS)
+    return sorted({*found, *documents}.difference(others))
 
 
 def _is_read(file: Path, forms: Sequence[DocumentForm]) -> bool:

@@ -13,8 +13,9 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
+from urllib.error import HTTPError
 from urllib.parse import quote
-from urllib.request import ProxyHandler, build_opener
+from urllib.request import ProxyHandler, Request, build_opener
 
 from tests.demo.tied import command, orphaned
 
@@ -27,6 +28,8 @@ ORPHAN_SECONDS = 0.5
 
 DIRECT = build_opener(ProxyHandler({}))
 """The service is next door, whatever proxy leads to the world."""
+
+NOT_FOUND = 404
 
 LISTENERS = ("GRPC", "HTTP", "METRICS", "ADMIN", "DECIDE")
 SETTINGS = {
@@ -73,6 +76,26 @@ class Service:
         """Judgement objects under one spec, the oldest session first."""
         found = json.loads(self._get("admin", f"/api/v1/sessions?spec={spec}"))["sessions"]
         return sorted(found, key=lambda judgement: judgement["started"])
+
+    def judgements_of(self, session: str) -> list[dict[str, Any]]:
+        """Judgement objects of one session; none if it is not known yet."""
+        try:
+            found = json.loads(
+                self._get("admin", f"/api/v1/sessions/{quote(session, safe='')}")
+            )
+        except HTTPError as problem:
+            if problem.code != NOT_FOUND:
+                raise
+            return []
+        judgements: list[dict[str, Any]] = found["sessions"]
+        return judgements
+
+    def send(self, request: bytes) -> None:
+        """Sends spans, as a request in OTLP's JSON form."""
+        headers = {"Content-Type": "application/json"}
+        url = f"http://{self.places['http']}/v1/traces"
+        with DIRECT.open(Request(url, request, headers), timeout=30):
+            pass
 
     def prevented(self, session: str) -> list[dict[str, Any]]:
         """The calls of a session that were denied and not made, the earliest first."""

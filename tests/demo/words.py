@@ -102,12 +102,16 @@ def report(
         paint: how to colour.
         prevented: session -> calls that were denied and not made; None leaves the column out.
     """
+    judgements = [*judgements]
+    width = max([34, *(len(printable(each["session"])) + 1 for each in judgements)])
     column = "" if prevented is None else f"{'prevented':>11}"
     yield ""
     yield paint("all sessions", "1")
-    yield f"  {'session':<34}{'calls':>5}{'harmful':>9}{column}{'HarmRate':>10}{'PrefixCrit':>12}  ended in"
+    yield f"  {'session':<{width}}{'calls':>5}{'harmful':>9}{column}{'HarmRate':>10}{'PrefixCrit':>12}  ended in"
     for found in judgements:
-        row = f"  {printable(found['session']):<34}{found['calls']:>5}{found['harmful']:>9}"
+        row = (
+            f"  {printable(found['session']):<{width}}{found['calls']:>5}{found['harmful']:>9}"
+        )
         if prevented is not None:
             row += f"{prevented.get(found['session'], 0):>11}"
         scores = f"{_score(found['harm_rate']):>10}{_score(found['prefix_crit']):>12}"
