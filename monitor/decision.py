@@ -15,7 +15,7 @@ from monitor.records import Kind, NamedThing, Reason, ReferenceReason
 
 __all__ = ["Answer", "CallDecision", "Missing", "SpecDecision", "Until"]
 
-Missing = Literal["arguments", "earlier_calls", "order", "calls_in_flight", "budget"]
+Missing = Literal["tool", "arguments", "earlier_calls", "order", "calls_in_flight", "budget"]
 
 Until = Literal["calls_in_flight"]
 
@@ -62,6 +62,7 @@ class SpecDecision(NamedTuple):
     missing: tuple[Missing, ...]
     """What is not known and would decide between allow and deny; () unless `answer` is unknown.
 
+    - `tool`: of this call, whose name is only nearly that of a tool.
     - `arguments`: of this call.
     - `earlier_calls`: calls may be missing, or arguments of earlier calls are not known.
     - `order`: of calls that overlap.

@@ -19,6 +19,7 @@ LISTED_MAX: Final = 20
 """Tools that a message lists."""
 
 _MISSING: Final = {
+    "tool": "which tool is meant by this name",
     "arguments": "the arguments of the call",
     "earlier_calls": "earlier calls of the session",
     "order": "the order of calls that overlap",

@@ -68,7 +68,9 @@ class Token:
     symbol: int | None = None
     """The symbol that tool and arguments match, also if the call failed; None for none or several."""
     sure: bool = True
-    """False if the call may be none of the symbols, because arguments are unknown."""
+    """False if the call may be none of the symbols, because arguments are unknown, or the tool is."""
+    alike: bool = False
+    """True if the call's name is only nearly that of the symbols' tools: it may mean another one."""
     named: bool = False
     """True for a failed call of one of the spec's symbols that is harmful because it failed."""
     falters: bool = False
@@ -479,7 +481,9 @@ def _add_alike(
     for name, named in tools.items():
         readings = tuple(sorted(each for found in named.values() for each in found))
         symbol = readings[0] if len(readings) == 1 else None
-        token = _add(tokens, Token(readings, exact=False, symbol=symbol, sure=False))
+        token = _add(
+            tokens, Token(readings, exact=False, symbol=symbol, sure=False, alike=True)
+        )
         alike[name] = ToolsAlike(tuple(named), token)
     added = tokens[first:]
     before = (*failed, *range(len(failed), first))
@@ -507,5 +511,6 @@ def _harmful(token: Token, *, open_world: bool) -> Token:
         exact=token.sure or not open_world,
         symbol=token.symbol,
         sure=token.sure,
+        alike=token.alike,
         named=bool(token.symbols),
     )

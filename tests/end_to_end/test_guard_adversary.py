@@ -202,12 +202,13 @@ def denied_alone(farm: Service, session: str) -> set[str]:
         return {tool for tool in TOOLS if not guard.check(tool, {}, commit=False).allowed}
 
 
-def guard_of(farm: Service, session: str) -> Guard:
+def guard_of(farm: Service, session: str, **options: Any) -> Guard:
     return Guard(
         f"http://{farm.addresses['decide']}",
         session=session,
         service="farm",
         deadline_seconds=20,
+        **options,
     )
 
 
@@ -367,6 +368,25 @@ def test_by_a_guard_in_the_agent(farm: Service) -> None:
     local = LocalGuard(monitor, session="s1", service="farm")
     found = [local.check(tool, each) for tool in TOOLS for each in odd_values().values()]
     assert {each.decision for each in found} == {"deny"}
+
+
+RENAMED = (
+    *("Wipe", "WIPE", "wipe ", "\twipe", "wipe\n", "wi-pe", "wipe_", "wipe()", "wi\u200bpe", "w\u0456pe", "\uff57ipe"),
+    *("functions.wipe", "mcp__farm__wipe", "farm/wipe", "farm:wipe"),
+)  # fmt: skip
+"""Names under which a lenient server may run `wipe`."""
+
+
+def test_by_other_spellings_of_a_tool(farm: Service) -> None:
+    """A name that is nearly that of a forbidden tool is not let through as allowed: it is said what is not known of it."""
+    with guard_of(farm, "s1") as guard:
+        for name in RENAMED:
+            alone, beside = guard.check(name, {}), guard.check_all([Call("look"), Call(name)])
+            assert {alone.decision, beside[1].decision} == {"unknown"}, ascii(name)
+            assert alone.raw["specs"][0]["missing"] == ["tool"], ascii(name)
+            assert "which tool is meant by this name" in alone.message
+    with guard_of(farm, "s2", on_unknown="deny") as strict:
+        assert not any(strict.check(name, {}).allowed for name in RENAMED)
 
 
 def test_by_equal_ids(farm: Service, runtime: Path) -> None:

@@ -58,7 +58,7 @@ def outcomes_at(judge: Judge, token: int, positions: Iterable[Position]) -> Call
     for position, (right, wrong) in found.items():
         if right and wrong:
             if not judge.is_certain(token):
-                missing.add("arguments")
+                missing.add(judge.doubt(token))
             if not isinstance(position, int):
                 missing.add("earlier_calls")
     if len(set(found.values())) > 1:

@@ -14,6 +14,7 @@ from typing import Final
 from monitor.automaton.dfa import UNDEFINED, Automaton, Machine
 from monitor.automaton.paths import reachable_symbols, shortest_way
 from monitor.automaton.position import LISTED_MAX, Position, Stepper
+from monitor.decision import Missing
 from monitor.limits import THINGS_MAX
 from monitor.records import Kind, Reason
 from monitor.reference.comparison import Comparison
@@ -311,6 +312,10 @@ class Judge:
         if token < self.plain or token == CONTROL_TOKEN or self.comparison is not None:
             return True
         return self.spec.alphabet.tokens[token].exact
+
+    def doubt(self, token: int) -> Missing:
+        """What is not known of a call that has no certain reading."""
+        return "tool" if self.spec.alphabet.tokens[token].alike else "arguments"
 
     def plain_of(self, token: int) -> int:
         """The token of the same call without doubt."""
