@@ -125,6 +125,7 @@ class Monitor:
         quiet: bool = False,
         doubted: bool = False,
         proof: Proof | None = None,
+        timed: bool = False,
     ) -> list[Verdict]:
         """Judges one call under every spec of its session.
 
@@ -135,6 +136,7 @@ class Monitor:
             quiet: give only what is news: harmful calls and revisions.
             doubted: calls before the session's first one may be missing, as `Corrections.doubt` says.
             proof: what the call's trace shows of the session's beginning, as `Corrections.prove` says.
+            timed: a span above the call came in time, from the same sender: its clock is right, late as the call may be.
 
         Returns:
             First the verdicts on earlier calls that what the call says of its session has changed: that it is
@@ -148,10 +150,11 @@ class Monitor:
         clocks = self._clocks
         if call.end_ns < call.start_ns:
             call = without_rounding(call)
-        if clocks.is_ahead(call, now):
+        moved = clocks.is_ahead(call, now)
+        if moved:
             call = self._lifecycle.corrected(call, now)
             clocks.corrections += 1
-        session = self._lifecycle.session(call, now)
+        session = self._lifecycle.session(call, now, timed=timed, moved=moved)
         seen, judged = session.seen, session.judged
         try:
             if proof is not None or session.fresh:
@@ -235,7 +238,8 @@ class Monitor:
         if clocks.is_ahead(call, now):
             call = clocks.as_corrected(call, now)
         session = self._table.live(call.session)
-        if session is not None and not is_mistimed(call):
+        is_plain = not is_mistimed(call) and call.session not in clocks.late
+        if session is not None and is_plain:
             decided = self._decider.at_once(
                 session, call, beside, now, named, proof, doubted=doubted
             )
