@@ -80,7 +80,8 @@ def lost_and_answered(world: World, random: Random) -> None:
     Stage.ARRIVAL,
     Hides.ORDER,
     models=False,
-    limit="a span above a call that was lost looks like one that is still open: its run goes on",
+    limit="undecidable while verdicts become final: a span above a call that was lost looks like one that is still open, and the "
+    "run as one that skipped the lost calls (docs/uncertainty.md has two attempts)",
     shown_by=982_392,
 )
 def lost_with_parents(world: World, random: Random) -> None:
