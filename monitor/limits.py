@@ -11,6 +11,7 @@ __all__ = [
     "SECOND",
     "SESSION_BYTES_MAX",
     "SHARED_LATE_NS",
+    "SHARED_THINGS_BYTES_MAX",
     "SHARED_THINGS_MAX",
     "THINGS_MAX",
     "Limits",
@@ -34,7 +35,11 @@ THINGS_MAX: Final = 10_000
 
 
 SHARED_THINGS_MAX: Final = 100_000
-"""Things that sessions have in common, of all specs with `across`: about 500 bytes each."""
+"""Things that sessions have in common, of all specs with `across`: about 500 bytes each, and 270 for each further call."""
+
+
+SHARED_THINGS_BYTES_MAX: Final = 64 << 20
+"""Approximate bytes of things that sessions have in common."""
 
 SHARED_LATE_NS: Final = 60 * SECOND
 """A thing of several sessions is forgotten so long after its time, since calls on it may come late."""
@@ -66,6 +71,8 @@ class Limits:
     """Things of one session under one spec; beyond it those that accept and were not carried for longest are dropped."""
     shared_things_max: int = SHARED_THINGS_MAX
     """Things that sessions have in common; beyond it those that were longest untouched are dropped, of who has most."""
+    shared_things_bytes_max: int = SHARED_THINGS_BYTES_MAX
+    """Approximate bytes of these; beyond it the same."""
     pairs_max: int = 2_000
     """Pairs of agent and spec with series of their own; more fold into one, visibly."""
     agents_max: int | None = None

@@ -119,6 +119,7 @@ def limits_of(settings: Settings) -> Limits:
         names_bytes_max=min(NAMES_BYTES_MAX, sessions.max_bytes // BESIDE_SHARE),
         things_max=sessions.things_max,
         shared_things_max=sessions.shared_things_max,
+        shared_things_bytes_max=sessions.max_shared_things_bytes,
         pairs_max=settings.metrics_pairs_max,
         agents_max=settings.metrics_agents_max,
         namespace_label=settings.metrics_namespace_label,

@@ -27,6 +27,7 @@ SHARES: Final = {
     ("sessions", "max_bytes"): 1 / 3,
     ("sessions", "max_argument_bytes"): 1 / 8,
     ("sessions", "max_span_bytes"): 1 / 5,
+    ("sessions", "max_shared_things_bytes"): 1 / 20,
     ("decide", "max_call_bytes"): 1 / 16,
     ("judges", "keep_bytes"): 1 / 20,
 }

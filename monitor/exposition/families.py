@@ -232,7 +232,7 @@ TABLE: Mapping[str, MetricDescription] = {
     "things_dropped": MetricDescription(
         "counter",
         ("agent", "spec"),
-        "Things of specs with `each` that one session does not know any more, because it had more than `sessions.things_max`, or that sessions had in common beyond `sessions.shared_things_max`: one that comes back is read as joined.",
+        "Things of specs with `each` that one session does not know any more, because it had more than `sessions.things_max`, or that sessions had in common beyond `sessions.shared_things_max` or `sessions.max_shared_things_bytes`: one that comes back is read as joined.",
     ),
     "calls_out_of_order": MetricDescription(
         "counter",

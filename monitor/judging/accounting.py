@@ -80,7 +80,7 @@ class Accounting:
         self.on_final: Callable[[Verdict], None] | None = None
         """Called with each harmful verdict when it becomes final."""
         self.alarms = Alarms(names)
-        self.spaces = ThingSpaces(0, 0)
+        self.spaces = ThingSpaces(0, 0, 0)
         """The things that sessions have in common."""
         self._totals = totals
         self._names = names

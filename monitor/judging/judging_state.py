@@ -56,7 +56,9 @@ class JudgingState:
     ) -> None:
         self.digest_key = digest_key
         since_ns = 0 if limits.history_complete else started_ns
-        self.spaces = ThingSpaces(since_ns, limits.shared_things_max)
+        self.spaces = ThingSpaces(
+            since_ns, limits.shared_things_max, limits.shared_things_bytes_max
+        )
         accounting.spaces = self.spaces
         self.binder = binder
         self.accounting = accounting

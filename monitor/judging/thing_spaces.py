@@ -40,15 +40,19 @@ class ThingSpaces:
     Args:
         since_ns: calls before this time were not seen; 0 if all were.
         things_max: things that all spaces may have.
+        bytes_max: what these may take, about.
     """
 
-    def __init__(self, since_ns: int, things_max: int) -> None:
+    def __init__(self, since_ns: int, things_max: int, bytes_max: int) -> None:
         self.since_ns = since_ns
         self.things_max = things_max
+        self.bytes_max = bytes_max
         self.within_ns = 0
         """The longest time that a thing of a spec in use is known after its last call; 0 if no spec has shared things."""
         self.things = 0
         """Things of all spaces."""
+        self.held_bytes = 0
+        """What they take, about."""
         self.by_key: dict[tuple[Version, str, str], ThingSpace] = {}
         """Spaces by version of the spec, namespace and agent ("" for all agents)."""
         self._since: dict[Version, int] = {}
@@ -83,7 +87,9 @@ class ThingSpaces:
 
     def _drop_first(self) -> None:
         first = next(iter(self.by_key))
-        self.things -= self.by_key.pop(first).counted
+        space = self.by_key.pop(first)
+        self.things -= space.counted
+        self.held_bytes -= space.counted_bytes
         self._since[first[0]] = FROM_ITS_FIRST_SESSION
 
     # --- sessions ---------------------------------------------------------------------------------
@@ -124,17 +130,22 @@ class ThingSpaces:
         # Loaded with the first spec that needs it.
         from monitor.session.things.shared_judgement import members_of
 
-        self.things += len(space.things) - space.counted
-        space.counted = len(space.things)
-        while self.things > self.things_max:
-            largest = max(self.by_key.values(), key=_size)
+        self._count(space)
+        while self.things > self.things_max or self.held_bytes > self.bytes_max:
+            is_heavy = self.held_bytes > self.bytes_max
+            largest = max(self.by_key.values(), key=_weight if is_heavy else _size)
             dropped = largest.drop_some()
             mine = judgement if judgement.space is largest else None
             payer = mine or next((each for _, each in members_of(largest)), judgement)
             if payer.pair is not None:
                 payer.pair.things_dropped += dropped
-            self.things += len(largest.things) - largest.counted
-            largest.counted = len(largest.things)
+            self._count(largest)
+
+    def _count(self, space: ThingSpace) -> None:
+        """Adds what a space has by now to what all have."""
+        self.things += len(space.things) - space.counted
+        self.held_bytes += space.held_bytes - space.counted_bytes
+        space.counted, space.counted_bytes = len(space.things), space.held_bytes
 
 
 def is_shared(judge: Judge) -> bool:
@@ -148,6 +159,10 @@ def _version(judge: Judge) -> Version:
 
 def _size(space: ThingSpace) -> int:
     return space.counted
+
+
+def _weight(space: ThingSpace) -> int:
+    return space.counted_bytes
 
 
 def _shared(judgement: Judgement) -> SharedThingsJudgement:

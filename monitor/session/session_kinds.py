@@ -187,8 +187,11 @@ SESSION_KINDS: Final = (
     kept(
         "space of things",
         ThingSpace,
-        "counted forgotten forgotten_ns last_number latest_ns members moved open open_version since_ns things within_ns",
-        changes=(KindChange(added={"forgotten_ns": partial(int, -1), "latest_ns": int}),),
+        "counted counted_bytes forgotten forgotten_ns held_bytes last_number latest_ns members moved open open_version since_ns things within_ns",
+        changes=(
+            KindChange(added={"forgotten_ns": partial(int, -1), "latest_ns": int}),
+            KindChange(added={"counted_bytes": int, "held_bytes": int}),
+        ),
     ),
     kept("cell of things", ThingCell, "first into offset run size unsure"),
     kept("counts of a thing", ThingCounts, "calls substantive harmful"),

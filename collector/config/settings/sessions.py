@@ -11,7 +11,12 @@ from collector.calls.tree.trace_store import ARGUMENTS_BYTES_MAX, SPANS_BYTES_MA
 from collector.config.field_types import Names, Number, Switch, Whole
 from collector.config.section import SettingsSection
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS
-from monitor.limits import SESSION_BYTES_MAX, SHARED_THINGS_MAX, THINGS_MAX
+from monitor.limits import (
+    SESSION_BYTES_MAX,
+    SHARED_THINGS_BYTES_MAX,
+    SHARED_THINGS_MAX,
+    THINGS_MAX,
+)
 
 __all__ = ["SessionSettings"]
 
@@ -45,9 +50,16 @@ class SessionSettings(SettingsSection):
         Whole,
         Field(
             ge=16,
-            description="Things that sessions have in common, of all specs with `across`, about 500 bytes each. Beyond it, the agent or namespace that has most loses those that were longest untouched; one that comes back is read as joined.",
+            description="Things that sessions have in common, of all specs with `across`. Beyond it, the agent or namespace that has most loses those that were longest untouched; one that comes back is read as joined.",
         ),
     ] = SHARED_THINGS_MAX
+    max_shared_things_bytes: Annotated[
+        Whole,
+        Field(
+            ge=1 << 20,
+            description="Approximate bytes of these things, with the last 16 calls on each. Beyond it, the same are dropped.",
+        ),
+    ] = SHARED_THINGS_BYTES_MAX
     max_argument_bytes: Annotated[
         Whole,
         Field(

@@ -119,8 +119,9 @@ MONITOR_KINDS: Final = (
     kept(
         "spaces of things",
         ThingSpaces,
-        "by_key things _since",
-        left="since_ns things_max within_ns",
+        "by_key held_bytes things _since",
+        left="bytes_max since_ns things_max within_ns",
+        changes=(KindChange(added={"held_bytes": int}),),
     ),
     kept("gaps of shared things", SharedGaps, "_version _gaps"),
     kept("alarms", Alarms, "_shares", left="_names on_alarm"),

@@ -39,6 +39,11 @@ CALLS_MAX: Final = 16
 DROPPED_SHARE: Final = 16
 """One thing in so many is dropped at once."""
 
+THING_BYTES: Final = 260
+SHARED_CALL_BYTES: Final = 270
+MEMBER_BYTES: Final = 40
+"""Approximate bytes of a thing without calls, of each call, and of each session that carries it."""
+
 NOBODY: Final = 0
 """Stands for the session of a call that is not known any more."""
 
@@ -91,6 +96,12 @@ class SharedThing:
         self.members: tuple[int, ...] = ()
         """Numbers of the sessions that carry it; some of them may be live no more."""
 
+    @property
+    def held_bytes(self) -> int:
+        """What it takes, about."""
+        calls, members = len(self.calls), len(self.members)
+        return THING_BYTES + SHARED_CALL_BYTES * calls + MEMBER_BYTES * members
+
 
 @mypyc_attr(acyclic=True)
 class ThingSpace:
@@ -105,8 +116,10 @@ class ThingSpace:
 
     __slots__ = (
         "counted",
+        "counted_bytes",
         "forgotten",
         "forgotten_ns",
+        "held_bytes",
         "last_number",
         "latest_ns",
         "members",
@@ -137,6 +150,10 @@ class ThingSpace:
         """Things whose last call is before this time were forgotten; -1 while none was."""
         self.counted = 0
         """Things of it that count to those of all spaces."""
+        self.held_bytes = 0
+        """What its things take, about."""
+        self.counted_bytes = 0
+        """The bytes that count to those of all spaces."""
 
     # --- members ----------------------------------------------------------------------------------
 
@@ -162,12 +179,14 @@ class ThingSpace:
             if joins:
                 thing = self.things[key] = SharedThing()
                 thing.members = (number,)
+                self.held_bytes += thing.held_bytes
             if self._is_late(at_ns):
                 return [Visit(at_ns, 0, b"", key, None, True)]
             return [Visit(0, 0, b"", key, None, True)] if is_marked(self.forgotten, key) else []
         if joins and number not in thing.members:
-            live = [each for each in thing.members if each in self.members]
-            thing.members = (*live, number)
+            before = thing.held_bytes
+            self._add_member(thing, number)
+            self.held_bytes += thing.held_bytes - before
         return [call.visit(key) for call in thing.calls if call.owner != number]
 
     def unknown_calls(self, number: int) -> list[Visit]:
@@ -179,13 +198,15 @@ class ThingSpace:
     def put(self, call: SharedCall, keys: Iterable[bytes]) -> None:
         """Takes note of a call on some things, and tells the sessions that carry them."""
         for key in keys:
-            thing = self.things.pop(key, None) or SharedThing()
-            self.things[key] = thing
+            known = self.things.pop(key, None)
+            thing = self.things[key] = known or SharedThing()
+            before = known.held_bytes if known is not None else 0
             if not thing.calls and self._is_late(call.at_ns):
                 thing.calls = (SharedCall(call.at_ns, 0, b"", NOBODY, None, True),)
             thing.calls = _with(thing.calls, call)
             if call.owner not in thing.members:
-                thing.members = (*thing.members, call.owner)
+                self._add_member(thing, call.owner)
+            self.held_bytes += thing.held_bytes - before
             for number in thing.members:
                 member = self.members.get(number)
                 if member is not None and number != call.owner:
@@ -200,7 +221,9 @@ class ThingSpace:
             thing = self.things.get(key)
             if thing is None:
                 continue
+            before = thing.held_bytes
             thing.calls = tuple([call for call in thing.calls if call.span_id != span_id])
+            self.held_bytes += thing.held_bytes - before
             for number in thing.members:
                 member = self.members.get(number)
                 if member is not None and number != owner:
@@ -255,8 +278,15 @@ class ThingSpace:
         self.forgotten = marked(self.forgotten, keys)
         return len(keys)
 
+    def _add_member(self, thing: SharedThing, number: int) -> None:
+        """Adds a session to those that carry a thing. Those that are live no more go."""
+        live = [each for each in thing.members if each in self.members]
+        thing.members = (*live, number)
+
     def _drop(self, key: bytes) -> None:
-        for number in self.things.pop(key).members:
+        thing = self.things.pop(key)
+        self.held_bytes -= thing.held_bytes
+        for number in thing.members:
             member = self.members.get(number)
             if member is not None:
                 member.judgement.met.discard(key)

@@ -427,6 +427,24 @@ def test_an_agent_that_invents_things_loses_those_of_its_own() -> None:
     assert new.kind == "harmful"
 
 
+def test_things_of_several_sessions_are_bounded_in_bytes() -> None:
+    """Things with many calls go by the bytes that these take, those of who has most first; all are counted."""
+    limits = Limits(history_complete=True, shared_things_bytes_max=1 << 16)
+    monitor = Monitor([AGENTS], limits)
+    monitor.observe(call(1, "z", "look_up", {"id": "its own"}, 5, "desk"), 5)
+    for number in range(2, 1_000):
+        made = call(number, f"s{number % 7}", "look_up", {"id": f"A{number // 9}"}, number * 10)
+        monitor.observe(made, number * 10, quiet=True)
+    spaces = monitor._judging.spaces.by_key.values()
+    for space in spaces:
+        assert space.held_bytes == sum(each.held_bytes for each in space.things.values())
+    assert 1 << 15 < sum(space.held_bytes for space in spaces) <= 1 << 16
+    assert sum(pair.things_dropped for pair in monitor.totals.pairs.values()) > 80
+    after = call(1_000, "y", "refund", {"id": "its own"}, 20_000, "desk")
+    [kept] = monitor.observe(after, 20_000)
+    assert kept.kind == "progress"
+
+
 @given(st.integers(0, 2**32), st.integers(2, 40))
 def test_a_session_goes_to_another_process_with_what_it_was_told(seed: int, count: int) -> None:
     """A session that is handed over is judged there as it would have been: its things are as all made them."""
