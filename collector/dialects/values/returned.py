@@ -150,10 +150,34 @@ def _of_mcp(answer: dict[str, Any]) -> Result:
         return ()
     for name in _STRUCTURED:
         if answer.get(name) is not None:
-            return (answer[name],)
+            return (_unwrapped(answer[name], content),)
     if not content and not answer.keys() & {"isError", "is_error", *_STRUCTURED}:
         return ()  # a tool's own empty list
     return _of_content(content)
+
+
+def _unwrapped(structured: Any, content: list[Any]) -> Any:
+    """What a tool returned that is no object: the SDK for Python names it `result`, and shows it as it is.
+
+    Of a tool that returns such an object itself, the whole object is shown.
+    """
+    if not isinstance(structured, dict) or structured.keys() != {"result"}:
+        return structured
+    inner = structured["result"]
+    values = inner if isinstance(inner, list) else [inner]
+    is_shown = len(content) == len(values) and all(map(_shows, content, values))
+    return inner if is_shown else structured
+
+
+def _shows(part: dict[str, Any], value: Any) -> bool:
+    """True if a part of an answer's content shows a value: a text as it is, any other one as JSON."""
+    text = part.get("text")
+    if isinstance(value, str) or not isinstance(text, str):
+        return isinstance(text, str) and text == value
+    try:
+        return bool(msgspec.json.decode(text) == value)
+    except msgspec.DecodeError:
+        return False
 
 
 def _is_content(parts: list[Any]) -> bool:

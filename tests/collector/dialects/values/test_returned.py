@@ -17,8 +17,12 @@ OK: Any = {"status": "ok"}
 TEXT = json.dumps(OK)
 
 
-def mcp(text: str, **more: Any) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": text}], **more}
+def text(shown: str) -> dict[str, str]:
+    return {"type": "text", "text": shown}
+
+
+def mcp(shown: str, **more: Any) -> dict[str, Any]:
+    return {"content": [text(shown)], **more}
 
 
 @pytest.mark.parametrize(
@@ -36,6 +40,19 @@ def mcp(text: str, **more: Any) -> dict[str, Any]:
         (json.dumps(mcp("5", isError=False)), "5"),
         (mcp("shown", structuredContent=OK), OK),
         (mcp("shown", structured_content={"result": [1]}), {"result": [1]}),
+        (mcp(TEXT, structuredContent={"result": TEXT}), OK),
+        (mcp("done", structuredContent={"result": "done"}), "done"),
+        (mcp("5", structuredContent={"result": 5}), 5),
+        (
+            {
+                "content": [text("a"), text('{"id": 1}')],
+                "structuredContent": {"result": ["a", {"id": 1}]},
+            },
+            ["a", {"id": 1}],
+        ),
+        ({"content": [], "structuredContent": {"result": []}}, []),
+        (mcp('{"result": 5}', structuredContent={"result": 5}), {"result": 5}),
+        (mcp('{"result": "done"}', structuredContent={"result": "done"}), {"result": "done"}),
         ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
         ({"content": [], "isError": False}, ""),
         ({"content": []}, {"content": []}),
