@@ -380,15 +380,16 @@ class ArchiveStore:
             sqlite3.Error: the file refuses.
         """
         gone = {"age": 0, "sessions": 0, "bytes": 0}
+        oldest = now - bounds.keep_ns, now - bounds.keep_harmful_ns
         while removed := self._remove(
-            "(harmful = 0 AND touched < ?) OR (harmful > 0 AND touched < ?)",
-            (now - bounds.keep_ns, now - bounds.keep_harmful_ns),
+            # The first condition keeps the walk to what is old: without it all sessions are looked at each time.
+            "touched < ? AND ((harmful = 0 AND touched < ?) OR (harmful > 0 AND touched < ?))",
+            (now - min(bounds.keep_ns, bounds.keep_harmful_ns), *oldest),
             PRUNED_AT_ONCE,
         ):
             gone["age"] += removed
-        oldest = now - max(bounds.keep_ns, bounds.keep_harmful_ns)
-        self._connection.execute("DELETE FROM labels WHERE at < ?", (oldest,))
-        self._connection.execute("DELETE FROM judged WHERE at < ?", (oldest,))
+        self._connection.execute("DELETE FROM labels WHERE at < ?", (min(oldest),))
+        self._connection.execute("DELETE FROM judged WHERE at < ?", (min(oldest),))
         self._prune_sums(bounds, now)
         self._sweep()
         while (excess := self.sessions - bounds.sessions_max) > 0:
@@ -448,9 +449,10 @@ class ArchiveStore:
 
     def _remove_first(self, count: int) -> int:
         """Deletes so many: without harm first, the oldest of them first."""
-        removed = self._remove("harmful = 0", (), count)
+        # The sign has the oldest found in order, not sorted from all that are alike.
+        removed = self._remove("+harmful = 0", (), count)
         return removed + (
-            self._remove("harmful > 0", (), count - removed) if removed < count else 0
+            self._remove("+harmful > 0", (), count - removed) if removed < count else 0
         )
 
     def _remove_orphans(self, now: int) -> None:
