@@ -16,7 +16,7 @@ from collector.archive.connection import FAULTS
 from collector.archive.reader import LABELS_MAX, ArchiveReader, PastSession, TooSlowError
 from collector.archive.record import FigureGroup, Figures, SessionName, VerdictLabels
 from collector.archive.schema import NewerSchemaError, OlderSchemaError
-from collector.archive.search import ArchiveSearch, SumsSearch
+from collector.archive.search import MATCHING_MAX, ArchiveSearch, SumsSearch
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
@@ -77,6 +77,8 @@ class PastSessions:
         search = _search(query, self._redaction.name)
         try:
             found = await self._some(search, query.after, here, shown, limit, steps=steps)
+            if query.after is None and len(found) < min(limit, MATCHING_MAX):
+                return PastPage(found, len(found), is_capped=False)  # these are all
             names, is_all = await asyncio.to_thread(self.reader.matching, search)
         except _FAULTS as problem:
             return PastPage([], 0, is_capped=False, problem=_told(problem))

@@ -121,6 +121,8 @@ STEP_COLUMNS: Final[Mapping[str, str]] = {
 }
 """Types of the columns of a call."""
 
+_NS_MAX: Final = (1 << 63) - 1
+"""What an archive can be asked for: the year 2262."""
 _DATABASE: Final = ("postgresql://", "postgres://")
 """How the address of a database begins."""
 _ABOUT: Final = ("session", "namespace", "agent", "spec", "spec_version", "started")
@@ -150,7 +152,7 @@ def since_ns(text: str) -> int:
             return max(0, time.time_ns() - int(age * 1e9))
         at = datetime.fromisoformat(text.strip())
         at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-        return max(0, int(at.timestamp()) * 1_000_000_000)
+        return min(max(0, int(at.timestamp()) * 1_000_000_000), _NS_MAX)
     raise ExportError(
         f"--since {text}: expected an age as in 7d or 12h, or a date as in 2026-11-20"
     )

@@ -58,6 +58,28 @@ def test_a_list_asks_the_archive_once(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (page.matching, asked) == (120, [20])
 
 
+@pytest.mark.parametrize(("limit", "counts"), [(9, 1), (10, 1), (11, 0)])
+def test_a_list_that_is_whole_is_not_counted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, counts: int
+) -> None:
+    """What few sessions match, or none, is looked for once: the page has them all, and they are its count."""
+    store = ArchiveStore(tmp_path)
+    store.write(made(f"before{number}", begun=number) for number in range(1, 11))
+    store.close()
+    asked: list[str] = []
+    matching = ArchiveReader.matching
+
+    def counted(self: ArchiveReader, *given: Any) -> Any:
+        asked.append("count")
+        return matching(self, *given)
+
+    monkeypatch.setattr(ArchiveReader, "matching", counted)
+    monitor = Monitor(load_specs([SPECS]).specs, Limits())
+    past = PastSessions(ArchiveReader(tmp_path), monitor, Redaction())
+    page = asyncio.run(paged(monitor, SessionQuery("recent", limit - 1), past=past))
+    assert (page.matching, len(asked)) == (10, counts)
+
+
 def test_a_past_session_is_found_by_the_name_that_it_was_sent_with(tmp_path: Path) -> None:
     """Where names are redacted: by what is shown, and by what the agent sent, as while the monitor had it."""
     redaction = Redaction(rules(("ana@[a-z.]+",), ()))
