@@ -78,6 +78,7 @@ from collector.dialects.read import (
 from collector.dialects.unclear import UNCLEAR
 from collector.dialects.values.returned import returned
 from collector.telemetry.counters import Stats
+from monitor.alphabet.data_conditions import ANY_TOOL
 from monitor.engine import Monitor
 from monitor.records import ALSO_ATTRIBUTE, Evidence, SessionKey, Verdict
 from monitor.session.spec_binding import AGENT_ATTRIBUTE, SpecBinder
@@ -598,13 +599,15 @@ class Pipeline:
 
     def _returned(self, span: Span, reading: SpanReading) -> tuple[Any, ...]:
         """What the call returned, as far as specs ask for it."""
-        if reading.tool not in self._asked:
+        if reading.tool not in self._asked and ANY_TOOL not in self._asked:
             return ()
         return self._kept(reading.tool, returned_by(span, reading))
 
     def _kept(self, tool: str, result: tuple[Any, ...]) -> tuple[Any, ...]:
         """The parts of a tool's result that specs ask for."""
-        paths = self._asked.get(tool)
+        paths = self._asked.get(ANY_TOOL) or self._asked.get(
+            tool
+        )  # of any tool it is the whole result
         return () if paths is None or not result else (pruned(result[0], paths),)
 
     def _take_other(

@@ -6,9 +6,11 @@ import csv
 import gc
 import hashlib
 import json
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +21,7 @@ from collector.offline.plain_runs import AgentRun
 from collector.offline.progress_bar import Progress
 from collector.offline.replay import Recording, recorded, sessions
 from collector.offline.tables import printable
+from collector.offline.value_origins import own_values, value_watch
 from monitor.errors import SpecError
 from monitor.findings import has_errors
 from monitor.reference.document import reference_text
@@ -31,7 +34,15 @@ from monitor.spec.learnt_reference import Alarm, LearntReference, RiskCeiling
 from monitor.spec.read import load_spec
 from monitor.spec.spec import Spec
 
-__all__ = ["BadLabels", "Files", "Keys", "given_writes", "learn_files", "read_files"]
+__all__ = [
+    "BadLabels",
+    "Files",
+    "Keys",
+    "given_writes",
+    "learn_files",
+    "page_lines",
+    "read_files",
+]
 
 AGENT, SERVICE = "gen_ai.agent.name", "service.name"
 _FINE = frozenset({"true", "1", "1.0", "yes", "ok", "pass", "passed", "success"})
@@ -79,6 +90,7 @@ def learn_files(
     labels: Path | None = None,
     update: Path | None = None,
     spec: Path | None = None,
+    false_pages: float | None = None,
 ) -> Iterator[str]:
     """Learns a reference and writes it; what a person should know of it comes as lines.
 
@@ -91,6 +103,7 @@ def learn_files(
         labels: a file of outcomes.
         update: the reference that this one is to replace.
         spec: for a drafted task spec, too.
+        false_pages: pages in usual runs, of 1,000, that are to be promised at most; None: as in `update`.
 
     Raises:
         NoLearner: there is to be a spec, and the extra is not installed.
@@ -104,8 +117,9 @@ def learn_files(
         if each is not None:
             each.parent.mkdir(parents=True, exist_ok=True)
     progress = Progress(list(files))
+    given = _given(writes, old)
     with _uncollected():
-        found = read_files(files, success, labels, progress)
+        found = read_files(files, success, labels, progress, writes=given)
     if not found.runs:
         raise BadLabels(
             f"no run has a label of {labels}"
@@ -113,15 +127,17 @@ def learn_files(
             else "there are no runs to learn from"
         )
     _one_agent(found)
-    given = _given(writes, old)
     source = {"files": found.files, "version": __version__, "settings": VERSION}
     progress.begin("comparing the runs")
-    learnt = learn(found.runs, given, source)
+    learnt = _bounded(learn(found.runs, given, source), old, false_pages)
     own = id_ or (old.id if old is not None else "")
     number = _next(old.version) if old is not None else "1"
     text = reference_text(learnt, own, number, _match(found))
     out.write_text(text, encoding="utf-8")
     yield from _summary(learnt, own, number, out, found)
+    yield from page_lines(
+        learnt.split_alarms, learnt.page_false_per_1000, provenance=learnt.provenance
+    )
     yield from runs_needed_lines(runs_needed([found.runs], given))
     yield from _doubts(text, out)
     if old is not None and old.learnt is not None:
@@ -129,6 +145,37 @@ def learn_files(
     yield f"now `offrails draw {printable(str(out))}` to look at it, and `serve --specs`"
     if spec is not None:
         yield from _drafted(draft(found.runs, f"{own}_task", _match(found), alergia), spec)
+
+
+def _bounded(
+    learnt: LearntReference, old: Spec | None, false_pages: float | None
+) -> LearntReference:
+    """The reference with what a person wants of its pages: said now, or in the older version."""
+    before = old.learnt if old is not None else None
+    if before is None:
+        return replace(learnt, page_false_per_1000=false_pages)
+    bound = before.page_false_per_1000 if false_pages is None else false_pages
+    return replace(learnt, page_precision=before.page_precision, page_false_per_1000=bound)
+
+
+def page_lines(
+    alarms: Mapping[str, Alarm], false_pages: float | None, *, provenance: bool
+) -> Iterator[str]:
+    """What pages ask for, what can be promised of those for a writing tool that no usual run called, and what is missing to a bound."""
+    if provenance:
+        yield "the runs have results: a write whose values are known not to come from one is a hint (provenance)"
+    worth = alarms.get("new_write_tool")
+    most = worth.at_most_per_1000 if worth is not None else None
+    if most is not None:
+        yield f"new_write_tool is false in at most {most:.0f} of 1,000 further usual runs (conformal rule)"
+    if false_pages is not None and (most is None or most > false_pages):
+        needed = math.ceil(1000 / false_pages) - 1 if false_pages else None
+        why = (
+            f"it takes {needed} usual runs at least, judged without a false one"
+            if needed
+            else "no number of runs can"
+        )
+        yield f"it pages nobody: {false_pages:g} of 1,000 cannot be promised; {why}"
 
 
 def _one_agent(found: Files) -> None:
@@ -215,9 +262,20 @@ def read_files(
     labels: Path | None = None,
     progress: Progress | None = None,
     keys: Keys | None = None,
+    writes: Sequence[str] | None = None,
 ) -> Files:
-    """The runs of some files, with their outcomes and tasks where these are known."""
+    """The runs of some files, with their outcomes and tasks where these are known.
+
+    Args:
+        files: the files.
+        success: ATTR=VALUE of a successful run.
+        labels: a file of outcomes.
+        progress: is told how far it is.
+        keys: where runs say their task and agent.
+        writes: tools that change something; None: inferred from their names.
+    """
     keys = keys or Keys()
+    watch = value_watch(writes)
     outcomes = _outcomes(success, labels)
     progress = progress or Progress(list(files))
     runs: list[SeenRun] = []
@@ -227,9 +285,9 @@ def read_files(
     for file in files:
         found = recorded(file, progress)
         known = known or _has_outcome(found, outcomes.attribute)
-        here = [_plain(run, outcomes, keys) for run in found.runs]
+        here = [_plain(run, outcomes, keys, watch) for run in found.runs]
         if found.requests:
-            here += _traced(found.requests, outcomes, keys, progress)
+            here += _traced(found.requests, outcomes, keys, progress, watch)
             services |= {
                 str(span.resource.attributes.get(SERVICE, ""))
                 for spans in found.requests
@@ -250,26 +308,33 @@ def _hash(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _plain(run: AgentRun, outcomes: _Outcomes, keys: Keys) -> SeenRun:
+def _plain(run: AgentRun, outcomes: _Outcomes, keys: Keys, watch: Spec) -> SeenRun:
     success = None
     if outcomes.attribute:
         success = _equal(run.facts.get(outcomes.attribute), outcomes.value)
     elif outcomes.labels is not None:
         success = outcomes.labels.get(run.session)
-    calls = (seen_call(each.tool, each.arguments, failed=each.failed) for each in run.calls)
+    calls = (
+        seen_call(each.tool, each.arguments, failed=each.failed, is_own=is_own)
+        for each, is_own in zip(run.calls, own_values(run, watch), strict=True)
+    )
     agent = str(run.facts.get(keys.agent, "")) if keys.agent else run.agent
     task = str(run.facts.get(keys.task, "")) if keys.task else run.task
     return SeenRun(run.session, agent, tuple(calls), success, task)
 
 
 def _traced(
-    requests: Sequence[Sequence[Span]], outcomes: _Outcomes, keys: Keys, progress: Progress
+    requests: Sequence[Sequence[Span]],
+    outcomes: _Outcomes,
+    keys: Keys,
+    progress: Progress,
+    watch: Spec,
 ) -> list[SeenRun]:
     """Sessions of recorded spans; an `offrails.spec` among them is not looked at."""
     good = _successful(requests, outcomes)
     tasks, agents = _told(requests, keys.task), _told(requests, keys.agent)
     runs = []
-    for found in sessions(requests, progress):
+    for found in sessions(requests, progress, [watch]):
         steps = found["steps"]
         success = None
         if outcomes.attribute:
@@ -277,7 +342,13 @@ def _traced(
         elif outcomes.labels is not None:
             success = outcomes.labels.get(found["session"])
         calls = (
-            seen_call(step["tool"], step["arguments"], failed=step["error"]) for step in steps
+            seen_call(
+                step["tool"],
+                step["arguments"],
+                failed=step["error"],
+                is_own=step.get("own_values", False),
+            )
+            for step in steps
         )
         agent = "" if found["agent"] == "unknown" else found["agent"]
         traces = [step["trace_id"] for step in steps]

@@ -6,7 +6,8 @@ One JSON document (a run or a list of them) or a run a line. `run` is the sessio
 that is named judges it, be it a task or a policy. A call failed when its status is anything but ok, or it has an error.
 Arguments are a mapping, or a text as models write it (`monitor.argument_texts`): one that cannot be read is unknown, and
 refuses no file. `result` is what the tool returned, any JSON value; without it that is unknown. `cut` beside it, if true,
-says that it is not all of it. An entry `{user: TEXT}` among the calls is a message of the user.
+says that it is not all of it. An entry `{user: TEXT}` among the calls is a message of the user, and `prompt` beside the
+calls is the first one.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ def _run(record: Any, name: str, place: int) -> AgentRun:
     calls = record["calls"]
     if all(isinstance(call, dict) and isinstance(call.get("step"), int) for call in calls):
         calls = sorted(calls, key=lambda call: call["step"])
-    found, said = _calls(calls, f"run {place}")
+    found, said = _calls([*_prompt(record.get("prompt"), calls), *calls], f"run {place}")
     return AgentRun(
         session=_first(record, "run", "session") or _trial(record) or name,
         spec=_first(record, "spec", "prompt_id"),
@@ -159,6 +160,12 @@ def _run(record: Any, name: str, place: int) -> AgentRun:
         },
         said=said,
     )
+
+
+def _prompt(prompt: Any, calls: Sequence[Any]) -> list[dict[str, str]]:
+    """The entry of a user's first message; none if there is no such text, or it stands among the calls."""
+    entry = {"user": prompt}
+    return [entry] if isinstance(prompt, str) and prompt and entry not in calls else []
 
 
 def _first(record: Mapping[str, Any], *keys: str) -> str:

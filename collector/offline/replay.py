@@ -223,10 +223,12 @@ def recorded(file: Path, progress: Progress) -> Recording:
 
 
 def sessions(
-    requests: Sequence[Sequence[Span]], progress: Progress | None = None
+    requests: Sequence[Sequence[Span]],
+    progress: Progress | None = None,
+    specs: Sequence[Spec] = (),
 ) -> Iterator[dict[str, Any]]:
-    """The sessions of recorded spans, as judgement objects under no spec at all."""
-    return _judge(requests, (), Settings(), progress)
+    """The sessions of recorded spans, as judgement objects: under no spec at all, where none is given."""
+    return _judge(requests, specs, Settings(), progress)
 
 
 def _judge(

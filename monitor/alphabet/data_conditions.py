@@ -18,19 +18,31 @@ from typing import Any, Final, Literal
 from monitor.alphabet.pattern import Pattern, PatternError, parse
 from monitor.value_paths import PathError, ValuePath, path_of
 
-__all__ = ["USER", "DataCondition", "DataForm", "compares_data", "parse_conditional"]
+__all__ = [
+    "ANY_TOOL",
+    "USER",
+    "DataCondition",
+    "DataForm",
+    "compares_data",
+    "parse_conditional",
+]
 
 USER: Final = "user"
 """Stands for the user's messages among the tools of `from`."""
 
+ANY_TOOL: Final = "*"
+"""Stands for every tool among those of a condition."""
+
 SOURCES_MAX: Final = 64
 """Tools that one condition names."""
 
-DataForm = Literal["from", "not_from", "max", "min", "one_of", "not_in", "same_as"]
+DataForm = Literal["from", "not_from", "carried", "max", "min", "one_of", "not_in", "same_as"]
+"""`carried` is of learnt references alone: a value stands in an earlier result, and none in what the user said."""
 
 _RANKS: Final[dict[str, str]] = {
     "from": "one_of",
     "not_from": "not_in",
+    "carried": "one_of",
     "max": "range",
     "min": "range",
     "one_of": "one_of",
@@ -84,6 +96,7 @@ class DataCondition:
         return {
             "from": f"from {self._sources}",
             "not_from": f"from elsewhere than {self._sources}",
+            "carried": "carried from a result",
             "max": f"at most {name}",
             "min": f"at least {name}",
             "one_of": f"one of {name}",

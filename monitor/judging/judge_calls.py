@@ -23,6 +23,7 @@ from monitor.judging.mistimed_calls import latest_ns
 from monitor.judging.session_sights import SessionSights, is_turn_unknown
 from monitor.judging.thing_spaces import is_shared
 from monitor.records import Evidence, ToolCall, Verdict, built
+from monitor.reference.comparison import Comparison
 from monitor.session.begun_judgement import begun
 from monitor.session.data.call_records import Times
 from monitor.session.data.seen_values import AskingCall
@@ -192,7 +193,7 @@ class CallJudge:
     def token(self, session: Session, judge: Judge, call: ToolCall, now: int) -> int | None:
         """The call's token; None if the spec is a policy that does not name the call."""
         if judge.comparison is not None:
-            return judge.comparison.token(call.tool, call.arguments, call.error)
+            return self._compared(session, judge, judge.comparison, call, now)
         if judge.data is not None and call.tool in judge.data.conditions:
             times, sight = self._times(judge, call, now), self._sights.sight(session, judge)
             found = self._data.token(session.data, judge, call, times, sight)
@@ -206,6 +207,17 @@ class CallJudge:
         if token < judge.plain and not call.doubts:
             return token
         return self._named(judge, call, token)
+
+    def _compared(
+        self, session: Session, judge: Judge, comparison: Comparison, call: ToolCall, now: int
+    ) -> int:
+        """The token of a call under a reference."""
+        token = comparison.token(call.tool, call.arguments, call.error)
+        if judge.data is None or not comparison.own.asks(token):
+            return token
+        times, sight = self._times(judge, call, now), self._sights.sight(session, judge)
+        carried = self._data.carried(session.data, judge, call, times, sight)
+        return comparison.own.token(token, is_own=carried is False)
 
     def _named(self, judge: Judge, call: ToolCall, token: int) -> int | None:
         """The token of a call whose symbols are found; None if the spec is a policy that does not name it."""
@@ -273,6 +285,8 @@ class CallJudge:
         if found is None and asking.token is not None:  # it is folded: its verdict stays
             session.data.of(judge).forget((call.span_id,))
             return ()
+        if judge.comparison is not None:
+            return self._compare_anew(session, judge.comparison, found, asking, sight)
         token = self._named(
             judge, call, self._data.token_of(session.data, judge, asking, sight)
         )
@@ -290,6 +304,26 @@ class CallJudge:
         if judge.plain_of(token) == judge.mismatch:
             self.annotate(session, judgement, call)
         return self._reports.report(session, judgement, changes)
+
+    def _compare_anew(
+        self,
+        session: Session,
+        comparison: Comparison,
+        found: tuple[Judgement, int] | None,
+        asking: AskingCall,
+        sight: Sight,
+    ) -> Sequence[Verdict]:
+        """Compares a call again under a reference: by what is known now its values come from elsewhere."""
+        if session.data is None or found is None:
+            return ()
+        judgement, place = found
+        before = judgement.log.token(place)
+        carried = self._data.carried_by(session.data, judgement.judge, asking, sight)
+        token = comparison.own.token(before, is_own=carried is False)
+        if token == before:
+            return ()
+        self._accounting.alarms.amended(session, judgement, place, token)
+        return self._reports.report(session, judgement, judgement.retoken(place, token))
 
     # --- things of several sessions -----------------------------------------------------------------
 

@@ -373,7 +373,7 @@ class Alarms:
         )
         assert comparison is not None
         assert at is not None
-        worth = measured(comparison, alarm, is_sure=is_sure)
+        worth = measured(comparison.learnt, alarm, is_sure=is_sure)
         runs = comparison.learnt.runs
         level = level_of(judgement, alarm, is_sure=is_sure)
         return ReferenceAlarm(

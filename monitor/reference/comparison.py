@@ -24,6 +24,7 @@ from monitor.reference.settings import AHEAD_MAX, RISK_ALARM, UNKNOWN_MAX
 from monitor.reference.travelling_risk import TravellingRisk
 from monitor.scores.consistency import similarity, text_of
 from monitor.spec.learnt_reference import LearntReference
+from monitor.spec.written_values import WrittenValues
 
 __all__ = [
     "PHASES",
@@ -187,7 +188,58 @@ class NewWrite(NamedTuple):
     alarm: str
     """new_write_tool or new_arguments."""
     is_sure: bool
-    """Whether it is worth a page: the call did not fail, and usual runs agree on what it did otherwise."""
+    """Whether it is worth a page.
+
+    The call did not fail, usual runs agree on what it did otherwise, and its values may come from a result.
+    """
+
+
+class OwnTokens:
+    """Tokens of unexpected writes whose values are known not to come from an earlier result.
+
+    Each is the twin of the token that the call has else. They stand behind all other tokens, in the order of those.
+
+    Args:
+        tools: tool of each token; those of the twins are put behind.
+        unexpected: whether each is an unexpected write; so are the twins.
+        wanted: whether the reference asks where values come from; without it there are none.
+    """
+
+    __slots__ = ("_first", "_others", "_twin_of")
+
+    def __init__(self, tools: list[int], unexpected: list[bool], *, wanted: bool) -> None:
+        self._first = len(tools)
+        room = max(0, TOKENS_MAX // 2 - len(tools)) if wanted else 0
+        self._others = [base for base, is_new in enumerate(unexpected) if is_new][:room]
+        self._twin_of = {base: self._first + n for n, base in enumerate(self._others)}
+        tools += [tools[base] for base in self._others]
+        unexpected += [True] * len(self._others)
+
+    def has(self, token: int) -> bool:
+        """True of a token that says so."""
+        return token >> 1 >= self._first
+
+    def asks(self, token: int) -> bool:
+        """True if it makes a difference where the values of a call come from."""
+        return self.base_of(token) in self._twin_of
+
+    def base_of(self, token: int) -> int:
+        """What a token says but for the last bit, wherever the values come from."""
+        base = token >> 1
+        return base if base < self._first else self._others[base - self._first]
+
+    def token(self, token: int, *, is_own: bool) -> int:
+        """The token of the same call, with its own values or not."""
+        base = self.base_of(token)
+        return (self._twin_of.get(base, base) if is_own else base) << 1 | token & 1
+
+    def twins(self, bases: Mapping[int, int]) -> dict[int, int]:
+        """Twin of a token in another process -> what it is in this one."""
+        return {
+            self._twin_of[there]: self._twin_of[here]
+            for there, here in bases.items()
+            if there in self._twin_of
+        }
 
 
 def _foreign(learnt: LearntReference) -> frozenset[str]:
@@ -221,9 +273,11 @@ class Comparison:
         "_unknown",
         "_usual",
         "learnt",
+        "own",
         "paths",
         "risk",
         "travelling",
+        "written_values",
     )
 
     def __init__(self, learnt: LearntReference) -> None:
@@ -267,6 +321,11 @@ class Comparison:
         self._plain = frozenset(set(range(len(tools))) - varying)
         """Tools whose arguments make no difference: they are not looked at."""
         self._off = self._number_agreed()
+        self.written_values = (
+            WrittenValues(learnt.writes, seems_to_write) if learnt.provenance else None
+        )
+        """What is asked of the values of writes; None if the reference does not ask where they come from."""
+        self.own = OwnTokens(self._tool_of, self._unexpected, wanted=learnt.provenance)
         self._children = self._grow()
         self._ahead = [self._look_ahead(node) for node in range(len(learnt.nodes))]
 
@@ -365,9 +424,11 @@ class Comparison:
         """A recorded call as `token` gives it."""
         number = self._numbers.get(call.tool)
         if number is None or number in self._plain or not call.digest:
-            return self.token(call.tool, None, call.failed)
-        unseen = self._base + number * _PER_TOOL + _UNSEEN
-        return self._pairs.get((number, call.digest), unseen) << 1 | call.failed
+            token = self.token(call.tool, None, call.failed)
+        else:
+            unseen = self._base + number * _PER_TOOL + _UNSEEN
+            token = self._pairs.get((number, call.digest), unseen) << 1 | call.failed
+        return self.own.token(token, is_own=call.is_own)
 
     def _number_of_unknown(self, tool: str) -> int:
         found = self._unknown.get(tool)
@@ -390,7 +451,7 @@ class Comparison:
     def _call_seen(
         self, token: int, called: int, departure: Departure | None, step: int
     ) -> CallSeen:
-        base = token >> 1
+        base = self.own.base_of(token)
         tool = self._tool_of[base]
         if self._off.get(tool) == base:
             base = self._base + tool * _PER_TOOL + _UNSEEN
@@ -410,7 +471,7 @@ class Comparison:
         )
 
     def _take(self, at: ComparisonState, token: int) -> Departure | None:
-        base, tool = token >> 1, self._tool_of[token >> 1]
+        base, tool = self.own.base_of(token), self._tool_of[token >> 1]
         at.calls += 1
         at.called |= 1 << (tool + 1)
         if tool == _NONE:
@@ -421,7 +482,7 @@ class Comparison:
             at.flags |= _UNEXPECTED
             if tool != _NONE and self.tool(tool) in self.learnt.writes:
                 at.flags |= _NEW_ARGUMENTS
-            if not token & 1:
+            if not token & 1 and not self.own.has(token):
                 at.flags |= self._sure_flag(base, tool)
         if not token & 1:
             at.wrote |= 1 << (tool + 1)
@@ -490,11 +551,15 @@ class Comparison:
 
     def tokens_of(self, numbers: Mapping[int, int]) -> dict[int, int]:
         """Token of a call of such a tool -> what it is in this process."""
-        return {
-            (there * _PER_UNKNOWN + kind) << 1 | failed: (here * _PER_UNKNOWN + kind) << 1
-            | failed
+        bases = {
+            there * _PER_UNKNOWN + kind: here * _PER_UNKNOWN + kind
             for there, here in numbers.items()
             for kind in (_UNKNOWN, _UNKNOWN_WRITE)
+        }
+        bases |= self.own.twins(bases)
+        return {
+            there << 1 | failed: here << 1 | failed
+            for there, here in bases.items()
             for failed in (0, 1)
         }
 
@@ -516,7 +581,7 @@ class Comparison:
 
     def is_write(self, token: int) -> bool:
         """Whether the call's tool writes."""
-        return self._writes(token >> 1, self._tool_of[token >> 1])
+        return self._writes(self.own.base_of(token), self._tool_of[token >> 1])
 
     def new_write(self, token: int) -> NewWrite | None:
         """What the call is told as; None if usual runs wrote the same."""
@@ -524,7 +589,8 @@ class Comparison:
         if not self._unexpected[base]:
             return None
         is_new = self.is_new_tool(token)
-        sure = not token & 1 and bool(self._sure_flag(base, self._tool_of[base]))
+        may_page = not token & 1 and not self.own.has(token)
+        sure = may_page and bool(self._sure_flag(base, self._tool_of[base]))
         return NewWrite("new_write_tool" if is_new else "new_arguments", sure)
 
     def _sure_flag(self, base: int, tool: int) -> int:

@@ -47,6 +47,10 @@ def _lines(
     yield "kind: reference"
     if learnt.page_precision != PAGE_PRECISION:
         yield f"page_precision: {flow(learnt.page_precision)}"
+    if learnt.page_false_per_1000 is not None:
+        yield f"page_false_per_1000: {flow(learnt.page_false_per_1000)}"
+    if learnt.provenance:
+        yield "provenance: true  # a write whose values are known not to come from results is a hint"
     if match:
         yield "match:"
         yield from (f"  {flow(key)}: {flow(value)}" for key, value in match.items())

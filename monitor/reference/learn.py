@@ -31,7 +31,7 @@ from monitor.scores.roc_area import roc_area
 from monitor.spec.learnt_reference import Alarm, AlarmCounts, LearntReference, RiskCeiling
 from monitor.spec.risk_model import RiskModel
 
-__all__ = ["ALARMS", "SplitFigures", "learn", "split_figures", "usual"]
+__all__ = ["ALARMS", "SplitFigures", "learn", "split_figures", "tells_origins", "usual"]
 
 ALARMS = (
     "unexpected_write",
@@ -45,7 +45,8 @@ ALARMS = (
 )
 """Alarms of a reference; `divergence` is any departure in the tools' names.
 
-`unexpected_write` is any of the three below it; `agreed_arguments` are those of `new_arguments` that may page.
+`unexpected_write` is any of the three below it; `agreed_arguments` are those of `new_arguments` that may page. Where the
+values of a call come from is not looked at: of the calls that usual runs make, that leaves none to measure.
 """
 
 Pair = tuple[str, str]
@@ -56,7 +57,9 @@ class SplitFigures(NamedTuple):
 
     alarms: Mapping[str, Alarm]
     ceiling: RiskCeiling | None
-    """Ceiling of the risk of the tools called."""
+    """Ceiling of the risk of the tools called, over all runs."""
+    ceilings: Mapping[str, RiskCeiling]
+    """The same by task."""
 
 
 def learn(
@@ -64,6 +67,8 @@ def learn(
     writes: Iterable[str] | None = None,
     source: Mapping[str, Any] | None = None,
     split: SplitFigures | None = None,
+    *,
+    provenance: bool | None = None,
 ) -> LearntReference:
     """A reference of some runs.
 
@@ -72,6 +77,7 @@ def learn(
         writes: tools that change something; None: inferred from their names.
         source: what the runs come from, for the document.
         split: what `split_figures` found over many tasks; None: it is found for these runs.
+        provenance: whether writes are asked where their values come from; None: if the runs tell it.
 
     Raises:
         ValueError: there are no runs.
@@ -81,7 +87,16 @@ def learn(
     found = _Learning(runs, None if writes is None else frozenset(writes))
     split = split_figures([runs], writes) if split is None else split
     learnt = found.learnt(dict(source or {}))
-    return replace(learnt, split_alarms=split.alarms, ceiling=split.ceiling)
+    if provenance is None:
+        provenance = tells_origins(runs)
+    return replace(
+        learnt, split_alarms=split.alarms, ceiling=split.ceiling, provenance=provenance
+    )
+
+
+def tells_origins(runs: Iterable[SeenRun]) -> bool:
+    """Whether runs tell where the values of writes come from: of one write at least."""
+    return any(call.is_own for run in runs for call in run.calls)
 
 
 def split_figures(
@@ -101,8 +116,8 @@ def split_figures(
     """
     given = None if writes is None else frozenset(writes)
     counts: dict[str, AlarmCounts] = {}
-    areas: list[float] = []
-    seen: dict[int, bool] = {}
+    areas: dict[str, list[float]] = {}
+    seen: dict[str, dict[int, bool]] = {}
     for runs in tasks:
         labelled = any(run.success is not None for run in runs)
         for lent, judged in halves(runs, partial(_is_usual, labelled=labelled)):
@@ -110,10 +125,17 @@ def split_figures(
             made = [run for run in judged if run.calls]
             for run in made:
                 _count(counts, lenders, run)
-            seen |= {id(run): lenders.is_usual(run) for run in made}
-            areas.append(lenders.area(made))
+            task = runs[0].task
+            seen.setdefault(task, {}).update({id(run): lenders.is_usual(run) for run in made})
+            areas.setdefault(task, []).append(lenders.area(made))
     alarms = {name: each.alarm(labelled=each.bad > 0) for name, each in counts.items()}
-    return SplitFigures(alarms, _ceiling(areas, list(seen.values())))
+    known = {task: _ceiling(areas[task], list(seen[task].values())) for task in seen}
+    ceilings = {task: ceiling for task, ceiling in known.items() if ceiling is not None}
+    every = _ceiling(
+        [area for found in areas.values() for area in found],
+        [usual for found in seen.values() for usual in found.values()],
+    )
+    return SplitFigures(alarms, every, ceilings)
 
 
 def _ceiling(areas: Sequence[float], usual: Sequence[bool]) -> RiskCeiling | None:
@@ -126,7 +148,8 @@ def _count(found: dict[str, AlarmCounts], lenders: _Learning, run: SeenRun) -> N
     good = lenders.is_usual(run)
     for name, raised in lenders.raised(run).items():
         if raised is not None:
-            found.setdefault(name, AlarmCounts()).add(raised=raised, good=good)
+            counts = found.setdefault(name, AlarmCounts())
+            counts.add_from(f"{run.task}\0{run.id}", raised=raised, good=good)
 
 
 def _is_usual(run: SeenRun, *, labelled: bool) -> bool:
@@ -349,6 +372,7 @@ class _Learning:
             consistency=None,
             writes_from="given" if self.given else "inferred",
             model=model,
+            provenance=tells_origins(self.runs),
         )
 
     def _expected(self, wrote: Counter[str], full: int) -> tuple[str, ...]:

@@ -26,6 +26,8 @@ class SeenCall(NamedTuple):
     failed: bool
     call: TraceCall
     """The call in the form of the consistency scores."""
+    is_own: bool = False
+    """True of a write whose values are known not to come from earlier results (`written_values`)."""
 
 
 class SeenRun(NamedTuple):
@@ -45,10 +47,12 @@ class SeenRun(NamedTuple):
         return tuple(call.tool for call in self.calls)
 
 
-def seen_call(tool: str, arguments: Mapping[str, Any] | None, *, failed: bool) -> SeenCall:
+def seen_call(
+    tool: str, arguments: Mapping[str, Any] | None, *, failed: bool, is_own: bool = False
+) -> SeenCall:
     """A call from what was recorded of it."""
     found = "" if arguments is None else digest(arguments)
-    return SeenCall(tool, found, failed, TraceCall(tool, flatten(arguments)))
+    return SeenCall(tool, found, failed, TraceCall(tool, flatten(arguments)), is_own)
 
 
 def writes_anew(run: SeenRun, is_known: Callable[[str], bool], writes: Container[str]) -> bool:

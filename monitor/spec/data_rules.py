@@ -88,6 +88,10 @@ class DataRules:
             {folded(tool): ToolsAlike((tool,), 0) for tool in self.sources if folded(tool)}
         )
 
+    def asks(self, tool: str) -> tuple[DataCondition, ...]:
+        """The conditions on calls of a tool."""
+        return self.conditions.get(tool, ())
+
     def source(self, tool: str) -> tuple[str, bool]:
         """The tool of `sources` that a call of this name is of, and whether it is for certain; "" if it is of none."""
         if tool in self.sources:

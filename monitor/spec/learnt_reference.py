@@ -51,19 +51,35 @@ class Alarm:
     false_per_1000: float
     raised: int
     runs: int
+    at_most_per_1000: float | None = None
+    """Number of 1,000 further usual runs in which it is raised at most, by the conformal rule; None: not measured."""
 
 
 class AlarmCounts:
     """In how many runs an alarm was raised, by outcome: what its figures are made of."""
 
-    __slots__ = ("bad", "false", "good", "hits")
+    __slots__ = ("bad", "false", "good", "hits", "judged")
 
     def __init__(self) -> None:
+        self.judged: dict[str, bool] = {}
+        """Usual runs by id, and whether it was raised in one, by any reference that judged it."""
         self.hits = 0
         """Failed runs in which it was raised."""
         self.false = 0
         self.bad = 0
         self.good = 0
+
+    def add_from(self, run: str, *, raised: bool, good: bool) -> None:
+        """Counts one run of several references by its id."""
+        self.add(raised=raised, good=good)
+        if good:
+            self.judged[run] = raised or self.judged.get(run, False)
+
+    def _at_most(self) -> float | None:
+        """A further usual run is as likely to have any rank among those that were judged and itself."""
+        if not self.judged:
+            return None
+        return 1000 * (sum(self.judged.values()) + 1) / (len(self.judged) + 1)
 
     def add(self, *, raised: bool, good: bool) -> None:
         """Counts one run."""
@@ -81,6 +97,7 @@ class AlarmCounts:
             false_per_1000=1000 * self.false / runs if runs else 0.0,
             raised=raised,
             runs=runs,
+            at_most_per_1000=self._at_most(),
         )
 
 
@@ -128,6 +145,10 @@ class LearntReference:
     """Writing tool -> argument -> digest of the value that all usual runs gave it."""
     page_precision: float = PAGE_PRECISION
     """An alarm that measures below is a hint."""
+    page_false_per_1000: float | None = None
+    """An alarm that may be false in more of 1,000 usual runs (`Alarm.at_most_per_1000`) is a hint; None: no bound."""
+    provenance: bool = False
+    """Whether a write pages only if its values may come from an earlier result, and the user said none of them."""
     surprise: tuple[float, ...] | None = None
     """Bits a call of the usual runs, each under the others, at `SURPRISE_LEVELS`; empty: too few runs.
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
 from collector.cli.arguments import to_path
 from collector.cli.inputs import FAILED, OK, quit_with, recordings, writing
 
 __all__ = ["add", "run"]
+
+DRAWS_MAX: Final = 1_000
 
 
 def add(group: Any) -> None:
@@ -74,7 +77,33 @@ def add(group: Any) -> None:
         metavar="OUT",
         help="also draft a task spec for review (ALERGIA; needs offrails[learn])",
     )
+    learn.add_argument(
+        "--false-pages",
+        type=_per_1000,
+        metavar="N",
+        help="an alarm pages only if at most N of 1,000 usual runs would raise it (conformal rule)",
+    )
+    learn.add_argument(
+        "--draws",
+        type=_draws,
+        metavar="N",
+        help="with --evaluate: how often references and judged runs are drawn (8)",
+    )
     learn.set_defaults(run=run)
+
+
+def _per_1000(text: str) -> float:
+    with suppress(ValueError):
+        if 0 <= (found := float(text)) <= 1000:
+            return found
+    raise argparse.ArgumentTypeError(f"expected a number from 0 to 1000, not {text!r}")
+
+
+def _draws(text: str) -> int:
+    with suppress(ValueError):
+        if 1 <= (found := int(text)) <= DRAWS_MAX:
+            return found
+    raise argparse.ArgumentTypeError(f"expected a number from 1 to {DRAWS_MAX}, not {text!r}")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -108,6 +137,10 @@ def _check(options: argparse.Namespace) -> None:
         quit_with("learn: --out is missing")
     if not options.evaluate and not options.id and not options.update:
         quit_with("learn: --id is missing")
+    if options.draws is not None and not options.evaluate:
+        quit_with("learn: --draws goes with --evaluate")
+    if options.false_pages is not None and options.evaluate:
+        quit_with("learn: --false-pages goes with what is written, not with --evaluate")
     if not many and (options.task or options.agent or options.record):
         quit_with("learn: --task, --agent and --record go with --risk or --evaluate")
 
@@ -123,7 +156,10 @@ def _lines(options: argparse.Namespace) -> Iterator[str]:
     }
     keys = Keys(options.task, options.agent)
     if options.evaluate:
-        yield from evaluate_files(options.files, keys=keys, record=options.record, **given)
+        draws = {} if options.draws is None else {"draws": options.draws}
+        yield from evaluate_files(
+            options.files, keys=keys, record=options.record, **draws, **given
+        )
         return
     with writing(options.out):
         if options.risk:
@@ -133,6 +169,7 @@ def _lines(options: argparse.Namespace) -> Iterator[str]:
                 id_=options.id,
                 keys=keys,
                 record=options.record,
+                false_pages=options.false_pages,
                 **given,
             )
             return
@@ -142,5 +179,6 @@ def _lines(options: argparse.Namespace) -> Iterator[str]:
             id_=options.id or "",
             update=options.update,
             spec=options.spec,
+            false_pages=options.false_pages,
             **given,
         )

@@ -11,15 +11,22 @@ from pathlib import Path
 from typing import Final
 
 from collector import __version__
-from collector.offline.learn import BadLabels, Files, Keys, given_writes, read_files
+from collector.offline.learn import (
+    BadLabels,
+    Files,
+    Keys,
+    given_writes,
+    page_lines,
+    read_files,
+)
 from collector.offline.progress_bar import Progress
 from collector.offline.risk.agent_records import read_records
-from collector.offline.risk.protocol import TAUGHT_DRAWS, evaluation, without_groups
+from collector.offline.risk.protocol import DRAWS, TAUGHT_DRAWS, evaluation, without_groups
 from collector.offline.risk.task_references import by_task, taught_examples
 from collector.offline.risk.train_model import TooFewRuns, TrainedRisk, train, trainer
 from monitor.findings import has_errors, printable
 from monitor.reference.document import reference_text
-from monitor.reference.learn import learn, split_figures
+from monitor.reference.learn import learn, split_figures, tells_origins
 from monitor.reference.settings import VERSION
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.learnt_reference import LearntReference, RiskCeiling
@@ -29,6 +36,10 @@ __all__ = ["evaluate_files", "learn_tasks"]
 NAME_MAX: Final = 80
 LEAST_TOLD: Final = 3
 """Tasks that are named whose whole runs tell least."""
+NO_DEFAULT: Final = (
+    "no risk is shipped that would apply: one of other agents and tasks did worse than chance before the end "
+    "(docs/references.md#what-it-reaches)"
+)
 SUCCESS: Final = "success=true"
 """Attribute, or key of plain runs, of outcomes, where neither option names another."""
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -44,6 +55,7 @@ def learn_tasks(
     success: str | None = None,
     labels: Path | None = None,
     record: str | None = None,
+    false_pages: float | None = None,
 ) -> Iterator[str]:
     """Learns a risk and a reference of each task, and writes a folder; what to know comes as lines.
 
@@ -56,6 +68,7 @@ def learn_tasks(
         success: ATTR=VALUE of a successful run; None without labels: success=true.
         labels: a file of outcomes.
         record: runs, or an archive, of agents' own success at other tasks (`read_records`).
+        false_pages: pages in usual runs, of 1,000, that are to be promised at most; None: no bound.
 
     Raises:
         NoTrainer: the extra is not installed.
@@ -66,14 +79,27 @@ def learn_tasks(
     trainer()
     _empty(out)
     outcome = _outcome(success, labels)
-    found = _read(files, keys, outcome, labels)
     given = None if writes is None else given_writes(writes)
+    found = _read(files, keys, outcome, labels, given)
     records = None if record is None else read_records(record, keys, outcome, labels)
     tasks = by_task(found.runs)
     source = {"files": found.files, "version": __version__, "settings": VERSION}
     # What alarms are worth is measured over all tasks: each has few runs.
-    split = split_figures(tasks.values(), given)._replace(ceiling=None)
-    references = {task: learn(runs, given, source, split) for task, runs in tasks.items()}
+    split = split_figures(tasks.values(), given)
+    told = tells_origins(found.runs)
+    references = {
+        task: replace(
+            learn(
+                runs,
+                given,
+                source,
+                split._replace(ceiling=split.ceilings.get(task)),
+                provenance=told,
+            ),
+            page_false_per_1000=false_pages,
+        )
+        for task, runs in tasks.items()
+    }
     _check(references, keys)  # better now than after minutes of learning
     trained: TrainedRisk | None = None
     try:
@@ -82,6 +108,9 @@ def learn_tasks(
     except TooFewRuns as problem:
         yield f"no risk is learnt: {problem}"
         yield "the references keep the risk of the tools called"
+        every = {} if split.ceiling is None else {"": split.ceiling}
+        yield from _ceiling_lines({**split.ceilings, **every})
+        yield NO_DEFAULT
     else:
         yield from _told(trained)
     out.mkdir(parents=True, exist_ok=True)
@@ -94,6 +123,7 @@ def learn_tasks(
             task, learnt if trained is None else _with_risk(learnt, trained, task), keys
         )
         (out / _file_name(task)).write_text(text, encoding="utf-8")
+    yield from page_lines(split.alarms, false_pages, provenance=told)
     yield f"{printable(str(out))}: references of {len(tasks)} tasks, for `serve --specs` or `replay --specs`"
 
 
@@ -105,8 +135,9 @@ def evaluate_files(
     success: str | None = None,
     labels: Path | None = None,
     record: str | None = None,
+    draws: int = DRAWS,
 ) -> Iterator[str]:
-    """The report of the protocol on the runs, line by line; the arguments are those of `learn_tasks`.
+    """The report of the protocol on the runs, line by line; the arguments are those of `learn_tasks`, and how often is drawn.
 
     Raises:
         NoTrainer: the extra is not installed.
@@ -115,10 +146,10 @@ def evaluate_files(
     """
     trainer()
     outcome = _outcome(success, labels)
-    found = _read(files, keys, outcome, labels)
     given = None if writes is None else given_writes(writes)
+    found = _read(files, keys, outcome, labels, given)
     records = None if record is None else read_records(record, keys, outcome, labels)
-    yield from evaluation(found.runs, given, records=records)
+    yield from evaluation(found.runs, given, draws, records)
     yield from without_groups(found.runs, given)
 
 
@@ -132,8 +163,14 @@ def _outcome(success: str | None, labels: Path | None) -> str | None:
     return SUCCESS if success is None and labels is None else success
 
 
-def _read(files: Sequence[Path], keys: Keys, success: str | None, labels: Path | None) -> Files:
-    found = read_files(files, success, labels, Progress(list(files)), keys)
+def _read(
+    files: Sequence[Path],
+    keys: Keys,
+    success: str | None,
+    labels: Path | None,
+    writes: Sequence[str] | None,
+) -> Files:
+    found = read_files(files, success, labels, Progress(list(files)), keys, writes)
     if not any(run.task for run in found.runs):
         raise BadLabels(f"--task: no run has a task under {keys.task!r}")
     return found
@@ -156,7 +193,7 @@ def _told(trained: TrainedRisk) -> Iterator[str]:
 
 def _ceiling_lines(ceilings: Mapping[str, RiskCeiling]) -> Iterator[str]:
     """What whole runs tell over all tasks, and of which tasks they tell least."""
-    every = ceilings[""].area
+    every = ceilings[""].area if "" in ceilings else None
     known = sorted(
         (found.area, task)
         for task, found in ceilings.items()

@@ -35,6 +35,7 @@ from collector.offline.risk.task_references import (
     taught_examples,
 )
 from collector.offline.risk.train_model import TooFewRuns, Weights, folds, train
+from monitor.reference.learn import tells_origins
 from monitor.reference.risk import record_risk, risk_with_record
 from monitor.reference.runs import SeenRun
 from monitor.reference.runs_needed import runs_needed, runs_needed_lines
@@ -46,6 +47,8 @@ __all__ = [
     "TaskSplit",
     "evaluation",
     "page_figures",
+    "scores_of",
+    "split_of",
     "splits",
     "without_groups",
 ]
@@ -83,12 +86,13 @@ def splits(
     """The draws; tasks with too few successes to refer to are left out."""
     tasks = by_task(runs)
     chances = [random.Random(number) for number in range(draws)]  # noqa: S311 - statistics, not secrets
-    return [_split(tasks, writes, chance) for chance in chances]
+    return [split_of(tasks, writes, chance) for chance in chances]
 
 
-def _split(
+def split_of(
     tasks: dict[str, list[SeenRun]], writes: Sequence[str] | None, chance: random.Random
 ) -> TaskSplit:
+    """One draw; tasks with too few successes to refer to are left out."""
     agents = sorted({run.agent for runs in tasks.values() for run in runs})
     lenders = set(chance.sample(agents, len(agents) // 2))
     lent: dict[str, list[SeenRun]] = {}
@@ -108,7 +112,7 @@ def _split(
     return TaskSplit(taught_examples(lent, writes, TAUGHT_DRAWS, chance), judged)
 
 
-def _scores(split: TaskSplit, weights: Weights) -> list[ScoredRun]:
+def scores_of(split: TaskSplit, weights: Weights) -> list[ScoredRun]:
     """The judged runs, each by a model of other agents and other tasks.
 
     Raises:
@@ -143,7 +147,7 @@ def evaluation(
     apart = "agents" if len(agents) > 1 else "runs of one agent"
     yield f"{draws} draws, references and judged runs of different {apart}, {judged} judged runs"
     try:
-        scores = [_scores(each, Weights()) for each in drawn]
+        scores = [scores_of(each, Weights()) for each in drawn]
     except TooFewRuns as problem:
         yield f"no risk: {problem}"
     else:
@@ -291,6 +295,8 @@ def _page_lines(judged: Sequence[Example]) -> Iterator[str]:
         "new_write_tool": lambda each: each.new_write,
         "new_arguments": lambda each: each.new_arguments,
     }
+    if tells_origins(each.run for each in judged):
+        rules["carried write tool"] = lambda each: each.carried_write
     for name, raised in rules.items():
         found = page_figures([(bool(raised(each)), each.failed) for each in judged])
         yield _row([name, *_page_row(found)])
@@ -326,7 +332,7 @@ def without_groups(runs: Sequence[SeenRun], writes: Sequence[str] | None) -> Ite
     for group in ("", *dict.fromkeys(each.group for each in FEATURES.values())):
         weights = Weights(frozenset({group} - {""}), calibrated=False)
         try:
-            scores = [_scores(each, weights) for each in drawn]
+            scores = [scores_of(each, weights) for each in drawn]
         except TooFewRuns:
             return
         cells = [_areas(point, scores) for point in POINTS]

@@ -9,7 +9,7 @@ from collector.offline.risk.task_references import Example, Vector
 from monitor.reference.travelling_risk import TravellingRisk
 from monitor.spec.risk_model import RiskModel
 
-__all__ = ["POINTS", "ScoredRun", "odds_of", "scored"]
+__all__ = ["POINTS", "ScoredRun", "odds_of", "points_of", "scored"]
 
 POINTS: Final = ("call 2", "call 4", "half", "end")
 """Points at which runs are looked at. `half` is known only once a run is over: it is for comparison."""
@@ -36,18 +36,24 @@ def odds_of(model: RiskModel, vectors: Sequence[Vector]) -> list[float]:
     return [risk.odds(vector) for vector in vectors]
 
 
+def points_of(calls: int) -> dict[str, int]:
+    """The points that a run of so many calls reaches, and where they are among its vectors."""
+    places = {"call 2": 2, "call 4": 4, "half": (calls + 1) // 2}
+    return {name: place for name, place in places.items() if 0 < place <= calls} | {
+        "end": calls + 1
+    }
+
+
 def scored(model: RiskModel, example: Example) -> ScoredRun:
     """A run's risks under a model."""
     risk = TravellingRisk(model)
     risks = [risk.of(vector) for vector in example.vectors]
     calls, raised = len(risks) - 2, [each >= model.alarm for each in risks]
-    places = {"call 2": 2, "call 4": 4, "half": (calls + 1) // 2}
-    at = {name: risks[place] for name, place in places.items() if 0 < place <= calls}
     return ScoredRun(
         example.run.task,
         example.run.agent,
         example.failed,
-        at | {"end": risks[-1]},
+        {name: risks[place] for name, place in points_of(calls).items()},
         min(raised.index(True), calls) or 1 if True in raised else 0,
         example.new_write,
         example.new_arguments,

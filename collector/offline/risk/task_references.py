@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from monitor.reference.comparison import Comparison
-from monitor.reference.learn import usual
+from monitor.reference.learn import tells_origins, usual
 from monitor.reference.runs import SeenRun
 from monitor.spec.risk_model import RiskModel
 
@@ -32,6 +33,8 @@ class Example(NamedTuple):
     """Number of the first call, from 1, that wrote by a tool of no usual run and did not fail; 0: none."""
     new_arguments: int
     """Number of the first such call of a usual tool, with arguments that no usual run gave it."""
+    carried_write: int
+    """Number of the first call of `new_write` whose values may come from an earlier result."""
 
     @property
     def failed(self) -> bool:
@@ -58,12 +61,14 @@ def seen_under(
     runs: Sequence[SeenRun], references: Sequence[SeenRun], writes: Iterable[str] | None
 ) -> list[Example]:
     """What the runs look like under a reference of other runs."""
-    comparison = Comparison(usual(references, writes, _NO_MODEL))
+    told = tells_origins([*references, *runs])
+    comparison = Comparison(replace(usual(references, writes, _NO_MODEL), provenance=told))
     return [_example(run, comparison) for run in runs]
 
 
 def _example(run: SeenRun, comparison: Comparison) -> Example:
     at, firsts = comparison.start(), {"new_write_tool": 0, "new_arguments": 0}
+    carried = 0
     vectors = [comparison.vector(at, ended=False)]
     for number, call in enumerate(run.calls, start=1):
         token = comparison.token_of(call)
@@ -72,8 +77,10 @@ def _example(run: SeenRun, comparison: Comparison) -> Example:
         new = comparison.new_write(token)
         if new is not None and not call.failed:
             firsts[new.alarm] = firsts[new.alarm] or number
+            if new.alarm == "new_write_tool" and new.is_sure:
+                carried = carried or number
     vectors.append(comparison.vector(at, ended=True))
-    return Example(run, vectors, firsts["new_write_tool"], firsts["new_arguments"])
+    return Example(run, vectors, firsts["new_write_tool"], firsts["new_arguments"], carried)
 
 
 def taught_examples(

@@ -24,6 +24,7 @@ __all__ = [
     "TrainedRisk",
     "Weights",
     "folds",
+    "rows_of",
     "train",
     "trainer",
 ]
@@ -157,7 +158,7 @@ def _enough(examples: Sequence[Example]) -> None:
             )
 
 
-def _rows(examples: Sequence[Example], columns: Sequence[int]) -> tuple[Any, Any, Any]:
+def rows_of(examples: Sequence[Example], columns: Sequence[int]) -> tuple[Any, Any, Any]:
     """Every prefix of every run: features, outcomes, weights. A run's prefixes weigh as its end does."""
     import numpy as np
 
@@ -173,7 +174,7 @@ def _rows(examples: Sequence[Example], columns: Sequence[int]) -> tuple[Any, Any
 def _fitted(id_: str, examples: Sequence[Example], names: Sequence[str]) -> RiskModel:
     """The model of some rows, uncalibrated."""
     places = {name: place for place, name in enumerate(FEATURES)}
-    rows, outcomes, weights = _rows(examples, [places[name] for name in names])
+    rows, outcomes, weights = rows_of(examples, [places[name] for name in names])
     # Rows are many and alike; the order of runs and the seed are fixed, so the model is the same each time.
     classifier = trainer()(
         max_iter=TREES,

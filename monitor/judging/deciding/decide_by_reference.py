@@ -1,7 +1,7 @@
 """Answers what a write would be under a learnt reference, before it is made.
 
-Idea: whether usual runs wrote the same depends on the call alone, not on its session or on the calls beside it. So the
-answer is what the alarm on the made call would be: deny where it would page.
+Idea: whether usual runs wrote the same depends on the call, and, where the reference asks, on the results and messages before
+it. So the answer is what the alarm on the made call would be: deny where it would page.
 
 Example: `delete_file` is asked about, and no usual run called it. With `enforce: block` the answer is deny.
 """
@@ -17,14 +17,20 @@ from monitor.session.report.reference_report import is_page
 __all__ = ["decided_by_reference"]
 
 
-def decided_by_reference(judge: Judge, call: ToolCall) -> SpecDecision | None:
-    """What a reference says of a call that is not made yet; None if it is not asked to (`enforce: off`)."""
+def decided_by_reference(judge: Judge, call: ToolCall, token: int) -> SpecDecision | None:
+    """What a reference says of a call that is not made yet; None if it is not asked to (`enforce: off`).
+
+    Args:
+        judge: of the reference.
+        call: the call.
+        token: of the call under it.
+    """
     comparison, spec = judge.comparison, judge.spec
     if comparison is None or spec.enforce == "off":
         return None
-    token = comparison.token(call.tool, call.arguments, failed=False)
+    token &= ~1  # it is not made yet, so it has not failed
     new = comparison.new_write(token)
-    pages = new is not None and is_page(comparison, new.alarm, is_sure=new.is_sure)
+    pages = new is not None and is_page(comparison.learnt, new.alarm, is_sure=new.is_sure)
     missing: tuple[Missing, ...] = ()
     answer = Answer.DENY if pages else Answer.ALLOW
     if not pages and _may_be_off(comparison, call, token):
@@ -56,5 +62,5 @@ def _may_be_off(comparison: Comparison, call: ToolCall, token: int) -> bool:
     return (
         untold
         and bool(comparison.learnt.agreed_arguments.get(call.tool))
-        and is_page(comparison, "new_arguments", is_sure=True)
+        and is_page(comparison.learnt, "new_arguments", is_sure=True)
     )

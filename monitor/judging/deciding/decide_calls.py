@@ -91,15 +91,16 @@ class CallDecider:
                 return None
         found: list[SpecDecision] = []
         for judge in session.judges:
-            if judge.comparison is not None:
-                by_reference = decided_by_reference(judge, call)
-                if by_reference is not None:
-                    found.append(by_reference)
+            if judge.comparison is not None and judge.spec.enforce == "off":
                 continue
             if beside and judge.data is not None:
                 return None  # their results, too, are among what was seen before the call
             token = self._calls.token(session, judge, call, now)
             if token is None:
+                continue
+            by_reference = decided_by_reference(judge, call, token)
+            if by_reference is not None:
+                found.append(by_reference)
                 continue
             decided = self._under(session, judge, call, token, beside, now)
             if decided is None:
@@ -358,15 +359,17 @@ class Rehearsal:
             for case, each in zip(cases, rises, strict=True):
                 case.rises = each
         return [
-            _decision([*_by_spec(map(self._judged, cases)), *self._by_references(call)])
+            _decision([*_by_spec(map(self._judged, cases)), *self._by_references(call, now)])
             for call, cases in zip(calls, by_call, strict=True)
         ]
 
-    def _by_references(self, call: ToolCall) -> Iterator[SpecDecision]:
+    def _by_references(self, call: ToolCall, now: int) -> Iterator[SpecDecision]:
         for judge in self._session.judges:
-            found = decided_by_reference(judge, call)
-            if found is not None:
-                yield found
+            if judge.comparison is not None and judge.spec.enforce != "off":
+                token = self._judging.calls.token(self._session, judge, call, now)
+                found = decided_by_reference(judge, call, token) if token is not None else None
+                if found is not None:
+                    yield found
 
     def _search(self, cases: Sequence[_Case]) -> None:
         """Finds the calls that each call is among."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from monitor.alphabet.data_conditions import DataCondition
+from monitor.alphabet.data_conditions import ANY_TOOL, DataCondition
 from monitor.session.data.seen_values import (
     AskingCall,
     ComparedValue,
@@ -54,13 +54,21 @@ def data_facts(
     """
     windows = [each for each in (*sight.sure, *sight.maybe) if _reaches(each, asking)]
     view = _View(asking, data, seen, windows)
-    conditions = rules.conditions[asking.call.tool]
+    conditions = rules.asks(asking.call.tool)
     return {
-        each.name: view.origin(each, operand)
-        if each.is_origin
-        else view.compared(each, rules.remembered[each.value], operand)
+        each.name: _fact(view, rules, each, operand)
         for each, operand in zip(conditions, asking.operands, strict=True)
     }
+
+
+def _fact(
+    view: _View, rules: DataRules, condition: DataCondition, operand: Operand
+) -> bool | None:
+    if condition.form == "carried":
+        return view.carried(condition, operand)
+    if condition.is_origin:
+        return view.origin(condition, operand)
+    return view.compared(condition, rules.remembered[condition.value], operand)
 
 
 def _reaches(window: Window, asking: AskingCall) -> bool:
@@ -102,7 +110,8 @@ class _View:
     def _may_miss(self, tools: Iterable[str], since_ns: int = -1) -> bool:
         """True if calls of these tools may be missing between a time and the call."""
         return self._seen.dropped > since_ns + 1 or any(
-            window.until_ns > since_ns and (not window.tool or window.tool in tools)
+            window.until_ns > since_ns
+            and (not window.tool or window.tool in tools or ANY_TOOL in tools)
             for window in self._windows
         )
 
@@ -140,6 +149,18 @@ class _View:
         if found is None or self._may_have(condition):
             return None
         return False
+
+    def carried(self, condition: DataCondition, operand: Operand) -> bool | None:
+        """Whether a leaf stands in an earlier result, and none in what the user said; None of a call without leaves."""
+        if not operand.known or not operand.values:
+            return None
+        said = [self._is_said(condition, each) for each in operand.values]
+        if True in said:
+            return False
+        found = [self._found_in_results(condition, each) for each in operand.values]
+        if True in found:
+            return None if None in said else True
+        return None if None in found or self._may_have(condition) else False
 
     def _found_in_results(self, condition: DataCondition, value: ComparedValue) -> bool | None:
         """Whether a result that was seen has the leaf; None if one that may count has."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from monitor.alphabet.match import OwnFacts
 from monitor.records import Evidence, ToolCall
 from monitor.session.data.call_records import Times, asking_call, source_call
 from monitor.session.data.data_facts import data_facts
@@ -22,6 +23,9 @@ __all__ = ["DataReader"]
 _NOTHING: Final = SessionData()
 _NONE_SEEN: Final = SeenValues()
 """What a session has seen that has seen nothing. Nobody changes them."""
+
+_NO_SYMBOLS: Final = OwnFacts(None, None, failed=False)
+"""What a call says under a reference, which has no symbols."""
 
 
 class DataReader:
@@ -46,7 +50,7 @@ class DataReader:
             self.dropped += seen.add(source)
         else:
             seen.remove(call.span_id)
-        if call.tool in rules.conditions:
+        if rules.asks(call.tool):
             seen.ask(_asking(judge, call, times))
         else:
             seen.forget((call.span_id,))
@@ -78,6 +82,24 @@ class DataReader:
         facts = self._facts(data, judge, asking, sight)
         return judge.spec.alphabet.completed(asking.call.tool, asking.own, facts)
 
+    def carried(
+        self, data: SessionData | None, judge: Judge, call: ToolCall, times: Times, sight: Sight
+    ) -> bool | None:
+        """Whether a write carries what an earlier result gave it, under a reference that asks; None: that is not known."""
+        data = data or _NOTHING
+        seen = data.seen.get(judge)
+        known = seen.asking.get(call.span_id) if seen is not None else None
+        return self.carried_by(
+            data, judge, known or _asking(judge, call, _rounded(times)), sight
+        )
+
+    def carried_by(
+        self, data: SessionData, judge: Judge, asking: AskingCall, sight: Sight
+    ) -> bool | None:
+        """The same, by the record of the call."""
+        (found,) = self._facts(data, judge, asking, sight).values()
+        return found
+
     def facts(
         self, data: SessionData | None, judge: Judge, call: ToolCall, sight: Sight
     ) -> dict[str, bool | None]:
@@ -98,16 +120,21 @@ class DataReader:
 
 def _asking(judge: Judge, call: ToolCall, times: Times) -> AskingCall:
     assert judge.data is not None
+    conditions, remembered = judge.data.asks(call.tool), judge.data.remembered
+    return asking_call(call, conditions, remembered, _own(judge, call), times, judge.each)
+
+
+def _own(judge: Judge, call: ToolCall) -> OwnFacts:
+    if judge.comparison is not None:
+        return _NO_SYMBOLS
     is_told = not call.doubts or effect_of(call.doubts) is not Effect.OUTCOME
-    own = judge.spec.alphabet.own(
+    return judge.spec.alphabet.own(
         call.tool,
         call.arguments,
         call.error and is_told,
         call.result,
         ended=is_told and call.evidence is Evidence.EXECUTED,
     )
-    conditions, remembered = judge.data.conditions[call.tool], judge.data.remembered
-    return asking_call(call, conditions, remembered, own, times, judge.each)
 
 
 def _rounded(times: Times) -> Times:

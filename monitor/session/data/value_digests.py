@@ -45,6 +45,11 @@ PART_LENGTH_MIN: Final = 6
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 """A word, or a sign. Space parts words, and is left out."""
 
+_WORDS_MAX: Final = 4_096
+_WORD_LENGTH_MAX: Final = 32
+_word_digests: Final[dict[str, bytes]] = {}
+"""Digests of words that were met: a text has mostly words that others had, too. Less than a megabyte."""
+
 _NUMBER: Final = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w)")
 """A number in a sentence, as people write it."""
 
@@ -134,8 +139,19 @@ def is_cut(value: Any) -> bool:
 def words_of(text: str, *, folded: bool = False) -> bytes:
     """The digests of the words and signs of a text, one behind the other."""
     return b"".join(
-        _hashed(b"w", each) for each in _WORD.findall(text.casefold() if folded else text)
+        [_word(each) for each in _WORD.findall(text.casefold() if folded else text)]
     )
+
+
+def _word(text: str) -> bytes:
+    found = _word_digests.get(text)
+    if found is None:
+        found = _hashed(b"w", text)
+        if len(text) <= _WORD_LENGTH_MAX:
+            if len(_word_digests) >= _WORDS_MAX:
+                _word_digests.clear()
+            _word_digests[text] = found
+    return found
 
 
 def has_part(words: bytes, part: bytes) -> bool:

@@ -153,7 +153,7 @@ class Judge:
         self.spec = spec
         self.comparison = Comparison(spec.learnt) if spec.learnt is not None else None
         """Compares sessions with the reference; None if the spec is no reference."""
-        self.data = spec.data
+        self.data = spec.data if self.comparison is None else self.comparison.written_values
         """Rules that compare calls with what was seen before; None for most specs."""
         tokens = spec.alphabet.tokens
         self.plain = len(spec.machine.symbols)

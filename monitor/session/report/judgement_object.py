@@ -330,6 +330,8 @@ def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[
             step["risk"] = found_risks[place]
         if found_surprises is not None:
             step["surprise"] = found_surprises[place]
+        if judge.comparison is not None and judge.comparison.written_values is not None:
+            step["own_values"] = judge.comparison.own.has(token)
         step["index"] = judgement.folded + place + 1
         step["final"] = is_final(judgement.log.mark(place))
         shown.append(step)

@@ -14,7 +14,7 @@ from monitor.reference.comparison import Comparison, ComparisonState, Departure,
 from monitor.reference.path_distribution import millibits, percentile
 from monitor.reference.risk import record_risk, risk_with_record
 from monitor.session.judgement.judgement import Judgement
-from monitor.spec.learnt_reference import FALSE_PER_1000_MAX, Alarm
+from monitor.spec.learnt_reference import FALSE_PER_1000_MAX, Alarm, LearntReference
 
 __all__ = [
     "PAGE",
@@ -40,13 +40,15 @@ LEVELS: Final[Mapping[str, str]] = {
     "risk": ADVISORY,
 }
 NEW_WRITES: Final = ("new_write_tool", "new_arguments")
+ARGUMENTS_PRECISION: Final = 0.7
+"""Precision that other arguments than those on which usual runs agree need at least to page."""
+RUNS_LEAST: Final = 2
+"""Supporting runs that an alarm needs to be worth a page."""
 _WRITE_ALARMS: Final = {
     Departure.MISSING: "missing_write",
     Departure.WRONG_ARGUMENTS: "new_arguments",
 }
 """Alarms of departures by a write; of all others it is new_write_tool."""
-SURE_FROM: Final = 2
-"""Supporting runs that an alarm needs to be worth a page."""
 
 
 def level_of(judgement: Judgement, alarm: str, *, is_sure: bool = True) -> str:
@@ -60,30 +62,47 @@ def level_of(judgement: Judgement, alarm: str, *, is_sure: bool = True) -> str:
     if level != PAGE:
         return level
     unseen = alarm == "missing_write" and bool(judgement.sight.maybe)
-    return PAGE if is_page(comparison, alarm, is_sure=is_sure) and not unseen else HINT
+    return PAGE if is_page(comparison.learnt, alarm, is_sure=is_sure) and not unseen else HINT
 
 
-def is_page(comparison: Comparison, alarm: str, *, is_sure: bool) -> bool:
-    """Whether an alarm on a call, or on its absence, is worth a page."""
-    learnt = comparison.learnt
-    noisy = _is_noisy(measured(comparison, alarm, is_sure=is_sure), learnt.page_precision)
-    return is_sure and not noisy and learnt.runs >= SURE_FROM
+def is_page(learnt: LearntReference, alarm: str, *, is_sure: bool) -> bool:
+    """Whether an alarm on a call, or on its absence, is worth a page.
+
+    Args:
+        learnt: the reference.
+        alarm: one that may page.
+        is_sure: whether the call is one that may (`NewWrite.is_sure`).
+    """
+    noisy = _is_noisy(learnt, alarm, measured(learnt, alarm, is_sure=is_sure))
+    return is_sure and not noisy and learnt.runs >= RUNS_LEAST
 
 
-def _is_noisy(worth: Alarm | None, page_precision: float) -> bool:
+def _is_noisy(learnt: LearntReference, alarm: str, worth: Alarm | None) -> bool:
+    bound = learnt.page_false_per_1000
+    if bound is not None and not _is_bound(worth, bound):
+        return True
     if worth is None:
         return False
-    if worth.precision is None:  # no failed run is known, or it was never raised
-        return worth.false_per_1000 > FALSE_PER_1000_MAX
-    return worth.precision < page_precision
+    of_arguments = alarm == "new_arguments"
+    if worth.precision is None:
+        # Outcomes may be known, and it told none of them: other arguments are mostly slips.
+        unproven = of_arguments and worth.recall is not None
+        return unproven or worth.false_per_1000 > FALSE_PER_1000_MAX
+    least = max(learnt.page_precision, ARGUMENTS_PRECISION if of_arguments else 0.0)
+    return worth.precision < least
 
 
-def measured(comparison: Comparison, alarm: str, *, is_sure: bool = True) -> Alarm | None:
+def _is_bound(worth: Alarm | None, per_1000: float) -> bool:
+    """Whether the measured runs are enough to promise at most so many false alarms."""
+    most = None if worth is None else worth.at_most_per_1000
+    return most is not None and most <= per_1000
+
+
+def measured(learnt: LearntReference, alarm: str, *, is_sure: bool = True) -> Alarm | None:
     """What an alarm was worth on other runs than those that lent the reference; None if that was not measured.
 
     A reference of few runs, or of an earlier version, has figures of each run judged by the others alone.
     """
-    learnt = comparison.learnt
     alarms = learnt.split_alarms or learnt.alarms
     if alarm == "new_arguments" and is_sure:
         return alarms.get("agreed_arguments")
@@ -243,7 +262,7 @@ def explained(comparison: Comparison, reference: str, found: Divergence) -> dict
     name = "first_two" if phase == "first_two" and not found.write else "divergence"
     if found.write:
         name = _WRITE_ALARMS.get(found.kind, "new_write_tool")
-    alarm = measured(comparison, name, is_sure=False)
+    alarm = measured(comparison.learnt, name, is_sure=False)
     return {
         "reference": reference,
         "step": found.step,
@@ -274,7 +293,7 @@ def _alarms(
     }
     raised = {name: True for name, holds in others.items() if holds}
     for name, is_sure in (_new_writes(judgement, at) | raised).items():
-        alarm = measured(comparison, name, is_sure=is_sure)
+        alarm = measured(comparison.learnt, name, is_sure=is_sure)
         yield {
             "alarm": name,
             "level": level_of(judgement, name, is_sure=is_sure),

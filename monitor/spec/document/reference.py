@@ -63,6 +63,14 @@ class AlarmDocument(StrictModel):
     false_per_1000: Annotated[float, Field(ge=0, le=1000)]
     raised: Count
     runs: Count
+    at_most_per_1000: Annotated[
+        float | None,
+        Field(
+            ge=0,
+            le=1000,
+            description="further usual runs, of 1,000, in which it is raised at most (conformal rule)",
+        ),
+    ] = None
 
 
 class RiskDocument(StrictModel):
@@ -230,6 +238,21 @@ class ReferenceDocument(StrictModel):
     page_precision: Annotated[
         Share, Field(description="an alarm with a lower measured precision is a hint")
     ] = PAGE_PRECISION
+    page_false_per_1000: Annotated[
+        float | None,
+        Field(
+            ge=0,
+            le=1000,
+            description="an alarm that may be false in more of 1,000 usual runs is a hint; left out: no bound",
+        ),
+    ] = None
+    provenance: Annotated[
+        bool,
+        Field(
+            description="a write is a hint if none of its values stands in an earlier result, or the user said one; "
+            "what is not known of that changes nothing"
+        ),
+    ] = False
     tree: Annotated[
         list[str],
         Field(
@@ -281,6 +304,8 @@ def learnt_of(model: ReferenceDocument) -> LearntReference:
         model=_risk_model(model.risk_model) if model.risk_model else None,
         agreed_arguments=model.agreed_arguments,
         page_precision=model.page_precision,
+        page_false_per_1000=model.page_false_per_1000,
+        provenance=model.provenance,
         surprise=tuple(model.surprise.bits) if model.surprise else None,
     )
 

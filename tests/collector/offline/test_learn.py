@@ -366,3 +366,89 @@ def test_replay_tells_what_a_reference_says(
     assert "against references: 1 of 1 raise an alarm" in said
     assert "call 1 wrong_tool, usual: get_a" in said
     assert "new_write_tool (page), new_arguments (hint)" in said
+
+
+def mailed(number: int, *, success: bool = True, new: bool = False) -> dict[str, Any]:
+    """A run that reads mail and answers it as the user said; one that is `new` deletes it, too."""
+    calls: list[dict[str, Any]] = [
+        {"tool": "read_mail", "arguments": {}, "result": "write to eve@x.example"},
+        {"tool": "send_mail", "arguments": {"to": "ann"}, "result": "sent"},
+    ]
+    calls += [{"tool": "delete_mail", "arguments": {"id": "eve@x.example"}}] if new else []
+    return {"run": str(number), "prompt": "Answer Ann.", "ok": success, "calls": calls}
+
+
+def mails(file: Path, count: int, failed: int = 0) -> Path:
+    runs = [mailed(number) for number in range(count)]
+    runs += [mailed(count + number, success=False, new=True) for number in range(failed)]
+    file.write_text("".join(json.dumps(run) + "\n" for run in runs))
+    return file
+
+
+def test_runs_with_results_teach_a_reference_that_asks(tmp_path: Path) -> None:
+    """The user's words in `prompt` and one call's own values tell it; a run without results asks nothing."""
+    file = mails(tmp_path / "x.jsonl", 5)
+    (run, *_) = read_files([file]).runs
+    assert [call.is_own for call in run.calls] == [False, True]
+    list(learn_files([file], tmp_path / "r.yaml", id_="r"))
+    assert learnt(tmp_path / "r.yaml").provenance
+
+    bare = plain(tmp_path / "y", *RUNS)
+    list(learn_files([bare], tmp_path / "s.yaml", id_="s"))
+    assert "provenance" not in (tmp_path / "s.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("count", "bound", "told", "level"),
+    [
+        (40, "30", "at most 24 of 1,000", "page"),
+        (10, "30", "it takes 33 usual runs at least", "hint"),
+        (10, None, "at most 91 of 1,000", "page"),
+        (10, "0", "no number of runs can", "hint"),
+    ],
+)
+def test_a_bound_on_false_pages(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    count: int,
+    bound: str | None,
+    told: str,
+    level: str,
+) -> None:
+    """`--false-pages` is kept by the conformal rule: where the usual runs are too few to promise it, nothing pages."""
+    file, out = mails(tmp_path / "x.jsonl", count, failed=2), tmp_path / "r.yaml"
+    options = ["--id", "r", "--out", str(out), "--success", "ok=true"]
+    options += ["--false-pages", bound] if bound is not None else []
+    assert main(["learn", str(file), *options]) == 0
+    assert told in capsys.readouterr().out
+
+    new = tmp_path / "new.jsonl"
+    new.write_text(json.dumps(mailed(99, new=True) | {"spec": "r"}))
+    assert main(["replay", str(new), "--specs", str(out), "--json"]) == 0
+    judged = json.loads(capsys.readouterr().out)
+    (alarm,) = [each for each in judged["alarms"] if each["alarm"] == "new_write_tool"]
+    assert alarm["level"] == level
+
+    # The next version keeps what a person asked for.
+    list(learn_files([file], tmp_path / "n.yaml", id_="", success="ok=true", update=out))
+    assert learnt(tmp_path / "n.yaml").page_false_per_1000 == (bound and float(bound))
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--false-pages", "x"], "expected a number from 0 to 1000"),
+        (["--false-pages", "nan"], "expected a number from 0 to 1000"),
+        (["--draws", "3"], "--draws goes with --evaluate"),
+        (["--draws", "0"], "expected a number from 1 to 1000"),
+        (["--evaluate", "--false-pages", "5"], "goes with what is written"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], told: str
+) -> None:
+    """They end with exit code 2 and one line."""
+    with pytest.raises(SystemExit) as ended:
+        main(["learn", str(tmp_path), "--out", "x", "--id", "r", *options])
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err

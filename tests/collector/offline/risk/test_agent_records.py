@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.archive.record import ArchiveRecord
 from collector.archive.store import ArchiveStore
 from collector.cli.main import main
 from collector.offline.learn import BadLabels, Keys
@@ -20,6 +21,7 @@ from monitor.limits import SECOND, Limits
 from monitor.records import Evidence, SessionKey, ToolCall
 from monitor.reference.risk import mean_failure, record_risk, risk_with_record
 from monitor.spec.read import load_specs
+from tests.collector.archive.postgres_server import missing, server
 from tests.collector.archive.sessions import made
 
 FARM_ROVER = Path(__file__).parents[4] / "dfa_specs" / "farm_rover.yaml"
@@ -136,11 +138,8 @@ def test_the_record_goes_with_many_tasks(
     assert "--record go with --risk or --evaluate" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("by_word", [False, True])
-def test_an_archive_tells_how_agents_did(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_word: bool
-) -> None:
-    """A past session succeeded if it ended where its task is done, without harm; live ones are not counted."""
+def past() -> tuple[str, list[ArchiveRecord]]:
+    """A task, and records of four sessions under it that have ended, two of them well, and of a live one."""
     (spec,) = load_specs([FARM_ROVER]).specs
     good = ("unlock_safety", "move", "scan", "open_valve", "water", "log")
     monitor = Monitor([spec], Limits(history_complete=True))
@@ -157,14 +156,50 @@ def test_an_archive_tells_how_agents_did(
     found = list(monitor.judgements())
     assert [each["ended"] for each in found] == ["idle"] * 4
     live = found[0] | {"ended": None, "session": "live"}
-    store = ArchiveStore(tmp_path / "archive")
-    store.write(
+    return spec.id, [
         made(each["session"], begun=each["started"], object=as_json(each))
         for each in [*found, live]
-    )
+    ]
+
+
+@pytest.mark.parametrize("by_word", [False, True])
+def test_an_archive_tells_how_agents_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_word: bool
+) -> None:
+    """A past session succeeded if it ended where its task is done, without harm; live ones are not counted."""
+    task, sessions = past()
+    store = ArchiveStore(tmp_path / "archive")
+    store.write(sessions)
     store.close()
     monkeypatch.setenv("OFFRAILS_ARCHIVE_DIR", str(tmp_path / "archive"))
 
     records = read_records("archive" if by_word else str(tmp_path / "archive"), KEYS)
-    assert records.elsewhere(spec.id) == {}
+    assert records.elsewhere(task) == {}
     assert records.elsewhere("other") == {"rover": (2, 2)}
+
+
+@pytest.mark.skipif(bool(missing()), reason=missing() or "it is there")
+@pytest.mark.xdist_group("postgresql")
+def test_a_database_tells_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`archive` is the database of OFFRAILS_ARCHIVE_URL, where that is set."""
+    task, sessions = past()
+    monkeypatch.delenv("OFFRAILS_ARCHIVE_DIR", raising=False)
+    from collector.archive.postgresql import PostgresStore
+
+    with server() as url:
+        store = PostgresStore(url, "one")
+        store.write(sessions)
+        store.close()
+        monkeypatch.setenv("OFFRAILS_ARCHIVE_URL", url)
+        records = read_records("archive", KEYS)
+    assert records.elsewhere(task) == {}
+    assert records.elsewhere("other") == {"rover": (2, 2)}
+
+
+def test_a_database_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message names the archive, and no password."""
+    pytest.importorskip("psycopg")
+    monkeypatch.setenv("OFFRAILS_ARCHIVE_URL", "postgresql://me:secret@127.0.0.1:1/nowhere")
+    with pytest.raises(BadLabels, match="the archive cannot be read") as problem:
+        read_records("archive", KEYS)
+    assert "secret" not in str(problem.value)
