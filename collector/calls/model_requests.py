@@ -29,7 +29,7 @@ from hashlib import blake2b
 from typing import Final, Literal, NamedTuple
 
 from collector.calls.awaited_outcomes import AwaitedOutcomes, JudgedRequest, ToldOutcome
-from collector.calls.call.answers import ModelAnswer, ModelAnswers
+from collector.calls.call.answers import ModelAnswer, ModelAnswers, requests_of
 from collector.calls.call.call import LogicalCall
 from collector.calls.call.piece import Piece
 from collector.calls.call.same_call import digest_of
@@ -50,6 +50,7 @@ from collector.dialects.model_messages.outputs import (
     Outputs,
     RequestedCall,
     executed_within,
+    given_texts,
     goes_on,
     requested,
 )
@@ -458,11 +459,19 @@ class ModelRequests:
         """Notes an answer for calls that have no ids of theirs."""
         if tree.answers is None:
             tree.answers = ModelAnswers()
-        tools = tuple(dict.fromkeys([each.tool for each in found]))
+        asked: dict[str, list[str]] = {}
+        for each in found:
+            asked.setdefault(each.tool, []).append(each.call_id)
         unnamed = tuple([each.tool for each in found if not each.call_id])
         tree.answers.add(
             ModelAnswer(
-                span.start_ns, span.span_id, span.parent_span_id, tools, unnamed, several
+                span.start_ns,
+                span.span_id,
+                span.parent_span_id,
+                tuple(asked),
+                unnamed,
+                several,
+                tuple([requests_of(ids) for ids in asked.values()]),
             )
         )
         if tree.latest_ns >= span.start_ns:
@@ -770,10 +779,10 @@ def _is_answered(span: Span, outputs: Outputs, pieces: list[Piece]) -> bool:
 
     If a request has no id, or the input is not recorded, any answer that comes after the request counts.
     """
-    texts = [span.attribute(index) for index in outputs.inputs]
+    texts = given_texts(span, outputs)
     if any(isinstance(text, str) and _answers(text, pieces) for text in texts):
         return True
-    if outputs.inputs and all(piece.call_id for piece in pieces):
+    if texts and all(piece.call_id for piece in pieces):
         return False
     earlier = any(piece.start_ns <= span.start_ns for piece in pieces)
     return earlier and goes_on(span, outputs)

@@ -8,6 +8,9 @@ Invariant: what `before` finds depends on the answers alone, whatever the order 
 
 A call with an id may only be a request's without one. Some models' requests have none.
 
+The ids of the requests tell when an answer comes again, with other span ids: a workflow was replayed. Then a call without an
+id that belongs to the later answer may be the one that belongs to the earlier (`repeats`).
+
 Example: an answer asks for `check` and `pay`. The framework runs `pay`, then `check`, and their spans have no ids. Both
 were asked for by that answer, so their order is open. The next answer asks for `pay` alone: the next `pay` is its own.
 """
@@ -15,11 +18,13 @@ were asked for by that answer, so their order is open. The next answer asks for 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
-__all__ = ["TOOLS_MAX", "ModelAnswer", "ModelAnswers"]
+__all__ = ["TOOLS_MAX", "ModelAnswer", "ModelAnswers", "requests_of"]
 
 TOOLS_MAX: Final = 1_024
 """Tools that are named by the answers of one trace, each by each answer. At the bound, the older half of the answers is forgotten."""
@@ -41,6 +46,21 @@ class ModelAnswer(NamedTuple):
     """Tools of requests without ids: calls with ids may belong to these requests."""
     several: bool
     """True if it asks for several calls."""
+    requests: tuple[bytes, ...] = ()
+    """What the requests of each tool are known by, in the order of `tools`; b"" if one has no id."""
+
+    def request(self, tool: str) -> bytes:
+        """What its requests of a tool are known by; b"" if one has no id."""
+        known = self.requests and tool in self.tools
+        return self.requests[self.tools.index(tool)] if known else b""
+
+
+def requests_of(ids: Sequence[str]) -> bytes:
+    """What requests with these ids are known by; b"" if one has no id."""
+    if not all(ids):
+        return b""
+    text = "\0".join(ids).encode("utf-8", "surrogatepass")
+    return blake2b(text, digest_size=8).digest()
 
 
 @mypyc_attr(acyclic=True)

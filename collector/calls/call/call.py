@@ -72,6 +72,8 @@ class LogicalCall:
         "lifted",
         "outer",
         "refused",
+        "request",
+        "request_span",
         "shared",
         "together",
         "told",
@@ -105,6 +107,10 @@ class LogicalCall:
         """True if that span asks for other calls, too."""
         self.guessed = b""
         """Model answer that probably requested it and others, if no id says so: see `answers`."""
+        self.request = b""
+        """What that answer's requests of the tool are known by, if it is known; b"" else."""
+        self.request_span = b""
+        """The span of the model that gave that answer."""
         self.chained = b""
         """The span of the call above it, where the two may have been asked for together: see `same_call.are_chained`."""
         self.told: tuple[Any, ...] = ()
@@ -266,6 +272,8 @@ class LogicalCall:
         span_id = answer.span_id if answer is not None and answer.several else b""
         if span_id != self.guessed:
             self.guessed, self._made = span_id, None
+        self.request = b"" if answer is None else answer.request(self.outer.tool)
+        self.request_span = b"" if answer is None else answer.span_id
 
     def chain(self, span_id: bytes) -> None:
         """Notes the span of the call above it, or its own, by which both are known as one answer's."""

@@ -415,9 +415,11 @@ class Correlation:
             call = node.call
             if call is None or call.asked_by or call.outer.start_ns < start_ns:
                 continue
-            known = call.guessed
+            known, request = call.guessed, call.request
             _guess(tree, call)
-            if call.guessed != known:
+            if call.request != request and call.judged is not None:
+                call.shared |= self.repeats.note(call, call.judged, context.now)
+            if call.guessed != known or call.shared:
                 self._update(context, call, tree.node(call.outer.span_id), "")
 
     def _chain(

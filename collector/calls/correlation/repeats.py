@@ -5,6 +5,7 @@ own, and the later ones get a doubt (`monitor.visibility.cause`): the judge then
 
 - `TOLD_TWICE`: calls with one call id, tool and arguments at the same time, under different parents.
 - `REPLAYED`: such a call comes again after it had ended. A durable workflow that is replayed writes all its spans anew.
+  Where spans of tools have no ids, the ids of the requests in the model's answer count, if that answer has come again, too.
 - `ROUND_TRIP`: requests to an MCP server, one after the other. From protocol version 2026-07-28 on, a server may answer
   that it needs input, and the client sends the same call again.
 
@@ -222,6 +223,9 @@ def _keys(call: LogicalCall, session: SessionKey, tool: str) -> tuple[bytes, ...
     if call_id:
         own = _key(session, call_id, tool)
         return (own, _key(session, "", tool)) if call.has_request else (own,)
+    if call.request:
+        own = _key(session, f"\0{call.request.hex()}", tool)
+        return (own, _key(session, "", tool)) if call.has_request else (own,)
     return (_key(session, "", tool),) if call.has_request else ()
 
 
@@ -252,7 +256,10 @@ def _doubt(first: _Seen, later: _Seen) -> Cause | None:
         return Cause.REPLAYED if same and first.error is later.error else None
     if one.against(other):
         return None
-    if not other.call_id:
+    if not other.call_id and other.request and one.request == other.request:
+        if one.request_span == other.request_span:
+            return None  # one answer asked for both
+    elif not other.call_id:
         rounds = one.may_be_round and other.may_be_round and _may_be_round(first, later)
         return Cause.ROUND_TRIP if rounds else None
     if overlaps(one.outer, other.outer):

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from collector.decode.span import Span
 from collector.dialects.base import Freshness
+from collector.dialects.model_messages.event_messages import DETAILS, EVENT, GIVEN, MESSAGE
 from collector.dialects.registry import DIALECTS
 from collector.dialects.values.arguments import parsed
 from collector.dialects.values.result_parts import RESULT_KEYS, RESULT_TYPES
@@ -48,10 +49,6 @@ _QUOTED: Final = "For context:"
 """Google's ADK hands what other agents did to an agent as a user's message, behind this text."""
 
 _OPERATION: Final = "gen_ai.operation.name"
-_EVENT: Final = "gen_ai."
-_MESSAGE: Final = ".message"
-_DETAILS: Final = "gen_ai.client.inference.operation.details"
-_INPUT: Final = "gen_ai.input.messages"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,13 +133,13 @@ def _is_told_beginning(span: Span) -> bool:
     """The same of messages in events."""
     has_user = False
     for name, attributes, _ in span.span_events():
-        if name == _DETAILS:
-            told = attributes.get(_INPUT)
+        if name == DETAILS:
+            told = attributes.get(GIVEN)
             if told is not None and not _is_beginning(told):
                 return False
             has_user = has_user or told is not None
-        elif name.startswith(_EVENT) and name.endswith(_MESSAGE):
-            role = name[len(_EVENT) : -len(_MESSAGE)]
+        elif name.startswith(EVENT) and name.endswith(MESSAGE):
+            role = name[len(EVENT) : -len(MESSAGE)]
             message = {"content": parsed(attributes.get("content"))}
             if role not in _BEGINNING or _is_under_way(message):
                 return False

@@ -13,18 +13,20 @@ Example: `{"type": "tool_result", "tool_use_id": "c1", "is_error": true, "conten
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
+from collector.dialects.model_messages.event_messages import given_in_events
 from collector.dialects.model_messages.outputs import (
     ABOUT_TOOLS,
     JSON_DEPTH,
     TOOL_ROLE,
     Outputs,
+    given_texts,
 )
 from collector.dialects.values.arguments import parsed
 from collector.dialects.values.result_parts import RESULT_KEYS, RESULT_TYPES
@@ -115,9 +117,15 @@ def given_results(span: Span, outputs: Outputs) -> dict[str, GivenResult]:
             told = {value: _of_text(span, outputs, at)}  # an id of its own attribute
         else:
             told = _told_in(parsed(value) if type(value) is str else value)
-        for call_id, result in told.items():
-            found[call_id] = max(result, found.get(call_id, result))
+        _add(found, told)
+    if outputs.events:
+        _add(found, _told_in(parsed(given_in_events(span))))
     return found
+
+
+def _add(found: dict[str, GivenResult], told: dict[str, GivenResult]) -> None:
+    for call_id, result in told.items():
+        found[call_id] = max(result, found.get(call_id, result))
 
 
 def may_answer(span: Span, outputs: Outputs, ids: Sequence[str]) -> bool:
@@ -161,8 +169,11 @@ def _places(outputs: Outputs) -> tuple[int, ...]:
     return outputs.inputs if outputs.listed is None else (*outputs.inputs, outputs.listed)
 
 
-def _texts(span: Span, outputs: Outputs) -> Iterator[Any]:
-    return (span.attribute(at) for at in _places(outputs))
+def _texts(span: Span, outputs: Outputs) -> list[Any]:
+    found = given_texts(span, outputs)
+    if outputs.listed is not None:
+        found.append(span.attribute(outputs.listed))
+    return found
 
 
 def _of_text(span: Span, outputs: Outputs, id_at: int) -> GivenResult:

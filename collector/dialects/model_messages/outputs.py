@@ -15,6 +15,10 @@ from mypy_extensions import mypyc_attr
 
 from collector.decode.span import Span
 from collector.dialects.base import NOT_A_TOOL
+from collector.dialects.model_messages.event_messages import (
+    answered_in_events,
+    given_in_events,
+)
 from collector.dialects.model_messages.freshness import FreshnessAt, freshness_at
 from collector.dialects.names.name_bound import NAME_MAX, bounded
 from collector.dialects.values import partial_json
@@ -31,6 +35,7 @@ __all__ = [
     "Outputs",
     "RequestedCall",
     "executed_within",
+    "given_texts",
     "goes_on",
     "outputs_of",
     "requested",
@@ -64,7 +69,7 @@ class Outputs:
     plain: int | None
     """A plain list of calls, as JSON."""
     said: int | None
-    """Answer of the model's API, as JSON."""
+    """Answer of the model's API, or a framework's object with it, as JSON."""
     history: int | None
     """The same of Google's client, with what it has executed itself."""
     inputs: tuple[int, ...]
@@ -79,6 +84,8 @@ class Outputs:
     """True if the inputs have such an id as an attribute of its own."""
     done: bool
     """True if the keys say that the requests were executed within the span."""
+    events: bool
+    """True if events of such spans have the messages: see `event_messages`."""
 
 
 _FLAT: Final = re.compile(
@@ -107,6 +114,8 @@ TOOL_ROLE: Final = "tool"
 _INPUTS: Final = frozenset(
     {
         "gen_ai.input.messages",
+        "gen_ai.prompt",
+        "gcp.vertex.agent.llm_request",
         "input.value",
         "ai.prompt.messages",
         "langfuse.observation.input",
@@ -139,6 +148,7 @@ ABOUT_TOOLS: Final = frozenset(
 JSON_DEPTH: Final = 12
 """Objects and lists looked into: messages, their parts, and what is around them."""
 _LAMINAR: Final = "lmnr.span.type"
+_LANGSMITH: Final = "langsmith.span.kind"
 OUTPUTS_FROM: Final[dict[str, frozenset[str]]] = {
     "openinference.span.kind": frozenset({"LLM"}),
     "gen_ai.operation.name": frozenset({"chat", "generate_content", "text_completion"}),
@@ -146,6 +156,7 @@ OUTPUTS_FROM: Final[dict[str, frozenset[str]]] = {
     "ai.operationId": frozenset({"ai.generateText.doGenerate", "ai.streamText.doStream"}),
     "langfuse.observation.type": frozenset({"generation"}),
     _LAMINAR: frozenset({"LLM"}),
+    _LANGSMITH: frozenset({"llm"}),
 }
 """What spans say that they are whose outputs are read: by the first key they have, if any."""
 _messages: Final = partial_json.messages
@@ -153,8 +164,14 @@ _listed: Final = partial_json.listed
 _listed_at: Final = partial_json.listed_at
 _MARK: Final = "tool_call"
 """Text that each request in a message contains."""
-_FUNCTION: Final = "function_call"
-"""The same text in OpenAI's Responses."""
+_CALLS: Final = frozenset({_MARK, "function_call", "tool_use"})
+"""Types of the parts that are requests: the GenAI conventions', OpenAI Responses' and Anthropic's."""
+_CALL_KEYS: Final = ("function_call", "functionCall", "toolUse")
+"""Keys of parts without a type: OpenAI's of old and Google's, in two spellings, and Bedrock's."""
+_MARKS: Final = (*sorted(_CALLS), "functionCall", "toolUse")
+"""Texts of which each answer with a request has one."""
+_IDS: Final = ("call_id", "id", "toolUseId")
+_ARGUMENTS: Final = ("arguments", "args", "input")
 _SHORT: Final = 4_096
 """Longer texts are searched for `_MARK` before they are parsed."""
 REQUESTS_MAX: Final = 256
@@ -164,7 +181,9 @@ REQUESTS_MAX: Final = 256
 def outputs_of(place: dict[str, int], scope: str = "") -> Outputs | None:
     """Where spans with these keys may have requests or answers; None if nowhere."""
     listed, plain = place.get("gen_ai.output.messages"), place.get("ai.response.toolCalls")
-    said = place.get("langfuse.observation.output")
+    said = place.get("langfuse.observation.output", place.get("gcp.vertex.agent.llm_response"))
+    if _LANGSMITH in place:
+        said = place.get("gen_ai.completion")
     if _LAMINAR in place:  # Laminar writes a completion's choices there
         said = place.get("gen_ai.output.messages")
         listed = None
@@ -195,6 +214,7 @@ def outputs_of(place: dict[str, int], scope: str = "") -> Outputs | None:
         freshness,
         answered=bool(answers),
         done=done,
+        events=freshness is not None and freshness.events,
     )
 
 
@@ -232,6 +252,8 @@ def requested(span: Span, outputs: Outputs, *, names_only: bool = False) -> list
         found = _items(span.attribute(outputs.plain))
     if outputs.said is not None and not found:
         found = _answered(span.attribute(outputs.said))
+    if outputs.events and not found:
+        found = _answered(answered_in_events(span))
     asked = _usable(found)
     if len(asked) <= REQUESTS_MAX:
         return asked
@@ -257,7 +279,15 @@ def goes_on(span: Span, outputs: Outputs) -> bool:
     """True if the model's input has results of tools, so earlier calls exist."""
     if outputs.answered or any(span.recurring(at) == TOOL_ROLE for at in outputs.roles):
         return True
-    return any(_holds_answer(span.attribute(at)) for at in outputs.inputs)
+    return any(map(_holds_answer, given_texts(span, outputs)))
+
+
+def given_texts(span: Span, outputs: Outputs) -> list[Any]:
+    """What a model was given: the attributes that may hold results of tools, or events as one text."""
+    found = [span.attribute(at) for at in outputs.inputs]
+    if outputs.events and (told := given_in_events(span)):
+        found.append(told)
+    return found
 
 
 def _holds_answer(value: Any) -> bool:
@@ -391,28 +421,52 @@ def _items(value: Any) -> list[RequestedCall | None]:
 
 
 def _answered(value: Any) -> list[RequestedCall | None]:
-    """Requests in a chat completion's message or choices, or in the items of OpenAI's Responses.
-
-    Name and arguments are beside the id (LangChain) or in `function` (OpenAI).
-    """
-    if type(value) is not str or (_MARK not in value and _FUNCTION not in value):
+    """Requests in the JSON of a model's API, of a framework's message, or of an object around it."""
+    if type(value) is str and not any(mark in value for mark in _MARKS):
         return []
-    items = outlined(value)
     found: list[RequestedCall | None] = []
-    for item in items if isinstance(items, list) else [items]:
-        if not isinstance(item, dict):
-            continue
-        if item.get("type") == _FUNCTION:
-            found.append(_request(item.get("name"), item.get("arguments"), item.get("call_id")))
-        message = item.get("message", item)
-        calls = message.get("tool_calls") if isinstance(message, dict) else None
-        for call in calls if isinstance(calls, list) else ():
-            if isinstance(call, dict):
-                asked = call.get("function", call)
-                if isinstance(asked, dict):
-                    given = asked.get("arguments", asked.get("args"))
-                    found.append(_request(asked.get("name"), given, call.get("id")))
+    _collect(outlined(value), found, JSON_DEPTH)
     return found
+
+
+def _collect(value: Any, found: list[RequestedCall | None], depth: int) -> None:
+    """Adds the requests in a value. Descriptions of tools are skipped."""
+    if depth <= 0:
+        return
+    if isinstance(value, list):
+        for each in value:
+            _collect(each, found, depth - 1)
+    elif isinstance(value, dict):
+        asked = _asked(value)
+        found.extend([_called(call, id_) for call, id_ in asked])
+        for key, each in () if asked else value.items():
+            if key not in ABOUT_TOOLS:
+                _collect(each, found, depth - 1)
+
+
+def _asked(part: dict[str, Any]) -> list[tuple[dict[str, Any], Any]]:
+    """The requests that a message or a part of one has itself, each with its id.
+
+    In chat completions the call is in `function`, beside the id. LangChain has all in one object.
+    """
+    calls = part.get("tool_calls")
+    if isinstance(calls, list):
+        objects = [each for each in calls if isinstance(each, dict)]
+        inner = [(each.get("function", each), _id(each)) for each in objects]
+        return [(call, id_) for call, id_ in inner if isinstance(call, dict)]
+    kind = part.get("type")
+    if isinstance(kind, str) and kind in _CALLS:
+        return [(part, _id(part))]
+    return [(call, _id(call)) for key in _CALL_KEYS if isinstance(call := part.get(key), dict)]
+
+
+def _id(call: dict[str, Any]) -> Any:
+    return next((call[key] for key in _IDS if key in call), None)
+
+
+def _called(call: dict[str, Any], id_: Any) -> RequestedCall | None:
+    given = next((call[key] for key in _ARGUMENTS if key in call), None)
+    return _request(call.get("name"), given, id_)
 
 
 def _request(

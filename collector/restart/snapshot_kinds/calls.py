@@ -162,14 +162,23 @@ CALL_KINDS: Final = (
         "alike spans", AlikeSpans, "answer asked call_id first number older others several tool"
     ),
     kept("answers of models", ModelAnswers, "_answers _size"),
-    kept("answer of a model", ModelAnswer, "start_ns span_id parent tools unnamed several"),
+    kept(
+        "answer of a model",
+        ModelAnswer,
+        "start_ns span_id parent tools unnamed several requests",
+        changes=(KindChange(added={"requests": tuple}),),
+    ),
     kept("parts of a tree", Parts, "hints loose loosened"),
     kept(
         "call",
         LogicalCall,
         "_inner _made _pieces agent asked_by beside chained decided doubled doubts "
-        "echo given_up guessed judged lifted outer refused shared together told withdrawn",
-        changes=(KindChange(added={"told": tuple}),),
+        "echo given_up guessed judged lifted outer refused request request_span shared together "
+        "told withdrawn",
+        changes=(
+            KindChange(added={"told": tuple}),
+            KindChange(added={"request": bytes, "request_span": bytes}),
+        ),
     ),
     kept(
         "piece of a call",

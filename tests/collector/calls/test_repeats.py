@@ -401,3 +401,58 @@ def test_a_span_that_comes_again_with_other_arguments_is_a_call_for_certain(
     other = _pay(wire, "a", 3, 4, call_id="", arguments={"amount": 9})
     made = bench().send(early, other)
     assert (len(made.steps()), made.covered("replayed")) == (2, 0)
+
+
+# --- calls without ids, whose requests have some ---------------------------------------------------
+
+
+def _asking(wire: Any, name: str, start: float, *ids: str, **more: Any) -> Any:
+    """A model's span that asks for one payment for each id."""
+    parts = [{"type": "tool_call", "id": id_, "name": "pay", "arguments": PAY} for id_ in ids]
+    said = wire.json([{"role": "assistant", "parts": parts}])
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": said, **IN}
+    given = {"parent": f"agent of {name}", **more}
+    return wire.span(
+        "chat", attributes, id=f"chat {name}", start=start, end=start + 0.5, **given
+    )
+
+
+def _paid(wire: Any, name: str, start: float, **more: Any) -> Any:
+    return _pay(wire, name, start, start + 0.5, call_id="", **more)
+
+
+@pytest.mark.parametrize("traces", [("one", "one"), ("one", "two")])
+@pytest.mark.parametrize(
+    ("first", "second", "doubts"),
+    [
+        (("c1",), ("c1",), [SURE, AGAIN]),
+        (("c1", "c2"), ("c1", "c2"), [SURE, AGAIN]),
+        (("c1",), ("c2",), [SURE, SURE]),
+        (("c1",), ("",), [SURE, SURE]),
+        (("", "c1"), ("", "c1"), [SURE, SURE]),
+    ],
+)
+def test_an_answer_that_comes_again_leaves_its_calls_in_doubt(
+    wire: Any, bench: Any, traces: Any, first: Any, second: Any, doubts: Any
+) -> None:
+    """Tools' spans have no ids, the model's requests do: a workflow's answer that is replayed has the same ones."""
+    spans = [
+        _asking(wire, "a", 1, *first, trace=traces[0]),
+        _paid(wire, "a", 2, trace=traces[0]),
+        _asking(wire, "b", 5, *second, trace=traces[1]),
+        _paid(wire, "b", 6, trace=traces[1]),
+    ]
+    for order in permutations(spans):
+        assert [each for _, each in bench().send(*order).doubts()] == doubts
+
+
+def test_two_calls_of_one_answer_are_two_calls_for_certain(wire: Any, bench: Any) -> None:
+    """The model asked once, and the tool ran twice; with other arguments or another outcome, calls are two, too."""
+    once = [_asking(wire, "a", 1, "c1"), _paid(wire, "a", 2), _pay(wire, "a2", 3, 4, call_id="", parent="agent of a")]  # fmt: skip
+    for order in permutations(once):
+        assert [each for _, each in bench().send(*order).doubts()] == [SURE, SURE]
+    for differs in ({"arguments": {"amount": 6}}, {"status": 2}):
+        again = [_asking(wire, "a", 1, "c1"), _paid(wire, "a", 2)]
+        again += [_asking(wire, "b", 5, "c1"), _paid(wire, "b", 6, **differs)]
+        for order in permutations(again):
+            assert [each for _, each in bench().send(*order).doubts()] == [SURE, SURE]
