@@ -72,6 +72,8 @@ LANGCHAIN_TRACELOOP = Dialect(
     ),
     call_id=("gen_ai.tool.call.id",),
     failed={"gen_ai.task.status": frozenset({"failure", "error"})},
+    failed_result=("gen_ai.tool.call.result", "traceloop.entity.output"),
+    says_failed=of_langchain,
     control_prefixes=CONTROL,
     switch="TRACELOOP_TRACE_CONTENT=true",
 )
@@ -87,6 +89,8 @@ LANGCHAIN_LANGSMITH = Dialect(
         ArgumentSource("gen_ai.prompt", run_inputs),
     ),
     call_id=("gen_ai.tool.call.id",),
+    failed_result=("gen_ai.completion",),
+    says_failed=of_langchain,
     failed_by_exception=True,
     control_prefixes=CONTROL,
     switch="LANGSMITH_HIDE_INPUTS=false",
@@ -96,6 +100,8 @@ LANGSMITH_TRACEABLE = replace(
     LANGCHAIN_LANGSMITH,
     when=(*LANGCHAIN_LANGSMITH.when, "langsmith.traceable"),
     arguments=(ArgumentSource("gen_ai.prompt", traced_inputs),),
+    failed_result=(),  # a function's own result may look like a message
+    says_failed=None,
 )
 
 LANGCHAIN_GENAI = replace(

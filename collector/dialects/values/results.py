@@ -206,9 +206,10 @@ def of_upsonic(value: Any, _call_id: str) -> bool:
 
 
 def of_langchain(value: Any, _call_id: str) -> bool:
-    """A message of LangChain inside OpenInference's object.
+    """A message of LangChain inside an object of its instrumentation.
 
-    That object is `{"type": "tool", "data": {...}}`, in JavaScript `{"output": {"kwargs": {...}}}`.
+    OpenInference writes `{"type": "tool", "data": {...}}`, in JavaScript `{"output": {"kwargs": {...}}}`, as LangSmith does.
+    Traceloop writes the callback's `kwargs` beside that `output`.
     """
     found = _message(value)
     return found is not None and found.tool_call_id is None and _is_failed(found)
@@ -262,5 +263,5 @@ def _is_failed(message: partial_json.Result) -> bool:
             break
         if found.tool_call_id is not None:
             return found.status == "error"
-        found = found.data or found.kwargs or found.output
+        found = found.output or found.data or found.kwargs
     return False
