@@ -713,6 +713,7 @@ class App:
                 _begin_archive(self._archive, self.settings.archive)
             if self._judges is not None and judges is not None:
                 self._judges.start(judges)
+            self._stepped_ns = self._steady()  # a pause counts from the first request on
             for name, server in self._servers.items():
                 if name not in self.addresses:
                     self.addresses[name] = await server.start()

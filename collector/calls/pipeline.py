@@ -709,7 +709,7 @@ class Pipeline:
         if self._rejects is None:
             self._rejects = Rejects()
         fault = f"the tool's name has more than {NAME_MAX} characters"
-        self._rejects.add(f"span {span.span_id.hex()}", fault, "over_bound")
+        self._rejects.add(f"span {span.span_id.hex()}", fault, "over_bound", span.resource)
 
     def _take_doubtful(
         self, span: Span, plan: ReadPlan, doubt: Doubt, evidence: Evidence, now: int

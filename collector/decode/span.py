@@ -44,6 +44,9 @@ KEY_MAX: Final = 2_048
 """Characters of an attribute's key. The longest known ones have 150: flattened messages."""
 ATTRIBUTES_MAX: Final = 16_384
 """Attributes of one span. SDKs stop at 128 by default; flattened messages need more."""
+SERVICES_MAX: Final = 16
+"""Services of rejected spans that one request keeps apart."""
+
 REJECTED: Final = ("bad_id", "bad_name", "over_bound")
 """Why a span is left out by itself: labels of the counter `spans_rejected`."""
 
@@ -231,29 +234,39 @@ class Span:
 class Rejects:
     """Counts the rejected spans of one request and keeps the first fault."""
 
-    __slots__ = ("message", "reasons")
+    __slots__ = ("message", "reasons", "services")
 
     def __init__(self) -> None:
         self.message = ""
         """The first fault, "" if none."""
         self.reasons: dict[str, int] = {}
         """Reason (of `REJECTED`) -> number of spans."""
+        self.services: set[str] = set()
+        """`service.name` of their senders, at most `SERVICES_MAX`; "" for any."""
 
     @property
     def count(self) -> int:
         """All rejected spans."""
         return sum(self.reasons.values())
 
-    def add(self, place: str, fault: str, reason: str) -> None:
+    def add(self, place: str, fault: str, reason: str, resource: Resource) -> None:
         if not self.reasons:
             self.message = f"{place}: {fault}"
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        service = resource.attributes.get("service.name")
+        self._sent_by({service if isinstance(service, str) else ""})
+
+    def _sent_by(self, services: set[str]) -> None:
+        self.services |= services
+        if len(self.services) > SERVICES_MAX:
+            self.services = {""}
 
     def join(self, other: Rejects) -> None:
         """Add the rejected spans of another part of the request."""
         self.message = self.message or other.message
         for reason, count in other.reasons.items():
             self.reasons[reason] = self.reasons.get(reason, 0) + count
+        self._sent_by(other.services)
 
 
 class SpanBatch:

@@ -567,6 +567,8 @@ class Export:
             return TAKEN
         for reason, count in rejects.reasons.items():
             self.stats.count("spans_rejected", reason, by=count)
+        if self._refusals is not None:
+            self._refusals.left_out(rejects.services, request.sender, self._clock())
         self.stats.span(request.transport, "rejected", rejects.count)
         return ExportResult(rejects.count, rejects.message)
 

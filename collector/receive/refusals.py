@@ -1,8 +1,9 @@
-"""Requests that were refused: their calls may be missing, until the same bytes come after all.
+"""Requests that were refused, and spans that were left out: calls may be missing, until the same bytes come after all.
 
 Idea: a sender whose request is refused may give up, so calls are made that nobody hears of. That is a gap in what was seen
 (`monitor.visibility`), of the sender's sessions if it has a token, else of all. A request that was read is known again by a
-digest of its body: when it comes and is taken, nothing is missing any more. One that was refused by its head is not.
+digest of its body: when it comes and is taken, nothing is missing any more. One that was refused by its head is not. Spans
+that were left out of a request that was taken (a partial success) are a gap of their services. It is not lifted.
 
 Invariant: a gap is lifted only if each request that it stands for has come.
 
@@ -13,7 +14,7 @@ and it is taken: the gap is lifted, and the sessions are judged as if nothing ha
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from collector.receive.status import ExportStatus, Refusal
@@ -75,15 +76,7 @@ class Refusals:
         if refusal.outcome not in LOSING or refusal.noted:
             return
         refusal.noted = True
-        # Whole seconds, so that a flood of refusals is a few gaps.
-        since = (now - self._before_ns) // SECOND_NS * SECOND_NS
-        gap = Gap(
-            Cause.REFUSED,
-            max(0, since),
-            (now // SECOND_NS + 1) * SECOND_NS,
-            namespace=sender or None,
-            received_ns=max(0, since),
-        )
+        gap = self._gap(sender, now)
         digest = None if body is None else _digest(body)
         if digest is not None and digest in self._awaited:
             return
@@ -95,6 +88,23 @@ class Refusals:
         if len(self._left) > AWAITED_MAX:
             del self._left[next(iter(self._left))]
         self._note(gap)
+
+    def left_out(self, services: Iterable[str], sender: str | None, now: int) -> None:
+        """Spans of these services were left out of a request that was taken; "" for any service."""
+        for service in services:
+            self._note(self._gap(sender, now, service))
+
+    def _gap(self, sender: str | None, now: int, service: str = "") -> Gap:
+        """Whole seconds, so that a flood of refusals is a few gaps."""
+        since = max(0, (now - self._before_ns) // SECOND_NS * SECOND_NS)
+        return Gap(
+            Cause.REFUSED,
+            since,
+            (now // SECOND_NS + 1) * SECOND_NS,
+            namespace=sender or None,
+            service=service,
+            received_ns=since,
+        )
 
     def arrived(self, body: bytes) -> None:
         """A request was taken, which may be one that was refused before."""

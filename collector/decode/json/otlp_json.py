@@ -192,11 +192,11 @@ def _read_spans(
         except FieldFault as fault:
             raise fault.within(f"{place}.spans[{index}]") from None
         except OverBound as bound:
-            rejects.add(f"{place}.spans[{index}]", str(bound), "over_bound")
+            rejects.add(f"{place}.spans[{index}]", str(bound), "over_bound", resource)
             continue
         fault_of_ids = id_fault(span.trace_id, span.span_id, span.parent_span_id)
         if fault_of_ids:
-            rejects.add(f"{place}.spans[{index}]", fault_of_ids, "bad_id")
+            rejects.add(f"{place}.spans[{index}]", fault_of_ids, "bad_id", resource)
         else:
             spans.append(span)
 

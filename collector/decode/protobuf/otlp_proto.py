@@ -172,7 +172,7 @@ def _read_spans(
         try:
             kind, status, dropped, shape, has_events = known.get(cut) or _learn(cut)
         except OverBound as fault:
-            rejects.add(_place(spans, rejects), str(fault), "over_bound")
+            rejects.add(_place(spans, rejects), str(fault), "over_bound", resource)
             continue
         trace_id, span_id, parent, name, start_ns, end_ns, values, state = _own_fields(message)
         if (
@@ -183,15 +183,15 @@ def _read_spans(
             or len(parent) not in PARENT_ID_SIZES
         ):
             fault_of_ids = id_fault(trace_id, span_id, parent)
-            rejects.add(_place(spans, rejects), fault_of_ids, "bad_id")
+            rejects.add(_place(spans, rejects), fault_of_ids, "bad_id", resource)
             continue
         try:
             name = str(name, "utf-8")
         except UnicodeDecodeError:
-            rejects.add(_place(spans, rejects), "name is not valid UTF-8", "bad_name")
+            rejects.add(_place(spans, rejects), "name is not valid UTF-8", "bad_name", resource)
             continue
         if len(name) > NAME_MAX:
-            rejects.add(_place(spans, rejects), name_fault(name), "over_bound")
+            rejects.add(_place(spans, rejects), name_fault(name), "over_bound", resource)
             continue
         if parent == ZERO_SPAN_ID:
             parent = b""

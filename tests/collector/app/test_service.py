@@ -27,6 +27,7 @@ from collector.telemetry.logs import captured
 from monitor.limits import SECOND
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.read import load_specs
+from monitor.visibility.cause import Cause
 from tests.collector.event_loop import until
 
 SPECS = load_specs([Path(__file__).parents[3] / "dfa_specs" / "farm_rover.yaml"]).specs
@@ -337,6 +338,27 @@ def test_a_clock_that_is_set_is_logged_and_ends_nothing(
         metrics = asyncio.run(run())
     assert "offrails_clock_jumps_total 1" in metrics
     assert [each["seconds"] for each in events if each["event"] == "clock_moved"] == [by]
+
+
+def test_a_pause_right_after_the_start_is_noticed() -> None:
+    """The receivers are open from then on: a process that is stopped before its first look at the time has missed calls."""
+    wall, steady = Clock(), Clock()
+    wall.now = 1_700_000_000 * SECOND
+
+    async def run() -> int:
+        app = App(settings(), SPECS, wall, steady)
+        await app.start()
+        try:
+            wall.now += 7 * SECOND
+            steady.now += 7 * SECOND
+            app.step()
+            return app.monitor.gaps.doubts[Cause.OUTAGE]
+        finally:
+            await app.stop()
+
+    with captured() as events:
+        assert asyncio.run(run()) == 1
+    assert [each["seconds"] for each in events if each["event"] == "paused"] == [7]
 
 
 def test_small_corrections_of_a_clock_are_no_jumps() -> None:

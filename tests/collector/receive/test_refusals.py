@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64decode
 from typing import Any
 
 import pytest
+from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from collector.decode.span import SERVICES_MAX, Rejects, Resource
 from collector.receive.export import Export
 from collector.receive.refusals import AWAITED_MAX, Refusals
 from collector.receive.status import ExportStatus, Refusal
@@ -115,6 +119,47 @@ def test_a_flood_of_refusals_is_bounded() -> None:
         noted.refusals.arrived(b"%d" % number)
 
     assert noted.gaps == before
+
+
+def _json_of(request: ExportTraceServiceRequest) -> bytes:
+    """The same request in OTLP/JSON, where ids are hexadecimal."""
+    written: dict[str, Any] = MessageToDict(request)
+    for sent in written["resourceSpans"]:
+        for span in sent["scopeSpans"][0]["spans"]:
+            span |= {key: b64decode(span[key]).hex() for key in ("traceId", "spanId")}
+    return json.dumps(written).encode()
+
+
+@pytest.mark.parametrize("encoding", ["proto", "json"])
+def test_spans_that_are_left_out_are_a_gap_of_their_services(encoding: Any) -> None:
+    """The rest of the request is taken (a partial success): calls of that sender's services may be missing, and no others."""
+    noted = Noted()
+    export = Export(lambda *_: None, Stats(), lambda: NOW, refusals=noted.refusals)
+    request = ExportTraceServiceRequest()
+    for service, trace_id in (("shop", bytes(16)), ("desk", b"t" * 16), ("", bytes(16))):
+        sent = request.resource_spans.add()
+        if service:
+            name = sent.resource.attributes.add()
+            name.key, name.value.string_value = "service.name", service
+        span = sent.scope_spans.add().spans.add()
+        span.trace_id, span.span_id, span.name = trace_id, b"s" * 8, "x"
+    body = request.SerializeToString() if encoding == "proto" else _json_of(request)
+    result = export.ingest_now("traces", body, encoding, "grpc", "alice")
+
+    assert result.rejected == 2
+    assert {(each.cause, each.namespace, each.service) for each in noted.gaps} == {
+        (Cause.REFUSED, "alice", "shop"),
+        (Cause.REFUSED, "alice", ""),
+    }
+    assert not noted.refusals
+
+
+def test_the_services_of_spans_that_are_left_out_are_bounded() -> None:
+    """Beyond the bound, calls of any service may be missing."""
+    rejects = Rejects()
+    for number in range(SERVICES_MAX + 1):
+        rejects.add("span", "odd", "bad_id", Resource({"service.name": f"s{number}"}))
+    assert rejects.services == {""}
 
 
 def test_the_export_notes_what_it_refuses_and_what_it_takes() -> None:

@@ -87,7 +87,11 @@ ROWS: list[tuple[Says, Any, bool]] = [
     (of_langchain, AROUND, True),
     (of_langchain, {"output": {"lc": 1, "kwargs": FAILED}}, True),
     (of_langchain, {"output": {"lc": 1, "kwargs": FAILED}, "kwargs": {"tags": []}}, True),
-    (of_langchain, {"output": {"kwargs": _message(status="success", content='"error"')}}, False),
+    (
+        of_langchain,
+        {"output": {"kwargs": _message(status="success", content='"error"')}},
+        False,
+    ),
     (of_langchain, AROUND | {"is_error": False}, True),
     (of_langchain, FAILED, False),
     (of_langchain, {"data": _message(status="success", content="error")}, False),
