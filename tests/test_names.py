@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
 PACKAGES: Final = ("collector", "harness", "judges", "monitor", "offrails_guard", "guard")
@@ -43,21 +44,75 @@ NOUNS: Final = frozenset(
 """What ends as participles do, and is a thing of that name."""
 
 
-def classes() -> Iterator[tuple[str, str, ast.ClassDef]]:
-    """Module, name and definition of each public class."""
+class Class(NamedTuple):
+    """What the tests ask about a class; its nodes would be a million objects to keep."""
+
+    module: str
+    name: str
+    bases: Sequence[str]
+    decorators: Sequence[str]
+    methods: int
+    fields: int
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.module}.{self.name}"
+
+
+class Names(NamedTuple):
+    """What the packages have, read once for all tests."""
+
+    classes: list[Class]
+    """All public ones."""
+    functions: dict[str, int]
+    """Each function by its full name, with the arguments that callers may give by their places; a constructor is one."""
+    calls: set[tuple[str, str]]
+    """Module and function of the calls that give more than 12 arguments by their places."""
+
+
+@cache
+def names() -> Names:
+    found = Names([], {}, set())
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    yield module, node.name, node
+                _add(found, module, node)
+    return found
+
+
+def _add(found: Names, module: str, node: ast.AST) -> None:
+    if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+        found.classes.append(
+            Class(
+                module=module,
+                name=node.name,
+                bases=[ast.unparse(each) for each in node.bases],
+                decorators=[ast.unparse(each) for each in node.decorator_list],
+                methods=sum(isinstance(each, _FUNCTIONS) for each in node.body),
+                fields=sum(isinstance(each, ast.AnnAssign) for each in node.body),
+            )
+        )
+    if isinstance(node, ast.Call) and len(node.args) > POSITIONAL_MAX:
+        found.calls.add((module, ast.unparse(node.func)))
+    within = f".{node.name}" if isinstance(node, ast.ClassDef) else ""
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, _FUNCTIONS):
+            name = f"{module}{within}.{each.name}"
+            found.functions[name] = max(found.functions.get(name, 0), _by_place(each))
+
+
+def _by_place(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The number of parameters that callers may give by their places."""
+    given = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
+    return sum(name not in ("self", "cls") for name in given)
 
 
 def test_no_public_class_name_stands_for_two_things() -> None:
     """A reader who searches for a class finds one: no public class name comes twice."""
     homes: dict[str, list[str]] = defaultdict(list)
-    for module, name, _ in classes():
-        homes[name].append(module)
+    for each in names().classes:
+        homes[each.name].append(each.module)
     assert len(homes) > 400, "the packages are found"
     assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
 
@@ -76,16 +131,15 @@ def test_no_class_is_named_by_a_participle_alone() -> None:
     assert is_bare("Unseen")
     assert not is_bare("SettledTrace")
     assert not is_bare("Finding")
-    assert [f"{module}.{name}" for module, name, _ in classes() if is_bare(name)] == []
+    assert [each.full_name for each in names().classes if is_bare(each.name)] == []
 
 
 def test_classes_of_settings_end_in_settings() -> None:
     """A section of the settings is told from what it sets: its class ends in `Settings`."""
     sections = [
-        name
-        for module, name, node in classes()
-        if f"{module}.".startswith(f"{SETTINGS}.")
-        and any(_is_section(ast.unparse(base)) for base in node.bases)
+        each.name
+        for each in names().classes
+        if f"{each.module}.".startswith(f"{SETTINGS}.") and any(map(_is_section, each.bases))
     ]
     assert len(sections) > 20, "the sections are found"
     assert [name for name in sections if not name.endswith("Settings")] == []
@@ -127,76 +181,40 @@ FACE_MAX: Final = 32
 """Methods of `Monitor`: who embeds it learns few. All else stands on objects beside it."""
 
 
-def sizes() -> Iterator[tuple[str, int]]:
-    """Each class by its full name, with the number of methods that it defines."""
-    for module, name, node in classes():
-        yield f"{module}.{name}", sum(isinstance(each, _FUNCTIONS) for each in node.body)
-
-
 def test_no_class_has_more_methods_than_fit_a_page() -> None:
     """A class is one thing: it defines 40 methods at the most."""
-    large = {name: count for name, count in sizes() if count > METHODS_MAX}
+    large = {e.full_name: e.methods for e in names().classes if e.methods > METHODS_MAX}
 
     assert large == {}
 
 
-def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """Each function by its full name; a constructor is one."""
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                for each in ast.iter_child_nodes(node):
-                    if isinstance(each, _FUNCTIONS):
-                        within = f".{node.name}" if isinstance(node, ast.ClassDef) else ""
-                        yield f"{module}{within}.{each.name}", each
-
-
 def test_no_function_takes_more_arguments_by_place_than_one_keeps_in_mind() -> None:
     """A function or constructor takes 12 arguments by their places at the most: others have names, or are a record."""
-    over = {name for name, node in functions() if len(_by_place(node)) > POSITIONAL_MAX}
+    over = {name for name, count in names().functions.items() if count > POSITIONAL_MAX}
 
     assert over == IN_ORDER.keys()
-
-
-def _by_place(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    """The parameters that callers may give by their places."""
-    found = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
-    return [name for name in found if name not in ("self", "cls")]
 
 
 def test_no_data_class_is_made_of_more_values_by_place_than_one_keeps_in_mind() -> None:
     """A data class of more than 12 fields takes each by its name."""
     over = {
-        f"{module}.{name}"
-        for module, name, node in classes()
-        if len(_fields(node)) > POSITIONAL_MAX
-        for decorator in map(ast.unparse, node.decorator_list)
+        each.full_name
+        for each in names().classes
+        if each.fields > POSITIONAL_MAX
+        for decorator in each.decorators
         if "dataclass" in decorator and "kw_only=True" not in decorator
     }
 
     assert over == set()
 
 
-def _fields(node: ast.ClassDef) -> list[ast.AnnAssign]:
-    return [each for each in node.body if isinstance(each, ast.AnnAssign)]
-
-
 def test_no_call_gives_more_values_by_place_than_one_keeps_in_mind() -> None:
     """No call gives more than 12 arguments by their places, named tuples included, but on the way of each span."""
-    over = {
-        (".".join(path.relative_to(ROOT).with_suffix("").parts), ast.unparse(node.func))
-        for package in PACKAGES
-        for path in sorted((ROOT / package).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and len(node.args) > POSITIONAL_MAX
-    }
-
-    assert over == MADE_IN_ORDER
+    assert names().calls == MADE_IN_ORDER
 
 
 def test_the_face_of_the_library_is_small() -> None:
     """Who embeds a monitor learns few methods."""
-    [monitor] = [count for name, count in sizes() if name == "monitor.engine.Monitor"]
+    [monitor] = [each for each in names().classes if each.full_name == "monitor.engine.Monitor"]
 
-    assert monitor <= FACE_MAX
+    assert monitor.methods <= FACE_MAX

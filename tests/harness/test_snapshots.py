@@ -19,7 +19,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 def test_two_offline_runs_are_the_same_bytes_whatever_the_jobs(bench: Bench) -> None:
     """Offline, rollouts and spans are byte for byte the same, with one job, with four, and when gone on with."""
-    worlds = ("shop", "mailbox", "archive")
+    worlds = ("shop", "archive")
     agent = (*worlds, "--agent", "faulty:0.4,swap")
     recording, folders = str(bench.folder / "recording"), [bench.out() for _ in range(3)]
     bench.run(*agent, "--n", "4", "--record", recording)
