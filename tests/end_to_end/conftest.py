@@ -8,7 +8,7 @@ from typing import Protocol
 
 import pytest
 
-from tests.end_to_end.service import OFFRAILS, Service
+from tests.end_to_end.service import Service
 from tests.end_to_end.traffic import Rover
 
 
@@ -46,7 +46,7 @@ def serve() -> Iterator[Serve]:
         wait: bool = True,
         **variables: str,
     ) -> Service:
-        started.append(Service(arguments or None, variables, program or OFFRAILS))
+        started.append(Service(arguments or None, variables, program))
         return started[-1].wait_ready() if wait else started[-1]
 
     try:

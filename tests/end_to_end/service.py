@@ -24,6 +24,8 @@ from urllib.parse import quote, urlencode
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.end_to_end import forks
+
 __all__ = [
     "ANYWHERE",
     "BUILTIN_ONLY",
@@ -56,6 +58,7 @@ BUILTIN_ONLY = pytest.mark.skipif(
     reason="looks at the builtin server's connections, frames or words",
 )
 READY_SECONDS = 30
+RUN_SECONDS = 40
 STOP_SECONDS = 20
 POLL_SECONDS = 0.02
 
@@ -125,15 +128,24 @@ def _environment(given: Mapping[str, str]) -> dict[str, str]:
     return {**ours, **given}
 
 
+def _may_fork(variables: Mapping[str, str]) -> bool:
+    """Whether a fork finds what a new process would: other variables are read before the program is."""
+    ours = all(name.startswith("OFFRAILS_") for name in variables)
+    return forks.POSSIBLE and ours and "OFFRAILS_PROGRAM" not in os.environ
+
+
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Runs `offrails ARGUMENTS` to its end."""
+    environment = _environment(variables)
+    if _may_fork(variables):
+        return forks.run(arguments, environment, RUN_SECONDS)
     return subprocess.run(
         [*OFFRAILS, *arguments],
-        env=_environment(variables),
+        env=environment,
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=40,
+        timeout=RUN_SECONDS,
         check=False,
     )
 
@@ -144,7 +156,7 @@ class Service:
     Args:
         arguments: options after `serve`; without any, the bundled specs on free ports.
         variables: environment, such as OFFRAILS_HISTORY.
-        program: what is run as `offrails`.
+        program: what is run as `offrails`, in a process of its own; without one, a fork that has it loaded.
         stdout: as `subprocess` has it; what is no pipe is not followed.
         stderr: likewise.
     """
@@ -153,19 +165,25 @@ class Service:
         self,
         arguments: Sequence[str] | None = None,
         variables: Mapping[str, str] | None = None,
-        program: Sequence[str] = OFFRAILS,
+        program: Sequence[str] | None = None,
         stdout: int = subprocess.PIPE,
         stderr: int = subprocess.PIPE,
     ) -> None:
         if arguments is None:
             arguments = ("--specs", str(SPECS))
-        self.process = subprocess.Popen(
-            [*program, "serve", *arguments],
-            env=_environment({**ANYWHERE, **(variables or {})}),
-            cwd=ROOT,
-            stdout=stdout,
-            stderr=stderr,
-            text=True,
+        environment = _environment({**ANYWHERE, **(variables or {})})
+        piped = stdout == stderr == subprocess.PIPE
+        self.process: subprocess.Popen[str] | forks.ForkedProcess = (
+            forks.start(("serve", *arguments), environment)
+            if program is None and piped and _may_fork(variables or {})
+            else subprocess.Popen(
+                [*(program or OFFRAILS), "serve", *arguments],
+                env=environment,
+                cwd=ROOT,
+                stdout=stdout,
+                stderr=stderr,
+                text=True,
+            )
         )
         self.out: list[str] = []
         self.err: list[str] = []

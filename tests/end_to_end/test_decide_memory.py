@@ -15,7 +15,7 @@ import pytest
 
 from tests.conformance.target import JSON, Target
 from tests.end_to_end.decide_floods import SPECS
-from tests.end_to_end.service import eventually
+from tests.end_to_end.service import OFFRAILS, eventually
 from tests.end_to_end.traffic import Rover, send
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ FLOODS: Final[dict[str, tuple[Callable[[int], dict[str, Any]], int]]] = {
 def test_a_flood_of_questions_leaves_room(serve: Serve, tmp_path: Path, name: str) -> None:
     """Never as full that spans are refused, and no fuller after a second flood; what is kept is in the metrics."""
     (tmp_path / "shop.yaml").write_text(SPECS["shop.yaml"])
-    service = serve("--specs", str(tmp_path), OFFRAILS_MEMORY_LIMIT=str(LIMIT), OFFRAILS_HISTORY="complete")  # fmt: skip
+    service = serve("--specs", str(tmp_path), program=OFFRAILS, OFFRAILS_MEMORY_LIMIT=str(LIMIT), OFFRAILS_HISTORY="complete")  # fmt: skip
     asked, number = FLOODS[name]
     flood(service, asked, number, 0)
     first = peak(service)
@@ -114,6 +114,7 @@ def test_floods_with_new_names_take_no_more_than_the_bounds(
     service = serve(
         "--specs",
         str(tmp_path),
+        program=OFFRAILS,
         OFFRAILS_HISTORY="complete",
         # Tables that a few floods fill.
         OFFRAILS_SESSIONS_MAX_BYTES=str(MIB),

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.end_to_end.conftest import Serve
-from tests.end_to_end.service import Service
+from tests.end_to_end.service import OFFRAILS, Service
 from tests.end_to_end.traffic import Rover, send
 
 MIB = 1 << 20
@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 def test_large_requests_at_once_stay_below_a_sidecars_limit(serve: Serve) -> None:
     """Four of 54 MB at once: each is refused, and the process takes less than its limit."""
-    service = serve(OFFRAILS_MEMORY_LIMIT=str(192 * MIB))
+    service = serve(program=OFFRAILS, OFFRAILS_MEMORY_LIMIT=str(192 * MIB))
     body = bytes(54_000_000)
     with ThreadPoolExecutor(4) as senders:
         told = list(senders.map(lambda _: _status(service, body), range(4)))

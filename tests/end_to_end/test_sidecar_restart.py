@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.end_to_end.service import Service, eventually
+from tests.end_to_end.service import OFFRAILS, Service, eventually
 from tests.end_to_end.test_decide_memory import MIB, peak
 from tests.end_to_end.test_restart_under_load import post
 
@@ -30,7 +30,7 @@ def test_a_sidecar_reads_its_state_back_under_its_limit(
         "OFFRAILS_STATE_SNAPSHOT_SECONDS": snapshot_seconds,
     }
     arguments = ("--state", str(tmp_path / "state"))
-    before = Service(arguments, settings).wait_ready()
+    before = Service(arguments, settings, OFFRAILS).wait_ready()
     try:
         for number in range(SESSIONS):
             assert post(before.addresses["http"], f"s{number}", CALLS) == 200
@@ -41,7 +41,7 @@ def test_a_sidecar_reads_its_state_back_under_its_limit(
     finally:
         before.kill()
 
-    after = serve(*arguments, **settings)
+    after = serve(*arguments, program=OFFRAILS, **settings)
     [told] = after.logged("state_recovered")
     assert told["snapshot"] is (snapshot_seconds != "0")
     assert peak(after) < LIMIT, f"{peak(after) / MIB:.0f} MiB"
