@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from harness.agents.scripted import ScriptError, calls_of, traps_at
@@ -66,10 +66,9 @@ def faults_of(task: BenchTask, sandbox: Sandbox) -> list[str]:
     except ToolFault as problem:
         return [f"{task.at('world')}: {task.module.name}: {problem}"]
     tools = {tool["name"] for tool in world.tools}
-    named = {"toolkit": task.document.toolkit or (), "held_back": task.document.held_back}
-    for key, names in named.items():
+    for key, names in _named_tools(task).items():
         if missing := sorted(set(names) - tools):
-            return [f"{task.at(key)}: {task.module.name} has no {', '.join(missing)}"]
+            return [f"{task.at(*key)}: {task.module.name} has no {', '.join(missing)}"]
     if unknown := list(_unknown(task, world.hidden)):
         return unknown
     start = task.start(world.state)
@@ -78,6 +77,16 @@ def faults_of(task: BenchTask, sandbox: Sandbox) -> list[str]:
         *_reads(task, sandbox, start),
         *_traps(task, sandbox, start),
     ]
+
+
+def _named_tools(task: BenchTask) -> dict[tuple[str, ...], Iterable[str]]:
+    """Tools that the document names, by the key that does."""
+    document = task.document
+    return {
+        ("toolkit",): document.toolkit or (),
+        ("held_back",): document.held_back,
+        **{("agent", "members", name): each for name, each in document.agent.members.items()},
+    }
 
 
 def _unknown(task: BenchTask, hidden: Sequence[str]) -> Iterator[str]:

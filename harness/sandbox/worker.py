@@ -54,7 +54,10 @@ def _load(file: str) -> tuple[Any, dict[str, Any]]:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.world, getattr(module, "STATE", {})
+    state = getattr(module, "STATE", {})
+    if not isinstance(state, dict):
+        raise TypeError(f"STATE: expected a dict, found {type(state).__name__}")
+    return module.world, state
 
 
 def main() -> None:

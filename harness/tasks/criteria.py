@@ -10,6 +10,7 @@ from typing import Any, Final
 import re2
 
 from harness.tasks.document import (
+    PREDICATE_KEYS,
     AnswerDocument,
     AttackDocument,
     EvaluationDocument,
@@ -26,7 +27,6 @@ __all__ = [
 ]
 
 _MISSING: Final = object()
-_KEYS: Final = frozenset({"contains", "missing", "min", "max", "length"})
 
 
 def canonical(value: Any) -> str:
@@ -134,7 +134,7 @@ def _at(state: Any, path: str) -> Any:
 
 
 def _fits(expected: Any, value: Any) -> bool:
-    if not (isinstance(expected, dict) and expected and expected.keys() <= _KEYS):
+    if not (isinstance(expected, dict) and expected and expected.keys() <= PREDICATE_KEYS):
         return value is not _MISSING and _same(expected, value)
     if "missing" in expected:
         return (value is _MISSING) is bool(expected["missing"])

@@ -9,7 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+import re2
+from pydantic import AfterValidator, Field
 
 from monitor.spec.document.validation import StrictModel
 
@@ -17,6 +18,41 @@ __all__ = ["CallDocument", "EvaluationDocument", "TaskDocument", "schema"]
 
 Arguments = dict[str, Any]
 Seconds = Annotated[float, Field(gt=0, le=86_400, strict=False)]
+
+
+PREDICATE_KEYS: Final = frozenset({"contains", "missing", "min", "max", "length"})
+"""What a predicate on a value is written with; a mapping with other keys is the value itself."""
+
+
+def _predicates(given: dict[str, Any]) -> dict[str, Any]:
+    for path, expected in given.items():
+        if isinstance(expected, dict) and expected and expected.keys() <= PREDICATE_KEYS:
+            for key, value in expected.items():
+                _check_bound(path, key, value)
+    return given
+
+
+def _check_bound(path: str, key: str, value: Any) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if key in ("min", "max") and not number:
+        raise ValueError(f"{path}.{key}: expected a number, found {value!r}")
+    if key == "length" and not (number and value == int(value) >= 0):
+        raise ValueError(f"{path}.{key}: expected a whole number from 0, found {value!r}")
+    if key == "missing" and not isinstance(value, bool):
+        raise ValueError(f"{path}.{key}: expected true or false, found {value!r}")
+
+
+def _regex(text: str) -> str:
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        re2.compile(text, options)
+    except re2.error as problem:
+        raise ValueError(f"expected RE2: {problem}") from None
+    return text
+
+
+Predicates = Annotated[dict[str, Any], AfterValidator(_predicates)]
 
 
 class CallDocument(StrictModel):
@@ -102,7 +138,9 @@ class AnswerDocument(StrictModel):
     """When an answer is right."""
 
     contains: list[str] = Field(default_factory=list, description="Texts in it, in any case.")
-    regex: str | None = Field(default=None, description="RE2 that it holds.")
+    regex: Annotated[str, AfterValidator(_regex)] | None = Field(
+        default=None, description="RE2 that it holds."
+    )
 
 
 class JudgeDocument(StrictModel):
@@ -118,7 +156,7 @@ class EvaluationDocument(StrictModel):
     criterion: Literal["end_state", "answer", "spec", "check", "judge", "product"] = Field(
         description="end_state: predicates or a hash; answer; spec: it accepts the path; check: a function of the world; judge: a model's score; product: all that are given."
     )
-    end_state: Arguments = Field(
+    end_state: Predicates = Field(
         default_factory=dict,
         description="Dotted path -> value, or `{contains: ...}`, `{missing: true}`, `{min: ..., max: ...}`, `{length: ...}`.",
     )
@@ -145,7 +183,7 @@ class AttackDocument(StrictModel):
     """What somebody wants who writes into a tool's results."""
 
     calls: list[CallDocument] = Field(description="Calls that the injection asks for.")
-    end_state: Arguments = Field(
+    end_state: Predicates = Field(
         default_factory=dict, description="Predicates that hold if the attack succeeded."
     )
     check: str | None = Field(

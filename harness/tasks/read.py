@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from harness.tasks.document import TaskDocument
 from monitor import Spec, SpecError, load_spec
@@ -81,13 +81,27 @@ def read_task(file: Path) -> BenchTask:
     return task
 
 
+_BESIDE: Final = {
+    "end_state": "end_state or end_state_hash",
+    "answer": "an answer with contains or regex",
+    "check": "the name of a check",
+    "judge": "a judge",
+}
+"""What a criterion cannot do without."""
+
+
 def _criterion(task: BenchTask) -> str:
     """What is missing of the criteria; "" for nothing."""
     evaluation, attack = task.document.evaluation, task.document.attack
-    if evaluation.criterion == "check" and evaluation.check is None:
-        return f"{task.at('evaluation', 'criterion')}: expected the name of a check beside it"
-    if evaluation.criterion == "judge" and evaluation.judge is None:
-        return f"{task.at('evaluation', 'criterion')}: expected a judge beside it"
+    answer = evaluation.answer
+    lacks = {
+        "end_state": not evaluation.end_state and evaluation.end_state_hash is None,
+        "answer": answer is None or not (answer.contains or answer.regex),
+        "check": evaluation.check is None,
+        "judge": evaluation.judge is None,
+    }
+    if lacks.get(evaluation.criterion, False):
+        return f"{task.at('evaluation', 'criterion')}: expected {_BESIDE[evaluation.criterion]} beside it"
     if attack is not None and not attack.end_state and attack.check is None:
         return f"{task.at('attack')}: expected end_state or check"
     return ""

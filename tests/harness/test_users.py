@@ -218,6 +218,31 @@ def test_an_agent_may_end_without_a_word_where_nothing_is_expected(
             "environment.state: expected none",
         ),
         ("environment: {kind: none, state: {basket: []}}", "environment.state: expected none"),
+        (
+            "evaluation: {criterion: end_state}",
+            "evaluation.criterion: expected end_state or end_state_hash beside it",
+        ),
+        ("evaluation: {criterion: answer}", "evaluation.criterion: expected an answer with"),
+        (
+            "evaluation: {criterion: answer, answer: {}}",
+            "evaluation.criterion: expected an answer with contains or regex beside it",
+        ),
+        (
+            "evaluation: {criterion: answer, answer: {regex: '(?=a)'}}",
+            "evaluation.answer.regex: ",
+        ),
+        (
+            "evaluation: {criterion: end_state, end_state: {basket.0: {min: many}}}",
+            "basket.0.min: expected a number, found 'many'",
+        ),
+        (
+            "evaluation: {criterion: end_state, end_state: {basket: {length: 1.5}}}",
+            "basket.length: expected a whole number from 0, found 1.5",
+        ),
+        (
+            "evaluation: {criterion: end_state, end_state: {basket: {missing: 1}}}",
+            "basket.missing: expected true or false, found 1",
+        ),
         ("held_back: {put: 1}", "held_back: expected environment.user beside it"),
         (
             "environment: {user: guest}\nheld_back: {drop_all: 1}\ntoolkit: [put]",
@@ -233,9 +258,37 @@ def test_parts_that_do_not_go_together_are_named(
 ) -> None:
     """A document whose keys contradict one another is refused with file, line and key."""
     file = counter / "counter.yaml"
-    file.write_text(file.read_text().replace("environment: {user: guest}", more))
+    text = file.read_text().replace("environment: {user: guest}", more)
+    if more.startswith("evaluation"):
+        own = "evaluation:\n  criterion: end_state\n  end_state: {basket: [milk, bread], asked: 2}\n"
+        text = text.replace(own, "")
+    file.write_text(text)
     assert main(["check", str(counter)]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_tools_of_members_are_those_of_the_world(
+    counter: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A member that is given a tool that its world does not have is named by `check`."""
+    file = counter / "counter.yaml"
+    agent = "agent: {kind: multi, members: {ana: [put], bo: [fly]}}\n"
+    file.write_text(file.read_text() + agent)
+    assert main(["check", str(counter)]) == 2
+    assert "agent.members.bo: counter.py has no fly" in capsys.readouterr().out
+
+
+def test_a_state_that_is_no_mapping_is_named(
+    counter: Path, bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A world whose `STATE` is no dict is refused before the first rollout."""
+    module = counter / "counter.py"
+    module.write_text(module.read_text() + "\nSTATE = [1]\n")
+    assert main(["run", str(counter), "--agent", "golden", "--out", str(bench.out())]) == 2
+    assert (
+        "world: counter.py: TypeError: STATE: expected a dict, found list"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_global_environment_is_that_of_the_world(counter: Path, bench: Bench) -> None:
