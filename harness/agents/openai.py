@@ -176,12 +176,12 @@ class OpenAIAgent:
             content = message.get("content") or ""
             asked = message.get("tool_calls") or []
             usage = answer.get("usage") or {}
-            tokens = int(usage.get("prompt_tokens", 0)), int(usage.get("completion_tokens", 0))
+            tokens = _tokens(usage, "prompt_tokens"), _tokens(usage, "completion_tokens")
             texts = [
                 (each["function"]["name"], each["function"]["arguments"], each.get("id") or "")
                 for each in asked
             ]
-        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as problem:
+        except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as problem:
             raise AgentFault("infrastructure", f"not of the API's form: {problem!r}") from None
         if not isinstance(content, str) or not all(
             isinstance(name, str) and isinstance(id_, str) for name, _, id_ in texts
@@ -214,6 +214,18 @@ class OpenAIAgent:
         ]
         self._messages[-1] |= {"tool_calls": known}
         return Turn(calls=tuple(calls), **counted)
+
+
+def _tokens(usage: Mapping[str, Any], key: str) -> int:
+    """Tokens that an endpoint says; none where it says nothing.
+
+    Raises:
+        ValueError, TypeError, OverflowError: it is no number, or below 0.
+    """
+    found = int(usage.get(key) or 0)
+    if found < 0:
+        raise ValueError(f"{key}: {found}")
+    return found
 
 
 def _function(tool: Mapping[str, Any]) -> dict[str, Any]:

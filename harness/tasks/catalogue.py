@@ -41,15 +41,15 @@ def find_tasks(names: Sequence[str]) -> list[BenchTask]:
 
 def _named(name: str) -> list[BenchTask]:
     path = Path(name)
-    if path.is_dir():
-        return [read_task(file) for file in _documents(path)]
+    documents = _documents(path) if path.is_dir() else []
+    if documents:
+        return [*map(read_task, documents)]
     if path.is_file() or path.suffix in (".yaml", ".yml"):
         return [read_task(path)]
     tasks = [task for task in bundled() if name in (task.name, task.document.world)]
     if not tasks:
-        raise TaskError(
-            f"{name}: neither a file nor a task or world of `offrails harness list`"
-        )
+        found = "no task document in this folder" if path.is_dir() else "no file"
+        raise TaskError(f"{name}: {found}, and no task or world of `offrails harness list`")
     return tasks
 
 

@@ -255,6 +255,14 @@ MISBEHAVIOUR: dict[str, tuple[Answer, str, str, str | None]] = {
     "too long a conversation": (_status(400, OVERFLOW), "limit", "context_overflow", None),
     "no JSON": (_content(b"<html>"), "error", "environment", "infrastructure"),
     "another form": (_content(b'{"choices": []}'), "error", "environment", "infrastructure"),
+    "tokens without end": (
+        _content(b'{"choices": [{"message": {"content": "Done."}}], "usage": {"prompt_tokens": 1e999}}'),
+        "error", "environment", "infrastructure",
+    ),
+    "tokens below none": (
+        _content(b'{"choices": [{"message": {"content": "Done."}}], "usage": {"completion_tokens": -5}}'),
+        "error", "environment", "infrastructure",
+    ),
     "a list": (_content(b"[1]"), "error", "environment", "infrastructure"),
     "a closed connection": (_close, "error", "environment", "infrastructure"),
     "half an answer": (_cut, "error", "environment", "infrastructure"),

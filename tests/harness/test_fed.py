@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from collector.cli.main import main as offrails
+from harness.cli.program import main
 from tests.harness.conftest import Bench
 from tests.harness.test_live import specs_of
 
@@ -93,3 +94,17 @@ def test_a_run_is_learnt_from_with_its_rollouts_as_labels(
         f"learnt from {made.count(True)} runs and {made.count(False)} that failed"
         in capsys.readouterr().out
     )
+
+
+def test_a_folder_without_tasks_is_no_task(
+    bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of results that is called like a world does not hide it; any other folder without tasks is named."""
+    monkeypatch.chdir(bench.folder)
+    for _ in range(2):
+        bench.run("shop/buy_tea", "--agent", "golden", out=Path("shop"))
+    assert len(bench.run("shop", "--agent", "golden")) == 5
+    Path("empty").mkdir()
+    for verb in (["check"], ["run", "--agent", "golden", "--out", "out"]):
+        assert main([verb[0], "empty", *verb[1:]]) == 2
+        assert "empty: no task document in this folder" in capsys.readouterr().err
