@@ -41,6 +41,7 @@ class Prometheus:
 
     def __init__(self, folder: Path, metrics: str) -> None:
         assert PROMETHEUS is not None
+        self.at = time.time()
         self._write(folder, metrics)
         self.address = f"127.0.0.1:{free_port()}"
         self.process = subprocess.Popen(
@@ -66,8 +67,8 @@ class Prometheus:
         (folder / "prometheus.yml").write_text(yaml.safe_dump(settings))
 
     def ask(self, query: str) -> list[Any]:
-        """The result of an instant query, which must not be an error."""
-        path = f"/api/v1/query?{urlencode({'query': query})}"
+        """The result of a query at the instant `at`, which must not be an error."""
+        path = f"/api/v1/query?{urlencode({'query': query, 'time': self.at})}"
         reply = request(self.address, "GET", path)
         assert reply.status == 200, (query, reply.body)
         found: list[Any] = reply.json()["data"]["result"]
@@ -94,6 +95,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             started = time.monotonic()
             for number in range(1, 80):
                 _traffic(service, number)
+                # Sessions end meanwhile: every panel is asked about one instant, now and in the tests.
+                server.at = time.time()
                 if number > 8 and not any(unanswered(server, board) for board in BOARDS):
                     break
                 time.sleep(0.25)
