@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from monitor import Limits, Monitor, SessionKey, ToolCall, load_spec
 from monitor.records import Evidence, Kind
-from tests.bench import bounds, decide_floods
+from tests.bench import bounds
 from tests.bench.bounds import Bound
 from tests.bench.decide_load import AGENTS, Asked
 from tests.bench.latency import buckets, quantile
@@ -255,6 +255,9 @@ def _shown(found: list[float], digits: int) -> str:
 
 
 if __name__ == "__main__":
+    # Their traffic is that of tests: it needs pytest, which is not there where a build is trained.
+    from tests.bench import decide_floods
+
     in_process_rows, http_rows = in_process(), over_http()
     print(table(in_process_rows, http_rows), "", sep="\n")
     waits = decide_floods.floods()

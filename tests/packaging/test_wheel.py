@@ -11,11 +11,14 @@ import sysconfig
 import venv
 from collections.abc import Iterator
 from email import message_from_bytes
+from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 from typing import NamedTuple
 from zipfile import ZipFile
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 OF_THE_GUARD_ALONE = {
@@ -122,6 +125,29 @@ def test_its_metadata_is_complete(wheel: Built) -> None:
 def test_it_serves_in_an_empty_environment(wheel: Built, empty: Path) -> None:
     """It says which build it is, serves and judges."""
     _tests("tests/packaging/test_installed.py", empty, wheel)
+
+
+def test_the_training_of_a_build_needs_nothing_that_the_program_does_not() -> None:
+    """A compiled build is trained where there is no pytest, and nothing else that is for tests alone."""
+    there = _needed("offrails")
+    absent = [
+        name
+        for name, of in packages_distributions().items()
+        if there.isdisjoint(canonicalize_name(each) for each in of)
+    ]
+    assert "pytest" in absent
+    code = "import sys; sys.modules.update(dict.fromkeys(sys.argv[1:])); import tests.bench.training"
+    subprocess.run([sys.executable, "-c", code, *absent], cwd=ROOT, check=True, timeout=60)
+
+
+def _needed(name: str) -> set[str]:
+    """A distribution, and what it needs, directly or not."""
+    found = {canonicalize_name(name)}
+    for line in distribution(name).requires or ():
+        one = Requirement(line)
+        if one.marker is None or one.marker.evaluate({"extra": ""}):
+            found |= _needed(one.name)
+    return found
 
 
 @pytest.mark.long
