@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 import pytest
 import yaml
 
+from collector.telemetry.clock import now_ns
 from grafana.boards import BOARDS
 from grafana.panels import Board, board_json
 from tests.end_to_end.loopback import free_port
@@ -41,7 +42,7 @@ class Prometheus:
 
     def __init__(self, folder: Path, metrics: str) -> None:
         assert PROMETHEUS is not None
-        self.at = time.time()
+        self.at = now_ns() / 1e9
         self._write(folder, metrics)
         self.address = f"127.0.0.1:{free_port()}"
         self.process = subprocess.Popen(
@@ -96,7 +97,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             for number in range(1, 80):
                 _traffic(service, number)
                 # Sessions end meanwhile: every panel is asked about one instant, now and in the tests.
-                server.at = time.time()
+                server.at = now_ns() / 1e9
                 if number > 8 and not any(unanswered(server, board) for board in BOARDS):
                     break
                 time.sleep(0.25)
