@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,16 @@ class Prometheus:
         found: list[Any] = reply.json()["data"]["result"]
         return found
 
+    def scraped_after(self, instant: float) -> Callable[[], bool]:
+        """Whether there is a scrape of later; then its instant is the one that is asked about."""
+
+        def scraped() -> bool:
+            self.at = now_ns() / 1e9
+            found = self.ask("timestamp(up)")
+            return bool(found) and float(found[0]["value"][1]) > instant
+
+        return scraped
+
     def ready(self) -> bool:
         try:
             return request(self.address, "GET", "/-/ready").status == 200
@@ -97,10 +107,9 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
             for number in range(1, 80):
                 _traffic(service, number)
                 # Sessions end meanwhile: every panel is asked about one instant, now and in the tests.
-                server.at = now_ns() / 1e9
+                eventually(server.scraped_after(now_ns() / 1e9))
                 if number > 8 and not any(unanswered(server, board) for board in BOARDS):
                     break
-                time.sleep(0.25)
             assert time.monotonic() - started < 50
             yield server
         finally:

@@ -142,7 +142,7 @@ def test_the_training_of_a_build_needs_nothing_that_the_program_does_not() -> No
 
 def _needed(name: str) -> set[str]:
     """A distribution, and what it needs, directly or not."""
-    found = {canonicalize_name(name)}
+    found: set[str] = {canonicalize_name(name)}
     for line in distribution(name).requires or ():
         one = Requirement(line)
         if one.marker is None or one.marker.evaluate({"extra": ""}):
