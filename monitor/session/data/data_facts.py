@@ -160,7 +160,17 @@ class _View:
         found = [self._found_in_results(condition, each) for each in operand.values]
         if True in found:
             return None if None in said else True
-        return None if None in found or self._may_have(condition) else False
+        if None in found or self._may_have(condition):
+            return None
+        # Results that all are empty may have been left out by whoever captures them.
+        return False if self._has_content() else None
+
+    def _has_content(self) -> bool:
+        """True if an earlier result was seen that has some leaf."""
+        return any(
+            each.leaves and _place(each, self._asking) == _BEFORE
+            for each in self._seen.sources.values()
+        )
 
     def _found_in_results(self, condition: DataCondition, value: ComparedValue) -> bool | None:
         """Whether a result that was seen has the leaf; None if one that may count has."""

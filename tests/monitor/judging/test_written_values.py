@@ -118,9 +118,11 @@ class Watched:
         ([HEARD, READ], CARRIED, "page"),
         ([HEARD, READ], OWN, "hint"),
         ([HEARD, READ], OF_USER, "hint"),
-        ([HEARD], CARRIED, "hint"),
+        ([HEARD, Step("read_mail", result=({"text": "no news"},))], CARRIED, "hint"),
         # What is not known changes nothing.
         ([HEARD, BLIND], CARRIED, "page"),
+        ([HEARD], CARRIED, "page"),
+        ([HEARD, Step("read_mail", result=({},))], CARRIED, "page"),
         ([HEARD, BLIND], OF_USER, "hint"),
         ([READ], CARRIED, "page"),
         ([READ], OWN, "hint"),
@@ -179,7 +181,8 @@ def plainly(steps: Sequence[Step], number: int) -> str:
     if READ in before and EVE in values:
         return "page"
     # No other call of these has a result: what it returned is not known.
-    return "page" if any(step.tool for step in before if not step.result) else "hint"
+    blind = any(step.tool for step in before if not step.result)
+    return "page" if blind or READ not in before else "hint"
 
 
 @given(STEPS, st.randoms(use_true_random=False))
