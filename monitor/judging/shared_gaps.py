@@ -36,7 +36,7 @@ CAUSES: Final = frozenset(
 """Causes by which calls of other sessions are missing. Spaces know what was before the start; calls without a place are known."""
 
 KEPT_MAX: Final = 2 * GAPS_MAX
-"""At most half of them are not over, which is the bound of the ledger."""
+"""Gaps that are kept: twice the bound of the ledger, so that at most half of them are not over."""
 
 
 class SharedGaps:
