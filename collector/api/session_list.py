@@ -21,6 +21,7 @@ from collector.api.session_query import (
 from collector.api.shared_answers import SharedAnswers
 from collector.archive.record import SessionName
 from monitor.engine import Monitor
+from monitor.records import SessionKey
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.session import Session
 
@@ -114,6 +115,7 @@ async def paged(
     after = None if query.after is None else _place(query.after)
     best: list[ListedSession] = []
     found_here: set[SessionName] = set()
+    living: dict[SessionKey, Session] = {}
     matching = seen = live = 0
     last: Session | None = None
     for session, found in _by_session(monitor):
@@ -130,8 +132,10 @@ async def paged(
             continue
         matching += 1
         rank = max(key(session, each) for each in judgements)
-        # Ended ones may be gone from the monitor by the time that the archive has answered.
+        # All may be gone from the monitor by the time that the archive has answered.
         noted = past is not None and (by_id or session.ended is not None)
+        if past is not None and not noted:
+            living[session.key] = session  # takes less than its name does
         if len(best) == most and rank < best[0].key and not noted:
             continue
         name = SessionName(
@@ -149,12 +153,7 @@ async def paged(
     entries: list[ListedSession | PastSession] = [*best]
     is_capped, problem = False, ""
     if past is not None:
-        kept = past.is_kept
-
-        def is_here(name: SessionName) -> bool:
-            return name in found_here or (not by_id and kept(name))
-
-        before = await past.page(query, found_here, is_here, most, steps=steps)
+        before = await past.page(query, found_here, living, most, steps=steps)
         entries += before.sessions
         matching, is_capped, problem = (
             matching + before.matching,

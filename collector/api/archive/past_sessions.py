@@ -1,6 +1,7 @@
 """Sessions of the archive for those who ask the API, beside those that the monitor still has.
 
-Invariant: a session that the monitor has is shown as it is there; what the archive has of it is left out.
+Invariant: a session that the monitor has is shown as it is there; what the archive has of it is left out, also where
+the monitor forgets the session before the archive has answered.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from collector.api.access import Access
@@ -20,6 +22,8 @@ from collector.archive.search import MATCHING_MAX, ArchiveSearch, SumsSearch
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
+from monitor.records import SessionKey
+from monitor.session.session import Session
 
 __all__ = ["PastPage", "PastSessions"]
 
@@ -58,7 +62,7 @@ class PastSessions:
         self,
         query: SessionQuery,
         here: Set[SessionName],
-        shown: Callable[[SessionName], bool],
+        live: Mapping[SessionKey, Session],
         limit: int,
         *,
         steps: bool,
@@ -67,14 +71,19 @@ class PastSessions:
 
         Args:
             query: what is asked for.
-            here: sessions that the monitor shows.
-            shown: True of these, and of others that the monitor has.
+            here: sessions that the monitor shows. It may have forgotten them since.
+            live: others that it shows, which lived. They may have ended since, and be forgotten.
             limit: so many, at most.
             steps: True gives whole judgement objects, else summaries.
         """
         if "live" in (query.state, query.only):
             return PastPage([], 0, is_capped=False)
         search = _search(query, self._redaction.name)
+        by_id = bool(query.trace_id or query.span_id)
+
+        def shown(name: SessionName) -> bool:
+            return name in here or self._is_of(name, live, or_kept=not by_id)
+
         try:
             found = await self._some(search, query.after, here, shown, limit, steps=steps)
             if query.after is None and len(found) < min(limit, MATCHING_MAX):
@@ -82,7 +91,7 @@ class PastSessions:
             names, is_all = await asyncio.to_thread(self.reader.matching, search)
         except _FAULTS as problem:
             return PastPage([], 0, is_capped=False, problem=_told(problem))
-        new = await _count(names, self._kept(len(names)), shown)
+        new = await _count(names, self._held(here, live, len(names)), shown)
         return PastPage(found, new, is_capped=not is_all)
 
     async def _some(
@@ -107,21 +116,32 @@ class PastSessions:
             after = Place(more[-1].key, more[-1].name)
         return found
 
-    def _kept(self, count: int) -> set[tuple[str, str]] | None:
-        """Namespaces and ids of the monitor's sessions, as they are shown; None if they are more than `count`."""
-        reader, shown = self._monitor.reader, self._redaction.name
+    def _held(
+        self, here: Set[SessionName], live: Iterable[SessionKey], count: int
+    ) -> set[tuple[str, str]] | None:
+        """Namespaces and ids, as they are shown, of sessions that the monitor shows or has; None if they are more than `count`."""
+        shown = self._redaction.name
+        kept = (session.key for session, _ in self._monitor.reader.open_judgements())
+        named = ((shown(key.namespace), shown(key.id)) for key in chain(live, kept))
         found: set[tuple[str, str]] = set()
-        for session, _ in reader.open_judgements():
-            found.add((shown(session.key.namespace), shown(session.key.id)))
+        for each in chain((name[:2] for name in here), named):
+            found.add(each)
             if len(found) > count:
                 return None
         return found
 
-    def is_kept(self, name: SessionName) -> bool:
-        """True if the monitor still has a session of the archive."""
+    def _is_of(
+        self, name: SessionName, live: Mapping[SessionKey, Session], *, or_kept: bool
+    ) -> bool:
+        """True if a session of the archive is one of these, or of those that the monitor has now."""
         original = self._redaction.original
-        named = self._monitor.reader.named(original(name.session), original(name.namespace))
-        return any(session.started_ns <= name.begun <= session.last_ns for session, _ in named)
+        key = SessionKey(original(name.namespace), original(name.session))
+        found = [live[key]] if key in live else []
+        if or_kept:
+            found += [
+                session for session, _ in self._monitor.reader.named(key.id, key.namespace)
+            ]
+        return any(session.started_ns <= name.begun <= session.last_ns for session in found)
 
     async def sums(
         self, search: SumsSearch
@@ -256,19 +276,19 @@ class PastSessions:
 
 async def _count(
     names: Sequence[SessionName],
-    kept: Collection[tuple[str, str]] | None,
+    held: Collection[tuple[str, str]] | None,
     shown: Callable[[SessionName], bool],
 ) -> int:
     """How many are not shown; other tasks run between lumps.
 
     Args:
         names: of sessions of the archive.
-        kept: namespaces and ids of which some may be shown; None if all may be.
+        held: namespaces and ids of which some may be shown; None if all may be.
         shown: True of those that are.
     """
     new = 0
     for number, name in enumerate(names, 1):
-        new += not ((kept is None or name[:2] in kept) and shown(name))
+        new += not ((held is None or name[:2] in held) and shown(name))
         if number % _LUMP == 0:
             await asyncio.sleep(0)
     return new

@@ -58,6 +58,53 @@ def test_a_list_asks_the_archive_once(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (page.matching, asked) == (120, [20])
 
 
+@pytest.mark.parametrize("limit", [2, 100])
+@pytest.mark.parametrize("are_live", [False, True])
+def test_a_session_that_is_forgotten_meanwhile_is_counted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, *, are_live: bool
+) -> None:
+    """Ended or live as the list is asked for, and ended, written and forgotten before the archive has answered."""
+    monitor = Monitor(load_specs([SPECS]).specs, Limits(idle_ns=100_000_000))
+    for number in range(1, 8):
+        play(monitor, f"s{number}", ("unlock_safety",), number)
+    if not are_live:
+        monitor.tick(7_000_100 + monitor.limits.idle_ns)
+    had = {session.key.id: session for session, _ in monitor.reader.open_judgements()}
+    assert {session.ended is None for session in had.values()} == {are_live}
+    store = ArchiveStore(tmp_path)
+    store.write(
+        made(name, begun=each.started_ns, last=each.last_ns, touched=each.touched_ns)
+        for name, each in had.items()
+    )
+    store.write(made(f"before{number}", begun=number) for number in range(1, 4))
+    store.write([made("s7", begun=20)])  # another session, of the same id
+    store.close()
+
+    def forgets(name: str) -> None:
+        ask = getattr(ArchiveReader, name)
+
+        def asked(self: ArchiveReader, *given: Any, **more: Any) -> Any:
+            for seconds in (10, 20):
+                monitor.tick(seconds * 1_000_000_000)
+            assert not list(monitor.reader.open_judgements())
+            return ask(self, *given, **more)
+
+        monkeypatch.setattr(ArchiveReader, name, asked)
+
+    forgets("search")
+    forgets("matching")
+    past = PastSessions(ArchiveReader(tmp_path), monitor, Redaction())
+    page = asyncio.run(paged(monitor, SessionQuery("recent", limit), past=past))
+    names = [entry.name.session for entry in page.sessions]
+    assert (
+        names
+        == ["s7", "s6", "s5", "s4", "s3", "s2", "s1", "s7", "before3", "before2", "before1"][
+            :limit
+        ]
+    )
+    assert page.matching == 11
+
+
 @pytest.mark.parametrize(("limit", "counts"), [(9, 1), (10, 1), (11, 0)])
 def test_a_list_that_is_whole_is_not_counted_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, counts: int
