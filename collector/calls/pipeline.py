@@ -530,6 +530,11 @@ class Pipeline:
         claim = None
         if plan.entry:
             node.entry = True
+        if reading is None or reading.dialect == _UNCLEAR:
+            if plan.stop:
+                node.stops = True
+            if plan.model:
+                node.model = owner.requester
         if plan.session or owner.session is not None:
             claim = self._session_ids.claim_of(span, plan, owner, tree)
             if plan.plain and claim is not None and claim.rung != RESOURCE_RUNG:
@@ -614,8 +619,6 @@ class Pipeline:
         self, span: Span, plan: ReadPlan, owner: ResourceIdentity, context: Context
     ) -> None:
         """A span that is no call: it may tell of an agent, of calls below it, or of requests."""
-        if plan.stop:
-            context.node.stops = True
         if not context.trace.has_agent and (plan.stop or plan.outputs is not None):
             self._sessions.beginnings.note_agent(context.trace)
         failing = plan.fails

@@ -26,10 +26,12 @@ from collector.dialects.model_messages.outputs import OUTPUTS_FROM, Outputs, out
 from collector.dialects.names.session_and_agent_keys import (
     AGENT_KEYS,
     AGENT_SPANS,
+    AGENTS,
     CONVENTIONS,
     DOCTOR_SCOPE,
     FAILED_PARTS,
     METADATA_SCOPES,
+    MODELS,
     ROOT_AGENT,
     SESSION_KEYS,
     STOPS,
@@ -111,12 +113,14 @@ class _PlanParts:
 
     __slots__ = (
         "agents",
+        "apart",
         "calls",
         "entry",
         "error",
         "extras",
         "fails",
         "foreign",
+        "models",
         "outputs",
         "pending",
         "pending_parent",
@@ -150,6 +154,8 @@ class _PlanParts:
         self.fails = _failed_parts(scope, place)
         self.stops = _guards(STOPS, place)
         """Any of them makes a span one of a model or an agent."""
+        self.models, self.apart = _guards(MODELS, place), _guards(AGENTS, place)
+        """Any of the first makes a span a model's, unless one of the second makes it an agent's."""
         self.pending = place.get(PENDING_KEY)
         """Attribute by which Logfire marks a span that has not ended."""
         self.pending_parent = place.get(PENDING_PARENT_KEY)
@@ -162,7 +168,7 @@ class _PlanParts:
 
     def guarded(self) -> tuple[int, ...]:
         """Places of the values that decide what a span of this shape is."""
-        places = {guard.at for guard in self.stops}
+        places = {guard.at for guard in (*self.stops, *self.models)}
         for guards, _ in (*self.calls, *self.agents, *self.wrappers):
             for guard in guards:
                 places.add(guard.at)
@@ -191,6 +197,7 @@ class _PlanParts:
             outputs[1] if outputs is not None and _fit(span, outputs[0]) else None,
             self.extras,
             stop=any(fits(span, guard) for guard in self.stops),
+            model=self._is_model(span),
             pending=at is not None and span.attribute(at) == PENDING,
             pending_parent=self.pending_parent,
             error=self.error,
@@ -202,6 +209,10 @@ class _PlanParts:
         says = [key for key, guard in unclear.says if fits(span, guard)] if unclear else []
         plan.doubt(unclear, tuple(says))
         return plan
+
+    def _is_model(self, span: Span) -> bool:
+        found = any(fits(span, guard) for guard in self.models)
+        return found and not any(fits(span, guard) for guard in self.apart)
 
     def _failing(self, span: Span) -> dict[str, str] | None:
         for guards, event in self.fails:
@@ -437,7 +448,7 @@ def _keys_of(dialect: Dialect) -> Iterable[str]:
 
 _READ_KEYS: Final = frozenset(
     {key for dialect in (*DIALECTS, UNCLEAR) for key in _keys_of(dialect)}
-    | {*NAMES, *SAYS, *STOPS, ERROR_KEY, PENDING_KEY, PENDING_PARENT_KEY}
+    | {*NAMES, *SAYS, *STOPS, *MODELS, ERROR_KEY, PENDING_KEY, PENDING_PARENT_KEY}
 )
 """Keys by whose values a span is read."""
 

@@ -181,6 +181,7 @@ class ReadPlan:
         "extras",
         "fails",
         "foreign",
+        "model",
         "names",
         "outputs",
         "pending",
@@ -207,6 +208,7 @@ class ReadPlan:
         extras: tuple[tuple[int, str], ...],
         *,
         stop: bool,
+        model: bool,
         pending: bool,
         pending_parent: int | None,
         error: int | None,
@@ -226,6 +228,8 @@ class ReadPlan:
         """Attributes that specs bind on."""
         self.stop = stop
         """True for a span of a model or an agent: spans above and below it are not one call."""
+        self.model = model and bool(session)
+        """True for a model's span that may name the session of those beside it."""
         self.pending = pending
         """True for the pending span that Logfire sends when a span starts."""
         self.pending_parent = pending_parent

@@ -4,17 +4,19 @@ Idea: a trace is a turn of a conversation. Its calls are filed under the trace's
 the conversation's id. Of several claims the one on the lowest rung of the ladder wins, then the earliest.
 
 Ids under two attributes, on spans one above the other, are two names of one conversation: a web application's and its
-framework's, say. The one on the better rung is used.
+framework's, say. The one on the better rung is used. So is an id of a model's span, for the calls beside it: the agent
+above both asked the model, and made the calls.
 
 Rules for a trace in which two sessions are claimed (a *split* trace), in this order:
 
 1. What runs below a tool call belongs to the session that the tool call was made in, whatever id a sub-agent gives itself.
-2. A call belongs to the session that its own spans or its ancestors name: on the best rung, then by the nearest span.
+2. A call belongs to the session that its own spans or its ancestors name: on the best rung, then by the nearest span. On a
+   better rung than these, spans of models count that its own service runs for the agent above it.
 3. Else to the winning claim made below its nearest ancestor that has one below it (a *hint*).
 4. Else to the winning claim of the trace.
 
-By 1 and 2 the session is certain, unless the trace has a claim on a better rung, and a span above the call is missing. Else
-it may change with the next span (the call is *loose*).
+By 1 and 2 the session is certain, unless a span above the call is missing, and the trace has a claim on a better rung or a
+model named it. Else it may change with the next span (the call is *loose*).
 
 Example: the agent's span names s1, a tool call is below it, and a sub-agent below the tool call names s2. The tool
 call belongs to s1, and so do the sub-agent's calls: they run inside a call of s1.
@@ -260,6 +262,7 @@ class SessionIds:
         if trace.split:
             if own and tree.parts is not None:
                 tree.hint(tree.parts, claim.by(node.span_id, start_ns), node)
+                tree.tell(tree.parts, claim, node)
         elif claim.key is not first.key and claim.key != first.key:
             self._split(trace, tree)
         # The claim that wins, made again by a span that began later, changes nothing.
@@ -282,6 +285,7 @@ class SessionIds:
             claim = node.span_claim
             if claim is not None:
                 tree.hint(parts, claim, node)
+                tree.tell(parts, claim.claim, node)
         tree.loosen(parts)
         for node in tree.calls():
             *_, top = node, *tree.ancestors(node)
@@ -299,19 +303,32 @@ class SessionIds:
         """
         found, inside = self._own(call), None
         hinted: SpanClaim | None = None
-        is_there = True
+        told: Claim | None = None
+        is_there = is_beside = True
+        service = self.requester(trace.namespace, call.outer.attributes)
         node = tree.node(call.outer.span_id)
         for above in tree.ancestors(node) if node is not None else ():
             other, is_there = above.call, above.came
             if other is not None and other is not call and other.is_executed:
-                found, inside, hinted = self._own(other), found or inside, None
-            elif hinted is None:
-                hinted = parts.hints.get(above.span_id)
+                inside = _better(told, found) or inside
+                found, hinted, told, is_beside = self._own(other), None, None, True
+            else:
+                if hinted is None:
+                    hinted = parts.hints.get(above.span_id)
+                if is_beside:
+                    told = parts.told(above, service)
+                    is_beside = told is None and not (above.stops or above.agent)
             found = _better(above.claim, found)
+        best, own = trace.first, found
+        found = _better(told, own)
+        by_model = found is not own
         found = found or inside
-        best = trace.first
         if found is not None:
-            return found.key, found.name, is_there or best is None or found.rung <= best.rung
+            is_best = best is None or found.rung <= best.rung
+            is_certain = is_there or (is_best and not by_model)
+            if is_certain:
+                parts.rung = max(parts.rung, found.rung)
+            return found.key, found.name, is_certain
         likely = hinted or trace.span_claim
         return None if likely is None else (*likely.whose, False)
 

@@ -28,6 +28,7 @@ from monitor.weights import arguments_bytes, value_bytes
 
 if TYPE_CHECKING:
     from collector.calls.call.call import LogicalCall
+    from collector.calls.records import Requester
     from collector.dialects.wrappers import WrappedCall
 
 __all__ = [
@@ -70,6 +71,7 @@ class SpanNode:
         "claim",
         "entry",
         "failed",
+        "model",
         "place",
         "span_id",
         "start_ns",
@@ -97,6 +99,8 @@ class SpanNode:
         """The session that it names itself."""
         self.start_ns = 0
         """When it began, if it names a session."""
+        self.model: Requester | None = None
+        """The service, for a model's span that may name a session."""
         self.call: LogicalCall | None = None
         """The call it is, or is a piece of."""
         self.waiting: list[bytes] | None = None
@@ -117,7 +121,7 @@ class SpanNode:
         """Resets it to a span that has not arrived."""
         self.place, self.stops, self.entry, self.failed = 0, False, False, False
         self.asks = False
-        self.above = self.claim = self.call = None
+        self.above = self.claim = self.call = self.model = None
         self.agent = ""
 
 
@@ -181,7 +185,7 @@ class WatchedRequest(NamedTuple):
 class Parts:
     """What a tree keeps once its trace is split: two sessions were claimed in it."""
 
-    __slots__ = ("hints", "loose", "loosened")
+    __slots__ = ("hints", "loose", "loosened", "models", "rung")
 
     def __init__(self) -> None:
         self.hints: dict[bytes, SpanClaim] = {}
@@ -190,6 +194,16 @@ class Parts:
         """Calls whose session may still change."""
         self.loosened = False
         """True if calls became loose since the loose calls were last updated."""
+        self.models: dict[tuple[bytes, Requester], tuple[Claim, bool]] = {}
+        """Span id and service -> the best claim of the service's models right below the span, and whether it is the only
+        one on its rung."""
+        self.rung = -1
+        """The worst rung on which a call's session is certain."""
+
+    def told(self, above: SpanNode, service: Requester) -> Claim | None:
+        """The session that the models of a service right below a span name; None if they name several."""
+        claim, is_one = self.models.get((above.span_id, service), (None, False))
+        return claim if is_one else None
 
 
 @mypyc_attr(acyclic=True)
@@ -566,6 +580,11 @@ class SpanTree:
             for key, hint in parts.hints.items()
             if self._has(key) or self._is_awaited(key)
         }
+        parts.models = {
+            key: told
+            for key, told in parts.models.items()
+            if self._has(key[0]) or self._is_awaited(key[0])
+        }
 
     def _has(self, span_id: bytes) -> bool:
         """True for a span that arrived and is remembered."""
@@ -593,6 +612,21 @@ class SpanTree:
             if known is not None and not claim.counts_before(known):
                 return
             parts.hints[above.span_id] = claim
+
+    def tell(self, parts: Parts, claim: Claim, node: SpanNode) -> None:
+        """Notes the session that a model's span names for the calls beside it. Two on one rung name none."""
+        above, service = self.up(node), node.model
+        if above is None or service is None:
+            return
+        place = above.span_id, service
+        known = parts.models.get(place)
+        if known is None or claim.rung < known[0].rung:
+            parts.models[place] = claim, True
+            if claim.rung < parts.rung:
+                self.loosen(parts)
+        elif known[1] and claim.rung == known[0].rung and claim.key != known[0].key:
+            parts.models[place] = known[0], False
+            self.loosen(parts)
 
     def loosen(self, parts: Parts) -> None:
         """A new claim may concern any call: all are loose until they are updated."""

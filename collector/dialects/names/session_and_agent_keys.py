@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 __all__ = [
+    "AGENTS",
     "AGENT_KEYS",
     "AGENT_SPANS",
     "BETWEEN",
@@ -13,6 +14,7 @@ __all__ = [
     "DOCTOR_SCOPE",
     "FAILED_PARTS",
     "METADATA_SCOPES",
+    "MODELS",
     "NO_AGENT",
     "NO_SESSION",
     "PREFIX",
@@ -251,6 +253,23 @@ STOPS: Final[dict[str, frozenset[str]]] = {
     "mlflow.spanType": frozenset({'"AGENT"', '"CHAT_MODEL"', '"LLM"'}),
 }
 """Spans of models and agents. A tool span below one and a tool span above it are never the same call."""
+
+MODELS: Final[dict[str, frozenset[str]]] = {
+    "gen_ai.operation.name": frozenset({"chat", "generate_content", "text_completion"}),
+    "openinference.span.kind": frozenset({"LLM"}),
+    "traceloop.span.kind": frozenset({"llm"}),
+    "ai.operationId": frozenset({"ai.generateText.doGenerate", "ai.streamText.doStream"}),
+    "langfuse.observation.type": frozenset({"generation"}),
+    "langsmith.span.kind": frozenset({"llm"}),
+    "lmnr.span.type": frozenset({"LLM"}),
+    "mlflow.spanType": frozenset({'"CHAT_MODEL"', '"LLM"'}),
+}
+"""Spans of one request to a model: whoever asks is the span above."""
+
+AGENTS: Final[dict[str, frozenset[str]]] = {
+    key: values - MODELS.get(key, frozenset()) for key, values in STOPS.items()
+}
+"""Spans of agents. One that is also marked as a model's is an agent's."""
 
 PREFIX: Final = "mcp__"
 BETWEEN: Final = "__"

@@ -156,7 +156,8 @@ CALL_KINDS: Final = (
     kept(
         "span",
         SpanNode,
-        "above agent asks call claim entry failed place span_id start_ns stops waiting",
+        "above agent asks call claim entry failed model place span_id start_ns stops waiting",
+        changes=(KindChange(added={"model": NoneType}),),
     ),
     kept(
         "alike spans", AlikeSpans, "answer asked call_id first number older others several tool"
@@ -168,7 +169,12 @@ CALL_KINDS: Final = (
         "start_ns span_id parent tools unnamed several requests",
         changes=(KindChange(added={"requests": tuple}),),
     ),
-    kept("parts of a tree", Parts, "hints loose loosened"),
+    kept(
+        "parts of a tree",
+        Parts,
+        "hints loose loosened models rung",
+        changes=(KindChange(added={"models": dict, "rung": int}),),
+    ),
     kept(
         "call",
         LogicalCall,

@@ -112,6 +112,86 @@ def test_a_better_name_beside_a_call_is_another_agents(wire: Any, bench: Any) ->
         assert tools == {"bank-1": ["transfer"], "user-1": ["move"]}
 
 
+def _tools(sessions: dict[str, Any]) -> dict[str, list[str]]:
+    return {key: [step["tool"] for step in steps] for key, steps in sessions.items()}
+
+
+MODEL_SPANS: dict[str, tuple[str, dict[str, Any]]] = {
+    "semconv": ("chat", {"gen_ai.operation.name": "chat"}),
+    "google": ("generate_content", {"gen_ai.operation.name": "generate_content"}),
+    "openinference": ("LLM", {"openinference.span.kind": "LLM"}),
+    "traceloop": ("openai.chat", {"traceloop.span.kind": "llm"}),
+    "vercel": ("doStream", {"ai.operationId": "ai.streamText.doStream"}),
+    "langfuse": ("generation", {"langfuse.observation.type": "generation"}),
+    "mlflow": ("model", {"mlflow.spanType": '"CHAT_MODEL"'}),
+}
+
+
+@pytest.mark.parametrize("kind", MODEL_SPANS)
+@pytest.mark.parametrize("lesser", ["call", "agent", "web"])
+def test_a_better_name_on_a_model_beside_a_call_is_the_agents(
+    wire: Any, bench: Any, kind: str, lesser: str
+) -> None:
+    """The agent above both asked the model and made the call, so the model's better id is the call's, in any order."""
+    name, marks = MODEL_SPANS[kind]
+    run = {"session.id": "run-1"}
+    spans = [
+        wire.span(name, {**marks, CONVERSATION: "user-1"}, id="m", parent="a", start=1),
+        wire.tool("move", parent="a", start=2, attributes=run if lesser == "call" else {}),
+        wire.span("step", run if lesser == "agent" else {}, id="a", parent="web", end=4),
+        wire.span("POST", run if lesser == "web" else {}, id="web", kind=2, end=5),
+    ]
+    for order in permutations(spans):
+        assert _tools(bench().send(*order).sessions()) == {"user-1": ["move"]}
+
+
+def _beside(wire: Any, *others: Any, **above: Any) -> list[Any]:
+    """A call with a lesser id, and what is beside it below one span."""
+    run = {"session.id": "run-1"}
+    call = wire.tool("move", parent="a", start=2, attributes=run)
+    return [*others, call, wire.span("step", above, id="a", start=0, end=9)]
+
+
+def test_a_model_of_another_agent_names_no_call_beside_that_agent(
+    wire: Any, bench: Any
+) -> None:
+    """The id of a model below another agent's span, or of another service's model, stays that agent's."""
+    nested = (_agent(wire, "b", parent="a"), _chat(wire, "m", "bank-1", parent="b", start=1))
+    remote = {"service.name": "bank"}
+    served = (_chat(wire, "m", "bank-1", parent="a", start=1, resource=remote),)
+    agents = ("gen_ai.operation.name", "openinference.span.kind")
+    marked = {agents[0]: "chat", agents[1]: "AGENT", CONVERSATION: "bank-1"}
+    for others in (nested, served, (wire.span("b", marked, id="m", parent="a", start=1),)):
+        for order in permutations(_beside(wire, *others)):
+            assert _tools(bench().send(*order).sessions()) == {"run-1": ["move"]}
+
+
+def test_a_model_above_the_agent_of_a_call_does_not_name_it(wire: Any, bench: Any) -> None:
+    """A judge's or a router's model runs beside the agent, in a conversation of its own."""
+    spans = [
+        _chat(wire, "judge", "evaluation", parent="root", start=1),
+        wire.tool("move", parent="b", start=2, attributes={"session.id": "run-1"}),
+        _agent(wire, "b", parent="root", end=4),
+        wire.span("eval", id="root", end=9),
+    ]
+    for order in permutations(spans):
+        assert _tools(bench().send(*order).sessions()) == {"run-1": ["move"]}
+
+
+def test_models_that_name_several_conversations_name_no_call(wire: Any, bench: Any) -> None:
+    """Below one span run several conversations: the call keeps the id it has, in any order."""
+    chats = [_chat(wire, f"m{n}", f"bank-{n}", parent="a", start=n) for n in (1, 3)]
+    for order in permutations(_beside(wire, *chats)):
+        assert _tools(bench().send(*order).sessions()) == {"run-1": ["move"]}
+
+
+def test_a_span_above_a_call_has_its_say_before_models_beside_it(wire: Any, bench: Any) -> None:
+    """Under one attribute a model names a turn, and the agent or the request the conversation."""
+    chat = _chat(wire, "m", "turn-1", parent="a", start=1)
+    for order in permutations(_beside(wire, chat, **{CONVERSATION: "user-1"})):
+        assert _tools(bench().send(*order).sessions()) == {"user-1": ["move"]}
+
+
 def test_a_better_name_inside_a_call_is_the_sub_agents_own(wire: Any, bench: Any) -> None:
     """A framework that names each run is used in a tool: the conversation is that of the tool's caller."""
     app = {"session.id": "thread-1"}
