@@ -32,6 +32,7 @@ from psycopg.types.numeric import IntLoader
 from collector.archive.connection import ArchiveConnection, DatabaseError, FoundRows
 from collector.archive.reader import PATIENCE_SECONDS, ArchiveReader, TooSlowError
 from collector.archive.schema import (
+    LONG_SESSIONS,
     TABLES_OF_BOTH,
     VERSION,
     NewerSchemaError,
@@ -100,6 +101,7 @@ FIRST: Final = 4
 
 MIGRATIONS: Final[dict[int, Sequence[str]]] = {
     0: (*map(_table, TABLES_OF_BOTH), *_PARTS_OF_IDS),
+    4: LONG_SESSIONS,
 }
 """What makes the next version, by the version that is there; 0, for none, leads to `FIRST`. A released entry is never changed."""
 

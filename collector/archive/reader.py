@@ -14,9 +14,10 @@ import json
 import sqlite3
 import time
 from collections.abc import Collection, Iterator, Mapping
+from heapq import merge
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import zstandard
 
@@ -24,6 +25,7 @@ from collector.archive.connection import ArchiveConnection
 from collector.archive.record import FigureGroup, Figures, Label, SessionName, VerdictLabels
 from collector.archive.schema import FIGURES, VERSION, NewerSchemaError, OlderSchemaError
 from collector.archive.search import (
+    ANY_WALK,
     LATEST,
     LOOKED_AT_MAX,
     MATCHING_MAX,
@@ -33,6 +35,7 @@ from collector.archive.search import (
     conditions,
     judged,
     sets,
+    walks,
     with_part_of_id,
 )
 from collector.archive.store import FILE
@@ -55,6 +58,7 @@ LABELS_MAX: Final = 100
 """Labels of one session that are shown, the latest."""
 PATIENCE_SECONDS: Final = 10.0
 """Time for one question."""
+_TIME_MAX: Final = (1 << 63) - 1
 _STEPS: Final = 20_000
 """Instructions of SQLite between two looks at the time."""
 
@@ -135,21 +139,29 @@ class ArchiveReader:
         if search.sort == "recent":
             order = order.removeprefix("0, 0, ")
         with self._opened() as connection:
-            where, values = self._led(connection, search)
+            ids, is_whole = self._smallest(connection, search, MATCHING_MAX)
+            where, values = _among(ids if is_whole else None, conditions(search))
+            latest = _TIME_MAX
             if after is not None:
                 key, name = after
+                latest = key[2]
                 last = key[2:] if search.sort == "recent" else key
                 places = ", ".join("?" * (len(last) + len(name)))
                 where += f" AND ({order}) < ({places})"
                 values = (*values, *last, name.begun, name.namespace, name.session)
             down = ", ".join(f"{each} DESC" for each in order.split(", "))
-            rows = connection.execute(
-                f"SELECT s.id, s.namespace, s.session, s.begun, {first}, {second}, s.touched"
-                f" FROM sessions s WHERE {where} ORDER BY {down} LIMIT ?",
-                (*values, limit + len(without)),
-            )
-            named = ((row[0], SessionName(*row[1:4]), row[4:]) for row in rows)
-            chosen = [*islice((each for each in named if each[1] not in without), limit)]
+            walked = [
+                connection.execute(
+                    f"SELECT s.id, s.namespace, s.session, s.begun, {first}, {second}, s.touched"
+                    f" FROM sessions s WHERE {where} AND {walk} ORDER BY {down} LIMIT ?",
+                    (*values, *more, limit + len(without)),
+                )
+                for walk, more in (ANY_WALK if is_whole else walks(search, latest))
+            ]
+            with contextlib.closing(merge(*walked, key=_place, reverse=True)) as rows:
+                named = ((row[0], SessionName(*row[1:4]), row[4:]) for row in rows)
+                others = (each for each in named if each[1] not in without)
+                chosen = [*islice(others, limit)]
             return [
                 PastSession(
                     name,
@@ -306,11 +318,6 @@ class ArchiveReader:
             )
             return [SessionName(*row) for row in rows]
 
-    def _led(self, connection: ArchiveConnection, search: ArchiveSearch) -> SqlText:
-        """The conditions of a search, with the sessions of its smallest set in front where that is small."""
-        ids, is_whole = self._smallest(connection, search, MATCHING_MAX)
-        return _among(ids if is_whole else None, conditions(search))
-
     def _smallest(
         self, connection: ArchiveConnection, search: ArchiveSearch, most: int
     ) -> tuple[set[int] | None, bool]:
@@ -352,6 +359,12 @@ class ArchiveReader:
             raise
         finally:
             connection.close()
+
+
+def _place(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Where a row of a search stands in its list."""
+    _, namespace, session, begun, *key = row
+    return *key, begun, namespace, session
 
 
 def _among(ids: set[int] | None, where: SqlText) -> SqlText:

@@ -24,6 +24,9 @@ from typing import Final
 
 __all__ = [
     "FIGURES",
+    "IS_LONG",
+    "LONG_NS",
+    "LONG_SESSIONS",
     "MIGRATIONS",
     "TABLES_OF_BOTH",
     "VERSION",
@@ -137,7 +140,15 @@ _OWNERS: Final = (
 """Which of several monitors has written a row, and bytes of its objects, for an archive that they share."""
 
 TABLES_OF_BOTH: Final = (*_TABLES, *_LABELS, *_JUDGED, *_THINGS, *_OWNERS)
-"""All tables of this version that are the same in a file and in PostgreSQL."""
+"""All tables of version 4 that are the same in a file and in PostgreSQL."""
+
+LONG_NS: Final = 3_600_000_000_000
+"""A session whose last call ended, or was received, later than this after the begin of its first is long."""
+IS_LONG: Final = f"(touched - begun > {LONG_NS} OR last - begun > {LONG_NS})"
+LONG_SESSIONS: Final = (
+    f"CREATE INDEX sessions_long ON sessions (touched, begun, last) WHERE {IS_LONG}",
+)
+"""Leads to version 5."""
 
 _SQLITE_ALONE: Final = (
     "CREATE VIRTUAL TABLE found USING fts5 (folded, content='sessions', content_rowid='id', tokenize='trigram', detail='none')",
@@ -246,6 +257,7 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
         *(f"DROP TABLE old_{name}" for name in ("ids", "hours", "judgements", "sessions")),
     ),
     (*_THINGS, *_OWNERS),
+    LONG_SESSIONS,
 )
 """What makes the next version, by version."""
 

@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from collector.archive.record import FigureGroup
+from collector.archive.schema import IS_LONG, LONG_NS
 from monitor.records import Reason
 
 __all__ = [
+    "ANY_WALK",
     "LATEST",
     "LOOKED_AT_MAX",
     "MATCHING_MAX",
@@ -25,6 +27,7 @@ __all__ = [
     "conditions",
     "judged",
     "sets",
+    "walks",
     "with_part_of_id",
 ]
 
@@ -220,9 +223,11 @@ def sets(search: ArchiveSearch, with_part_of_id: Callable[[str], SqlText]) -> It
         yield SqlText(f"SELECT DISTINCT t.sid FROM things t WHERE {thing.text}", thing.values)
     for each in search.ids:
         yield SqlText("SELECT sid FROM ids WHERE hash = ?", (each,))
-    if search.since:
+    if search.since and search.until:
+        yield _within(search.since, search.until)
+    elif search.since:
         yield SqlText("SELECT id FROM sessions WHERE last >= ?", (search.since,))
-    if search.until:
+    elif search.until:
         yield SqlText("SELECT id FROM sessions WHERE begun <= ?", (search.until,))
     if search.harmful:
         yield SqlText("SELECT id FROM sessions WHERE harmful > 0")
@@ -263,7 +268,28 @@ def groups_of(namespaces: tuple[str, ...] | None, alias: str) -> SqlText | None:
     return SqlText(f"({each or '1 = 0'})", tuple(seen))
 
 
+ANY_WALK: Final = (SqlText("1 = 1"),)
+"""A walk in one part."""
+
+
+def walks(search: ArchiveSearch, latest: int) -> tuple[SqlText, ...]:
+    """Parts of the walk over sessions `s` in the order of the list, which make up all that match.
+
+    In the order of recency none passes over all that came after `until`: the last call of a session that is not long was
+    received soon after it, and long ones have an index of their own.
+
+    Args:
+        search: what is asked for.
+        latest: no later receipt is asked for.
+    """
+    if not search.until or search.sort != "recent":
+        return ANY_WALK
+    soon = min(search.until + LONG_NS, latest)
+    return SqlText(f"s.touched <= ? AND NOT {IS_LONG}", (soon,)), SqlText(IS_LONG)
+
+
 def _of_session(search: ArchiveSearch) -> Iterator[SqlText]:
+    # + keeps the walk in the order of the list: by the index of a time all that match would be sorted.
     if search.ended:
         yield SqlText("s.ended IS NOT NULL")
     if search.namespace is not None:
@@ -272,9 +298,9 @@ def _of_session(search: ArchiveSearch) -> Iterator[SqlText]:
     if seen is not None:
         yield seen
     if search.since:
-        yield SqlText("s.last >= ?", (search.since,))
+        yield SqlText("+s.last >= ?", (search.since,))
     if search.until:
-        yield SqlText("s.begun <= ?", (search.until,))
+        yield SqlText("+s.begun <= ?", (search.until,))
     for each in search.ids:
         yield SqlText("EXISTS (SELECT 1 FROM ids i WHERE i.hash = ? AND i.sid = s.id)", (each,))
     if search.label:
@@ -323,6 +349,15 @@ def _harm(search: ArchiveSearch) -> SqlText:
         "instr(h.folded, ?) > 0": search.tool,
     }
     return SqlText.all_of(SqlText(text, (value,)) for text, value in asked.items() if value)
+
+
+def _within(since: int, until: int) -> SqlText:
+    """Sessions of a time: those that are not long began in it, or shortly before."""
+    return SqlText(
+        "SELECT id FROM sessions WHERE begun >= ? AND begun <= ? AND +last >= ?"
+        f" AND NOT {IS_LONG} UNION ALL SELECT id FROM sessions WHERE begun <= ? AND last >= ? AND {IS_LONG}",
+        (since - LONG_NS, until, since, until, since),
+    )
 
 
 def _thing(text: str) -> SqlText:

@@ -36,7 +36,7 @@ from collector.archive.record import (
     SessionName,
 )
 from collector.archive.schema import VERSION, NewerSchemaError, OlderSchemaError
-from collector.archive.search import ArchiveSearch, SumsSearch
+from collector.archive.search import MATCHING_MAX, ArchiveSearch, SumsSearch
 from collector.archive.store import LOST, SWEPT_EVERY, ArchiveStore
 from collector.cli.program import main
 from collector.config.settings.archive import ArchiveSettings
@@ -141,6 +141,8 @@ SEARCHES = [
     ArchiveSearch(thing="A1", ended=False),
     ArchiveSearch(thing="order B 7"),
     ArchiveSearch(ids=(TRACE,), since=70, until=50),
+    ArchiveSearch(until=30, ended=False),
+    ArchiveSearch(since=70, until=50),
     ArchiveSearch(label="wrong", ended=False),
     ArchiveSearch(unjudged=True),
     ArchiveSearch(service_version="1", spec="farm", mode="page"),
@@ -173,9 +175,17 @@ def answers(reader: ArchiveReader) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_every_question_has_the_answer_of_a_file(url: str, tmp_path: Path, seed: int) -> None:
-    """Whatever is written, and written anew: lists in any order and page, filters, figures, labels, what models say."""
+@pytest.mark.parametrize(
+    ("seed", "most"), [*((seed, MATCHING_MAX) for seed in (1, 2, 3)), (4, 0)]
+)
+def test_every_question_has_the_answer_of_a_file(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, most: int
+) -> None:
+    """Whatever is written, and written anew: lists in any order and page, filters, figures, labels, what models say.
+
+    Also where no set of sessions is small.
+    """
+    monkeypatch.setattr("collector.archive.reader.MATCHING_MAX", most)
     chance = random.Random(seed)
     with (
         contextlib.closing(ArchiveStore(tmp_path)) as file,
@@ -450,3 +460,16 @@ def test_two_services_share_it(url: str) -> None:
     }
     running(first, **more)
     running(second, **more)
+
+
+def test_tables_of_an_older_version_are_brought_to_this_one(url: str) -> None:
+    """Those of version 4 have no index of long sessions: the next start makes it, and what is there stays."""
+    store = stored(url, made("old"))
+    for statement in ("DROP INDEX sessions_long", f"UPDATE {SCHEMA}.version SET version = 4"):
+        store._connection.execute(statement)
+    with pytest.raises(OlderSchemaError):
+        PostgresReader(url).search(ArchiveSearch(), 9)
+    stored(url, made("new"))
+    assert sorted(names(url)) == ["new", "old"]
+    there = store._connection.execute("SELECT to_regclass('sessions_long') IS NOT NULL")
+    assert there.fetchone() == (True,)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
+from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from collector.archive import reader as reader_module
 from collector.archive.reader import ArchiveReader
 from collector.archive.record import ArchivedSession, Label, ModelJudgement, SessionName
-from collector.archive.schema import MIGRATIONS, VERSION, NewerSchemaError
-from collector.archive.search import ArchiveSearch, SumsSearch
+from collector.archive.schema import LONG_NS, MIGRATIONS, VERSION, NewerSchemaError
+from collector.archive.search import MATCHING_MAX, ArchiveSearch, SumsSearch
 from collector.archive.store import (
     FILE,
     LOST,
@@ -282,6 +285,67 @@ def test_a_count_looks_at_so_many_and_says_so(
     stored(tmp_path, *(made(f"s{n}", begun=n, last=n + 1, harmful=n % 2) for n in range(5, 45)))
     found = ArchiveReader(tmp_path).matching(search)
     assert (len(found.names), found.is_all) == (counted, is_all)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("most", [0, MATCHING_MAX])
+def test_the_pages_of_a_time_have_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, seed: int
+) -> None:
+    """Whatever the beginnings, ends and receipts of sessions, and whether a set of them is small: by recency, each once."""
+    monkeypatch.setattr("collector.archive.reader.MATCHING_MAX", most)
+    chance, half = random.Random(seed), LONG_NS // 2
+    sessions = []
+    for number in range(40):
+        begun = chance.randint(4, 20) * half
+        last = begun + chance.choice((1, half, 2 * half, 2 * half + 1, 7 * half))
+        touched = begun + chance.choice((-3 * half, 0, 2 * half, 2 * half + 1, 9 * half))
+        sessions.append(made(f"s{number}", begun=begun, last=last, touched=touched))
+    store = stored(tmp_path, *sessions)
+    store.close()
+    sessions.sort(key=lambda each: (each.touched, each.name.begun, each.name.session))
+    for since, until in product((0, 9 * half), (0, 9 * half, 14 * half)):
+        search = ArchiveSearch(since=since, until=until)
+        reader, after = ArchiveReader(tmp_path), None
+        found: list[str] = []
+        while page := reader.search(search, 3, after):
+            found += [each.name.session for each in page]
+            after = page[-1].key, page[-1].name
+        assert found == [
+            each.name.session
+            for each in reversed(sessions)
+            if each.last >= since and (not until or each.name.begun <= until)
+        ]
+
+
+@pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
+def test_a_page_of_a_time_passes_over_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: float
+) -> None:
+    """Where many sessions match, and many came later or earlier: a page takes about what it takes of all."""
+    monkeypatch.setattr("collector.archive.reader.MATCHING_MAX", 50)
+    monkeypatch.setattr("collector.archive.reader._STEPS", 100)
+    stored(
+        tmp_path, *(made(f"s{number}", begun=number * LONG_NS) for number in range(1, 2_001))
+    ).close()
+    looks: list[float] = []
+
+    def monotonic() -> float:
+        looks.append(0.0)
+        return 0.0
+
+    monkeypatch.setattr("collector.archive.reader.time", SimpleNamespace(monotonic=monotonic))
+    time, reader, cost = int(2_000 * place) * LONG_NS, ArchiveReader(tmp_path), []
+    for search in (
+        ArchiveSearch(),
+        ArchiveSearch(until=time),
+        ArchiveSearch(since=time),
+        ArchiveSearch(since=time - 99 * LONG_NS, until=time),
+    ):
+        looks.clear()
+        assert len(reader.search(search, 20)) == 20
+        cost.append(len(looks))
+    assert max(cost) < cost[0] + 40, cost
 
 
 def said(session: str = "s", *, begun: int = 5, at: int = 0, text: str = "") -> ModelJudgement:
