@@ -38,28 +38,26 @@ class AgentKind(NamedTuple):
     make: _Make
     check: Callable[[BenchTask], object] = lambda _: None
     """Raises ScriptError for a task that it knows nothing of."""
+    close: Callable[[], object] = lambda: None
+    """Gives up its connections, when all rollouts are over."""
 
 
-def agent_kind(
-    text: str,
-    scaffold: Scaffold,
-    endpoint: str | None = None,
-    client: httpx.Client | None = None,
-) -> AgentKind:
+def agent_kind(text: str, scaffold: Scaffold, endpoint: str | None = None) -> AgentKind:
     """The kind that `--agent` names.
 
     Args:
         text: one of `FORMS`.
         scaffold: of agents with a model.
         endpoint: of the model.
-        client: what asks it; made where it is not given.
 
     Raises:
         ScriptError: there is no such kind, or what it names cannot be used.
     """
     word, _, rest = text.partition(":")
     if word == "openai" and rest:
-        return AgentKind(text, _openai(rest, scaffold, endpoint or ENDPOINT, client))
+        client = httpx.Client(limits=httpx.Limits(max_connections=64))
+        make = _openai(rest, scaffold, endpoint or ENDPOINT, client)
+        return AgentKind(text, make, close=client.close)
     if word == "scripted" and rest:
         turns_of = read_script(Path(rest))
         return AgentKind(
@@ -88,14 +86,10 @@ _PLAIN: Final[dict[str, _Make]] = {
 }
 
 
-def _openai(
-    model: str, scaffold: Scaffold, endpoint: str, client: httpx.Client | None
-) -> _Make:
-    asks = client or httpx.Client(limits=httpx.Limits(max_connections=64))
-
+def _openai(model: str, scaffold: Scaffold, endpoint: str, client: httpx.Client) -> _Make:
     def make(task: BenchTask, seed: int, _: random.Random) -> RolloutAgent:
         return OpenAIAgent(
-            task, model=model, endpoint=endpoint, scaffold=scaffold, seed=seed, client=asks
+            task, model=model, endpoint=endpoint, scaffold=scaffold, seed=seed, client=client
         )
 
     return make

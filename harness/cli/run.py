@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -141,7 +142,7 @@ def run(options: argparse.Namespace) -> int:
     offline = None if options.offline is None else ResultSnapshot.read(options.offline)
     sandboxed = not options.no_sandbox and (offline is None or options.miss == "live")
     recording = None if options.record is None else _recording(options.record)
-    with opened_judges(options, tasks) as judges:
+    with closing(agent), opened_judges(options, tasks) as judges:
         with writing(options.out):
             results = ResultsFolder(options.out)
         bench = Bench(

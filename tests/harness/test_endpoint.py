@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import threading
@@ -211,6 +212,19 @@ def test_a_model_is_told_of_tools_that_come_later(
     assert [each["content"][:4] for each in endpoint.asked[1]["messages"][3:]] == (
         ["Now?", "More"] if calls == "text" else ["Now?"]
     )
+
+
+def test_a_run_leaves_no_connection_open(
+    endpoint: Endpoint, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that the endpoint keeps alive is used for the whole run, and closed when it is over."""
+    closed = threading.Semaphore(0)
+    monkeypatch.setattr(Handler, "protocol_version", "HTTP/1.1")
+    monkeypatch.setattr(Handler, "finish", lambda _: closed.release())
+    assert run(bench, endpoint.answers(right))["success"]
+    assert closed.acquire(timeout=30)
+    gc.collect()
+    assert not closed.acquire(blocking=False), "one connection was enough"
 
 
 def _status(status: int, text: str = "{}") -> Answer:
