@@ -316,18 +316,20 @@ class SessionIds:
                 if hinted is None:
                     hinted = parts.hints.get(above.span_id)
                 if is_beside:
-                    told = parts.told(above, service)
-                    is_beside = told is None and not (above.stops or above.agent)
+                    told = _better(parts.told(above, service), told)
+                    is_beside = not (above.stops or above.agent)
             found = _better(above.claim, found)
         best, own = trace.first, found
         found = _better(told, own)
         by_model = found is not own
+        # A nearer model may name it on the same rung, and one beside the call around what only calls inside name.
+        rung = found.rung + by_model if found is not None else UNNAMED_RUNG
         found = found or inside
         if found is not None:
             is_best = best is None or found.rung <= best.rung
             is_certain = is_there or (is_best and not by_model)
             if is_certain:
-                parts.rung = max(parts.rung, found.rung)
+                parts.rung = max(parts.rung, rung)
             return found.key, found.name, is_certain
         likely = hinted or trace.span_claim
         return None if likely is None else (*likely.whose, False)

@@ -198,7 +198,7 @@ class Parts:
         """Span id and service -> the best claim of the service's models right below the span, and whether it is the only
         one on its rung."""
         self.rung = -1
-        """The worst rung on which a call's session is certain."""
+        """A model that names a session on a better rung than this one may name that of a call that is certain."""
 
     def told(self, above: SpanNode, service: Requester) -> Claim | None:
         """The session that the models of a service right below a span name; None if they name several."""

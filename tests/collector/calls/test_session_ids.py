@@ -192,6 +192,35 @@ def test_a_span_above_a_call_has_its_say_before_models_beside_it(wire: Any, benc
         assert _tools(bench().send(*order).sessions()) == {"user-1": ["move"]}
 
 
+def test_a_model_beside_a_call_names_what_runs_inside_it(wire: Any, bench: Any) -> None:
+    """The sub-agent's calls are of the conversation that their caller's model names, whenever it comes."""
+    spans = [
+        wire.tool("ask", id="call", parent="root", start=1, end=8),
+        wire.tool(
+            "move", parent="call", start=3, attributes={CONVERSATION: "of-the-sub-agent"}
+        ),
+        wire.span(
+            "chat", {"gen_ai.operation.name": "chat", "session.id": "one"}, parent="root"
+        ),
+        wire.span("run", id="root", start=0, end=9),
+    ]
+    for order in permutations(spans):
+        assert _tools(bench().send(*order).sessions()) == {"one": ["ask", "move"]}
+
+
+def test_of_two_models_the_nearer_names_a_call(wire: Any, bench: Any) -> None:
+    """Under one attribute the model below the nearest span counts, in any order."""
+    spans = [
+        _chat(wire, "far", "two", parent="root", start=1),
+        _chat(wire, "near", "one", parent="step", start=3),
+        wire.tool("move", parent="step", start=4, attributes={"session.id": "run-1"}),
+        wire.span("step", id="step", parent="root", start=2, end=8),
+        wire.span("run", id="root", start=0, end=9),
+    ]
+    for order in permutations(spans):
+        assert _tools(bench().send(*order).sessions()) == {"one": ["move"]}
+
+
 def test_a_better_name_inside_a_call_is_the_sub_agents_own(wire: Any, bench: Any) -> None:
     """A framework that names each run is used in a tool: the conversation is that of the tool's caller."""
     app = {"session.id": "thread-1"}
