@@ -184,9 +184,10 @@ class Table:
         yield from list(self._ended.sessions.values())
 
     def recent(self) -> Iterator[Session]:
-        """Live sessions, most recently active first, then the ended ones."""
-        yield from list(self.latest())
-        yield from list(reversed(self._ended.sessions.values()))
+        """Live sessions, most recently active first, then the ended ones: each once, as they are at the first one."""
+        live, ended = list(self.latest()), list(reversed(self._ended.sessions.values()))
+        yield from live
+        yield from ended
 
     def latest(self) -> Iterator[Session]:
         """Live sessions, most recently active first, without a copy. The caller must not await in between."""

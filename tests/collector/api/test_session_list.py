@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 from collector.api import session_list
-from collector.api.session_list import LISTED_MAX, SessionLists, SessionQuery, ranked
+from collector.api.session_list import (
+    LISTED_MAX,
+    SessionLists,
+    SessionPage,
+    SessionQuery,
+    paged,
+    ranked,
+)
 from collector.api.session_query import Follow, follow_nothing
 from collector.api.session_view.about import ServiceInfo
 from collector.api.session_view.routes import SessionView
@@ -364,3 +371,38 @@ def test_runbooks_are_served(monitor: Monitor) -> None:
         status, answer = ask(monitor, f"/runbooks/{name}")
         assert (status, answer["error"]) == (404, "no such runbook")
     assert ask(monitor, "/runbooks/AgentSilent", method="POST")[0] == 405
+
+
+@pytest.mark.parametrize("are_live", [False, True])
+def test_a_session_that_ends_or_goes_on_meanwhile_is_listed_once(
+    monkeypatch: pytest.MonkeyPatch, *, are_live: bool
+) -> None:
+    """Lists let other tasks run in between: what ends then is not looked at again, and what goes on is not missed."""
+    monkeypatch.setattr("collector.api.session_list._LUMP", 2)
+    monitor = Monitor(load_specs([SPECS]).specs, Limits())
+    for number in range(1, 8):
+        play(monitor, f"s{number}", ("unlock_safety",), number)
+    end = 7_000_100 + monitor.limits.idle_ns
+    later = 0 if are_live else 2 * end // 1_000_000
+    if not are_live:
+        monitor.tick(end)
+    for number in range(8, 14):
+        play(monitor, f"s{number}", ("unlock_safety",), later + number)
+
+    async def listed() -> SessionPage:
+        page = asyncio.create_task(paged(monitor, SessionQuery("recent", 100)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not page.done()
+        if are_live:
+            monitor.tick(end)
+        else:
+            play(monitor, "s1", ("move",), later + 20)
+        assert {each.ended is None for each, _ in monitor.reader.named("s1")} == {not are_live}
+        return await page
+
+    page = asyncio.run(listed())
+    assert sorted(entry.name.session for entry in page.sessions) == [
+        f"s{number}" for number in sorted(range(1, 14), key=str)
+    ]
+    assert page.matching == 13
