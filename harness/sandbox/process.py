@@ -11,6 +11,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -33,6 +34,9 @@ _PACKAGES: Final = tuple(
 """Folders of installed packages."""
 _PYTHON: Final = os.path.realpath(sys.executable)
 """The interpreter itself: the environment that links to it is not seen inside."""
+_STARTER: Final = ThreadPoolExecutor(1, "sandbox-starter")
+"""The thread that starts all processes. bwrap ends its own with its parent, and to Linux (PR_SET_PDEATHSIG) the parent is the
+thread that started it. This one lives as long as the program; one that makes a call may end before the sandbox's next call."""
 
 
 class NoSandboxError(Exception):
@@ -86,7 +90,7 @@ def kind_here(module: Path = PROBE, *, packages: bool = False) -> SandboxKind:
 
 
 class Sandbox:
-    """One process at a time in which tools run. For one thread.
+    """One process at a time in which tools run. For one thread at a time.
 
     Args:
         kind: how it is kept in.
@@ -191,17 +195,20 @@ class Sandbox:
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            # What is started is Python itself, and bwrap where it is on the PATH.
-            self._process = subprocess.Popen(  # noqa: S603
-                _command(self.kind, self._seen()),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={"PYTHONPATH": self._imported(), "PYTHONDONTWRITEBYTECODE": "1"},
-                close_fds=True,
-                start_new_session=True,
-            )
+            self._process = _STARTER.submit(self._start).result()
         return self._process
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        # What is started is Python itself, and bwrap where it is on the PATH.
+        return subprocess.Popen(  # noqa: S603
+            _command(self.kind, self._seen()),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={"PYTHONPATH": self._imported(), "PYTHONDONTWRITEBYTECODE": "1"},
+            close_fds=True,
+            start_new_session=True,
+        )
 
     def _seen(self) -> list[Path]:
         """What the process may read beside Python's own."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -91,6 +93,18 @@ def test_what_is_read_only_stays_so(sandbox: Sandbox) -> None:
 def test_a_tool_may_have_threads(sandbox: Sandbox) -> None:
     """Threads are no processes: a tool may start them."""
     assert sandbox.call(MODULE, STATE, "thread", {}, 10).result == "worked"
+
+
+def test_a_process_outlives_the_thread_that_asked_first(sandbox: Sandbox) -> None:
+    """The thread of a sandbox's first call may end: the same process answers the next one, of another thread."""
+    first = threading.Thread(target=sandbox.call, args=(MODULE, STATE, "thread", {}, 10))
+    first.start()
+    first.join()
+    # Python's thread is over shortly before Linux's, whose end is what a process may end with.
+    while Path(f"/proc/self/task/{first.native_id}").exists():
+        time.sleep(0.001)
+    assert sandbox.call(MODULE, STATE, "thread", {}, 10).result == "worked"
+    assert sandbox.faults == 0
 
 
 @pytest.mark.parametrize(
