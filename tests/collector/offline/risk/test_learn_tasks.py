@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from collector.cli.main import main
-from collector.offline.risk import learn_tasks, protocol
+from collector.offline.risk import protocol
 from monitor.spec.read import load_spec, load_specs
 
 pytestmark = pytest.mark.skipif(
@@ -256,9 +255,8 @@ def test_the_protocol_is_printed(
     runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`--evaluate` writes nothing, and prints areas, recall, lead and false pages of agents it held back."""
-    monkeypatch.setattr(learn_tasks, "evaluation", partial(protocol.evaluation, draws=1))
     monkeypatch.setattr(protocol, "DRAWS_OF_GROUPS", 1)
-    options = ["--evaluate", "--task", "task_id", "--success", "success=true"]
+    options = ["--evaluate", "--task", "task_id", "--success", "success=true", "--draws", "1"]
     assert main(["learn", str(runs), *options]) == 0
     out = capsys.readouterr().out
     end = next(line for line in out.splitlines() if line.startswith("end"))
