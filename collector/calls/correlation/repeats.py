@@ -256,15 +256,18 @@ def _doubt(first: _Seen, later: _Seen) -> Cause | None:
         return Cause.REPLAYED if same and first.error is later.error else None
     if one.against(other):
         return None
-    if not other.call_id and other.request and one.request == other.request:
-        if one.request_span == other.request_span:
-            return None  # one answer asked for both
-    elif not other.call_id:
+    if not other.call_id and not _is_asked_again(one, other):
         rounds = one.may_be_round and other.may_be_round and _may_be_round(first, later)
         return Cause.ROUND_TRIP if rounds else None
     if overlaps(one.outer, other.outer):
         return Cause.TOLD_TWICE
     return Cause.REPLAYED if first.error is later.error else None
+
+
+def _is_asked_again(one: LogicalCall, other: LogicalCall) -> bool:
+    """True if the answers that asked for two calls are one that came again."""
+    same = bool(other.request) and one.request == other.request
+    return same and one.request_span != other.request_span
 
 
 def _may_be_round(first: _Seen, later: _Seen) -> bool:
