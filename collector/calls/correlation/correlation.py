@@ -411,6 +411,7 @@ class Correlation:
     def overtook(self, context: Context, start_ns: int) -> None:
         """A model's span has come that may ask for calls without ids which came before: those that began after it."""
         tree = context.tree
+        found: list[LogicalCall] = []
         for node in tree.calls():
             call = node.call
             if call is None or call.asked_by or call.outer.start_ns < start_ns:
@@ -420,7 +421,10 @@ class Correlation:
             if call.request != request and call.judged is not None:
                 call.shared |= self.repeats.note(call, call.judged, context.now)
             if call.guessed != known or call.shared:
-                self._update(context, call, tree.node(call.outer.span_id), "")
+                found.append(call)
+        # Equal ones are looked for once all are noted as that answer's.
+        for call in found:
+            self._update(context, call, tree.node(call.outer.span_id), "")
 
     def _chain(
         self, context: Context, call: LogicalCall, outer: SpanNode, above: LogicalCall
