@@ -161,6 +161,8 @@ class Repeats:
                     continue
                 other.shared = len(seen) > 1
                 doubts = _doubts(each, seen[:number])
+                if not doubts and not (other.call_id or other.has_request):
+                    continue  # its doubt is that of the ids of its span: see `Correlation.doubt_again`
                 if doubts != other.doubts:
                     other.doubt(doubts)
                     changed.append(Review(*place, other))

@@ -154,14 +154,14 @@ def test_any_order_of_arrival_is_the_spec_run_for_each_value(
 
 @given(st.sampled_from(sorted(SPECS)), st.integers(0, 2**32))
 def test_folded_calls_leave_their_things_as_they_are(name: str, seed: int) -> None:
-    """In a long session, with late calls, things are those of a session that keeps every step, and memory is bounded."""
+    """In a long session, with late calls of a right clock, things are those of a session that keeps every step, and memory is bounded."""
     made = random.Random(seed)
     spec, plain = SPECS[name]
     calls = calls_of(made, 210, 8)
     order = sorted(calls, key=lambda each: each.start_ns + made.choice((0, 0, 0, 100)))
     monitor = Monitor([spec], Limits(history_complete=True, keep_arguments=True, window_ns=20))
     for number, each in enumerate(order):
-        monitor.observe(each, 10 * number)
+        monitor.observe(each, 10 * number, timed=True)
         if number % 8 == 0:
             monitor.finalise(10 * number)
     [found] = monitor.find("s")
