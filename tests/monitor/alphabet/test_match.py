@@ -320,7 +320,9 @@ def test_a_name_that_is_nearly_a_tools_may_be_that_tool(
     made = alphabet(
         failed_calls, a=("pay", {"to": "ann"}), b=("pay", {"to": "bob"}), c=("look", None)
     )
-    assert token(made, spelt, {"to": "bob"}) == Token((0, 1), exact=False, sure=False, alike=True)
+    assert token(made, spelt, {"to": "bob"}) == Token(
+        (0, 1), exact=False, sure=False, alike=True
+    )
     failed = token(made, spelt, {"to": "bob"}, failed=True)
     assert (failed.sure, failed.named) == (False, failed_calls == "harmful")
 
