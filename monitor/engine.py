@@ -125,7 +125,6 @@ class Monitor:
         quiet: bool = False,
         doubted: bool = False,
         proof: Proof | None = None,
-        timed: bool = False,
     ) -> list[Verdict]:
         """Judges one call under every spec of its session.
 
@@ -136,7 +135,6 @@ class Monitor:
             quiet: give only what is news: harmful calls and revisions.
             doubted: calls before the session's first one may be missing, as `Corrections.doubt` says.
             proof: what the call's trace shows of the session's beginning, as `Corrections.prove` says.
-            timed: a span above the call came in time, from the same sender: its clock is right, late as the call may be.
 
         Returns:
             First the verdicts on earlier calls that what the call says of its session has changed: that it is
@@ -150,11 +148,10 @@ class Monitor:
         clocks = self._clocks
         if call.end_ns < call.start_ns:
             call = without_rounding(call)
-        moved = clocks.is_ahead(call, now)
-        if moved:
+        if clocks.is_ahead(call, now):
             call = self._lifecycle.corrected(call, now)
             clocks.corrections += 1
-        session = self._lifecycle.session(call, now, timed=timed, moved=moved)
+        session = self._lifecycle.session(call, now)
         seen, judged = session.seen, session.judged
         try:
             if proof is not None or session.fresh:
@@ -238,8 +235,7 @@ class Monitor:
         if clocks.is_ahead(call, now):
             call = clocks.as_corrected(call, now)
         session = self._table.live(call.session)
-        is_plain = not is_mistimed(call) and call.session not in clocks.late
-        if session is not None and is_plain:
+        if session is not None and not is_mistimed(call):
             decided = self._decider.at_once(
                 session, call, beside, now, named, proof, doubted=doubted
             )

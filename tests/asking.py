@@ -27,15 +27,11 @@ class AskedMonitor(Monitor):
         quiet: bool = False,
         doubted: bool = False,
         proof: Proof | None = None,
-        timed: bool = False,
     ) -> list[Verdict]:
-        """Observes the call, which was decided as the verdicts say. Nobody asks about a call that came late."""
+        """Observes the call, which was decided as the verdicts say."""
         decision = self.decide(call, now, named=named, doubted=doubted, proof=proof)
-        verdicts = super().observe(
-            call, now, named, quiet=quiet, doubted=doubted, proof=proof, timed=timed
-        )
-        if not timed or now - call.end_ns <= self.limits.window_ns:
-            check_decision(decision, verdicts, call, quiet=quiet)
+        verdicts = super().observe(call, now, named, quiet=quiet, doubted=doubted, proof=proof)
+        check_decision(decision, verdicts, call, quiet=quiet)
         self.asked += len(decision.specs)
         return verdicts
 

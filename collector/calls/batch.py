@@ -34,17 +34,7 @@ __all__ = ["EventBatch", "MonitorFailure"]
 class _Entry:
     """A call to observe, or (if `call` is None) what another span tells of a session."""
 
-    __slots__ = (
-        "attributes",
-        "call",
-        "doubted",
-        "key",
-        "named",
-        "of",
-        "proof",
-        "start_ns",
-        "timed",
-    )
+    __slots__ = ("attributes", "call", "doubted", "key", "named", "of", "proof", "start_ns")
 
     def __init__(self) -> None:
         self.call: ToolCall | None = None
@@ -54,7 +44,6 @@ class _Entry:
         self.attributes: Mapping[str, Any] | None = None
         self.start_ns = 0
         self.doubted = False
-        self.timed = False
         self.proof: Proof | None = None
 
 
@@ -124,7 +113,6 @@ class EventBatch:
         *,
         doubted: bool,
         proof: Proof | None = None,
-        timed: bool = False,
     ) -> None:
         """Has a call judged, as it is known now: see `Monitor.observe`.
 
@@ -132,7 +120,7 @@ class EventBatch:
         """
         entry = self._next()
         entry.of, entry.call, entry.named, entry.doubted = of, call, named, doubted
-        entry.proof, entry.timed = proof, timed
+        entry.proof = proof
         if self._at_once:
             self.flush()
 
@@ -165,13 +153,9 @@ class EventBatch:
 
     # --- at once, behind what is buffered -----------------------------------------------------
 
-    def amend(
-        self, old: ToolCall, new: ToolCall, named: AgentName | None, *, timed: bool = False
-    ) -> None:
+    def amend(self, old: ToolCall, new: ToolCall, named: AgentName | None) -> None:
         """Replaces a call by what is known of it now: see `Corrections.amend`."""
-        self._verdicts += self.monitor.corrections.amend(
-            old, new, self._now, named, timed=timed
-        )
+        self._verdicts += self.monitor.corrections.amend(old, new, self._now, named)
 
     def retract(self, call: ToolCall) -> None:
         """Takes a call back that was judged twice, or in another session: see `Corrections.retract`."""
@@ -184,14 +168,6 @@ class EventBatch:
     def prove(self, key: SessionKey, proof: Proof) -> None:
         """A trace of a session proves that it is new, or does no longer: see `Corrections.prove`."""
         self._verdicts += self.monitor.corrections.prove(key, proof)
-
-    def vouch(self, key: SessionKey, sender: Mapping[str, Any], ended_ns: int) -> None:
-        """A span of a session came in time: see `Corrections.vouch`."""
-        self._verdicts += self.monitor.corrections.vouch(key, sender, ended_ns)
-
-    def set_back(self, key: SessionKey, start_ns: int, end_ns: int) -> None:
-        """A span of a session ended before it began: see `Corrections.set_back`."""
-        self._verdicts += self.monitor.corrections.set_back(key, self._now, start_ns, end_ns)
 
     def note_gap(self, gap: Gap) -> None:
         """Calls may be missing: see `Gaps.note`."""
@@ -226,7 +202,6 @@ class EventBatch:
                         quiet=self._quiet,
                         doubted=entry.doubted,
                         proof=proof,
-                        timed=entry.timed,
                     )
                 elif key is not None and attributes is not None:
                     news = self._monitor.corrections.learn(

@@ -49,7 +49,6 @@ from collector.calls.sessions.session_ids import (
     ResourceIdentity,
     SessionIds,
 )
-from collector.calls.timely_spans import TimelySpans
 from collector.calls.tree.context import Context
 from collector.calls.tree.trace import Trace
 from collector.calls.tree.trace_store import (
@@ -194,7 +193,6 @@ class Pipeline:
         self._requested_calls = RequestedCalls(
             self._requests, self._correlation, self._sessions, self._traces, self._coverage
         )
-        self._timely = TimelySpans(monitor, self._session_ids, self._traces, self._batch)
         self._hears = monitor.binder.hears
         """True if a spec asks what users said, or one did that sessions may still have."""
         self._asked = monitor.binder.asked_results()
@@ -236,7 +234,6 @@ class Pipeline:
                 self._correlation.update_failed()
             self._correlation.expire_orphans(now)
             self._end_request(now)
-            self._timely.end(spans, now)
             for each in self.monitor.errors():
                 self._leave(each, 0)
         except Exception as error:  # noqa: BLE001 - it is counted, and what was judged is delivered
@@ -517,8 +514,6 @@ class Pipeline:
         tree = self._traces.grow(trace, now)
         node = tree.put(span.span_id, span.parent_span_id)
         context = Context(trace, tree, node, now)
-        if not span.parent_span_id and reading is None:
-            self._timely.note_root(trace, span, now)
         if plan.foreign:
             trace.foreign += 1
             self._foreign += 1

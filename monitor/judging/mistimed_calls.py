@@ -1,12 +1,10 @@
-"""Notices calls whose times cannot be right, or may be wrong: their order is not certain.
+"""Notices calls whose times cannot be right: without a start, or with an end before it.
 
-Idea: a call without a start, or with an end before it, was made at some time before it was received. It is placed at its
-receipt or where its times say, and from the window before its receipt on, nothing follows from one call to the next
-(`Cause.MISTIMED`).
+Idea: such a call was made at some time before it was received. It is placed at its receipt or where its times say, and from
+the window before its receipt on, nothing follows from one call to the next (`Cause.MISTIMED`).
 
-A call that is received much later than others, though by its times it was before them, is late, or its sender's clock was set
-back (`Cause.SET_BACK`). It stays where its times say: that is right nearly always, and does not depend on the order of arrival.
-Until a span of its sender shows that its clock is right, nothing follows from it to the last of these others.
+Not noticed: a sender's clock that is set back in mid-session. Its calls look like calls that are late, as a request is that
+was sent again. Late calls are placed by their times: that is right nearly always, and does not depend on the order of arrival.
 
 Example: an exporter writes no start times. `pay` is received at 3.0 s; `approve` was received at 2.5 s. Which was first is
 not known, so `pay` without `approve` before it is possible harm.
@@ -18,21 +16,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from monitor.records import Evidence, ToolCall
-from monitor.session.log.log import SessionLog
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
-from monitor.visibility.sight import MILLISECOND
 
-__all__ = [
-    "COARSE_NS",
-    "ahead",
-    "behind",
-    "beside",
-    "is_mistimed",
-    "latest_ns",
-    "mistimed",
-    "without_rounding",
-]
+__all__ = ["COARSE_NS", "beside", "is_mistimed", "latest_ns", "mistimed", "without_rounding"]
 
 COARSE_NS: Final = 1_000_000
 """A clock that ends spans may be coarser by so much than the one that begins them: a millisecond."""
@@ -91,61 +78,6 @@ def beside(
         if each.cause is Cause.MISTIMED and start_ns < each.since_ns <= now:
             return each._replace(since_ns=start_ns)
     return None
-
-
-def behind(
-    logs: Iterable[SessionLog],
-    call: ToolCall,
-    now: int,
-    bounds: tuple[int, int],
-    *,
-    led: bool,
-) -> Gap | None:
-    """The time span in which a call may have been made that was received behind calls which it is before by its times.
-
-    It is late, or its sender's clock was set back since; or it was ahead until then, as is certain if one of the other
-    calls seems to have ended more than the window after its receipt, or was moved back for it.
-
-    Args:
-        logs: of its session.
-        call: with its times by our clock.
-        now: the time of its receipt, Unix nanoseconds.
-        bounds: by so much more than others a call may be late, and so far a right clock may be ahead, in nanoseconds.
-        led: True if calls of its session were moved back, as their clocks were ahead, and this one was not.
-    """
-    window_ns, ahead_ns = bounds
-    late_ns, received, until = now - call.end_ns, now - now % MILLISECOND, -1
-    cause = Cause.MISTIMED if led else Cause.SET_BACK
-    for log in logs:
-        for place in range(len(log) - 1, -1, -1):
-            if log.at(place) <= call.start_ns:
-                break
-            row = log.row(place)
-            lag_ns = row.receipt - row.end
-            if row.evidence is not Evidence.EXECUTED:
-                continue
-            if lag_ns < -ahead_ns and late_ns - lag_ns > window_ns:
-                until, cause = max(until, row.at), Cause.MISTIMED
-            elif row.receipt < received and (led or late_ns - lag_ns > window_ns):
-                until = max(until, row.at)
-    return Gap(cause, max(1, call.start_ns), until + 1) if until >= 0 else None
-
-
-def ahead(logs: Iterable[SessionLog], call: ToolCall, now: int, window_ns: int) -> Gap | None:
-    """The same of a call that seems to have ended more than the window after its receipt, while others did not.
-
-    Those were received by then, so they may have been made behind it.
-    """
-    lag_ns, since = now - call.end_ns, call.start_ns
-    for log in logs:
-        for place in range(len(log)):
-            if log.at(place) >= since:
-                break
-            row = log.row(place)
-            if row.evidence is Evidence.EXECUTED and row.receipt - row.end - lag_ns > window_ns:
-                since = row.at
-                break
-    return Gap(Cause.MISTIMED, since, call.start_ns + 1) if since < call.start_ns else None
 
 
 def without_rounding(call: ToolCall) -> ToolCall:

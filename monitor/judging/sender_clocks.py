@@ -16,41 +16,18 @@ its receipt. The calls of this sender are moved back by 99 s: this one ends when
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from monitor.limits import SECOND
 from monitor.records import SessionKey, ToolCall
 from monitor.session.log.log import is_led
-from monitor.visibility.gap import Gap
 
-__all__ = ["AHEAD_MAX_NS", "LateCalls", "SenderClocks", "is_of", "moved_back"]
+__all__ = ["AHEAD_MAX_NS", "SenderClocks", "moved_back"]
 
 AHEAD_MAX_NS: Final = 60 * SECOND
 """Clocks of two hosts differ by less, unless one of them is wrong: 60 s."""
 
 SESSIONS_MAX: Final = 4_096
-
-
-class LateCalls(NamedTuple):
-    """Calls of one session and one sender that came late, unless the sender's clock was set back."""
-
-    sender: Mapping[str, Any]
-    """Attributes of the sender's resource, perhaps with others."""
-    gap: Gap
-    received_ns: int
-    """When the last of them was received, Unix nanoseconds."""
-
-    def vouched(self, sender: Mapping[str, Any], ended_ns: int) -> bool:
-        """True if a span that came in time shows that they are late: it is of their sender, and ended after they had."""
-        return ended_ns > self.received_ns and is_of(self.sender, sender)
-
-
-def is_of(attributes: Mapping[str, Any], sender: Mapping[str, Any]) -> bool:
-    """True if attributes are those of a sender's resource, perhaps with others."""
-    if attributes is sender:
-        return True
-    return sender.items() <= attributes.items()
 
 
 class SenderClocks:
@@ -68,8 +45,6 @@ class SenderClocks:
         self.corrections = 0
         """Calls that were observed with corrected times."""
         self._ahead: OrderedDict[SessionKey, int] = OrderedDict()
-        self.late: dict[SessionKey, tuple[LateCalls, ...]] = {}
-        """Sessions of whose senders it is not known whether they are late, or their clocks were set back."""
 
     def clock_moved(self, by: int) -> None:
         """Adapts to a jump of the clock of receipts: if it is set back, a lead by as much is allowed."""
@@ -77,9 +52,6 @@ class SenderClocks:
 
     def rename(self, old: SessionKey, new: SessionKey) -> None:
         """Moves the lead of one session to another, which takes over its calls."""
-        late = self.late.pop(old, ()) if self.late else ()
-        if late:
-            self.set_late(new, (*self.late.get(new, ()), *late))
         ahead = self._ahead.pop(old, None) if self._ahead else None
         if ahead is not None:
             self._ahead.setdefault(new, ahead)
@@ -98,15 +70,6 @@ class SenderClocks:
     def forget(self, key: SessionKey) -> None:
         """The session is none of ours any more."""
         self._ahead.pop(key, None)
-        self.late.pop(key, None)
-
-    def set_late(self, key: SessionKey, late: tuple[LateCalls, ...]) -> None:
-        """Sets what `late` gives for a session. Beyond the bound, the doubt in the oldest one stays."""
-        self.late.pop(key, None)
-        if late:
-            self.late[key] = late
-        if len(self.late) > self._sessions_max:
-            del self.late[next(iter(self.late))]
 
     def is_ahead(self, call: ToolCall, now: int) -> bool:
         """True if a call cannot have ended when it says, or comes from a clock that is known to be ahead."""

@@ -6,21 +6,21 @@ are told only if what they are to allow for has changed. Causes that hold for on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from monitor.judging.change_reports import ChangeReports
 from monitor.judging.judging_state import JudgingState
-from monitor.judging.mistimed_calls import ahead, behind, beside, mistimed
-from monitor.judging.sender_clocks import AHEAD_MAX_NS, LateCalls, is_of, moved_back
+from monitor.judging.mistimed_calls import beside, mistimed
+from monitor.judging.sender_clocks import moved_back
 from monitor.judging.thing_spaces import is_shared
-from monitor.records import NO_TRACE, Evidence, Proof, ToolCall, Verdict
+from monitor.records import NO_TRACE, Proof, ToolCall, Verdict
 from monitor.session.judge.judge import Judge
 from monitor.session.log.log import is_led
 from monitor.session.proofs import is_dated, of_both, proves
 from monitor.session.session import Session
 from monitor.visibility.cause import FACTS, OF_ONE_SESSION, Cause
-from monitor.visibility.gap import EVER, OWN_MAX, Gap, with_own
+from monitor.visibility.gap import EVER, Gap, with_own
 from monitor.visibility.sight import CLEAR, Sight, sight_of
 
 __all__ = ["SessionSights", "is_turn_unknown"]
@@ -55,105 +55,19 @@ class SessionSights:
             session.causes = tuple([each for each in session.causes if each is not cause])
         return self.look_again(session)
 
-    def doubt_times(
-        self,
-        session: Session,
-        call: ToolCall,
-        now: int,
-        *,
-        timed: bool = False,
-        moved: bool = False,
-    ) -> list[Verdict]:
-        """Before a call is seen: its times may be wrong. Then its place is not certain, and verdicts are revised.
-
-        `timed`: a span above it came in time, so that its sender's clock is right. `moved`: its sender's clock is
-        ahead, and it was moved back.
-        """
+    def doubt_times(self, session: Session, call: ToolCall, now: int) -> list[Verdict]:
+        """Before a call is seen: its times may be wrong. Then its place is not certain, and verdicts are revised."""
         window_ns = self._limits.window_ns
         gap = mistimed(call, now, window_ns)
         if gap is not None:
             self._clocks.corrections += 1
-            if session.last_ns - now > window_ns:  # of a clock that was ahead until now
-                gap = gap._replace(until_ns=session.last_ns + 1)
-            return self._doubt_times(session, self._with_those_beside(session, gap))
-        verdicts: list[Verdict] = []
-        if session.gaps:
+            gap = self._with_those_beside(session, gap)
+        elif session.gaps:
             gap = beside(session.gaps, call.start_ns, call.end_ns, now, window_ns)
-            verdicts += self._doubt_times(session, gap)
-        if call.evidence is not Evidence.EXECUTED or moved:
-            return verdicts
-        gap = self._against_receipts(session, call, now)
-        if gap is None or (timed and gap.cause is Cause.SET_BACK):
-            return verdicts
-        self._clocks.corrections += 1
-        if gap.cause is Cause.SET_BACK:
-            return verdicts + self._doubt_sender(session, call, gap, now)
-        return verdicts + self._doubt_times(session, gap)
-
-    def _against_receipts(self, session: Session, call: ToolCall, now: int) -> Gap | None:
-        """The gap of a call whose times contradict the order in which calls were received; None for nearly all."""
-        logs = [each.log for each in session.judgements]
-        window_ns = self._limits.window_ns
-        ahead_ns = window_ns + self._clocks.ahead_max_ns - AHEAD_MAX_NS
-        if call.end_ns - now > ahead_ns:
-            return ahead(logs, call, now, window_ns)
-        if call.start_ns >= session.last_ns:
-            return None
-        led = self._clocks.lead_of(session.key) is not None
-        return behind(logs, call, now, (window_ns, ahead_ns), led=led)
-
-    def _doubt_times(self, session: Session, gap: Gap | None) -> list[Verdict]:
         if gap is None or gap in session.gaps:
             return []
-        self._ledger.count(gap.cause)
+        self._ledger.counts[gap.cause] += 1
         session.gaps = with_own(session.gaps, gap)
-        return self.look_again(session)
-
-    def _doubt_sender(
-        self, session: Session, call: ToolCall, gap: Gap, now: int
-    ) -> list[Verdict]:
-        """A call came late, or its sender's clock was set back: one gap stands for all such calls of the sender."""
-        others: list[LateCalls] = []
-        for each in self._clocks.late.get(session.key, ()):
-            if is_of(call.attributes, each.sender) and each.gap in session.gaps:
-                gap = each.gap.and_(gap)
-                session.gaps = tuple([known for known in session.gaps if known != each.gap])
-            else:
-                others.append(each)
-        late = LateCalls(call.attributes, gap, now)
-        self._clocks.set_late(session.key, (*others[1 - OWN_MAX :], late))
-        return self._doubt_times(session, gap)
-
-    def set_back(self, session: Session, now: int, start_ns: int, end_ns: int) -> list[Verdict]:
-        """A sender's clock was set back while a span ran: the calls of that time have no order. As `Corrections.set_back`."""
-        self._clocks.corrections += 1
-        long_ns = now - start_ns if start_ns <= now else self._clocks.ahead_max_ns
-        until_ns = max(now, session.last_ns) + 1
-        return self._doubt_times(
-            session, Gap(Cause.MISTIMED, max(1, end_ns - long_ns), until_ns)
-        )
-
-    def is_in_time(self, call: ToolCall, now: int) -> bool:
-        """True if a call ended about when it was received, by its sender's clock."""
-        return abs(now - call.end_ns) <= self._limits.window_ns
-
-    def vouch(
-        self, session: Session, sender: Mapping[str, Any], ended_ns: int
-    ) -> list[Verdict]:
-        """A span of a sender came in time: its clock is right, so its calls that ended before came late.
-
-        Args:
-            session: that the span is of.
-            sender: attributes of its resource, perhaps with others.
-            ended_ns: its end, Unix nanoseconds.
-        """
-        known = self._clocks.late.get(session.key, ())
-        found = [each for each in known if each.vouched(sender, ended_ns)]
-        if not found:
-            return []
-        self._clocks.set_late(session.key, tuple([each for each in known if each not in found]))
-        over = [each.gap for each in found]
-        session.gaps = tuple([each for each in session.gaps if each not in over])
         return self.look_again(session)
 
     def _with_those_beside(self, session: Session, gap: Gap) -> Gap:

@@ -35,13 +35,7 @@ class Corrections:
         self._reviser = state.judging.reviser
 
     def amend(
-        self,
-        old: ToolCall,
-        call: ToolCall,
-        now: int,
-        named: AgentName | None = None,
-        *,
-        timed: bool = False,
+        self, old: ToolCall, call: ToolCall, now: int, named: AgentName | None = None
     ) -> list[Verdict]:
         """Reads the step of a judged call again, from a fuller span, in its new place.
 
@@ -52,7 +46,6 @@ class Corrections:
             call: the call as it is known now, in the same session.
             now: time of receipt.
             named: the earliest span of the call's trace that names an agent.
-            timed: as in `Monitor.observe`.
 
         Returns:
             The verdicts that changed.
@@ -63,15 +56,12 @@ class Corrections:
         clocks = self._clocks
         if call.end_ns < call.start_ns:
             call = without_rounding(call)
-        moved = clocks.is_ahead(call, now)
-        if moved:
+        if clocks.is_ahead(call, now):
             call = self._lifecycle.corrected(call, now)
         if clocks.is_ahead(old, now):
             old = clocks.corrected(old, now)
         if old.evidence is not call.evidence:
-            self._state.news += self._sights.doubt_times(
-                session, call, now, timed=timed, moved=moved
-            )
+            self._state.news += self._sights.doubt_times(session, call, now)
         session.see_again(old, call)
         self._facts.name(session, call, named)
         if call.gaps or call.doubts or call.start_ns < self._judging.started_ns:
@@ -262,39 +252,6 @@ class Corrections:
         session = self._table.live(key)
         if session is not None and (session.answer is None or answer > session.answer):
             session.answer = answer
-
-    def vouch(self, key: SessionKey, sender: Mapping[str, Any], ended_ns: int) -> list[Verdict]:
-        """A span of a session came in time, so the clock of its sender is right: see `SessionSights.vouch`.
-
-        Returns:
-            The verdicts that changed.
-        """
-        session = self._table.live(key)
-        if session is None:
-            return []
-        verdicts = self._sights.vouch(session, sender, ended_ns)
-        if verdicts:
-            self._facts.reconsider(session, session.touched_ns)
-        return verdicts
-
-    def set_back(self, key: SessionKey, now: int, start_ns: int, end_ns: int) -> list[Verdict]:
-        """A span of a session ended before it began: its sender's clock was set back while it ran.
-
-        Args:
-            key: of the session.
-            now: the time of its receipt, Unix nanoseconds.
-            start_ns: its start, by the clock before that.
-            end_ns: its end, by the clock behind that.
-
-        Returns:
-            The verdicts that changed.
-        """
-        session = self._table.live(key)
-        if session is None:
-            return []
-        verdicts = self._sights.set_back(session, now, start_ns, end_ns)
-        self._facts.reconsider(session, session.touched_ns)
-        return verdicts
 
     def saw(self, key: SessionKey, spans: int, foreign: int) -> bool:
         """Counts what was seen of a session: spans in all, and those that speak no dialect.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from monitor.live.monitor_state import MonitorState
 from monitor.live.session_facts import SessionFacts
-from monitor.records import SessionKey
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 
@@ -58,11 +57,6 @@ class Gaps:
         """
         began = max(0, since - self._limits.window_ns)
         self.note(Gap(cause, began, max(since, until), received_ns=began))
-
-    @property
-    def late(self) -> Collection[SessionKey]:
-        """Sessions with calls that came late, unless their sender's clock was set back: see `Corrections.vouch`."""
-        return self._judging.clocks.late
 
     def is_young(self, now: int) -> bool:
         """True while calls of a session that is seen for the first time may be missing: it may have begun in a gap."""

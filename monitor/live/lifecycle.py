@@ -58,26 +58,15 @@ class Lifecycle:
         self._binder = state.judging.binder
         self._held = state.judging.held
 
-    def session(
-        self, call: ToolCall, now: int, *, timed: bool = False, moved: bool = False
-    ) -> Session:
-        """The call's session, opened or woken if need be. `timed` and `moved` as in `SessionSights.doubt_times`."""
+    def session(self, call: ToolCall, now: int) -> Session:
+        """The call's session, opened or woken if need be."""
         session = self._table.touch(call.session)
         if session is None:
             session = self.wake(call.session, now) or self._open(call, now)
         self._state.news += self._sights.follow(session)
-        window_ns, end_ns = self._limits.window_ns, call.end_ns
-        if (
-            not 0 < call.start_ns <= end_ns
-            or not -window_ns <= end_ns - now <= window_ns
-            or session.last_ns - now > window_ns
-            or (not moved and self._clocks.lead_of(call.session) is not None)
-        ):
-            self._state.news += self._sights.doubt_times(
-                session, call, now, timed=timed, moved=moved
-            )
-        elif self._clocks.late:
-            self._state.news += self._sights.vouch(session, call.attributes, end_ns)
+        is_late = now - call.end_ns > self._limits.window_ns
+        if not call.start_ns or call.end_ns < call.start_ns or (is_late and session.gaps):
+            self._state.news += self._sights.doubt_times(session, call, now)
         session.see(call, now)
         if call.gaps or call.doubts or call.start_ns < self._judging.started_ns:
             self._facts.join(session, call)

@@ -71,9 +71,7 @@ class Cause(StrEnum):
     UNPLACED = "unplaced"
     """Calls that are orphans: each may belong to any conversation of its service."""
     MISTIMED = "mistimed"
-    """A call has no times that can be right."""
-    SET_BACK = "set_back"
-    """A call came late, or its sender's clock was set back: it was received behind calls that it is before by its times."""
+    """A call has no times that can be right, or they contradict the order in which calls were received."""
     TURN_UNKNOWN = "turn_unknown"
     """Calls whose trace is not known, under a spec that judges each turn by itself: each may belong to any turn."""
 
@@ -119,13 +117,6 @@ FACTS: Final[Mapping[Cause, Fact]] = {
     Cause.REPEATED_WITHIN: Fact(Effect.MISSING, False, True, False, ""),
     Cause.UNPLACED: Fact(Effect.MISSING, False, True, False, "the spans above those calls"),
     Cause.MISTIMED: Fact(Effect.SCATTERED, False, True, False, ""),
-    Cause.SET_BACK: Fact(
-        Effect.SCATTERED,
-        False,
-        True,
-        False,
-        "a span of the sender that ended later and came in time",
-    ),
     Cause.TURN_UNKNOWN: Fact(
         Effect.SCATTERED, False, True, False, "a span of the call, or its trace id"
     ),
@@ -138,7 +129,7 @@ FACTS: Final[Mapping[Cause, Fact]] = {
     Cause.CONTRADICTED: Fact(Effect.OUTCOME, False, True, False, "a final status"),
 }
 
-OF_ONE_SESSION: Final = frozenset({Cause.MISTIMED, Cause.SET_BACK})
+OF_ONE_SESSION: Final = frozenset({Cause.MISTIMED})
 """Causes of gaps that are noted for one session: it keeps them, and no ledger has them."""
 
 

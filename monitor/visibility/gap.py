@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from monitor.visibility.cause import Cause
 
-__all__ = ["EVER", "OWN_MAX", "Gap", "with_own"]
+__all__ = ["EVER", "Gap", "with_own"]
 
 EVER: Final = 2**63 - 1
 """End of a gap that does not end, in nanoseconds."""

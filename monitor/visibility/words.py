@@ -20,7 +20,6 @@ _WORDS: Final[Mapping[str, str]] = {
     Cause.REPEATED_WITHIN: "a call was made more than once",
     Cause.UNPLACED: "it lacks a call whose conversation is not known",
     Cause.MISTIMED: "calls were made in another order than their times say",
-    Cause.SET_BACK: "a sender's clock was set back, so that calls seem to be earlier than they were",
     Cause.TURN_UNKNOWN: "it belongs to another turn than the calls before it",
     DOUBTED_CALLS: "one of its calls is not what it seems",
 }

@@ -74,17 +74,14 @@ def calls(draw: st.DrawFn) -> list[ToolCall]:
 
 
 def played(events: Sequence[Event], ticks: Sequence[int], fold: bool = True) -> Monitor:
-    """Calls and ticks in the order of their times, then enough time for all to be final.
-
-    The sender's clock is known to be right: else a call that is so late may be one whose clock was set back.
-    """
+    """Calls and ticks in the order of their times, then enough time for all to be final."""
     monitor = Monitor([SPEC], Limits(history_complete=True, fold=fold))
     queue = sorted([*events, *((at, None) for at in ticks)], key=lambda event: event[0])
     for at, call in queue:
         if call is None:
             monitor.tick(at)
         else:
-            monitor.observe(call, at, timed=True)
+            monitor.observe(call, at)
     for _ in range(3):  # what is told late is final a window later
         monitor.tick(END + WINDOW)
         monitor.tick(END + 4 * WINDOW)

@@ -61,7 +61,7 @@ def test_sessions_do_move() -> None:
 
 @pytest.mark.parametrize("seed", [*seeds(20), 900_693])
 def test_beyond_the_window_differences_are_counted(seed: int) -> None:
-    """A judgement that differs from the truth has late calls, or allows for calls that may be late."""
+    """A judgement that differs from the truth has late calls."""
     beyond_the_window(seed)
 
 

@@ -31,7 +31,6 @@ from collector.calls.inventory.near_misses import NearMisses
 from collector.calls.model_requests import ModelRequests
 from collector.calls.records import Requester
 from collector.calls.sessions.session_ids import SessionIds
-from collector.calls.timely_spans import is_timed
 from collector.calls.tree.context import Context
 from collector.calls.tree.span_tree import AlikeSpans, SpanNode, SpanTree
 from collector.calls.tree.trace import NEVER, Trace
@@ -364,7 +363,7 @@ class Correlation:
                 self._sessions.orphans.forget(call)
                 return
             call.judged = new
-            self._batch.observe(call, new, named, doubted=False, timed=is_timed(trace, new))
+            self._batch.observe(call, new, named, doubted=False)
         elif not self._differs(old, new):
             call.judged = new
         else:
@@ -533,14 +532,7 @@ class Correlation:
             proof = begun.proof if begun is not None else None
             if self._decided.beginnings:
                 proof = self._decided.beginning(new.session, take=True) or proof
-            self._batch.observe(
-                call,
-                new,
-                named,
-                doubted=trace.doubted,
-                proof=proof,
-                timed=is_timed(trace, new),
-            )
+            self._batch.observe(call, new, named, doubted=trace.doubted, proof=proof)
             first = trace.first
             if first is not None and not trace.noted and first.name != new.session_from:
                 self._sessions.note_source(trace)
@@ -566,9 +558,7 @@ class Correlation:
             if near:
                 self._coverage.count(near)
                 self._batch.monitor.corrections.miss(new.session, near)
-        named = None if trace.split else trace.named
-        timed = old.evidence is not new.evidence and is_timed(trace, new)
-        self._batch.amend(old, new, named, timed=timed)
+        self._batch.amend(old, new, None if trace.split else trace.named)
         for cause in new.doubts:
             if cause not in old.doubts:
                 self._coverage.count(cause)

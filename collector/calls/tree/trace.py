@@ -11,7 +11,6 @@ from collector.calls.records import Requester
 from collector.calls.tree.session_claim import Claim, SpanClaim
 from collector.calls.tree.span_tree import SpanTree
 from collector.decode.retained import RetainedAttributes
-from collector.decode.span import Resource
 from monitor.records import (
     ALSO_ATTRIBUTE,
     FROM_TRACE,
@@ -102,8 +101,6 @@ class Trace:
         "session_from",
         "spans",
         "split",
-        "timed_by",
-        "timed_root",
         "touched",
         "trace_id",
         "tree",
@@ -144,10 +141,6 @@ class Trace:
         """Start of the first call, or end of the first model's span that asks for one."""
         self.beginning: TraceBeginning | None = None
         """Evidence on the trace's beginning; made while sessions may have begun before the process."""
-        self.timed_by: Resource | None = None
-        self.timed_root = b""
-        """Sender and id of the latest root that came in time: its clock is right, so a call that comes below it is late.
-        They matter while the tree is remembered."""
         self.first: Claim | None = None
         """The claim that wins."""
         self.first_ns = 0

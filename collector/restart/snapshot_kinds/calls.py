@@ -69,7 +69,7 @@ CALL_KINDS: Final = (
         Pipeline,
         left="_batch _counted _coverage _deliver _denied _derived _errors _failed_spans "
         "_asked _foreign _hears _plans _rejects _remembered _resource_keys _stats _touched monitor "
-        "_timely quiet",
+        "quiet",
         parts="inventory _traces _duplicates _session_ids decided decision_records "
         "_confirmation _sessions _requests _correlation _deciding _requested_calls",
     ),
@@ -127,7 +127,6 @@ CALL_KINDS: Final = (
         "first first_by first_ns foreign has_agent has_tools learnt learnt_early "
         "learnt_named missed named namespace noted open pinned requester sampled "
         "session_from spans split touched trace_id tree",
-        made={"timed_by": type(None), "timed_root": bytes},
     ),
     kept("beginning of a trace", TraceBeginning, "earlier_ns fresh_ns proof root_ns"),
     kept("open request", OpenRequest, "count newer older since tool trace"),

@@ -129,10 +129,7 @@ MONITOR_KINDS: Final = (
     kept("deadline timer", DeadlineTimer, "busy _due _next", left="_accounting _window_ns"),
     kept("due queue", DueQueue, "_done _keys _last _others _times"),
     kept(
-        "sender clocks",
-        SenderClocks,
-        "ahead_max_ns corrections _ahead",
-        left="_sessions_max late",
+        "sender clocks", SenderClocks, "ahead_max_ns corrections _ahead", left="_sessions_max"
     ),
     kept(
         "ledger of gaps", Ledger, "version merged counts _forgotten_ns _gaps", left="_linger_ns"

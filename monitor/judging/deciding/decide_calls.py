@@ -247,9 +247,6 @@ class Rehearsal:
         self._names = BorrowedNames(names)
         self._accounting = RehearsalAccounting(self._names)
         self._judging = judging.twin(self._accounting, self._names)
-        self._judging.state.clocks.set_late(
-            session.key, judging.state.clocks.late.get(session.key, ())
-        )
         self._doubts = dict(judging.state.ledger.counts)
         self._walked: dict[Judgement, dict[int, JudgedStep]] = {}
         self._possibly: dict[Judgement, dict[int, JudgedStep]] = {}
@@ -299,8 +296,6 @@ class Rehearsal:
         session, sights = self._session, self._judging.sights
         sights.follow(session)
         sights.doubt_times(session, call, now)
-        if sights.is_in_time(call, now):
-            sights.vouch(session, call.attributes, call.end_ns)
         session.see(call, now)
         if call.gaps:
             sights.doubt(session, Cause.SAMPLED)

@@ -191,10 +191,10 @@ def test_an_error_that_stays_stops_no_other_update() -> None:
     service.send(calls)
     amend, failures = service.monitor.corrections.amend, iter(range(3))
 
-    def failing(*given: Any, **named: Any) -> Any:
+    def failing(*given: Any) -> Any:
         if next(failures, None) is not None:
             raise ZeroDivisionError
-        return amend(*given, **named)
+        return amend(*given)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(service.monitor.corrections, "amend", failing)

@@ -290,7 +290,7 @@ def test_calls_whose_verdicts_stay_ask_no_more() -> None:
         monitor.observe(tool_call("do", {"to": "x"}, session="s", start_ns=now), now)
         monitor.tick(now)
     late = tool_call("find", {}, session="s", start_ns=1, result=("y",))
-    assert not monitor.observe(late, now, timed=True)
+    assert not monitor.observe(late, now)
     [(session, judgement)] = monitor.reader.open_judgements()
     assert session.data is not None
     [seen] = session.data.seen.values()

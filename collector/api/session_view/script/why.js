@@ -33,7 +33,6 @@ const UNLESS = {
   repeated_within: () => 'a call was made more than once',
   unplaced: () => 'it lacks a call whose conversation is not known',
   mistimed: () => 'calls were made in another order than their times say',
-  set_back: () => 'a sender’s clock was set back, so that calls seem to be earlier than they were',
   turn_unknown: () => 'it belongs to another turn than the calls before it',
   doubted_calls: () => 'one of its calls is not what it seems',
 };

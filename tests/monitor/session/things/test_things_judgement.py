@@ -13,7 +13,6 @@ from monitor import Limits, Monitor
 from monitor.records import Evidence, SessionKey, ToolCall
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
-from monitor.visibility.sight import MILLISECOND
 
 EACH: Final = 'each: {order: {look_up: id, refund: id, close: "ids[*]"}}\n'
 BODY: Final = """
@@ -155,23 +154,16 @@ def test_any_order_of_arrival_is_the_spec_run_for_each_value(
 
 @given(st.sampled_from(sorted(SPECS)), st.integers(0, 2**32))
 def test_folded_calls_leave_their_things_as_they_are(name: str, seed: int) -> None:
-    """In a long session, with late calls of a right clock, things are those of a session that keeps all; memory is bounded."""
+    """In a long session, things are those of a session that keeps every step, and memory is bounded."""
     made = random.Random(seed)
     spec, plain = SPECS[name]
-    calls = [
-        each._replace(start_ns=each.start_ns * MILLISECOND, end_ns=each.end_ns * MILLISECOND)
-        for each in calls_of(made, 210, 8)
-    ]
-    order = sorted(
-        calls, key=lambda each: each.start_ns + made.choice((0, 0, 0, 100)) * MILLISECOND
-    )
-    limits = Limits(history_complete=True, keep_arguments=True, window_ns=20 * MILLISECOND)
-    monitor = Monitor([spec], limits)
-    for number, each in enumerate(order, 20):  # none is received before it ended
-        now = 10 * number * MILLISECOND
-        monitor.observe(each, now, timed=True)
-        if number % 8 == 4:
-            monitor.finalise(now)
+    calls = calls_of(made, 210, 8)
+    order = sorted(calls, key=lambda each: each.start_ns + made.choice((0, 0, 0, 100)))
+    monitor = Monitor([spec], Limits(history_complete=True, keep_arguments=True, window_ns=20))
+    for number, each in enumerate(order):
+        monitor.observe(each, 10 * number)
+        if number % 8 == 0:
+            monitor.finalise(10 * number)
     [found] = monitor.find("s")
     assert found["steps_folded"] > 100
     _, whole = judged(spec, calls, fold=False)

@@ -129,27 +129,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "a call that runs while its clock is set is moved whole, with its start, which was right": (
         "clock_set_forward + chained",
     ),
-    "the clock is set within one request, or while spans overtake each other: the order of receipts does not show it, and the agent's span comes behind a page": (
-        "shuffled + clock_set_back",
-        "clock_set_forward + clock_set_back",
-        "clock_set_back + another_agent_in_the_trace",
-        "clock_set_back + provisional_then_failed",
-        "clock_set_back + mcp_round_trips",
-        "clock_set_back + mcp_calls",
-        "clock_set_back + replayed",
-    ),
-    "calls whose conversation is known later are not held against those that it has by their receipts": (
-        "clock_set_back + id_on_parents_later",
-        "clock_set_back + id_on_parents_soon",
-    ),
-    "a call without a span is known when its result is: its receipt tells nothing of a clock": (
-        "clock_set_back + no_tool_spans",
-        "clock_set_back + no_tool_spans_and_failures",
-        "clock_set_back + client_tool_unanswered",
-    ),
-    "undecidable: the other entry moves a part of a turn alone, as the other spans seem to be of an earlier one": (
-        "clock_set_back + resumed_after_its_end",
-    ),
 }
 
 # The same, by the pair.
