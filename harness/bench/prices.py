@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,9 +33,9 @@ def price_of(file: Path | None, model: str) -> Callable[[int, int], float | None
     except (OSError, UnicodeDecodeError) as problem:
         raise PriceError(f"{file}: {problem}") from None
     if document is None or findings or not isinstance(document.data, dict):
-        raise PriceError(f"{file}: expected a mapping of models to prices")
-    price: Any = document.data.get(model)
-    if price is None:
+        said = map(str, findings) if findings else [f"{file}:1:1: expected a mapping"]
+        raise PriceError("\n".join(said))
+    if model not in document.data:
         return _unknown
     each_in, each_out = (_amount(document, file, model, key) for key in _KEYS)
     return lambda tokens_in, tokens_out: (
@@ -45,15 +45,13 @@ def price_of(file: Path | None, model: str) -> Callable[[int, int], float | None
 
 def _amount(document: Document, file: Path, model: str, key: str) -> float:
     price: Any = document.data[model]
-    found = price.get(key, price.get(_KEYS[key])) if isinstance(price, dict) else None
-    if (
-        isinstance(found, int | float)
-        and not isinstance(found, bool)
-        and found >= 0
-        and isfinite(found)
-    ):
+    prices = price if isinstance(price, dict) else {}
+    name = key if key in prices else _KEYS[key]
+    found: Any = prices.get(name)
+    is_number = isinstance(found, int | float) and not isinstance(found, bool)
+    if is_number and 0 <= found <= sys.float_info.max:
         return float(found)
-    line, column = document.place((model,))
+    line, column = document.place((model, name))
     raise PriceError(
         f"{file}:{line}:{column}: {model}.{key}: expected money for a million tokens, found {found!r}"
     )

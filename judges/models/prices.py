@@ -7,6 +7,7 @@ JSON or YAML; money for a million tokens.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,6 +48,7 @@ def price_of(file: Path, model: str) -> Price:
 
 
 def _amount(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise BadPricesError(f"{where}: expected money for a million tokens, found {value!r}")
-    return float(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and 0 <= value <= sys.float_info.max:
+        return float(value)
+    raise BadPricesError(f"{where}: expected money for a million tokens, found {value!r}")

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from harness.bench.prices import price_of
+from harness.bench.prices import PriceError, price_of
 from harness.cli.program import main
+from judges.models.prices import BadPricesError
 from judges.models.prices import price_of as judges_price
 from tests.harness.conftest import LAB, Bench
 
@@ -136,6 +137,9 @@ def test_a_model_does_its_task_by_tool_calls(
             "small.input: expected money for a million tokens, found -1",
         ),
         ("{input: .nan, output: 2}", "small.input: expected money"),
+        ("{input: .inf, output: 2}", "small.input: expected money"),
+        (f"{{input: {10**399}, output: 2}}", "small.input: expected money"),
+        ("null", "small.input: expected money for a million tokens, found None"),
         ("{input: true, output: 2}", "small.input: expected money"),
         ("1", "small.input: expected money"),
     ],
@@ -150,10 +154,31 @@ def test_prices_are_those_that_judges_read(
         agent = ("--agent", "openai:small", "--endpoint", "http://127.0.0.1:9/v1")
         out = ("--out", str(bench.out()))
         assert main(["run", str(LAB), *agent, "--prices", str(file), *out]) == 2
-        assert f"{file}:2:1: {says}" in capsys.readouterr().err
+        told = capsys.readouterr().err
+        assert f"{file}:2:" in told
+        assert says in told
+        with pytest.raises(BadPricesError):
+            judges_price(file, "small")
     else:
         assert price_of(file, "small")(1_000_000, 500_000) == 2.0
         assert judges_price(file, "small").tokens_in == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("small:\n  input: 1\n  output: -2\n", "3:3: small.output: expected money"),
+        ("small: {input: 1\n", "2:1: "),
+        ("- small\n", "1:1: expected a mapping"),
+    ],
+)
+def test_a_fault_of_the_prices_is_where_it_stands(text: str, says: str, tmp_path: Path) -> None:
+    """A price, or a text that is no YAML, is named by its own line."""
+    file = tmp_path / "prices.yaml"
+    file.write_text(text)
+    with pytest.raises(PriceError) as fault:
+        price_of(file, "small")
+    assert f"{file}:{says}" in str(fault.value)
 
 
 def test_a_model_plans_again_at_intervals(
