@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 _MISSING: Final = object()
+_PLACE: Final = re.compile("-?[0-9]{1,18}")
 
 
 def canonical(value: Any) -> str:
@@ -123,7 +125,7 @@ def _at(state: Any, path: str) -> Any:
     for part in path.split("."):
         if isinstance(state, Mapping) and part in state:
             state = state[part]
-        elif isinstance(state, list) and part.lstrip("-").isdigit():
+        elif isinstance(state, list) and _PLACE.fullmatch(part):
             place = int(part)
             if not -len(state) <= place < len(state):
                 return _MISSING
@@ -136,10 +138,8 @@ def _at(state: Any, path: str) -> Any:
 def _fits(expected: Any, value: Any) -> bool:
     if not (isinstance(expected, dict) and expected and expected.keys() <= PREDICATE_KEYS):
         return value is not _MISSING and _same(expected, value)
-    if "missing" in expected:
-        return (value is _MISSING) is bool(expected["missing"])
-    if value is _MISSING:
-        return False
+    if value is _MISSING or expected.get("missing"):
+        return value is _MISSING and bool(expected.get("missing"))
     if "contains" in expected and not _contains(value, expected["contains"]):
         return False
     if "length" in expected and not _has_length(value, expected["length"]):
@@ -175,4 +175,4 @@ def _contains(value: Any, part: Any) -> bool:
         return isinstance(part, str) and part in value
     if isinstance(value, list):
         return any(_same(part, each) for each in value)
-    return isinstance(value, Mapping) and part in value
+    return isinstance(value, Mapping) and isinstance(part, str) and part in value

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from math import inf
 from typing import Annotated, Any, Final, Literal
 
 import re2
@@ -34,9 +35,10 @@ def _predicates(given: dict[str, Any]) -> dict[str, Any]:
 
 def _check_bound(path: str, key: str, value: Any) -> None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
+    number = number and abs(value) <= inf
     if key in ("min", "max") and not number:
         raise ValueError(f"{path}.{key}: expected a number, found {value!r}")
-    if key == "length" and not (number and value == int(value) >= 0):
+    if key == "length" and not (number and value >= 0 and value % 1 == 0):
         raise ValueError(f"{path}.{key}: expected a whole number from 0, found {value!r}")
     if key == "missing" and not isinstance(value, bool):
         raise ValueError(f"{path}.{key}: expected true or false, found {value!r}")
@@ -48,7 +50,9 @@ def _regex(text: str) -> str:
     try:
         re2.compile(text, options)
     except re2.error as problem:
-        raise ValueError(f"expected RE2: {problem}") from None
+        said = problem.args[0]
+        why = said.decode(errors="replace") if isinstance(said, bytes) else said
+        raise ValueError(f"expected RE2: {why}") from None
     return text
 
 
@@ -137,7 +141,9 @@ class AgentDocument(StrictModel):
 class AnswerDocument(StrictModel):
     """When an answer is right."""
 
-    contains: list[str] = Field(default_factory=list, description="Texts in it, in any case.")
+    contains: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list, description="Texts in it, in any case."
+    )
     regex: Annotated[str, AfterValidator(_regex)] | None = Field(
         default=None, description="RE2 that it holds."
     )

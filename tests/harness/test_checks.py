@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.cli.program import main
+from harness.tasks.criteria import holds
 from tests.harness.conftest import Bench
 from tests.harness.test_snapshots import bytes_of
 
@@ -212,3 +213,25 @@ def test_an_import_without_its_package_says_what_to_install(
     arguments: list[Any] = ["import", "agentdojo", "--version", "v9", "--out", str(tmp_path)]
     assert main(arguments) == 2
     assert "--version: expected one of v1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("predicate", "state", "expected"),
+    [
+        ({"box": {"contains": ["tea"]}}, {"box": {"tea": 1}}, False),
+        ({"box": {"contains": "tea"}}, {"box": {"tea": 1}}, True),
+        ({"box.--1": "tea"}, {"box": ["tea"]}, False),
+        ({"box.²": "tea"}, {"box": ["tea", "cup", "pot"]}, False),
+        ({"box." + "9" * 5000: "tea"}, {"box": ["tea"]}, False),
+        ({"box.-1": "cup"}, {"box": ["tea", "cup"]}, True),
+        ({"tea": {"missing": False, "min": 3}}, {"tea": 2}, False),
+        ({"tea": {"missing": False, "min": 3}}, {"tea": 4}, True),
+        ({"tea": {"missing": False, "min": 3}}, {}, False),
+        ({"tea": {"missing": False}}, {"tea": None}, True),
+        ({"tea": {"missing": True}}, {}, True),
+        ({"tea": {"missing": True}}, {"tea": 1}, False),
+    ],
+)
+def test_a_predicate_says_yes_or_no(predicate: Any, state: Any, expected: bool) -> None:
+    """Whatever the end state has at its path, a predicate breaks no run, and all that it asks for counts."""
+    assert holds(predicate, state) is expected

@@ -243,6 +243,18 @@ def test_an_agent_may_end_without_a_word_where_nothing_is_expected(
             "evaluation: {criterion: end_state, end_state: {basket: {missing: 1}}}",
             "basket.missing: expected true or false, found 1",
         ),
+        (
+            "evaluation: {criterion: end_state, end_state: {basket: {length: .inf}}}",
+            "basket.length: expected a whole number from 0, found inf",
+        ),
+        (
+            "evaluation: {criterion: end_state, end_state: {basket: {min: .nan}}}",
+            "basket.min: expected a number, found nan",
+        ),
+        (
+            "evaluation: {criterion: answer, answer: {contains: ['']}}",
+            "evaluation.answer.contains.0: ",
+        ),
         ("held_back: {put: 1}", "held_back: expected environment.user beside it"),
         (
             "environment: {user: guest}\nheld_back: {drop_all: 1}\ntoolkit: [put]",
