@@ -187,5 +187,6 @@ class JudgingState:
         """Adapts to a jump of the clock of receipts, in nanoseconds."""
         self.clocks.clock_moved(by)
         self.ledger.shift(by)
+        self.shared_gaps.shift(by)
         if by < 0 and self.started_ns:
             self.started_ns += by

@@ -58,6 +58,10 @@ class SharedGaps:
         while len(self._gaps) > KEPT_MAX:
             self._merge(ledger)
 
+    def shift(self, by: int) -> None:
+        """Adapts to a jump of the clock of receipts, in nanoseconds, as the ledger does."""
+        self._gaps = {gap.shifted(by): None for gap in self._gaps}
+
     def _merge(self, ledger: Ledger) -> None:
         """Makes one of the two oldest gaps that are over, of the cause that has most."""
         kinds: dict[Cause, list[Gap]] = {}

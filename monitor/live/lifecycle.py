@@ -261,5 +261,3 @@ class Lifecycle:
             mention.now += by
         self._totals.shift(by)
         self._judging.clock_moved(by)
-        if by < 0 and self._judging.started_ns:
-            self._judging.started_ns += by

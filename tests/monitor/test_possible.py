@@ -369,6 +369,14 @@ def test_a_gap_reaches_a_session_also_after_the_clock_was_set(by: int, is_over: 
     assert [gap.until_ns for gap in session.gaps] == [START + 4 * SECOND + by, now + SECOND]
 
 
+def test_the_start_moves_with_a_clock_that_is_set_back() -> None:
+    """What the service did not see before its start is as long ago as before, and no longer."""
+    monitor = Monitor(specs(TASK), started_ns=START)
+    before = monitor.gaps.joined_until_ns()
+    monitor.clock_moved(-3_600 * SECOND, START - 3_000 * SECOND)
+    assert monitor.gaps.joined_until_ns() == before - 3_600 * SECOND
+
+
 def test_a_verdict_that_was_provisional_when_a_gap_began_waits_for_what_was_on_its_way() -> (
     None
 ):

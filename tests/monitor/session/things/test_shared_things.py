@@ -277,6 +277,20 @@ def test_a_gap_that_is_over_is_kept_as_long_as_things_are() -> None:
     assert kind("b", "refund", "B2", 3 * HOUR + HOUR // 2) == "harmful"
 
 
+@pytest.mark.parametrize("by", [-HOUR, HOUR // 2, HOUR])
+def test_a_gap_that_is_over_moves_with_the_clock(by: int) -> None:
+    """When the service's clock is set, sessions with things of others go on to allow for what was lost before."""
+    monitor = Monitor([AGENTS], LIMITS)
+    kind = answers(monitor)
+    monitor.gaps.note(Gap(Cause.LOST, HOUR, HOUR + 1))
+    for minute in range(0, 90, 10):
+        monitor.tick(HOUR + minute * HOUR // 60)
+    now = 2 * HOUR + HOUR // 2 + by
+    monitor.clock_moved(by, now)
+    assert kind("a", "refund", "A1", now) != "harmful"
+    assert kind("b", "refund", "B2", now + HOUR) == "harmful"
+
+
 def test_a_gap_that_cannot_concern_the_things_changes_nothing() -> None:
     """Gaps of another tenant, of a tool that only others need, and those that were taken back leave claims as they are."""
     monitor = Monitor([AGENTS], LIMITS)
