@@ -151,9 +151,14 @@ async def paged(
         elif best and entry > best[0]:
             heapq.heapreplace(best, entry)
     entries: list[ListedSession | PastSession] = [*best]
-    is_capped, problem = False, ""
+    is_capped, problem, reached = False, "", None
     if past is not None:
         before = await past.page(query, found_here, living, most, steps=steps)
+        reached = before.reached
+        if (
+            reached is not None
+        ):  # what is behind it comes with the sessions of the archive that are there
+            entries = [each for each in entries if _place(each) >= _place(reached)]
         entries += before.sessions
         matching, is_capped, problem = (
             matching + before.matching,
@@ -163,7 +168,8 @@ async def paged(
     entries.sort(key=_place, reverse=True)
     page = entries[query.offset : most - 1]
     behind = len(entries) >= most and page
-    cursor = Place(page[-1].key, page[-1].name).as_cursor(query.sort) if behind else ""
+    place = Place(page[-1].key, page[-1].name) if behind else reached
+    cursor = "" if place is None else place.as_cursor(query.sort)
     everything = query.access.namespaces is None
     return SessionPage(
         page, matching, is_capped, monitor.sessions if everything else live, cursor, problem

@@ -7,7 +7,8 @@ Invariants:
 
 - One writer at a time: each transaction that writes, or deletes names without a row, holds a lock of the database. So what two
   monitors add to a sum is added up, and a name that one has found is there when its row comes.
-- A monitor ends the live rows of its own earlier process alone (`owner`), and those that nobody has touched for a day.
+- A monitor ends the live rows of its own earlier process alone (`owner`), and those that nobody has touched for a day. No two
+  that run have one owner: each holds a lock of the database by it, and whose name and addresses another has takes a number.
 - Texts are compared by their bytes (COLLATE "C"), as in a file, so a cursor means the same place in both.
 
 Example: two replicas write to one database. Each shows the sessions that it has live, and the past sessions of both.
@@ -32,15 +33,17 @@ from psycopg.types.numeric import IntLoader
 from collector.archive.connection import ArchiveConnection, DatabaseError, FoundRows
 from collector.archive.reader import PATIENCE_SECONDS, ArchiveReader, TooSlowError
 from collector.archive.schema import (
+    HARM_KINDS,
     LONG_SESSIONS,
     TABLES_OF_BOTH,
     VERSION,
     NewerSchemaError,
     OlderSchemaError,
 )
-from collector.archive.search import SqlText
+from collector.archive.search import SqlText, with_short_part_of_id
 from collector.archive.store import LOST, ArchiveBounds, ArchiveStore
 from collector.archive.writer import ArchiveWriter
+from collector.telemetry.logs import log
 
 __all__ = [
     "PostgresReader",
@@ -58,6 +61,10 @@ LOCK: Final = 0x0FF_4A115
 CONNECT_SECONDS: Final = 5
 _LOCK_MS: Final = 10_000
 """A writer waits so long for another one."""
+OWNER_TRIES: Final = 10
+"""Looks, a tenth of a second apart, whether the connection of an earlier process of the same owner is gone."""
+OWNERS_MAX: Final = 1_000
+"""Monitors of one name and addresses."""
 IDLE_MAX: Final = 4
 """Connections that a reader keeps open."""
 FORGOTTEN_NS: Final = 24 * 3_600 * 1_000_000_000
@@ -102,6 +109,7 @@ FIRST: Final = 4
 MIGRATIONS: Final[dict[int, Sequence[str]]] = {
     0: (*map(_table, TABLES_OF_BOTH), *_PARTS_OF_IDS),
     4: LONG_SESSIONS,
+    5: HARM_KINDS,
 }
 """What makes the next version, by the version that is there; 0, for none, leads to `FIRST`. A released entry is never changed."""
 
@@ -300,21 +308,23 @@ class PostgresStore(ArchiveStore):
 
     Args:
         url: address of the database.
-        owner: what the live rows of this monitor are known by.
+        owner: what the live rows of this monitor are known by, with a number if another that runs is known by the same.
+        earlier: what they were known by on an earlier connection of this process.
 
     Raises:
         DatabaseError: the server cannot be reached, or refuses.
         NewerSchemaError: a newer version has written them.
     """
 
-    def __init__(self, url: str, owner: str) -> None:
+    def __init__(self, url: str, owner: str, earlier: str = "") -> None:
         self._database = PostgresConnection(url, lock_timeout=_LOCK_MS)
         try:
             migrate(self._database)
+            self.owner = _claimed(self._database, owner, earlier or owner)
         except BaseException:
             self._database.close()
             raise
-        self._use(self._database, owner)
+        self._use(self._database, self.owner)
 
     def close(self) -> None:
         """Closes the connection; what was committed is there."""
@@ -376,6 +386,30 @@ class PostgresStore(ArchiveStore):
         return int(found)
 
 
+def _claimed(connection: ArchiveConnection, owner: str, first: str) -> str:
+    """The first of these names that no other monitor holds, which is held from now on until the connection ends."""
+    for _ in range(OWNER_TRIES):
+        if _holds(connection, first):
+            return first
+        time.sleep(0.1)
+    for name in (owner, *(f"{owner} #{number}" for number in range(2, OWNERS_MAX))):
+        if _holds(connection, name):
+            log.warning(
+                "archive_owner",
+                owner=name,
+                reason="another monitor has this name and these addresses",
+            )
+            return name
+    raise DatabaseError("error", f"{OWNERS_MAX} monitors are known as {owner}")
+
+
+def _holds(connection: ArchiveConnection, owner: str) -> bool:
+    (found,) = connection.execute(
+        "SELECT pg_try_advisory_lock(?, hashtext(?))", (LOCK, owner)
+    ).fetchone()
+    return bool(found)
+
+
 class PostgresWriter(ArchiveWriter):
     """Writes to a database that other monitors may write to as well.
 
@@ -396,13 +430,16 @@ class PostgresWriter(ArchiveWriter):
         super().__init__(shown(url), bounds, clock)
         self._url = url
         self._owner = owner
+        self._held_owner = ""
 
     def _prepare(self) -> bool:
         """The thread connects: a server that is away holds up no start."""
         return False
 
     def _new_store(self) -> ArchiveStore:
-        return PostgresStore(self._url, self._owner)
+        store = PostgresStore(self._url, self._owner, self._held_owner)
+        self._held_owner = store.owner
+        return store
 
     def _lose_file(self, store: ArchiveStore) -> None:
         """The connection is gone, and nothing with it."""
@@ -470,5 +507,7 @@ class PostgresReader(ArchiveReader):
             connection.close()
 
     def _with_part_of_id(self, text: str) -> SqlText:
+        if len(text) < 3:
+            return with_short_part_of_id(text)
         escaped = re.sub(r"([\\%_])", r"\\\1", text)
         return SqlText("SELECT t.id FROM sessions t WHERE t.folded LIKE ?", (f"%{escaped}%",))

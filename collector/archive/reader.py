@@ -13,7 +13,7 @@ import contextlib
 import json
 import sqlite3
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from heapq import merge
 from itertools import islice
 from pathlib import Path
@@ -22,6 +22,13 @@ from typing import Any, Final, NamedTuple
 import zstandard
 
 from collector.archive.connection import ArchiveConnection
+from collector.archive.page_search import (
+    COLUMNS,
+    LOOK_SECONDS,
+    FoundRow,
+    PageSearch,
+    SortKey,
+)
 from collector.archive.record import FigureGroup, Figures, Label, SessionName, VerdictLabels
 from collector.archive.schema import FIGURES, VERSION, NewerSchemaError, OlderSchemaError
 from collector.archive.search import (
@@ -29,6 +36,7 @@ from collector.archive.search import (
     LATEST,
     LOOKED_AT_MAX,
     MATCHING_MAX,
+    SHORT_TEXT_LOOKED_AT_MAX,
     ArchiveSearch,
     SqlText,
     SumsSearch,
@@ -45,14 +53,12 @@ __all__ = [
     "MATCHING_MAX",
     "ArchiveReader",
     "ArchiveSearch",
+    "FoundPage",
     "MatchingSessions",
     "PastSession",
     "SortKey",
     "TooSlowError",
 ]
-
-SortKey = tuple[float, float, int]
-"""What a list is sorted by, the greatest first; the last is the receipt of the last call."""
 
 LABELS_MAX: Final = 100
 """Labels of one session that are shown, the latest."""
@@ -61,17 +67,6 @@ PATIENCE_SECONDS: Final = 10.0
 _TIME_MAX: Final = (1 << 63) - 1
 _STEPS: Final = 20_000
 """Instructions of SQLite between two looks at the time."""
-
-COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
-    "recent": ("0", "0"),
-    "harm": ("s.harmful", "s.harm_rate"),
-    "harm_rate": ("s.harm_rate", "s.harmful"),
-    "prefix_crit": ("s.lost", "s.harmful"),
-    "severity": ("s.severity", "s.harmful"),
-    "risk": ("s.risk", "s.lost"),
-}
-"""The first two parts of the sort key, by what is sorted by."""
-
 
 _GROUP: Final = ", ".join(f"g.{name}" for name in FigureGroup._fields)
 
@@ -95,6 +90,15 @@ class MatchingSessions(NamedTuple):
     names: list[SessionName]
     is_all: bool
     """False if there may be others."""
+
+
+class FoundPage(NamedTuple):
+    """One page, and how many match."""
+
+    sessions: list[PastSession]
+    matching: MatchingSessions
+    reached: tuple[SortKey, SessionName] | None = None
+    """Sessions behind this place were not looked at, for want of time; None if the page is full, or nothing is behind it."""
 
 
 class ArchiveReader:
@@ -171,19 +175,68 @@ class ArchiveReader:
                 for row, name, key in chosen
             ]
 
-    def matching(self, search: ArchiveSearch) -> MatchingSessions:
-        """The sessions that are asked for, at most `MATCHING_MAX`; not all where too many would have to be looked at."""
+    def page(
+        self,
+        search: ArchiveSearch,
+        limit: int,
+        after: tuple[SortKey, SessionName] | None = None,
+        *,
+        steps: bool = False,
+        without: Collection[SessionName] = (),
+        seconds: float = LOOK_SECONDS,
+    ) -> FoundPage:
+        """The sessions of one page, as `search` has them, and how many match; both in one pass, and a bounded time.
+
+        Args:
+            search: what is asked for.
+            limit: so many, at most; 0 counts alone.
+            after: the last session of the page before, or the place that it had reached.
+            steps: True gives whole judgement objects, else summaries.
+            without: sessions that are passed over.
+            seconds: the time of each of the ways in which sessions are looked at.
+
+        Raises:
+            sqlite3.Error, NewerSchemaError, OlderSchemaError, TooSlowError: as `search`.
+        """
+        behind = None if after is None else FoundRow(0, after[1], after[0])
         with self._opened() as connection:
             ids, is_whole = self._smallest(connection, search, LOOKED_AT_MAX)
-            where, values = _among(ids, conditions(search))
-            rows = connection.execute(
-                f"SELECT s.namespace, s.session, s.begun FROM sessions s WHERE {where} LIMIT ?",
-                (*values, MATCHING_MAX + 1),
+            looking = PageSearch(connection, search, conditions(search), seconds)
+            matching, is_all = looking.among(ids)
+            rows, come = [], None
+            if is_all and is_whole:
+                rows = (
+                    matching
+                    if behind is None
+                    else [each for each in matching if each.place < behind.place]
+                )
+                rows.sort(key=lambda each: each.place, reverse=True)
+            elif limit:
+                rows, come = looking.walk(limit + len(without), behind)
+            chosen = [*islice((each for each in rows if each.name not in without), limit)]
+            names = [each.name for each in matching[:MATCHING_MAX]]
+            is_all = is_all and is_whole and not self._is_cut(connection, search)
+            return FoundPage(
+                [
+                    PastSession(
+                        each.name, each.key, _objects(connection, each.row, search, steps=steps)
+                    )
+                    for each in chosen
+                ],
+                MatchingSessions(names, is_all),
+                None if come is None or len(chosen) == limit else (come.key, come.name),
             )
-            names = [SessionName(*row) for row in rows]
-        return MatchingSessions(
-            names[:MATCHING_MAX], is_all=is_whole and len(names) <= MATCHING_MAX
-        )
+
+    def _is_cut(self, connection: ArchiveConnection, search: ArchiveSearch) -> bool:
+        """True if not all ids were looked at for a short text."""
+        if not search.is_short:
+            return False
+        (numbers,) = connection.execute("SELECT max(id) - min(id) FROM sessions").fetchone()
+        return (numbers or 0) >= SHORT_TEXT_LOOKED_AT_MAX
+
+    def matching(self, search: ArchiveSearch) -> MatchingSessions:
+        """The sessions that are asked for, at most `MATCHING_MAX`; not all where too many would have to be looked at."""
+        return self.page(search, 0).matching
 
     def named(
         self, session: str, namespace: str | None = None, begun: int | None = None

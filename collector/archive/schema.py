@@ -24,6 +24,7 @@ from typing import Final
 
 __all__ = [
     "FIGURES",
+    "HARM_KINDS",
     "IS_LONG",
     "LONG_NS",
     "LONG_SESSIONS",
@@ -150,6 +151,9 @@ LONG_SESSIONS: Final = (
 )
 """Leads to version 5."""
 
+HARM_KINDS: Final = ("CREATE INDEX harms_kind ON harms (reason, severity, folded, sid)",)
+"""Leads to version 6: each combination of reason, severity and tool is found without those between."""
+
 _SQLITE_ALONE: Final = (
     "CREATE VIRTUAL TABLE found USING fts5 (folded, content='sessions', content_rowid='id', tokenize='trigram', detail='none')",
     """CREATE TRIGGER sessions_found AFTER INSERT ON sessions BEGIN
@@ -258,6 +262,7 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
     ),
     (*_THINGS, *_OWNERS),
     LONG_SESSIONS,
+    HARM_KINDS,
 )
 """What makes the next version, by version."""
 

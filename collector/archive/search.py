@@ -10,6 +10,7 @@ A count has no order to walk in: it goes on to `LOOKED_AT_MAX`, and stops in the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, product
 from typing import Any, Final, NamedTuple
 
 from collector.archive.record import FigureGroup
@@ -21,6 +22,7 @@ __all__ = [
     "LATEST",
     "LOOKED_AT_MAX",
     "MATCHING_MAX",
+    "SHORT_TEXT_LOOKED_AT_MAX",
     "ArchiveSearch",
     "SqlText",
     "SumsSearch",
@@ -29,6 +31,7 @@ __all__ = [
     "sets",
     "walks",
     "with_part_of_id",
+    "with_short_part_of_id",
 ]
 
 MATCHING_MAX: Final = 10_000
@@ -36,6 +39,12 @@ MATCHING_MAX: Final = 10_000
 LOOKED_AT_MAX: Final = 40_000
 """Sessions that are looked at for a count, at most: a quarter of a second."""
 
+
+SHORT_TEXT_LOOKED_AT_MAX: Final = 1_000_000
+"""Sessions, those that were written last, whose ids are looked at for a text of one or two characters: a tenth of a second."""
+
+
+SEVERITIES: Final = ("info", "warning", "critical")
 
 DAY: Final = 24
 """Hours."""
@@ -87,6 +96,11 @@ class ArchiveSearch(NamedTuple):
     service_version: str = ""
     thing: str = ""
     """Value or digest of a thing; or its name, a space, and that."""
+
+    @property
+    def is_short(self) -> bool:
+        """True if the text is too short for an index."""
+        return 0 < len(self.text) < 3 or "\0" in self.text
 
     @property
     def of_harm(self) -> bool:
@@ -368,9 +382,30 @@ def _thing(text: str) -> SqlText:
     return SqlText("(t.value = ? OR (t.value = ? AND t.name = ?))", (text, value, name))
 
 
+_TOOL: Final = "(SELECT n.folded FROM harms n WHERE n.reason = k.reason AND n.severity = k.severity{} ORDER BY n.folded LIMIT 1)"
+_KINDS: Final = (
+    "(WITH RECURSIVE kinds(reason, severity, folded) AS"
+    f" (SELECT reason, severity, {_TOOL.format('')} FROM ({{}}) k UNION ALL"
+    f" SELECT reason, severity, {_TOOL.format(' AND n.folded > k.folded')} FROM kinds k WHERE folded IS NOT NULL)"
+    " SELECT reason, severity, folded FROM kinds WHERE folded IS NOT NULL)"
+)
+"""The tools of harmful calls with a reason and a severity, found by going from one to the next in an index."""
+
+
 def _harmed(search: ArchiveSearch) -> SqlText:
     harm = _harm(search)
-    return SqlText(f"SELECT DISTINCT h.sid FROM harms h WHERE {harm.text}", harm.values)
+    if len(harm.values) == 1 and not search.tool:
+        return SqlText(f"SELECT DISTINCT h.sid FROM harms h WHERE {harm.text}", harm.values)
+    # However many have the reason, or the severity: kinds are few, and the tool, or both, may be of none.
+    reasons = (search.reason,) if search.reason else tuple(each.value for each in Reason)
+    severities = (search.severity,) if search.severity else SEVERITIES
+    pairs = [*product(reasons, severities)]
+    asked = " UNION ALL ".join(["SELECT ? AS reason, ? AS severity"] * len(pairs))
+    own = " AND ".join(f"e.{name} = h.{name}" for name in ("reason", "severity", "folded"))
+    return SqlText(
+        f"SELECT DISTINCT e.sid FROM {_KINDS.format(asked)} h CROSS JOIN harms e WHERE {own} AND {harm.text}",
+        (*chain(*pairs), *harm.values),
+    )
 
 
 def _reasons(text: str) -> tuple[str, ...]:
@@ -415,13 +450,21 @@ def _with_text(text: str, with_part_of_id: Callable[[str], SqlText]) -> SqlText:
 def with_part_of_id(text: str) -> SqlText:
     """Sessions with this part of an id: those that have all its runs of three characters are looked at."""
     if len(text) < 3 or "\0" in text:
-        return SqlText("SELECT t.id FROM sessions t WHERE instr(t.folded, ?) > 0", (text,))
+        return with_short_part_of_id(text)
     runs = sorted({text[at : at + 3] for at in range(len(text) - 2)})
     match = " AND ".join('"' + each.replace('"', '""') + '"' for each in runs)
     return SqlText(
         "SELECT t.id FROM found JOIN sessions t ON t.id = found.rowid"
         " WHERE found MATCH ? AND instr(t.folded, ?) > 0",
         (match, text),
+    )
+
+
+def with_short_part_of_id(text: str) -> SqlText:
+    """Sessions with this part of an id, of those that were written last."""
+    return SqlText(
+        "SELECT t.id FROM (SELECT id, folded FROM sessions ORDER BY id DESC LIMIT ?) t WHERE instr(t.folded, ?) > 0",
+        (SHORT_TEXT_LOOKED_AT_MAX, text),
     )
 
 

@@ -239,16 +239,16 @@ class ArchiveStore:
             )
         self._take_back(
             changes,
-            "session = ? AND namespace = ?"
-            " AND (ended IS NULL OR begun = ? OR (begun BETWEEN ? AND ? AND last <= ?))",
-            (session, namespace, begun, begun, last, last),
+            "session = ? AND namespace = ? AND (begun = ?"
+            " OR (owner = ? AND (ended IS NULL OR (begun BETWEEN ? AND ? AND last <= ?))))",
+            (session, namespace, begun, self._owner, begun, last, last),
         )
         for trace in record.traces:
             if trace.hex() != session:
                 self._take_back(
                     changes,
-                    "session = ? AND namespace = ? AND (ended IS NULL OR ended = ?)",
-                    (trace.hex(), namespace, LOST),
+                    "session = ? AND namespace = ? AND (ended = ? OR (ended IS NULL AND owner = ?))",
+                    (trace.hex(), namespace, LOST, self._owner),
                 )
 
     def _take_back(self, changes: SumChanges, where: str, values: Sequence[Any]) -> None:

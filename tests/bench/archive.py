@@ -14,7 +14,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -40,7 +40,7 @@ from tests.bench.service import Server, service
 from tests.bench.traffic import generate
 from tests.end_to_end.service import SPECS
 
-__all__ = ["DAYS", "QUESTIONS", "fill_archive", "records"]
+__all__ = ["DAYS", "QUESTIONS", "fill_archive", "records", "samples"]
 
 SESSIONS: Final = 100_000
 LUMP: Final = 400
@@ -60,8 +60,8 @@ GOOD: Final = ("unlock_safety", "move", "scan", "open_valve", "water", "log")
 BAD: Final = ("unlock_safety", "water", "move", "scan", "water", "log")
 
 
-def _samples() -> list[ArchivedSession]:
-    """Sessions that a monitor has judged: six calls each, one in seven with harm."""
+def samples(namespaces: Sequence[str] = ("",)) -> list[ArchivedSession]:
+    """Sessions that a monitor has judged: six calls each, one in seven with harm; of many namespaces each has its agents."""
     monitor = Monitor(load_specs([SPECS]).specs, Limits(history_complete=True))
     now = 1_000 * HOUR_NS
     for number in range(AGENTS * 7):
@@ -70,7 +70,9 @@ def _samples() -> list[ArchivedSession]:
         for place, tool in enumerate(BAD if number % 7 == 0 else GOOD):
             start = now + number * 1_000_000 + place * 1_000
             call = ToolCall(
-                session=SessionKey("", f"session-{number:08}"),
+                session=SessionKey(
+                    namespaces[number % len(namespaces)], f"session-{number:08}"
+                ),
                 agent=f"rover-{number % AGENTS}",
                 tool=tool,
                 arguments=None,
@@ -93,11 +95,11 @@ def _samples() -> list[ArchivedSession]:
 
 def records(count: int, now_ns: int, seed: int = 1) -> Iterator[ArchivedSession]:
     """So many sessions of the last `DAYS` days, the earliest first."""
-    chance, samples = random.Random(seed), _samples()
+    chance, judged = random.Random(seed), samples()
     step = DAYS * 24 * HOUR_NS // count
     for number in range(count):
         last = now_ns - (count - number) * step
-        yield _again(chance.choice(samples), chance, last)
+        yield _again(chance.choice(judged), chance, last)
 
 
 def _again(sample: ArchivedSession, chance: random.Random, last: int) -> ArchivedSession:

@@ -9,16 +9,24 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from functools import partial
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from collector.api.access import Access
 from collector.api.session_query import Place, SessionQuery
 from collector.archive.connection import FAULTS
-from collector.archive.reader import LABELS_MAX, ArchiveReader, PastSession, TooSlowError
+from collector.archive.page_search import LOOK_SECONDS
+from collector.archive.reader import (
+    LABELS_MAX,
+    PATIENCE_SECONDS,
+    ArchiveReader,
+    PastSession,
+    TooSlowError,
+)
 from collector.archive.record import FigureGroup, Figures, SessionName, VerdictLabels
 from collector.archive.schema import NewerSchemaError, OlderSchemaError
-from collector.archive.search import MATCHING_MAX, ArchiveSearch, SumsSearch
+from collector.archive.search import ArchiveSearch, SumsSearch
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
@@ -42,6 +50,8 @@ class PastPage(NamedTuple):
     """True if more match than are counted."""
     problem: str = ""
     """Why nothing of the archive is in it."""
+    reached: Place | None = None
+    """Sessions behind this place were not looked at, for want of time."""
 
 
 class PastSessions:
@@ -84,37 +94,26 @@ class PastSessions:
         def shown(name: SessionName) -> bool:
             return name in here or self._is_of(name, live, or_kept=not by_id)
 
+        # A page that skips some has no place to go on from: it takes the time that it needs.
+        seconds = PATIENCE_SECONDS / 2 if query.offset else LOOK_SECONDS
+        ask = partial(self.reader.page, search, steps=steps, without=here, seconds=seconds)
+        found: list[PastSession] = []
         try:
-            found = await self._some(search, query.after, here, shown, limit, steps=steps)
-            if query.after is None and len(found) < min(limit, MATCHING_MAX):
-                return PastPage(found, len(found), is_capped=False)  # these are all
-            names, is_all = await asyncio.to_thread(self.reader.matching, search)
+            page = await asyncio.to_thread(ask, limit, query.after)
+            matching, asked = page.matching, limit
+            found += [each for each in page.sessions if not shown(each.name)]
+            while len(found) < limit and len(page.sessions) == asked:
+                last, asked = page.sessions[-1], limit - len(found)
+                page = await asyncio.to_thread(ask, asked, Place(last.key, last.name))
+                found += [each for each in page.sessions if not shown(each.name)]
         except _FAULTS as problem:
             return PastPage([], 0, is_capped=False, problem=_told(problem))
-        new = await _count(names, self._held(here, live, len(names)), shown)
-        return PastPage(found, new, is_capped=not is_all)
-
-    async def _some(
-        self,
-        search: ArchiveSearch,
-        after: Place | None,
-        here: Set[SessionName],
-        shown: Callable[[SessionName], bool],
-        limit: int,
-        *,
-        steps: bool,
-    ) -> list[PastSession]:
-        found: list[PastSession] = []
-        while len(found) < limit:
-            asked = limit - len(found)
-            more = await asyncio.to_thread(
-                self.reader.search, search, asked, after, steps=steps, without=here
-            )
-            found += [each for each in more if not shown(each.name)]
-            if len(more) < asked:
-                break
-            after = Place(more[-1].key, more[-1].name)
-        return found
+        held = self._held(here, live, len(matching.names))
+        new = await _count(matching.names, held, shown)
+        reached = None if page.reached is None else Place(*page.reached)
+        if reached is None and query.after is None and len(found) < limit:
+            new = len(found)  # these are all
+        return PastPage(found, new, is_capped=not matching.is_all, reached=reached)
 
     def _held(
         self, here: Set[SessionName], live: Iterable[SessionKey], count: int

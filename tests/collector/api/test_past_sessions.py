@@ -13,6 +13,7 @@ from collector.api.archive.archive_feed import archived
 from collector.api.archive.past_sessions import PastSessions
 from collector.api.session_list import paged
 from collector.api.session_query import SessionQuery
+from collector.archive.page_search import PageSearch
 from collector.archive.reader import ArchiveReader
 from collector.archive.record import Label, SessionName
 from collector.archive.store import ArchiveStore
@@ -42,14 +43,14 @@ def test_a_list_asks_the_archive_once(tmp_path: Path, monkeypatch: pytest.Monkey
     store.write(made(f"before{number}", begun=number) for number in range(20))
     store.close()
     asked: list[int] = []
-    search = ArchiveReader.search
+    ask = ArchiveReader.page
 
     def counted(self: ArchiveReader, *given: Any, **more: Any) -> Any:
-        found = search(self, *given, **more)
-        asked.append(len(found))
+        found = ask(self, *given, **more)
+        asked.append(len(found.sessions))
         return found
 
-    monkeypatch.setattr(ArchiveReader, "search", counted)
+    monkeypatch.setattr(ArchiveReader, "page", counted)
     past = PastSessions(ArchiveReader(tmp_path), monitor, Redaction())
     page = asyncio.run(paged(monitor, SessionQuery("recent", 110), past=past))
     names = [entry.name.session for entry in page.sessions]
@@ -105,26 +106,33 @@ def test_a_session_that_is_forgotten_meanwhile_is_counted_once(
     assert page.matching == 11
 
 
-@pytest.mark.parametrize(("limit", "counts"), [(9, 1), (10, 1), (11, 0)])
-def test_a_list_that_is_whole_is_not_counted_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, counts: int
+@pytest.mark.parametrize("limit", [4, 9, 10, 11])
+def test_a_page_and_its_count_are_looked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    """What few sessions match, or none, is looked for once: the page has them all, and they are its count."""
+    """Whether all that match are on the page or not: each filter is run once, and each session that may match is looked at once."""
     store = ArchiveStore(tmp_path)
     store.write(made(f"before{number}", begun=number) for number in range(1, 11))
     store.close()
     asked: list[str] = []
-    matching = ArchiveReader.matching
+    rows, smallest = PageSearch._rows, ArchiveReader._smallest
 
-    def counted(self: ArchiveReader, *given: Any) -> Any:
-        asked.append("count")
-        return matching(self, *given)
+    def looked(self: PageSearch, *given: Any) -> Any:
+        asked.append("look")
+        return rows(self, *given)
 
-    monkeypatch.setattr(ArchiveReader, "matching", counted)
+    def chosen(self: ArchiveReader, *given: Any) -> Any:
+        asked.append("filters")
+        return smallest(self, *given)
+
+    monkeypatch.setattr(PageSearch, "_rows", looked)
+    monkeypatch.setattr(ArchiveReader, "_smallest", chosen)
     monitor = Monitor(load_specs([SPECS]).specs, Limits())
     past = PastSessions(ArchiveReader(tmp_path), monitor, Redaction())
-    page = asyncio.run(paged(monitor, SessionQuery("recent", limit - 1), past=past))
-    assert (page.matching, len(asked)) == (10, counts)
+    query = SessionQuery("recent", limit, agent="rover")
+    page = asyncio.run(paged(monitor, query, past=past))
+    assert (len(page.sessions), page.matching) == (min(limit, 10), 10)
+    assert asked == ["filters", "look"]
 
 
 def test_a_past_session_is_found_by_the_name_that_it_was_sent_with(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from collector.config.settings.tls_and_auth import AdminAuthSettings, AdminBeare
 from collector.net.watched_files import UnusableFileError
 from monitor.limits import SECOND
 from tests.collector.app.test_service import Clock, body, http, running
+from tests.collector.archive.sessions import made
 from tests.collector.event_loop import until
 
 
@@ -171,6 +172,39 @@ async def post(app: App, path: str, said: bytes, **headers: str) -> tuple[int, A
         url = f"http://{app.addresses['admin']}{path}"
         answer = await client.post(url, content=said, headers=headers)
     return answer.status_code, answer.json()
+
+
+def test_short_pages_of_live_and_past_sessions_follow_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the archive stops looking after each session: live and past ones come once each, in order, and `next` ends."""
+    monkeypatch.setattr("collector.archive.reader.LOOKED_AT_MAX", 0)
+    monkeypatch.setattr("collector.archive.page_search.STRETCH", 1)
+    monkeypatch.setattr("collector.api.archive.past_sessions.LOOK_SECONDS", 0.0)
+
+    async def use(app: App, clock: Clock) -> None:
+        assert app._archive is not None
+        for number in range(6):
+            app._archive.writer.put(
+                made(
+                    f"p{number}",
+                    begun=clock.now - (2 * number + 9) * SECOND,
+                    agent=("other", "farm-rover")[number % 2],
+                )
+            )
+        await written(app, 6)
+        await send(app, "water")
+        found: list[str] = []
+        cursor, pages = "", 0
+        while cursor is not None:
+            path = f"/api/v1/sessions?steps=0&limit=2&agent=farm-rover&cursor={cursor}"
+            page = await get(app, path)
+            found += [each["session"] for each in page["sessions"]]
+            cursor, pages = page["next"], pages + 1
+        assert found == ["s", "p1", "p3", "p5"]
+        assert pages > 3
+
+    running(use, **kept(tmp_path / "a"))
 
 
 def test_labels_are_kept_with_who_and_when(tmp_path: Path) -> None:
@@ -435,11 +469,11 @@ def test_who_asks_the_same_shares_the_answer(
     async def use(app: App, clock: Clock) -> None:
         await send(app, "water")
         await end(app, clock)
-        for name in ("search", "label_counts", "sums"):
+        for name in ("page", "label_counts", "sums"):
             counted(name)
         found = await asyncio.gather(*[get(app, f"/api/v1/overview?{TIME}") for _ in range(8)])
         assert [each["worst"][0]["session"] for each in found] == ["s"] * 8
-        assert 1 <= asked["search"] <= 2
+        assert 1 <= asked["page"] <= 2
         found = await asyncio.gather(*[get(app, "/api/v1/specs") for _ in range(8)])
         assert [each["specs"][0]["labels"]["right"] for each in found] == [0] * 8
         assert 1 <= asked["label_counts"] <= 2

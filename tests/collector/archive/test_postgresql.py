@@ -222,7 +222,7 @@ def test_bounds_are_of_all_monitors_together(url: str) -> None:
 
 def test_a_monitor_ends_its_own_live_rows_alone(url: str) -> None:
     """At the start of one, what lives by the other's rows still lives; what nobody touched for a day does not."""
-    stored(url, made("mine", ended=None, touched=10), owner="one")
+    stored(url, made("mine", ended=None, touched=10), owner="one").close()
     stored(url, made("theirs", ended=None, touched=FORGOTTEN_NS), owner="two")
     store = stored(url)
     store.settle([])
@@ -336,7 +336,7 @@ def test_a_start_without_a_server_ends_its_earlier_rows_later(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once it is there, what lived by the rows of an earlier process has ended, and what came since lives."""
-    stored(url, made("before", ended=None, touched=10))
+    stored(url, made("before", ended=None, touched=10)).close()
     new_store, away = PostgresWriter._new_store, iter((True, True))
 
     def opened(writer: PostgresWriter) -> ArchiveStore:
@@ -395,7 +395,7 @@ def test_two_monitors_of_one_host_keep_their_live_rows(url: str, tmp_path: Path)
     first, second = (
         ReceiverSettings(http=f"unix:{tmp_path / name}", grpc="off") for name in "ab"
     )
-    stored(url, made("left", ended=None), owner=owner_of(first))
+    stored(url, made("left", ended=None), owner=owner_of(first)).close()
 
     async def settled(app: App, clock: Clock) -> None:
         assert app._archive is not None
@@ -407,6 +407,49 @@ def test_two_monitors_of_one_host_keep_their_live_rows(url: str, tmp_path: Path)
     assert [each.session for each in PostgresReader(url).live()] == ["left"]
     running(settled, archive=archive, receiver=first)
     assert PostgresReader(url).live() == []
+
+
+def test_two_monitors_of_one_name_and_addresses(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As containers with one host name have: neither ends or replaces what lives by the other's rows, also after connections were cut.
+
+    Whoever starts once the first has gone ends what the first has left.
+    """
+    monkeypatch.setattr("collector.archive.postgresql.OWNER_TRIES", 2)
+    first = PostgresWriter(url, ROOM, lambda: 100, "host [::]:4318")
+    first.start()
+    first.put(made("chat", begun=6, last=8, ended=None, touched=10))
+    first.put(made("of-one", ended=None, touched=10))
+    wait(lambda: first.written == 2)
+    second = PostgresWriter(url, ROOM, lambda: 100, "host [::]:4318")
+    with captured() as lines:
+        second.start()
+        second.settle([])
+        second.put(made("chat", begun=5, last=9, ended=None, touched=11))
+        wait(lambda: second.written == 1)
+    assert [line["owner"] for line in lines if line["event"] == "archive_owner"] == [
+        "host [::]:4318 #2"
+    ]
+    reader = PostgresReader(url)
+    live = [("chat", 5), ("chat", 6), ("of-one", 5)]
+    assert sorted((each.session, each.begun) for each in reader.live()) == live
+    cut(url)
+    for writer in (second, first):
+        writer.put(made(f"later-{writer._held_owner}", touched=12))
+    wait(lambda: (first.written, second.written) == (3, 2))
+    assert sorted((each.session, each.begun) for each in PostgresReader(url).live()) == live
+    first.put(made("chat", begun=6, last=20, touched=20))
+    wait(lambda: first.written == 4)
+    assert [each.begun for each in PostgresReader(url).live() if each.session == "chat"] == [5]
+    first.stop(30)
+    third = PostgresWriter(url, ROOM, lambda: 100, "host [::]:4318")
+    third.start()
+    third.settle([])
+    wait(lambda: not len(third))
+    assert [each.session for each in PostgresReader(url).live()] == ["chat"]
+    for writer in (second, third):
+        writer.stop(30)
 
 
 def test_export_reads_a_database(
@@ -463,13 +506,18 @@ def test_two_services_share_it(url: str) -> None:
 
 
 def test_tables_of_an_older_version_are_brought_to_this_one(url: str) -> None:
-    """Those of version 4 have no index of long sessions: the next start makes it, and what is there stays."""
+    """Those of version 4 have no index of long sessions, or of kinds of harm: the next start makes them, and what is there stays."""
     store = stored(url, made("old"))
-    for statement in ("DROP INDEX sessions_long", f"UPDATE {SCHEMA}.version SET version = 4"):
+    for statement in (
+        "DROP INDEX sessions_long, harms_kind",
+        f"UPDATE {SCHEMA}.version SET version = 4",
+    ):
         store._connection.execute(statement)
     with pytest.raises(OlderSchemaError):
         PostgresReader(url).search(ArchiveSearch(), 9)
     stored(url, made("new"))
     assert sorted(names(url)) == ["new", "old"]
-    there = store._connection.execute("SELECT to_regclass('sessions_long') IS NOT NULL")
+    there = store._connection.execute(
+        "SELECT to_regclass('sessions_long') IS NOT NULL AND to_regclass('harms_kind') IS NOT NULL"
+    )
     assert there.fetchone() == (True,)

@@ -147,6 +147,74 @@ def test_pages_follow_each_other(tmp_path: Path) -> None:
         assert sorted(seen) == sorted(f"s{n}" for n in range(3, 40))
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_short_pages_have_all_that_match(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Where the time is up after two sessions: pages go on from where they stopped, have each that matches once, and in order."""
+    chance, half = random.Random(seed), LONG_NS // 2
+    monkeypatch.setattr(reader_module, "LOOKED_AT_MAX", 0)
+    monkeypatch.setattr("collector.archive.page_search.STRETCH", 2)
+    sessions = []
+    for number in range(60):
+        begun = chance.randint(1, 9) * half
+        touched = begun + chance.choice((0, half, 5 * half))
+        harmful, agent = chance.randint(0, 2), chance.choice(("rover", "rare"))
+        sessions.append(
+            made(f"s{number}", begun=begun, touched=touched, harmful=harmful, agent=agent)
+        )
+    stored(tmp_path, *sessions)
+    reader = ArchiveReader(tmp_path)
+    gone = {each.name for each in sessions[::7]}
+    rare = ArchiveSearch(agent="rare")
+    for sort, asked in product(
+        ("recent", "harm", "severity"),
+        (ArchiveSearch(), rare._replace(harmful=True), rare._replace(until=6 * half)),
+    ):
+        search = asked._replace(sort=sort)
+        found: list[SessionName] = []
+        after, pages = None, 0
+        while pages == 0 or after is not None:
+            page = reader.page(search, 3, after, without=gone, seconds=0.0)
+            found += [each.name for each in page.sessions]
+            full = page.sessions and len(page.sessions) == 3
+            after = (page.sessions[-1].key, page.sessions[-1].name) if full else page.reached
+            pages += 1
+        assert found == [each.name for each in reader.search(search, 100, without=gone)]
+        assert pages > 3
+
+
+def test_a_short_text_is_looked_for_in_the_latest_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One or two characters: those that were written last are looked at, and a count of fewer than all says so."""
+    stored(tmp_path, *(made(f"s{number}xy", begun=number) for number in range(1, 21)))
+    reader = ArchiveReader(tmp_path)
+    monkeypatch.setattr("collector.archive.search.SHORT_TEXT_LOOKED_AT_MAX", 5)
+    monkeypatch.setattr(reader_module, "SHORT_TEXT_LOOKED_AT_MAX", 5)
+    for text, found in (("xy", 5), ("zz", 0), ("0x", 1)):
+        page = reader.page(ArchiveSearch(text=text), 50)
+        assert (len(page.sessions), page.matching.is_all) == (found, False)
+    assert reader.page(ArchiveSearch(text="9xy"), 50).matching.is_all
+    monkeypatch.setattr(reader_module, "SHORT_TEXT_LOOKED_AT_MAX", 20)
+    assert reader.page(ArchiveSearch(text="zz"), 50).matching.is_all
+
+
+def test_a_kind_of_harm_that_none_has_is_told_by_an_index(tmp_path: Path) -> None:
+    """However many harmful calls have the reason: what is read of them does not grow with them."""
+    stored(tmp_path, *(made(f"s{number}", begun=number, harmful=1) for number in range(500)))
+    reader, steps = ArchiveReader(tmp_path), []
+    search = ArchiveSearch(reason="repeated", tool="move")
+    with reader._opened() as connection:
+        assert isinstance(connection, sqlite3.Connection)
+        connection.set_progress_handler(lambda: steps.append(1), 100)
+        assert reader._smallest(connection, search, 10) == (set(), True)
+    assert len(steps) < 10
+    for tool, severity in (("wat", ""), ("", "critical"), ("wat", "critical")):
+        assert len(reader.search(search._replace(tool=tool, severity=severity), 1_000)) == 500
+    assert reader.search(search._replace(tool="", severity="info"), 9) == []
+
+
 def test_sessions_are_passed_over(tmp_path: Path) -> None:
     """A page is whole without them, in every order, and the next one goes on behind it."""
     sessions = [made(f"s{n}", begun=n, harmful=n % 2) for n in range(20)]

@@ -1,6 +1,7 @@
 /* The list of sessions, and which one is chosen. */
 
 const rowsShown = new Map(); // by session, its row and what it was made of
+const FOLLOWED_MAX = 20; // pages that are asked for where the first one is short
 let asked = 0;
 
 function choose() {
@@ -22,8 +23,10 @@ function choose() {
 async function loadList() {
   const number = asked += 1;
   try {
-    const found = await ask(`api/v1/sessions?${listQuery()}`);
+    const query = listQuery();
+    const found = await ask(`api/v1/sessions?${query}`);
     if (number === asked) showList(found);
+    await follow(found, query, () => number === asked);
     // An answer that did not come took the page for cut off. The stream, where it lives on, greets only once.
     if (stream?.readyState === EventSource.OPEN) setLive(true);
   } catch (problem) {
@@ -32,18 +35,37 @@ async function loadList() {
   }
 }
 
+/** The service looks at so many past sessions for a page, and says where it stopped: the list grows as it looks further. */
+async function follow(found, query, isAsked) {
+  for (let pages = 0; pages < FOLLOWED_MAX && found.next && state.page === 1; pages += 1) {
+    const shown = groupsOf(found.sessions).size;
+    if (shown >= PAGE_SIZE || !isAsked()) return;
+    query.set('limit', String(PAGE_SIZE - shown));
+    query.set('cursor', found.next);
+    const more = await ask(`api/v1/sessions?${query}`);
+    found.sessions.push(...more.sessions);
+    found.next = more.next;
+    if (isAsked()) showList(found);
+  }
+}
+
 function showRefused(status) {
   $('none').hidden = false;
   $('none').textContent = `The service does not answer this question (status ${status}).`;
 }
 
-function showList(found) {
+function groupsOf(rows) {
   const groups = new Map();
-  for (const row of found.sessions) {
+  for (const row of rows) {
     const key = JSON.stringify([row.namespace, row.session]);
     if (!groups.has(key)) groups.set(key, []);
     groups.get(key).push(row);
   }
+  return groups;
+}
+
+function showList(found) {
+  const groups = groupsOf(found.sessions);
   // Not all that match may have been counted: what is shown, and that more follows, is known all the same.
   const first = (state.page - 1) * PAGE_SIZE;
   const matching = Math.max(found.matching, groups.size ? first + groups.size + (found.next ? 1 : 0) : 0);
@@ -56,7 +78,7 @@ function showList(found) {
   markChosen();
   $('count').textContent = plural(found.live, 'live session');
   showPager(matching, groups.size, pages, found.matching_at_least);
-  showNone(groups.size === 0, found.archive_error);
+  showNone(groups.size === 0, found.archive_error, found.next || found.matching_at_least);
 }
 
 /** Rows that say the same as before stay as they are. */
@@ -86,10 +108,11 @@ function showPager(matching, shown, pages, isAtLeast) {
   }
 }
 
-function showNone(isEmpty, problem) {
+function showNone(isEmpty, problem, isPart) {
   const filtered = isFiltered();
   const bare = isEmpty && !filtered && !problem;
-  const none = filtered ? 'No session matches.' : 'No sessions yet.';
+  const matches = isPart ? 'No session matches among those that were looked at: narrow the search.' : 'No session matches.';
+  const none = filtered ? matches : 'No sessions yet.';
   $('none').hidden = !isEmpty && !problem;
   $('none').textContent = problem ? `Past sessions are missing: ${problem}` : none;
   if (state.bare === bare) return;
