@@ -28,7 +28,7 @@ from monitor.reference.document import reference_text
 from monitor.reference.learn import learn
 from monitor.reference.runs import SeenRun, seen_call
 from monitor.reference.runs_needed import runs_needed, runs_needed_lines
-from monitor.reference.settings import VERSION
+from monitor.reference.settings import RISK_FALSE_PER_1000, VERSION
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.learnt_reference import Alarm, LearntReference, RiskCeiling
 from monitor.spec.read import load_spec
@@ -42,6 +42,7 @@ __all__ = [
     "learn_files",
     "page_lines",
     "read_files",
+    "risk_alarm_line",
 ]
 
 AGENT, SERVICE = "gen_ai.agent.name", "service.name"
@@ -138,6 +139,7 @@ def learn_files(
     yield from page_lines(
         learnt.split_alarms, learnt.page_false_per_1000, provenance=learnt.provenance
     )
+    yield risk_alarm_line(learnt.risk_alarm)
     yield from runs_needed_lines(runs_needed([found.runs], given))
     yield from _doubts(text, out)
     if old is not None and old.learnt is not None:
@@ -176,6 +178,20 @@ def page_lines(
             else "no number of runs can"
         )
         yield f"it pages nobody: {false_pages:g} of 1,000 cannot be promised; {why}"
+
+
+def risk_alarm_line(risk_alarm: float | None) -> str:
+    """From where the risk of the tools called raises its alarm, or why it raises none."""
+    if risk_alarm is None or risk_alarm >= 1:
+        needed = math.ceil(1000 / RISK_FALSE_PER_1000) - 1
+        return (
+            f"the risk raises no alarm: {RISK_FALSE_PER_1000:g} false ones in 1,000 usual runs cannot be promised; "
+            f"it takes {needed} usual runs at least, each judged by others"
+        )
+    return (
+        f"the risk raises its alarm from {risk_alarm:.2f}: "
+        f"in at most {RISK_FALSE_PER_1000:g} of 1,000 further usual runs (conformal rule)"
+    )
 
 
 def _one_agent(found: Files) -> None:

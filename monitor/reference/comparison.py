@@ -689,4 +689,7 @@ class Comparison:
     @property
     def risk_alarm(self) -> float:
         """Risk from which an alarm is raised."""
-        return RISK_ALARM if self.travelling is None else self.travelling.model.alarm
+        if self.travelling is not None:
+            return self.travelling.model.alarm
+        told = self.learnt.risk_alarm
+        return RISK_ALARM if told is None else told

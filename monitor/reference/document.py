@@ -86,6 +86,9 @@ def _lines(
     yield "risk:"
     yield f"  successes: {learnt.successes}"
     yield f"  failures: {learnt.failures}"
+    if learnt.risk_alarm is not None:
+        why = "too few usual runs" if learnt.risk_alarm >= 1 else "usual runs hardly reach it"
+        yield f"  alarm: {flow(learnt.risk_alarm)}  # {why}"
     yield "  tools:" if learnt.called_by else "  tools: {}"
     for tool, counts in sorted(learnt.called_by.items()):
         yield f"    {flow(tool)}: {flow(list(counts))}"

@@ -21,11 +21,12 @@ from monitor.reference.runs import SeenCall, SeenRun, halves, sample, writes_ane
 from monitor.reference.settings import (
     AGREED_FROM,
     COMPARED_MAX,
-    RISK_ALARM,
+    RISK_FALSE_PER_1000,
     SURPRISED_MAX,
     WRITES_MAX,
 )
 from monitor.reference.tree import PrefixTree
+from monitor.scores.conformal import conformal
 from monitor.scores.consistency import Consistency, consistency
 from monitor.scores.roc_area import roc_area
 from monitor.spec.learnt_reference import Alarm, AlarmCounts, LearntReference, RiskCeiling
@@ -60,6 +61,8 @@ class SplitFigures(NamedTuple):
     """Ceiling of the risk of the tools called, over all runs."""
     ceilings: Mapping[str, RiskCeiling]
     """The same by task."""
+    risk_alarm: float
+    """Risk of the tools called that a bounded share of usual runs reaches; 1: they are too few to tell."""
 
 
 def learn(
@@ -86,11 +89,15 @@ def learn(
         raise ValueError("there are no runs to learn from")
     found = _Learning(runs, None if writes is None else frozenset(writes))
     split = split_figures([runs], writes) if split is None else split
-    learnt = found.learnt(dict(source or {}))
+    learnt = found.learnt(dict(source or {}), split.risk_alarm)
     if provenance is None:
         provenance = tells_origins(runs)
     return replace(
-        learnt, split_alarms=split.alarms, ceiling=split.ceiling, provenance=provenance
+        learnt,
+        split_alarms=split.alarms,
+        ceiling=split.ceiling,
+        provenance=provenance,
+        risk_alarm=split.risk_alarm,
     )
 
 
@@ -118,6 +125,7 @@ def split_figures(
     counts: dict[str, AlarmCounts] = {}
     areas: dict[str, list[float]] = {}
     seen: dict[str, dict[int, bool]] = {}
+    risks: list[_Worst] = []
     for runs in tasks:
         labelled = any(run.success is not None for run in runs)
         for lent, judged in halves(runs, partial(_is_usual, labelled=labelled)):
@@ -125,9 +133,14 @@ def split_figures(
             made = [run for run in judged if run.calls]
             for run in made:
                 _count(counts, lenders, run)
+                risks.append(lenders.worst(run))
             task = runs[0].task
             seen.setdefault(task, {}).update({id(run): lenders.is_usual(run) for run in made})
             areas.setdefault(task, []).append(lenders.area(made))
+    bar = _risk_bar(risks)
+    for each in risks:
+        worth = counts.setdefault("risk", AlarmCounts())
+        worth.add_from(each.run, raised=each.risk >= bar, good=each.good)
     alarms = {name: each.alarm(labelled=each.bad > 0) for name, each in counts.items()}
     known = {task: _ceiling(areas[task], list(seen[task].values())) for task in seen}
     ceilings = {task: ceiling for task, ceiling in known.items() if ceiling is not None}
@@ -135,7 +148,25 @@ def split_figures(
         [area for found in areas.values() for area in found],
         [usual for found in seen.values() for usual in found.values()],
     )
-    return SplitFigures(alarms, every, ceilings)
+    return SplitFigures(alarms, every, ceilings, bar)
+
+
+class _Worst(NamedTuple):
+    """The highest risk of a judged run."""
+
+    run: str
+    risk: float
+    good: bool
+
+
+def _risk_bar(risks: Iterable[_Worst]) -> float:
+    """The risk that at most so many usual runs reach, under any reference that judged them (`RISK_FALSE_PER_1000`)."""
+    worst: dict[str, float] = {}
+    for each in risks:
+        if each.good:
+            worst[each.run] = max(each.risk, worst.get(each.run, 0.0))
+    bar = conformal(list(worst.values()), RISK_FALSE_PER_1000)
+    return 1.0 if bar is None else min(bar, 1.0)
 
 
 def _ceiling(areas: Sequence[float], usual: Sequence[bool]) -> RiskCeiling | None:
@@ -149,7 +180,11 @@ def _count(found: dict[str, AlarmCounts], lenders: _Learning, run: SeenRun) -> N
     for name, raised in lenders.raised(run).items():
         if raised is not None:
             counts = found.setdefault(name, AlarmCounts())
-            counts.add_from(f"{run.task}\0{run.id}", raised=raised, good=good)
+            counts.add_from(_key(run), raised=raised, good=good)
+
+
+def _key(run: SeenRun) -> str:
+    return f"{run.task}\0{run.id}"
 
 
 def _is_usual(run: SeenRun, *, labelled: bool) -> bool:
@@ -324,12 +359,15 @@ class _Learning:
 
     # --- the reference --------------------------------------------------------------------------
 
-    def learnt(self, source: dict[str, Any]) -> LearntReference:
-        """All of it."""
+    def learnt(self, source: dict[str, Any], risk_alarm: float) -> LearntReference:
+        """All of it; the risk raises its alarm from `risk_alarm`."""
         scores = self._consistency()._asdict()
         bare = self.bare(None, source)
         return replace(
-            bare, alarms=self._alarms(), consistency=scores, surprise=self._surprise(bare)
+            bare,
+            alarms=self._alarms(risk_alarm),
+            consistency=scores,
+            surprise=self._surprise(bare),
         )
 
     def _surprise(self, bare: LearntReference) -> tuple[float, ...] | None:
@@ -392,18 +430,22 @@ class _Learning:
 
     # --- each run judged by the others ----------------------------------------------------------
 
-    def _alarms(self) -> dict[str, Alarm]:
+    def _alarms(self, risk_alarm: float) -> dict[str, Alarm]:
         counts = {name: AlarmCounts() for name in ALARMS}
-        for run in self.runs:
-            for name, raised in self.raised(run).items() if run.calls else ():
-                if raised is not None:
-                    counts[name].add(raised=raised, good=self.is_usual(run))
+        for run in self.runs if len(self.runs) > 1 else ():
+            raised = self.raised(run) if run.calls else {}
+            for name, holds in raised.items():
+                if holds is not None:
+                    counts[name].add(raised=holds, good=self.is_usual(run))
+            if run.calls:
+                risky = self.risk_of(run) >= risk_alarm
+                counts["risk"].add(raised=risky, good=self.is_usual(run))
         return {name: each.alarm(labelled=self.labelled) for name, each in counts.items()}
 
     def raised(self, run: SeenRun) -> dict[str, bool | None]:
-        """Which alarms a run raises under the runs but itself; None: they cannot judge it."""
+        """Which alarms but the risk's a run raises under the runs but itself; None: they cannot judge it."""
         if not self._others(run):
-            return dict.fromkeys(ALARMS, None) | {"risk": self._is_risky(run)}
+            return {}
         return {
             "unexpected_write": self._writes_unexpected(run),
             "new_write_tool": writes_anew(
@@ -414,7 +456,6 @@ class _Learning:
             "first_two": self._first_two_differ(run),
             "divergence": self._diverges(run),
             "missing_write": self._misses_write(run),
-            "risk": self._is_risky(run),
         }
 
     def _is_own(self, run: SeenRun) -> bool:
@@ -457,27 +498,41 @@ class _Learning:
             wrote, full = wrote - Counter(self._wrote(run)), full - 1
         return not self._wrote(run).issuperset(self._expected(wrote, full))
 
-    def _is_risky(self, run: SeenRun) -> bool | None:
-        own = not self.judges_others
-        return self.risk_of(run) >= RISK_ALARM if len(self.runs) > own else None
-
     def area(self, runs: Iterable[SeenRun]) -> float:
         """Under the ROC curve of the risk of some ended runs."""
         return roc_area((self.risk_of(run), not self.is_usual(run)) for run in runs)
 
     def risk_of(self, run: SeenRun) -> float:
         """The risk of a run that has ended, by the tools called, under the runs but itself."""
+        tools = sorted(set(run.names))
+        # One that no other run called is unknown to them: its rates are those of no run.
+        called = sum(2 << number for number in range(len(tools)))
+        unexpected = bool(self._others(run)) and self._writes_unexpected(run)
+        return self._risk(run, tools).of(called, unexpected_write=unexpected)
+
+    def worst(self, run: SeenRun) -> _Worst:
+        """The highest risk of a run after one of its calls, under the runs but itself."""
+        tools = sorted(set(run.names))
+        risk, numbers = self._risk(run, tools), {tool: n for n, tool in enumerate(tools)}
+        called, unexpected, worst = 0, False, 0.0
+        for call in run.calls:
+            before = called, unexpected
+            called |= 2 << numbers[call.tool]
+            unexpected = unexpected or (
+                bool(self._others(run)) and self._writes_unexpected(run._replace(calls=(call,)))
+            )
+            if (called, unexpected) != before:
+                worst = max(worst, risk.of(called, unexpected_write=unexpected))
+        return _Worst(_key(run), worst, self.is_usual(run))
+
+    def _risk(self, run: SeenRun, tools: Sequence[str]) -> Risk:
+        """The risk of some tools, under the runs but this one."""
         good = self._is_own(run)
         bad = not self.is_usual(run) and not self.judges_others
-        tools = sorted(set(run.names))
         less = {
             tool: (counts[0] - good, counts[1] - bad)
             for tool, counts in ((tool, self.called_by.get(tool, (0, 0))) for tool in tools)
         }
-        risk = Risk(
+        return Risk(
             tools, less, len(self.seen) - good, self.failures - bad, labelled=self.labelled
         )
-        # One that no other run called is unknown to them: its rates are those of no run.
-        called = sum(2 << number for number in range(len(tools)))
-        unexpected = bool(self._others(run)) and self._writes_unexpected(run)
-        return risk.of(called, unexpected_write=unexpected)

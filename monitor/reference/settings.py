@@ -16,6 +16,7 @@ __all__ = [
     "PSEUDO_RUNS",
     "RECORD_PSEUDO_RUNS",
     "RISK_ALARM",
+    "RISK_FALSE_PER_1000",
     "SAMPLE_MAX",
     "SPEC_CONFIDENCE",
     "SPEC_FOLDS",
@@ -51,7 +52,10 @@ UNKNOWN_MAX: Final = 32
 more than these, two may count as one in the risk."""
 
 RISK_ALARM: Final = 0.6
-"""Risk from which an alarm is raised."""
+"""Risk from which an alarm is raised, of a document that does not say it: it was learnt before they did."""
+
+RISK_FALSE_PER_1000: Final = 50.0
+"""Usual runs, of 1,000, in which the risk may raise its alarm: it is advice, and pages nobody."""
 
 AHEAD_MAX: Final = 3
 """Expected calls that may be skipped before a call counts as another tool, not a later one."""

@@ -105,7 +105,12 @@ SESSION_KINDS: Final = (
         "name known values sure things",
         changes=(KindChange(added={"things": type(None)}),),
     ),
-    kept("compared value", ComparedValue, "digest number words is_part"),
+    kept(
+        "compared value",
+        ComparedValue,
+        "digest number words is_part is_short",
+        changes=(KindChange(added={"is_short": bool}),),
+    ),
     kept("operand", Operand, "known absent values"),
     kept(
         "asking call",

@@ -137,6 +137,8 @@ class LearntReference:
     """Figures on runs of other agents, or other runs, than those that lent the reference: what alarms are worth."""
     ceiling: RiskCeiling | None = None
     """Ceiling of its risk; None if it was not measured."""
+    risk_alarm: float | None = None
+    """Risk of the tools called from which an alarm is raised; 1: none is. None: the document does not say it."""
     agent_records: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Agent -> (successes, failures) at other tasks: known before the first call, and no part of the risk."""
     model: RiskModel | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from monitor.reference.settings import RISK_ALARM
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.report.reference_report import places
 from monitor.spec.learnt_reference import LearntReference
@@ -22,10 +21,11 @@ def tree(learnt: LearntReference, judgement: Judgement) -> dict[str, Any]:
     Returns:
         `nodes`, parents before children, each with `parent` (its place among them, -1 for the
         root), `tool`, `runs` and `ends`; `more`, the nodes left out; `risk_alarm`, from where the
-        risk raises an alarm; `way`, for each call that is kept its `index`, its `node` (a place
+        risk raises an alarm (1: it raises none); `way`, for each call that is kept its `index`, its `node` (a place
         among `nodes`) and the `kind` of its departure or None. A session that was joined in the
         middle has no way: where it began is not known.
     """
+    comparison = judgement.judge.comparison
     way = [] if judgement.joined else list(places(judgement))
     kept = sorted(
         {*range(min(NODES_MAX, len(learnt.nodes))), *_up(learnt, (at for _, at, _ in way))}
@@ -41,7 +41,7 @@ def tree(learnt: LearntReference, judgement: Judgement) -> dict[str, Any]:
             }
             for node in (learnt.nodes[number] for number in kept)
         ],
-        "risk_alarm": RISK_ALARM,
+        "risk_alarm": comparison.risk_alarm if comparison is not None else 1.0,
         "more": len(learnt.nodes) - len(kept),
         "way": [
             {

@@ -18,6 +18,7 @@ from collector.offline.learn import (
     given_writes,
     page_lines,
     read_files,
+    risk_alarm_line,
 )
 from collector.offline.progress_bar import Progress
 from collector.offline.risk.agent_records import read_records
@@ -108,6 +109,7 @@ def learn_tasks(
     except TooFewRuns as problem:
         yield f"no risk is learnt: {problem}"
         yield "the references keep the risk of the tools called"
+        yield risk_alarm_line(split.risk_alarm)
         every = {} if split.ceiling is None else {"": split.ceiling}
         yield from _ceiling_lines({**split.ceilings, **every})
         yield NO_DEFAULT

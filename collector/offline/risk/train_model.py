@@ -12,6 +12,8 @@ from collector.offline.risk.scored_runs import odds_of
 from collector.offline.risk.task_references import Example
 from monitor.reference.risk import sigmoid
 from monitor.reference.runs import SeenRun
+from monitor.reference.settings import RISK_FALSE_PER_1000
+from monitor.scores.conformal import conformal
 from monitor.scores.roc_area import roc_area
 from monitor.spec.learnt_reference import Alarm, AlarmCounts, RiskCeiling
 from monitor.spec.risk_features import FEATURES
@@ -45,9 +47,6 @@ TASKS_LEAST: Final = 5
 
 THREADED_FROM: Final = 100_000
 """Rows from which a training is worth more than one thread."""
-
-FALSE_PER_1000: Final = 50.0
-"""Successes, of 1,000, in which the risk may raise its alarm: it is advice, and pages nobody."""
 
 
 class NoTrainer(Exception):  # noqa: N818 - it names what is missing
@@ -264,9 +263,11 @@ def _calibrated(model: RiskModel, scores: Sequence[_Score]) -> RiskModel:
     pairs = [(odds, each.failed) for each in scores for odds in each.odds]
     slope, offset = _logistic(pairs)
     worst = [max(each.odds) for each in scores if not each.failed]
-    odds = conformal(worst, FALSE_PER_1000)
-    alarm = 1.0 if odds is None else 1 / (1 + math.exp(-(offset + slope * odds)))
-    return replace(model, slope=round(slope, 6), offset=round(offset, 6), alarm=round(alarm, 6))
+    odds = conformal(worst, RISK_FALSE_PER_1000)
+    slope, offset = round(slope, 6), round(offset, 6)
+    # Rounded up: many runs have the score below, and none of them may reach it.
+    alarm = 1.0 if odds is None else math.ceil(1e6 * sigmoid(offset + slope * odds)) / 1e6
+    return replace(model, slope=slope, offset=offset, alarm=min(alarm, 1.0))
 
 
 def _logistic(pairs: Sequence[tuple[float, bool]]) -> tuple[float, float]:
@@ -277,17 +278,3 @@ def _logistic(pairs: Sequence[tuple[float, bool]]) -> tuple[float, float]:
     odds = np.array([[each] for each, _ in pairs])
     fitted = LogisticRegression(C=1e6).fit(odds, [failed for _, failed in pairs])
     return max(0.05, float(fitted.coef_[0, 0])), float(fitted.intercept_[0])
-
-
-def conformal(scores: Sequence[float], false_per_1000: float) -> float | None:
-    """The score that a new success reaches or passes in at most so many of 1,000 cases.
-
-    Among n + 1 successes that are drawn alike, the new one is equally likely to have any rank.
-    None if n is too small to tell.
-    """
-    beyond = math.floor(false_per_1000 / 1000 * (len(scores) + 1))
-    if beyond < 1:
-        return None
-    ranked = sorted(scores, reverse=True)
-    # The rank `beyond` is reached by at most `beyond` of n + 1.
-    return math.nextafter(ranked[beyond - 1], math.inf)

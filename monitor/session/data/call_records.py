@@ -22,6 +22,7 @@ from monitor.session.data.seen_values import (
     SourceCall,
 )
 from monitor.session.data.value_digests import (
+    CARRIED_LENGTH_MIN,
     DIGEST_BYTES,
     PART_LENGTH_MIN,
     as_text,
@@ -231,7 +232,10 @@ def _leaf(leaf: str | float, digest: int, condition: DataCondition) -> ComparedV
     is_part = condition.parts and is_text and len(text.strip()) >= PART_LENGTH_MIN
     if not (condition.user or is_part):
         return ComparedValue(digest, None)
-    return ComparedValue(digest, None, words_of(text, folded=condition.folded), is_part)
+    is_short = len(text.strip()) < CARRIED_LENGTH_MIN
+    return ComparedValue(
+        digest, None, words_of(text, folded=condition.folded), is_part, is_short
+    )
 
 
 def _compared(value: Any, *, folded: bool) -> ComparedValue:

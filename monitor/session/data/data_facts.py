@@ -151,16 +151,24 @@ class _View:
         return False
 
     def carried(self, condition: DataCondition, operand: Operand) -> bool | None:
-        """Whether a leaf stands in an earlier result, and none in what the user said; None of a call without leaves."""
+        """Whether a leaf that is not too short stands in an earlier result, and none in what the user said.
+
+        None of a call without leaves.
+        """
         if not operand.known or not operand.values:
             return None
         said = [self._is_said(condition, each) for each in operand.values]
         if True in said:
             return False
-        found = [self._found_in_results(condition, each) for each in operand.values]
+        found = [
+            self._found_in_results(condition, each)
+            for each in operand.values
+            if not each.is_short
+        ]
         if True in found:
             return None if None in said else True
-        if None in found or self._may_have(condition):
+        # What is not known of results may have any value, but a short one tells nothing wherever it stands.
+        if None in found or (found and self._may_have(condition)):
             return None
         # Results that all are empty may have been left out by whoever captures them.
         return False if self._has_content() else None

@@ -70,6 +70,8 @@ class ComparedValue(NamedTuple):
     """The words of its text, where parts of texts are compared."""
     is_part: bool = False
     """True if it is long enough to be looked for in results' texts."""
+    is_short: bool = False
+    """True if it is too short to tell that a write carries it."""
 
 
 class Setting(NamedTuple):

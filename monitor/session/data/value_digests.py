@@ -25,6 +25,7 @@ from typing import Any, Final
 from monitor.partial import CutObject
 
 __all__ = [
+    "CARRIED_LENGTH_MIN",
     "DIGEST_BYTES",
     "PART_LENGTH_MIN",
     "as_text",
@@ -41,6 +42,9 @@ DIGEST_BYTES: Final = 8
 
 PART_LENGTH_MIN: Final = 6
 """Characters of the shortest text that counts as a part of another one."""
+
+CARRIED_LENGTH_MIN: Final = 3
+"""Characters of the shortest value that tells that a write carries what a result said: shorter ones stand there by chance."""
 
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 """A word, or a sign. Space parts words, and is left out."""

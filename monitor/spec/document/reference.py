@@ -78,6 +78,10 @@ class RiskDocument(StrictModel):
 
     successes: Count
     failures: Count
+    alarm: Annotated[
+        Share | None,
+        Field(description="risk from which an alarm is raised; 1: none is; left out: 0.6"),
+    ] = None
     tools: Annotated[
         dict[str, Annotated[list[Count], Field(min_length=2, max_length=2)]],
         Field(description="tool: [successes, failures] that called it"),
@@ -293,6 +297,7 @@ def learnt_of(model: ReferenceDocument) -> LearntReference:
         called_by={
             tool: (each[0], each[1]) for tool, each in (risk.tools if risk else {}).items()
         },
+        risk_alarm=risk.alarm if risk else None,
         runs=model.learnt.runs,
         source=model.learnt.model_dump(),
         consistency=model.consistency.model_dump() if model.consistency else None,

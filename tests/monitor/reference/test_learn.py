@@ -56,6 +56,40 @@ def test_order_does_not_matter(told: list[tuple[list[str], bool, int]]) -> None:
     assert reference_text(read_back(learnt), "r") == text
 
 
+@given(st.lists(st.tuples(NAMES, st.booleans()), min_size=2, max_size=40), st.integers(0, 99))
+def test_the_risk_alarm_is_false_in_a_bounded_share_of_usual_runs(
+    told: list[tuple[list[str], bool]], seed: int
+) -> None:
+    """At most 50 of 1,000 usual runs of the split reach it; fewer than 19 of them promise nothing: no alarm."""
+    runs = [run(str(n), *names, success=good) for n, (names, good) in enumerate(told)]
+    random.Random(seed).shuffle(runs)
+    learnt = learn(runs)
+    assert learnt.risk_alarm is not None
+    usual_runs = sum(good and bool(names) for names, good in told)
+    if usual_runs < 19:
+        assert learnt.risk_alarm == 1.0
+    worth = learnt.split_alarms.get("risk")
+    if worth is not None and worth.at_most_per_1000 is not None and learnt.risk_alarm < 1:
+        assert worth.at_most_per_1000 <= 50
+    assert Comparison(read_back(learnt)).risk_alarm == learnt.risk_alarm
+
+
+def test_the_risk_alarm_tells_bad_runs_from_many_usual_ones() -> None:
+    """With usual runs enough, an alarm is raised for what they never do; a document from before keeps its bar."""
+    good = [run(f"g{n}", "get_a", "book_c", success=True) for n in range(40)]
+    bad = [run(f"b{n}", "get_a", "send_d", success=False) for n in range(10)]
+    learnt = learn([*good, *bad])
+    assert learnt.split_alarms["risk"].recall == 1.0
+    assert learnt.split_alarms["risk"].precision == 1.0
+    assert learn(good[:10]).risk_alarm == 1.0
+    text = reference_text(learnt, "r")
+    old = "\n".join(line for line in text.splitlines() if not line.startswith("  alarm: "))
+    spec, _ = compile_text(old, "r.yaml")
+    assert spec is not None
+    assert spec.learnt is not None
+    assert Comparison(spec.learnt).risk_alarm == 0.6
+
+
 @given(st.lists(NAMES, min_size=1, max_size=6))
 def test_medoid(sequences: list[list[str]]) -> None:
     """The medoid is as near to all runs as any run is, also where one run is left out."""

@@ -21,7 +21,7 @@ function riskCard(judgement, tree) {
     .map((step) => [step.index, `call ${step.index}: ${DEPARTURES[step.kind] ?? words(step.kind)}`]));
   return el('section', { class: 'card' },
     el('h3', {}, 'Risk of failing, after each call', el('small', { text: 'as the learnt runs tell it; dots are departures' })),
-    plot(trail, LINES.risk, departs, 'depart-dot', { value: tree.risk_alarm, name: 'alarm' }));
+    plot(trail, LINES.risk, departs, 'depart-dot', tree.risk_alarm < 1 ? { value: tree.risk_alarm, name: 'alarm' } : null));
 }
 
 /** Steps between 0 and 1: a row is [call, value, ...]; `dots` maps a call to what is said of it. */
@@ -39,7 +39,7 @@ function plot(trail, lines, dots, tone, limit = null) {
   }
   if (limit) {
     picture.append(svg('line', { class: 'limit', x1: left, x2: wide - right, y1: y(limit.value), y2: y(limit.value) }));
-    picture.append(svg('text', { class: 'soft', x: left + 4, y: y(limit.value) - 5, text: `${limit.name} from ${limit.value}` }));
+    picture.append(svg('text', { class: 'soft', x: left + 4, y: y(limit.value) - 5, text: `${limit.name} from ${+limit.value.toFixed(2)}` }));
   }
   const every = Math.max(1, Math.ceil(trail.length / Math.max(4, Math.floor(wide / 70))));
   trail.forEach((row, place) => {

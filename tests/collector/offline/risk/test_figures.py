@@ -15,7 +15,7 @@ from collector.offline.risk.figures import (
     precision_area,
     recall_at,
 )
-from collector.offline.risk.train_model import conformal
+from monitor.scores.conformal import conformal
 
 PAIRS = st.lists(
     st.builds(
