@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -23,7 +23,7 @@ from collector.archive.connection import ArchiveConnection
 from collector.archive.record import SessionName
 from collector.archive.search import MATCHING_MAX, ArchiveSearch, SqlText, walks
 
-__all__ = ["COLUMNS", "LOOK_SECONDS", "FoundRow", "PageSearch", "SortKey"]
+__all__ = ["COLUMNS", "LOOK_SECONDS", "FoundRow", "PageSearch", "SortKey", "in_order"]
 
 SortKey = tuple[float, float, int]
 """What a list is sorted by, the greatest first; the last is the receipt of the last call."""
@@ -47,12 +47,21 @@ COLUMNS: Final[Mapping[str, tuple[str, str]]] = {
 """The first two parts of the sort key, by what is sorted by."""
 
 
+RawRow = tuple[Any, ...]
+"""Number, namespace, id and beginning of a session, and its sort key."""
+
+
 class FoundRow(NamedTuple):
     """A session as a search finds it."""
 
     row: int
     name: SessionName
     key: SortKey
+
+    @classmethod
+    def of(cls, raw: RawRow) -> FoundRow:
+        """The same with names."""
+        return cls(raw[0], SessionName(*raw[1:4]), raw[4:])
 
     @property
     def place(self) -> tuple[SortKey, int, SessionName]:
@@ -86,20 +95,20 @@ class PageSearch:
         order = ("s.touched", "s.begun", "s.namespace", "s.session")
         self._order = order if search.sort == "recent" else (first, second, *order)
 
-    def among(self, ids: Collection[int] | None) -> tuple[list[FoundRow], bool]:
+    def among(self, ids: Collection[int] | None) -> tuple[list[RawRow], bool]:
         """Sessions that match among these, and whether these are all; None: among all there are.
 
-        At most one more than `MATCHING_MAX`, in no order.
+        At most one more than `MATCHING_MAX`, in no order, as the database gives them: most are only counted.
         """
         text, values = self._where
         if ids is None:
-            some = self._rows(f"{text} LIMIT ?", (*values, MATCHING_MAX + 1))
+            some = self._raw(f"{text} LIMIT ?", (*values, MATCHING_MAX + 1))
             return some, len(some) <= MATCHING_MAX
-        found: list[FoundRow] = []
+        found: list[RawRow] = []
         until, left = time.monotonic() + self._seconds, iter(ids)
         while part := [*islice(left, SLICE)]:
             asked = f"s.id IN (SELECT value FROM json_each(?)) AND {text}"
-            found += self._rows(asked, (json.dumps(part), *values))
+            found += self._raw(asked, (json.dumps(part), *values))
             if len(found) > MATCHING_MAX or time.monotonic() > until:
                 is_last = next(left, None) is None
                 return found[: MATCHING_MAX + 1], is_last and len(found) <= MATCHING_MAX
@@ -150,17 +159,32 @@ class PageSearch:
     def _beyond(self, sign: str, row: FoundRow | None) -> Sequence[SqlText]:
         """The condition that a session stands behind another one, or not behind it."""
         if row is None:
-            return ()
+            # Without a bound SQLite reads and sorts all sessions, in place of the first of an index.
+            return (SqlText(f"{self._order[0]} <= ?", (_TIME_MAX,)),) if sign == "<" else ()
         key = row.key[2:] if self._search.sort == "recent" else row.key
         values = (*key, row.name.begun, row.name.namespace, row.name.session)
         marks = ", ".join("?" * len(values))
         return (SqlText(f"({', '.join(self._order)}) {sign} ({marks})", values),)
 
     def _rows(self, where: str, values: Sequence[Any]) -> list[FoundRow]:
-        rows = self._connection.execute(
+        return [*map(FoundRow.of, self._raw(where, values))]
+
+    def _raw(self, where: str, values: Sequence[Any]) -> list[RawRow]:
+        rows: list[RawRow] = self._connection.execute(
             f"SELECT {self._columns} FROM sessions s WHERE {where}", values
-        )
-        return [FoundRow(row[0], SessionName(*row[1:4]), row[4:]) for row in rows]
+        ).fetchall()
+        return rows
+
+
+def in_order(rows: list[RawRow], behind: FoundRow | None) -> Iterator[FoundRow]:
+    """The rows of a search in the order of its list, behind one of them."""
+    rows = sorted(rows, key=_raw_place, reverse=True)
+    place = None if behind is None else (behind.key, behind.name.begun, *behind.name[:2])
+    return (FoundRow.of(each) for each in rows if place is None or _raw_place(each) < place)
+
+
+def _raw_place(row: RawRow) -> tuple[Any, ...]:
+    return row[4:], row[3], row[1], row[2]
 
 
 def _place(row: FoundRow) -> tuple[SortKey, int, SessionName]:

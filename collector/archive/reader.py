@@ -13,7 +13,7 @@ import contextlib
 import json
 import sqlite3
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from heapq import merge
 from itertools import islice
 from pathlib import Path
@@ -28,6 +28,7 @@ from collector.archive.page_search import (
     FoundRow,
     PageSearch,
     SortKey,
+    in_order,
 )
 from collector.archive.record import FigureGroup, Figures, Label, SessionName, VerdictLabels
 from collector.archive.schema import FIGURES, VERSION, NewerSchemaError, OlderSchemaError
@@ -203,18 +204,14 @@ class ArchiveReader:
             ids, is_whole = self._smallest(connection, search, LOOKED_AT_MAX)
             looking = PageSearch(connection, search, conditions(search), seconds)
             matching, is_all = looking.among(ids)
-            rows, come = [], None
+            rows: Iterable[FoundRow] = ()
+            come = None
             if is_all and is_whole:
-                rows = (
-                    matching
-                    if behind is None
-                    else [each for each in matching if each.place < behind.place]
-                )
-                rows.sort(key=lambda each: each.place, reverse=True)
+                rows = in_order(matching, behind)
             elif limit:
                 rows, come = looking.walk(limit + len(without), behind)
             chosen = [*islice((each for each in rows if each.name not in without), limit)]
-            names = [each.name for each in matching[:MATCHING_MAX]]
+            names = [SessionName(*each[1:4]) for each in matching[:MATCHING_MAX]]
             is_all = is_all and is_whole and not self._is_cut(connection, search)
             return FoundPage(
                 [

@@ -115,7 +115,7 @@ def test_a_page_and_its_count_are_looked_for_once(
     store.write(made(f"before{number}", begun=number) for number in range(1, 11))
     store.close()
     asked: list[str] = []
-    rows, smallest = PageSearch._rows, ArchiveReader._smallest
+    rows, smallest = PageSearch._raw, ArchiveReader._smallest
 
     def looked(self: PageSearch, *given: Any) -> Any:
         asked.append("look")
@@ -125,7 +125,7 @@ def test_a_page_and_its_count_are_looked_for_once(
         asked.append("filters")
         return smallest(self, *given)
 
-    monkeypatch.setattr(PageSearch, "_rows", looked)
+    monkeypatch.setattr(PageSearch, "_raw", looked)
     monkeypatch.setattr(ArchiveReader, "_smallest", chosen)
     monitor = Monitor(load_specs([SPECS]).specs, Limits())
     past = PastSessions(ArchiveReader(tmp_path), monitor, Redaction())
