@@ -70,10 +70,12 @@ class LogicalCall:
         "guessed",
         "judged",
         "lifted",
+        "noted",
         "outer",
         "refused",
         "request",
         "request_span",
+        "retold",
         "shared",
         "together",
         "told",
@@ -101,6 +103,10 @@ class LogicalCall:
         """True once its arguments were freed: its verdict stays, unless a later span has the arguments again."""
         self.doubts: tuple[Cause, ...] = ()
         """Why it may be no call of its own: see `repeats`."""
+        self.noted = b""
+        """What calls that may be one with it are known by: see `repeats`."""
+        self.retold = False
+        """True if another span came under the ids of one of its spans, and began earlier."""
         self.asked_by = b""
         """The model's span that asks for it, where that is known."""
         self.together = False

@@ -22,7 +22,7 @@ from collector.calls.call.same_call import are_chained, is_told_again
 from collector.calls.correlation.echoes import Echoes
 from collector.calls.correlation.in_process_mcp import McpEcho
 from collector.calls.correlation.merge import CallMerge
-from collector.calls.correlation.repeats import Repeats, Review
+from collector.calls.correlation.repeats import Repeats, Review, doubts_of_span, is_known
 from collector.calls.correlation.session_moves import SessionMoves
 from collector.calls.coverage import Coverage
 from collector.calls.decisions.confirmation import Confirmation
@@ -275,6 +275,7 @@ class Correlation:
                 self._move(context, call, outer, call.judged)
             return
         context.tree.above(call, outer)
+        request = call.request
         if not call.asked_by:
             _guess(context.tree, call)
         above = outer.above if outer is not None else None
@@ -307,13 +308,14 @@ class Correlation:
             orphan=orphan,
             now=context.now,
         )
-        if new is old and not call.shared:
+        if new is old and not call.shared and call.request == request:
             return
         if call.withdrawn and new.evidence is Evidence.REQUESTED:
             self._sessions.orphans.forget(call)
             return
-        if (old is None or old.session != key) and self.repeats.note(call, new, context.now):
-            call.shared = True
+        if call.request != request or _is_known_otherwise(old, new):
+            session = key if old is None else old.session
+            self._reviews += self.repeats.note_anew(call, new, session, context.now)
         if call.shared and self._review(call, new, key):
             new = call.tool_call(
                 trace.trace_id,
@@ -418,7 +420,8 @@ class Correlation:
             known, request = call.guessed, call.request
             _guess(tree, call)
             if call.request != request and call.judged is not None:
-                call.shared |= self.repeats.note(call, call.judged, context.now)
+                known_as, now = call.judged, context.now
+                self._reviews += self.repeats.note_anew(call, known_as, known_as.session, now)
             if call.guessed != known or call.shared:
                 found.append(call)
         # Equal ones are looked for once all are noted as that answer's.
@@ -449,6 +452,12 @@ class Correlation:
 
     def _review(self, call: LogicalCall, new: ToolCall, session: SessionKey) -> bool:
         """Decides anew which calls of a session are in doubt; True if this one's doubts have changed."""
+        if not is_known(call):
+            call.shared, doubts = False, doubts_of_span(call)
+            is_other = call.doubts != doubts
+            if is_other:
+                call.doubt(doubts)
+            return is_other
         changed = self.repeats.review(call, new, session)
         self._reviews += [each for each in changed if each.call is not call]
         return any(each.call is call for each in changed)
@@ -476,8 +485,11 @@ class Correlation:
         if not is_told_again(earlier, later):
             return
         call, node = (other, again) if earlier.start_ns < later.start_ns else (one, first)
-        if node is not None and not (call.doubts or call.call_id):
-            call.doubt((Cause.REPLAYED,))
+        if node is not None and not call.retold and not call.call_id:
+            call.retold = True
+            call.doubt(
+                tuple([each for each in Cause if each in (*call.doubts, Cause.REPLAYED)])
+            )
             self._update(Context(trace, tree, node, now), call, node, "")
 
     def moved(self, now: int) -> None:
@@ -697,6 +709,13 @@ class Correlation:
         for each in doubles:
             self._retract(each.call)
             each.call.withdrawn = True
+
+
+def _is_known_otherwise(old: ToolCall | None, new: ToolCall) -> bool:
+    """True if a call is new, or known under another session, id or tool."""
+    if old is None:
+        return True
+    return (old.session, old.call_id, old.tool) != (new.session, new.call_id, new.tool)
 
 
 def _guess(tree: SpanTree, call: LogicalCall) -> None:

@@ -32,7 +32,7 @@ from monitor.records import SessionKey, ToolCall
 from monitor.tenants import Holdings
 from monitor.visibility.cause import Cause
 
-__all__ = ["CALLS_MAX", "PERIOD_NS", "Repeats", "Review"]
+__all__ = ["CALLS_MAX", "PERIOD_NS", "Repeats", "Review", "doubts_of_span", "is_known"]
 
 CALLS_MAX: Final = 100_000
 """Calls remembered. At the bound, the older calls of the tenant that holds most are forgotten."""
@@ -106,6 +106,7 @@ class Repeats:
     def note(self, call: LogicalCall, new: ToolCall, now: int) -> bool:
         """Remembers a call under its session; True if equal ones are remembered, so that it needs a review."""
         keys = _keys(call, new.session, new.tool)
+        call.noted = keys[0] if keys else b""
         if not keys:
             return False
         key = keys[0]
@@ -135,6 +136,22 @@ class Repeats:
                 del self._calls[most]
         return is_known
 
+    def note_anew(
+        self, call: LogicalCall, new: ToolCall, session: SessionKey, now: int
+    ) -> list[Review]:
+        """Remembers a call by what is known of it now.
+
+        Returns:
+            The calls of its former session whose doubts have changed, since they are not equal to it any more.
+        """
+        before = call.noted
+        if self.note(call, new, now):
+            call.shared = True
+        if not before or before == call.noted:
+            return []
+        call.shared = True  # its own doubts may be over
+        return self._review(before, call, new, session)
+
     def _age(self, name: str, calls: _Calls, now: int) -> None:
         """Forgets the older calls of a tenant."""
         self._held.add(name, -calls.old_count)
@@ -154,18 +171,24 @@ class Repeats:
         """
         changed: list[Review] = []
         for key in _keys(call, session, new.tool):
-            seen = self._seen(key, call, new, session)
-            for number, each in enumerate(seen):
-                other, place = each.call, each.place
-                if other is None or place is None or other.given_up:
-                    continue
-                other.shared = len(seen) > 1
-                doubts = _doubts(each, seen[:number])
-                if not doubts and not (other.call_id or other.has_request):
-                    continue  # its doubt is that of the ids of its span: see `Correlation.doubt_again`
-                if doubts != other.doubts:
-                    other.doubt(doubts)
-                    changed.append(Review(*place, other))
+            changed += self._review(key, call, new, session)
+        return changed
+
+    def _review(
+        self, key: bytes, call: LogicalCall, new: ToolCall, session: SessionKey
+    ) -> list[Review]:
+        """The same for the calls that are known by one key, also where the call is not known by it any more."""
+        changed: list[Review] = []
+        seen = self._seen(key, call, new, session)
+        for number, each in enumerate(seen):
+            other, place = each.call, each.place
+            if other is None or place is None or other.given_up:
+                continue
+            other.shared = len(seen) > 1
+            doubts = _doubts(each, seen[:number])
+            if doubts != other.doubts:
+                other.doubt(doubts)
+                changed.append(Review(*place, other))
         return changed
 
     def _seen(
@@ -247,7 +270,19 @@ def _given(call: ToolCall) -> int:
 def _doubts(seen: _Seen, earlier: Iterable[_Seen]) -> tuple[Cause, ...]:
     """Why a call may be one of those before it."""
     causes = {cause for each in earlier if (cause := _doubt(each, seen)) is not None}
+    if seen.call is not None:
+        causes.update(doubts_of_span(seen.call))
     return tuple([cause for cause in Cause if cause in causes])
+
+
+def is_known(call: LogicalCall) -> bool:
+    """True if something is known of a call by which equal ones are found."""
+    return bool(call.call_id or call.request or call.has_request)
+
+
+def doubts_of_span(call: LogicalCall) -> tuple[Cause, ...]:
+    """Why a call may be one that was told under the ids of its span; if it has an id of its own, that says it."""
+    return (Cause.REPLAYED,) if call.retold and not call.call_id else ()
 
 
 def _doubt(first: _Seen, later: _Seen) -> Cause | None:

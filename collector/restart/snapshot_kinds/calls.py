@@ -178,11 +178,12 @@ CALL_KINDS: Final = (
         "call",
         LogicalCall,
         "_inner _made _pieces agent asked_by beside chained decided doubled doubts "
-        "echo given_up guessed judged lifted outer refused request request_span shared together "
-        "told withdrawn",
+        "echo given_up guessed judged lifted noted outer refused request request_span retold "
+        "shared together told withdrawn",
         changes=(
             KindChange(added={"told": tuple}),
             KindChange(added={"request": bytes, "request_span": bytes}),
+            KindChange(added={"noted": bytes, "retold": bool}),
         ),
     ),
     kept(

@@ -456,3 +456,36 @@ def test_two_calls_of_one_answer_are_two_calls_for_certain(wire: Any, bench: Any
         again += [_asking(wire, "b", 5, "c1"), _paid(wire, "b", 6, **differs)]
         for order in permutations(again):
             assert [each for _, each in bench().send(*order).doubts()] == [SURE, SURE]
+
+
+def _within(wire: Any, name: str, start: float, call_id: str, **more: Any) -> list[Any]:
+    """The span of a tool, and one of another instrumentation below it, which has no id."""
+    inner = {"call_id": "", "arguments": PAY, "parent": name, "attributes": IN}
+    return [
+        _pay(wire, name, start, start + 0.8, call_id=call_id, **more),
+        wire.tool("pay", id=f"{name} in", start=start + 0.1, end=start + 0.7, **inner),
+    ]
+
+
+def test_a_call_whose_id_comes_late_is_compared_by_it(wire: Any, bench: Any) -> None:
+    """The span with the id comes after the one below it, which was a call without one until then."""
+    first = [_pay(wire, "a", 1, 2)]
+    for order in permutations(first + _within(wire, "b", 5, "c")):
+        assert [each for _, each in bench().send(*order).doubts()] == [SURE, AGAIN]
+
+
+def test_a_call_that_another_answer_turns_out_to_have_asked_for_is_compared_anew(
+    wire: Any, bench: Any
+) -> None:
+    """Until its outer span comes, a call is taken for that of the latest answer: doubts by that answer are over then."""
+    once = [_asking(wire, "a", 1, "c1"), _paid(wire, "a", 2)]
+    again = [
+        _asking(wire, "b", 5, "c1"),
+        _asking(wire, "c", 5.6, "c2"),
+        *_within(wire, "b", 6.2, ""),
+    ]
+    other = [_asking(wire, "d", 8, "c2"), _paid(wire, "d", 9)]
+    expected = [SURE, AGAIN, SURE]
+    for order in permutations(again):
+        for spans in ([*once, *other, *order], [*order, *other, *once]):
+            assert [each for _, each in bench().send(*spans).doubts()] == expected
