@@ -17,6 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from collector.dialects.names.name_bound import bounded
 from collector.receive.status import ExportStatus, Refusal
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
@@ -56,7 +57,7 @@ class Refusals:
         self._awaited: OrderedDict[bytes, Gap] = OrderedDict()
         """The digests of refused bodies, each with its gap."""
         self._left: dict[Gap, int] = {}
-        """How many requests of a gap have not come, of which those that were not read never do."""
+        """How many requests of a gap have not come. Those that were not read never do, nor do spans that were left out."""
 
     def __bool__(self) -> bool:
         """True while some request may come again."""
@@ -80,19 +81,24 @@ class Refusals:
         digest = None if body is None else _digest(body)
         if digest is not None and digest in self._awaited:
             return
-        self._left[gap] = self._left.get(gap, 0) + 1
         if digest is not None:
             self._awaited[digest] = gap
         if len(self._awaited) > AWAITED_MAX:
             self._awaited.popitem(last=False)
-        if len(self._left) > AWAITED_MAX:
-            del self._left[next(iter(self._left))]
-        self._note(gap)
+        self._stand(gap)
 
     def left_out(self, services: Iterable[str], sender: str | None, now: int) -> None:
         """Spans of these services were left out of a request that was taken; "" for any service."""
         for service in services:
-            self._note(self._gap(sender, now, service))
+            is_short = bounded(service) == service  # gaps are kept for hours, and written down
+            self._stand(self._gap(sender, now, service if is_short else ""))
+
+    def _stand(self, gap: Gap) -> None:
+        """Notes a gap that stands for one more request."""
+        self._left[gap] = self._left.get(gap, 0) + 1
+        if len(self._left) > AWAITED_MAX:
+            del self._left[next(iter(self._left))]
+        self._note(gap)
 
     def _gap(self, sender: str | None, now: int, service: str = "") -> Gap:
         """Whole seconds, so that a flood of refusals is a few gaps."""

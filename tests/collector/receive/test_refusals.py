@@ -154,6 +154,26 @@ def test_spans_that_are_left_out_are_a_gap_of_their_services(encoding: Any) -> N
     assert not noted.refusals
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_gap_of_spans_that_are_left_out_is_not_lifted(is_first: bool) -> None:
+    """A refused request of the same second is the same gap, if the spans are of any service: its bytes bring no span of theirs."""
+    noted = Noted()
+    if is_first:
+        noted.refusals.left_out([""], "shop", NOW)
+    noted.refuse(b"spans")
+    if not is_first:
+        noted.refusals.left_out([""], "shop", NOW)
+    noted.refusals.arrived(b"spans")
+    assert len(noted.gaps) == 1
+
+
+def test_a_gap_keeps_no_long_name() -> None:
+    """Calls of any service may be missing then: a name as long as a request would be kept for hours."""
+    noted = Noted()
+    noted.refusals.left_out(["s" * 5_000], "shop", NOW)
+    assert [each.service for each in noted.gaps] == [""]
+
+
 def test_the_services_of_spans_that_are_left_out_are_bounded() -> None:
     """Beyond the bound, calls of any service may be missing."""
     rejects = Rejects()
