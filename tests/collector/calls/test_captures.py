@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from collector.offline.replay import replay
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
 from monitor.limits import Limits
-from monitor.spec.read import load_specs
+from monitor.spec.compiler.compile import compile_text
+from monitor.spec.spec import Spec
 from tests.asking import AskedMonitor
 
 CAPTURES = Path(__file__).parents[3] / ".." / "shared" / "captures"
@@ -36,10 +38,11 @@ def _name(path: Path) -> str:
     return f"{path.parent.name}/{path.name.removesuffix('.otlp.jsonl')}"
 
 
-def _judgements(path: Path, tmp_path: Path) -> list[dict[str, Any]]:
+@cache
+def _judgements(path: Path) -> list[dict[str, Any]]:
     found = replay(
         [path],
-        load_specs([_rover(tmp_path)]).specs,
+        _rover(),
         Settings(),
         together=False,
         progress=Progress([path], stream=io.StringIO()),
@@ -99,9 +102,9 @@ def _wanted(session: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", RUNS, ids=_name)
-def test_a_capture_gives_the_calls_the_tools_logged(path: Path, tmp_path: Path) -> None:
+def test_a_capture_gives_the_calls_the_tools_logged(path: Path) -> None:
     """Calls, arguments, errors, grouping and start order are those of the expected file."""
-    expected, judgements = _expected(path), _judgements(path, tmp_path)
+    expected, judgements = _expected(path), _judgements(path)
     telemetry, sessions = expected["telemetry"], expected["sessions"]
 
     if telemetry["joined_by"] == "nothing":
@@ -117,43 +120,46 @@ def test_a_capture_gives_the_calls_the_tools_logged(path: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("path", RUNS, ids=_name)
-def test_arguments_are_unknown_where_they_are_not_on_the_wire(
-    path: Path, tmp_path: Path
-) -> None:
+def test_arguments_are_unknown_where_they_are_not_on_the_wire(path: Path) -> None:
     """Without content capture, the arguments of every call are None, never {}."""
     if _expected(path)["telemetry"]["args_observable"]:
         pytest.skip("arguments are on the wire here")
-    calls = [call for judgement in _judgements(path, tmp_path) for call in _calls(judgement)]
+    calls = [call for judgement in _judgements(path) for call in _calls(judgement)]
 
     assert {call["arguments"] for call in calls} == {None}
 
 
+@cache
 def _spans(path: Path) -> list[Span]:
     lines = path.read_bytes().splitlines()
     return [span for line in lines for span in otlp_json.decode(line).spans]
 
 
-def _rover(tmp_path: Path) -> Path:
+@cache
+def _rover() -> tuple[Spec, ...]:
     """The farm rover's spec for sessions of every service."""
     document = yaml.safe_load(ROVER.read_text())
     document["match"] = {"service.name": ["farm-rover", "rover-mcp-client", "rover-mcp-server"]}
-    file = tmp_path / "rover.yaml"
-    file.write_text(yaml.safe_dump(document))
-    return file
+    spec, findings = compile_text(yaml.safe_dump(document), "rover.yaml")
+    assert spec is not None, findings
+    return (spec,)
+
+
+@cache
+def _in_order(path: Path, requested: Mode = "never") -> Any:
+    """What is shown with the spans in their own order, each in its own request."""
+    return _final(_spans(path), requested)
 
 
 def _final(
     spans: list[Span],
-    tmp_path: Path,
     requested: Mode = "never",
     size: int = 1,
     judge: type[Monitor] = Monitor,
 ) -> Any:
     """What the API shows at the end, with the spans sent in this order and in requests of this size."""
-    loaded = load_specs([_rover(tmp_path)])
-    assert not loaded.refused
     limits = Limits(history_complete=True, keep_arguments=True, fold=False)
-    monitor = judge(loaded.specs, limits)
+    monitor = judge(_rover(), limits)
     pipeline = Pipeline(monitor, Stats(), lambda _: None, requested=requested)
     end = max(span.end_ns for span in spans)
     for first in range(0, len(spans), size):
@@ -167,42 +173,55 @@ def _final(
 
 
 @pytest.mark.parametrize("path", RUNS, ids=_name)
-def test_arrival_order_does_not_matter(path: Path, tmp_path: Path) -> None:
+def test_arrival_order_does_not_matter(path: Path) -> None:
     """Backwards, by turns and doubled, the spans end in the same judgements."""
     spans = _spans(path)
-    wanted = _final(spans, tmp_path)
 
     for order in (spans[::-1], spans[::2] + spans[1::2], spans + spans, spans[1::2] + spans):
-        assert _final(order, tmp_path) == wanted
+        assert _final(order) == _in_order(path)
 
 
 @pytest.mark.parametrize("path", RUNS, ids=_name)
-def test_what_comes_together_does_not_matter(path: Path, tmp_path: Path) -> None:
+def test_what_comes_together_does_not_matter(path: Path) -> None:
     """In requests of a few spans, and in one of all, they end as each in its own."""
     spans = _spans(path)
-    for requested in ("never", "auto"):
-        wanted = _final(spans, tmp_path, requested)
+    modes: tuple[Mode, ...] = ("never", "auto")
+    for requested in modes:
         for size in (3, len(spans)):
-            assert _final(spans, tmp_path, requested, size) == wanted
+            assert _final(spans, requested, size) == _in_order(path, requested)
 
 
 @pytest.mark.parametrize("path", RUNS, ids=_name)
-def test_requests_leave_no_trace_where_tools_have_spans(path: Path, tmp_path: Path) -> None:
+def test_requests_leave_no_trace_where_tools_have_spans(path: Path) -> None:
     """Even where every LLM span comes before any tool span, requests are taken back in the end."""
     spans = _spans(path)
-    wanted = [found["steps"] for found in _final(spans, tmp_path)]
+    wanted = [found["steps"] for found in _in_order(path)]
 
-    for order in (spans, spans[::2] + spans[1::2], spans[1::2] + spans[::2]):
-        found = _final(order, tmp_path, "auto")
-        assert [each["steps"] for each in found] == wanted
+    assert [each["steps"] for each in _in_order(path, "auto")] == wanted
+    for order in (spans[::2] + spans[1::2], spans[1::2] + spans[::2]):
+        assert [each["steps"] for each in _final(order, "auto")] == wanted
+
+
+def _check_decided(spans: list[Span], size: int, wanted: Any) -> None:
+    assert _final(spans, "auto", size, AskedMonitor) == wanted
 
 
 @pytest.mark.plain  # a compiled monitor has no subclasses
 @pytest.mark.parametrize("path", RUNS, ids=_name)
-def test_each_call_is_decided_as_it_is_judged(path: Path, tmp_path: Path) -> None:
-    """In time, late, out of order and doubled: the answer is the verdict to come, and asking changes nothing."""
+def test_each_call_is_decided_as_it_is_judged(path: Path) -> None:
+    """In time, out of order and all together: the answer is the verdict to come, and asking changes nothing."""
+    spans = _spans(path)
+
+    for order, size in ((spans, 1), (spans[::2] + spans[1::2], 1), (spans[::-1], len(spans))):
+        _check_decided(order, size, _in_order(path, "auto"))
+
+
+@pytest.mark.long
+@pytest.mark.plain
+@pytest.mark.parametrize("path", RUNS, ids=_name)
+def test_each_call_is_decided_as_it_is_judged_in_any_order(path: Path) -> None:
+    """The same in any order, late and doubled, whatever comes together."""
     spans = _spans(path)
     for order in (spans, spans[::-1], spans[::2] + spans[1::2], spans + spans):
         for size in (1, len(spans)):
-            wanted = _final(order, tmp_path, "auto", size)
-            assert _final(order, tmp_path, "auto", size, AskedMonitor) == wanted
+            _check_decided(order, size, _final(order, "auto", size))
