@@ -24,7 +24,7 @@ from tests.simulation.price import SPEC, measure
 from tests.simulation.world import START, World
 
 ROOT = Path(__file__).parents[2]
-FEW = 12
+FEW = 4
 """Worlds of each law in `make test`; the others are for `make test-long`."""
 
 

@@ -7,20 +7,18 @@ one module that knows how they are put together (docs/library.md, and the signat
 from __future__ import annotations
 
 import functools
-import tempfile
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
-
-import yaml
 
 from collector.calls.pipeline import Pipeline
 from collector.receive.export import Export
 from collector.sinks.alert.alert import PageAlert
 from collector.sinks.alert.pager import Pager, PageRules
 from collector.telemetry.counters import Stats
-from monitor import Limits, Monitor, MonitorCollector, Spec, Verdict, load_spec
+from monitor import Limits, Monitor, MonitorCollector, Spec, Verdict
+from monitor.spec.compiler.compile import compile_text
 from tests.simulation.worlds.spans import Request, body, requests, unix_ns
 from tests.simulation.worlds.world import World
 
@@ -56,7 +54,8 @@ class _Process:
         self._stats = Stats()
         self._now = unix_ns(started)
         self._monitor = Monitor(
-            _compiled(repr(world.documents)),
+            # JSON is YAML.
+            [_compiled(json.dumps(document)) for document in world.documents],
             Limits(history_complete=world.complete),
             started_ns=self._now,
         )
@@ -145,16 +144,10 @@ def _coverage(stats: Stats) -> dict[str, int]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _compiled(documents: str) -> tuple[Spec, ...]:
-    import ast
-
-    found = []
-    for document in ast.literal_eval(documents):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "spec.yaml"
-            path.write_text(yaml.safe_dump(document))
-            found.append(load_spec(path))
-    return tuple(found)
+def _compiled(text: str) -> Spec:
+    spec, findings = compile_text(text, "spec.yaml")
+    assert spec is not None, findings
+    return spec
 
 
 def run(world: World) -> Told:

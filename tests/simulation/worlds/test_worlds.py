@@ -21,8 +21,8 @@ from tests.simulation.worlds.play import (
 )
 
 # Worlds of each entry, and pairs with one world each, in `make test`.
-SAMPLE = 5
-PAIRS = 100
+SAMPLE = 3
+PAIRS = 60
 # In `make test-long`: with the pairs, ten thousand worlds.
 LONG = 100
 
@@ -46,7 +46,7 @@ def test_a_fault_of_the_world_makes_no_harm_certain_and_hides_none(entry: Fault)
 
 def test_a_world_without_a_fault_is_judged_as_it_is() -> None:
     """Where nothing goes wrong, every harm is certain, and there is no other."""
-    _check((), play_many((), 40))
+    _check((), play_many((), 20))
 
 
 @pytest.mark.parametrize(
