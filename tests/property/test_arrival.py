@@ -16,6 +16,7 @@ from monitor.limits import SECOND
 from monitor.records import Evidence
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
+from tests.costly import COSTLY
 from tests.simulation.ends import Service, State
 from tests.simulation.world import SPECS as WORLD_SPECS
 from tests.simulation.world import World
@@ -154,6 +155,7 @@ def parallel(draw: st.DrawFn) -> list[ToolCall]:
     ]
 
 
+@COSTLY
 @given(parallel(), st.randoms(use_true_random=False))
 def test_parallel_calls_are_at_any_moment_what_their_order_would_give(
     arrived: list[ToolCall], chance: random.Random

@@ -22,6 +22,7 @@ from monitor.records import Evidence
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.constraints import SideBySide
 from monitor.spec.spec import Spec
+from tests.costly import COSTLY
 
 START = 1_700_000_000 * SECOND
 TOOLS = "abcd"
@@ -169,6 +170,7 @@ def check(
             assert any(each.answer is Answer.DENY for each in decision.specs)
 
 
+@COSTLY
 @given(st.integers(0, 2**32))
 def test_as_many_calls_go_ahead_as_fit(seed: int) -> None:
     """Groups of up to 24 calls, beside others in flight: no set goes ahead that is harmful in every order."""

@@ -17,6 +17,7 @@ from monitor.session.judge.run import AutomatonRun
 from monitor.session.judgement.fold_log import FOLD_AFTER, LOG_MAX
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
+from tests.costly import COSTLY
 
 SPEC = """
 id: round
@@ -96,6 +97,7 @@ def jittered(seed: int, count: int) -> list[tuple[int, ToolCall]]:
     return sorted(arrivals, key=lambda arrival: arrival[0])
 
 
+@COSTLY
 @given(st.integers(0, 2**32), st.integers(90, 260))
 def test_folding_changes_no_number(seed: int, count: int) -> None:
     """A session with overtaking calls has the same scores and final counters, folded or not."""

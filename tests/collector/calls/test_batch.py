@@ -60,7 +60,9 @@ def begun(spans: list[Span]) -> list[Span]:
 
 @pytest.mark.parametrize("quiet", [True, False])
 @pytest.mark.parametrize("late", [0.0, 0.08, 0.7])
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))]
+)
 def test_together_is_told_what_is_told_one_by_one(seed: int, late: float, quiet: bool) -> None:
     """The same verdicts in the same order, revisions among them, however many come at once.
 

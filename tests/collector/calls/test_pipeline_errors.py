@@ -27,6 +27,7 @@ from monitor.visibility.cause import Cause
 from tests.bench import traffic
 from tests.bench.traffic import ROVER, SECOND, generate
 from tests.collector.conftest import BASE, Wire
+from tests.costly import COSTLY
 
 pytestmark = pytest.mark.plain
 
@@ -128,7 +129,7 @@ def requests_of(seed: int, late: float, size: int) -> list[list[Span]]:
     return [spans[first : first + size] for first in range(0, len(spans), size)]
 
 
-@settings(suppress_health_check=list(HealthCheck))
+@settings(COSTLY, suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 5),
     late=st.sampled_from([0.0, 0.3]),

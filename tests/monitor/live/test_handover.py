@@ -16,6 +16,7 @@ from monitor.plain_records.kinds import KindChange, UnkeptError
 from monitor.session import session_codec
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import OWN_MAX, Gap
+from tests.costly import COSTLY
 from tests.monitor.judging.test_reference_alarms import ATTRIBUTES as REFERRED
 from tests.monitor.judging.test_reference_alarms import USUALLY
 from tests.monitor.test_engine import NOW, POLICY, ROVER, call, specs
@@ -109,6 +110,7 @@ def random_calls(chance: Random) -> list[ToolCall]:
     ]
 
 
+@COSTLY
 @given(st.integers(0, 2**32))
 def test_shards_count_together_what_one_would(seed: int) -> None:
     """Sessions that wander between shards have the judgements, and the shards the counters, of one monitor."""
@@ -306,6 +308,7 @@ def test_calls_before_the_start_of_where_a_session_was_stay_unknown() -> None:
     assert harms(second, key(1))[0] == 0
 
 
+@COSTLY
 @given(st.integers(0, 2**32))
 def test_a_session_that_wanders_allows_for_what_was_missed_on_its_way(seed: int) -> None:
     """It is judged as by one monitor that missed all of that; a gap that is lifted at its home is lifted there, too."""

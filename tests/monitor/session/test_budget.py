@@ -128,11 +128,9 @@ def test_a_question_beside_more_groups_than_can_be_ordered_is_answered_by_what_i
     assert found[2].specs[0].missing == ("calls_in_flight", "order")
 
 
-@pytest.mark.parametrize("together", [False, True])
-def test_a_question_behind_more_groups_than_can_be_ordered_misses_its_budget(
-    together: bool,
-) -> None:
-    """Nothing of the earlier calls is unknown but their orders: asked alone, or with others."""
+@pytest.fixture(scope="module")
+def behind() -> Monitor:
+    """Groups of calls that have ended. A question that is not committed changes nothing of them."""
     monitor, chance = Monitor([chain()], Limits(history_complete=True)), Random(4)
     for part in range(BEHIND):
         begin = START + part * SECOND
@@ -140,12 +138,20 @@ def test_a_question_behind_more_groups_than_can_be_ordered_misses_its_budget(
             one = call(1 + part * GROUP + place, chance.randrange(TOOLS), begin + place)
             ended = one._replace(evidence=Evidence.EXECUTED, end_ns=begin + SECOND // 2)
             monitor.observe(ended, begin + SECOND // 2)
+    return monitor
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_question_behind_more_groups_than_can_be_ordered_misses_its_budget(
+    behind: Monitor, together: bool
+) -> None:
+    """Nothing of the earlier calls is unknown but their orders: asked alone, or with others."""
     now = START + BEHIND * SECOND
     asked = [call(10_000 + tool, tool, now) for tool in (1, 0)]
     if together:
-        unknown, allowed = monitor.decide_together(asked, now)
+        unknown, allowed = behind.decide_together(asked, now)
     else:
-        unknown, allowed = [monitor.decide(each, now) for each in asked]
+        unknown, allowed = [behind.decide(each, now) for each in asked]
     assert (unknown.answer, allowed.answer) == (Answer.UNKNOWN, Answer.ALLOW)
     assert unknown.specs[0].missing == ("budget",)
 

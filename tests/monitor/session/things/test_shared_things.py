@@ -20,6 +20,7 @@ from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import EVER, Gap
+from tests.costly import COSTLY
 
 TEXT: Final = """
 id: s
@@ -121,6 +122,7 @@ def test_sessions_have_things_in_common_as_one_session_with_their_calls(
     assert kinds(several, "abc") == kinds(one, ["one"])
 
 
+@COSTLY
 @given(st.integers(0, 2**32), st.integers(1, 60))
 def test_folded_and_ended_sessions_leave_their_things_to_others(seed: int, count: int) -> None:
     """What sessions did that were folded, have ended or go on counts for the others, and decisions say what verdicts do."""

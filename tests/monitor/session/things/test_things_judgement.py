@@ -13,6 +13,7 @@ from monitor import Limits, Monitor
 from monitor.records import Evidence, SessionKey, ToolCall
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
+from tests.costly import COSTLY
 
 EACH: Final = 'each: {order: {look_up: id, refund: id, close: "ids[*]"}}\n'
 BODY: Final = """
@@ -152,6 +153,7 @@ def test_any_order_of_arrival_is_the_spec_run_for_each_value(
     del monitor
 
 
+@COSTLY
 @given(st.sampled_from(sorted(SPECS)), st.integers(0, 2**32))
 def test_folded_calls_leave_their_things_as_they_are(name: str, seed: int) -> None:
     """In a long session, things are those of a session that keeps every step, and memory is bounded."""
@@ -250,6 +252,7 @@ def test_an_agent_that_invents_things_costs_its_own_bound() -> None:
     assert [each.kind for each in new] == ["harmful"]
 
 
+@COSTLY
 @given(st.sampled_from(sorted(SPECS)), st.integers(0, 2**32), st.integers(2, 120))
 def test_things_go_to_another_process_as_they_are(name: str, seed: int, count: int) -> None:
     """A session that is handed over in the middle, folded or not, has the things of one that never moved."""
