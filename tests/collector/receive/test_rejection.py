@@ -124,7 +124,11 @@ def test_a_rejected_span_may_come_again_mended() -> None:
 
 
 def large(count: int = 600) -> list[tuple[str, Attributes]]:
-    return [("s", {**tool("scan"), "text": "x" * 1_000}) for _ in range(count)]
+    """Calls of sessions of their own: those of one session are compared with each other, which takes long."""
+    return [
+        ("s", {**tool("scan"), "session.id": str(number), "text": "x" * 1_000})
+        for number in range(count)
+    ]
 
 
 @pytest.mark.parametrize("encoding", ["proto", "json"])
