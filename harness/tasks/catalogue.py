@@ -46,11 +46,26 @@ def _named(name: str) -> list[BenchTask]:
         return [*map(read_task, documents)]
     if path.is_file() or path.suffix in (".yaml", ".yml"):
         return [read_task(path)]
-    tasks = [task for task in bundled() if name in (task.name, task.document.world)]
+    tasks = [
+        task
+        for task in _of_world(name.partition("/")[0])
+        if name in (task.name, task.document.world)
+    ]
     if not tasks:
         found = "no task document in this folder" if path.is_dir() else "no file"
         raise TaskError(f"{name}: {found}, and no task or world of `offrails harness list`")
     return tasks
+
+
+def _of_world(name: str) -> list[BenchTask]:
+    """Bundled tasks of the world with this name. Others are not read."""
+    documents = [
+        file
+        for folder in WORLDS.iterdir()
+        if folder.name == name
+        for file in _documents(folder)
+    ]
+    return sorted(map(read_task, documents), key=lambda task: task.name)
 
 
 def _documents(folder: Path) -> list[Path]:

@@ -171,19 +171,23 @@ def test_copies_in_the_chart_are_those_that_are_shipped() -> None:
 
 def test_the_schema_refuses_wrong_values(tmp_path: Path) -> None:
     """check-jsonschema accepts each mode and refuses each faulty value."""
-    program = tool("check-jsonschema")
-
-    def accepted(given: dict[str, Any]) -> bool:
-        file = tmp_path / "values.yaml"
+    right = {mode: values(mode) for mode in MANIFESTS}
+    wrong = {name: values("gateway") | each for name, each in WRONG.items()}
+    files = {}
+    for number, (name, given) in enumerate((right | wrong).items()):
+        file = tmp_path / f"{number}.yaml"
         file.write_text(yaml.safe_dump(given))
-        command = [program, "--schemafile", str(SCHEMA), str(file)]
-        return (
-            subprocess.run(command, capture_output=True, timeout=50, check=False).returncode
-            == 0
-        )
+        files[str(file)] = name
+    done = subprocess.run(
+        [tool("check-jsonschema"), "-o", "json", "--schemafile", str(SCHEMA), *files],
+        capture_output=True, timeout=50, check=False,
+    )  # fmt: skip
+    told = json.loads(done.stdout)
 
-    assert all(accepted(values(mode)) for mode in MANIFESTS)
-    assert [name for name, wrong in WRONG.items() if accepted(values("gateway") | wrong)] == []
+    assert done.returncode == 1
+    assert told["parse_errors"] == []
+    assert {files[each["filename"]] for each in told["errors"]} == wrong.keys()
+    assert len(files) == len(right) + len(wrong)
 
 
 # --- by Helm ----------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.end_to_end.conftest import Serve
     from tests.end_to_end.service import Service
 
-CALLS: Final = 4
+CALLS: Final = 2
 """Of the good agent, each with three requests."""
 LONGEST_SECONDS: Final = 0.3
 """CPU time of the service between a request and its answer."""

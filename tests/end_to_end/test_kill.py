@@ -26,6 +26,8 @@ SECOND = 1_000_000_000
 RETRY_SECONDS = 0.05
 GIVE_UP_SECONDS = 240
 RECOVERED_SECONDS = 120
+SESSIONS = {2: 15, 5: 40, 50: 40}
+"""Begun in a round, by rounds."""
 WINDOW_SECONDS = {2: 30, 5: 60, 50: 120}
 """By rounds: no restart takes as long, so that no call is late."""
 SENDERS = ("grpc", "http", "grpc", "http")
@@ -232,7 +234,7 @@ def test_what_was_acknowledged_survives(
     senders = Senders([undisturbed.addresses, killed.service.addresses])
     try:
         for number in range(rounds):
-            bodies = _bodies(chance, number, 40)
+            bodies = _bodies(chance, number, SESSIONS[rounds])
             until = senders.sent + chance.randrange(len(bodies) - 2 * len(SENDERS))
             senders.send(bodies)
             eventually(partial(senders.have_sent, until), GIVE_UP_SECONDS)

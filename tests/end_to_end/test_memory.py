@@ -112,14 +112,14 @@ def test_large_arguments_are_given_up(serve: Serve) -> None:
     service = serve()
     idle = resident(service)
     text = '{"a":[' + ",".join(["{}"] * 200_000) + "]}"
-    for number in range(0, 30, 10):
-        body = request(number, lambda _: {"gen_ai.tool.call.arguments": text}, spans=10)
+    for number in range(0, 10, 5):
+        body = request(number, lambda _: {"gen_ai.tool.call.arguments": text}, spans=5)
         sent = service.post(gzip.compress(body, 1), PROTO, **{"content-encoding": "gzip"})
         assert sent.status == 200
 
     assert resident(service) - idle < GROWTH_MAX
     assert service.metric("offrails_coverage_total", reason="arguments_given_up") > 0
-    assert service.metric("offrails_tool_calls_total") == 30
+    assert service.metric("offrails_tool_calls_total") == 10
 
 
 @pytest.mark.parametrize("sessions", [1, 120])

@@ -166,7 +166,7 @@ def test_sdk_exporters_and_plain_json_give_equal_objects(serve: Serve) -> None:
 # --- 2,000 spans in any order ----------------------------------------------------------------------
 
 SESSIONS = 250
-SPANS = 2_000
+SPANS = 1_000
 REQUESTS = 8
 TRANSPORTS: tuple[Literal["grpc", "http_proto", "http_json"], ...] = (
     "grpc",
@@ -267,7 +267,7 @@ def _samples(service: Service, *names: str) -> dict[Any, float]:
 
 
 @pytest.mark.parametrize("history", ["complete", "auto"])
-def test_2000_spans_in_any_order(serve: Serve, history: str) -> None:
+def test_a_thousand_spans_in_any_order(serve: Serve, history: str) -> None:
     """Eight parallel, shuffled requests with 20 % duplicates end like one ordered request."""
     settings = COMPLETE | {
         "OFFRAILS_HISTORY": history,
@@ -290,10 +290,10 @@ def test_2000_spans_in_any_order(serve: Serve, history: str) -> None:
     expected, found = (
         eventually(partial(_settled, service), 4 * WINDOW_SECONDS) for service in (one, eight)
     )
-    assert len({each["session"] for each in expected}) > 200
+    assert len({each["session"] for each in expected}) > 100
     assert _differences(expected, found) == {}
     assert _samples(eight, *FINAL_COUNTERS) == _samples(one, *FINAL_COUNTERS)
     assert _samples(eight, *MEANS) == _samples(one, *MEANS)
     for spec in ("farm_rover", "rover_policy"):
         counts = [s.metric("offrails_calls_total", spec=spec) for s in (one, eight)]
-        assert counts[0] == counts[1] > 500
+        assert counts[0] == counts[1] > 250

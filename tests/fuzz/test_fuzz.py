@@ -1,4 +1,4 @@
-"""Inputs that once were not survived, the seeds, and a few seconds of new ones."""
+"""Inputs that once were not survived, the seeds, and a moment of new ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.fuzz.mutate import fuzz
 from tests.fuzz.targets import CRASHES, SEEDS, TARGETS
 
-SECONDS = 1.0
+SECONDS = 0.4
 FOUND = sorted(path for path in CRASHES.iterdir() if "-" in path.name)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.program import main
-from harness.tasks.catalogue import bundled
+from harness.tasks.catalogue import bundled, find_tasks
 from tests.harness.conftest import LAB, Bench
 
 
@@ -36,7 +36,8 @@ OTHERS = ("archive", "mailbox", "shop", "workshop")
 @pytest.mark.parametrize("world", [*CORE, *OTHERS])
 def test_each_world_has_what_a_bench_needs(world: str) -> None:
     """Each of CORE's fifteen domains and each other world has five tasks at least, with several right ways, traps and a pair that compensates."""
-    tasks = [task for task in bundled() if task.document.world == world]
+    tasks = find_tasks([world])
+    assert {task.document.world for task in tasks} == {world}
     assert len(tasks) >= 5
     assert max(len(task.document.golden) for task in tasks) > 1
     assert all(task.document.traps for task in tasks)
@@ -44,8 +45,12 @@ def test_each_world_has_what_a_bench_needs(world: str) -> None:
 
 
 def test_each_world_is_known_here() -> None:
-    """No world is bundled that the lists above leave out."""
+    """No world is bundled that the lists above leave out; each world's tasks are in its folder, and found by its name."""
     assert {task.document.world for task in bundled()} == {*CORE, *OTHERS}
+    named = [task.name for task in find_tasks([*CORE, *OTHERS])]
+    assert sorted(named) == [task.name for task in bundled()]
+    for task in bundled():
+        assert task.file.parent.name == task.document.world == task.name.partition("/")[0]
 
 
 def test_golden_agents_succeed_without_harm(bench: Bench) -> None:
@@ -68,10 +73,10 @@ def test_random_agents_never_do_harm(bench: Bench) -> None:
 
 
 def test_a_faulty_agents_harm_has_its_rate(bench: Bench) -> None:
-    """Over 500 rollouts on all tasks the share of harmful calls is within the 99.9 % interval of RATE/(1+RATE)."""
-    rate, n = 0.3, 6
+    """Over hundreds of rollouts on all tasks the share of harmful calls is within the 99.9 % interval of RATE/(1+RATE)."""
+    rate, n = 0.3, 2
     found = bench.run("--agent", f"faulty:{rate}", "--n", str(n), "--jobs", "2")
-    assert len(found) > 500
+    assert len(found) > 150
     ways = [(task.document.golden, seed) for task in bundled() for seed in range(n)]
     golden = sum(len(each[seed % len(each)]) for each, seed in ways)
     low, high = binomial_interval(golden, rate)

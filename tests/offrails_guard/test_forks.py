@@ -32,7 +32,7 @@ PATIENCE = 20
 """Seconds after which a child that hangs is ended."""
 
 
-CHILDREN = 200
+CHILDREN = 80
 
 
 def in_child(work: Callable[[], bool]) -> bool:
@@ -133,9 +133,7 @@ def test_a_loop_that_is_no_more_keeps_no_fork_waiting(double: Double, make: Make
 
 
 @pytest.mark.parametrize("kind", ["of a service", "of a monitor"])
-def test_hundreds_of_children_ask_while_threads_ask(
-    double: Double, make: Make, kind: str
-) -> None:
+def test_many_children_ask_while_threads_ask(double: Double, make: Make, kind: str) -> None:
     """Whatever the threads of a process are at when it forks: each child has its answers, and counts what it asked."""
     guard = (
         make() if kind == "of a service" else LocalGuard(Monitor([], Limits()), session="s1")

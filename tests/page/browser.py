@@ -50,6 +50,8 @@ class Page:
         self._devtools = devtools
         self.problems: list[str] = []
         """Errors and policy violations that the page reported."""
+        self.is_as_new = True
+        """Whether `clear` makes the tab as a new one: nothing was set that it does not take back."""
         tab.on("pageerror", lambda error: self.problems.append(str(error)))
         tab.on("console", self._note)
         tab.on("dialog", self._refuse)
@@ -64,6 +66,7 @@ class Page:
 
     def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
         """One command of the DevTools protocol, and its answer."""
+        self.is_as_new &= method in ("Runtime.evaluate", "Page.captureScreenshot")
         found: dict[str, Any] = self._wait(self._devtools.send(method, parameters))
         return found
 
@@ -78,6 +81,7 @@ class Page:
 
     def still(self, at: float) -> None:
         """The page's clock shows one time for ever, in Unix seconds, and nothing moves: for pictures."""
+        self.is_as_new = False
         self._wait(self._tab.emulate_media(reduced_motion="reduce"))
         self._wait(self._tab.clock.set_fixed_time(at))
 
@@ -112,6 +116,7 @@ class Page:
 
     def allow_clipboard(self) -> None:
         """Lets the page and the test use the clipboard."""
+        self.is_as_new = False
         self._wait(self._context.grant_permissions(["clipboard-read", "clipboard-write"]))
 
     def until(self, probe: Callable[[], Found]) -> Found:
@@ -130,6 +135,13 @@ class Page:
         """A PNG of the window, without the style that Playwright would add and the page refuses."""
         found = self.ask("Page.captureScreenshot", format="png")
         return base64.b64decode(found["data"])
+
+    def clear(self) -> None:
+        """Leaves the page, with nothing kept of it, in a window of a usual size."""
+        self.run("try { localStorage.clear(); sessionStorage.clear() } catch {}")
+        self.open("about:blank")
+        self.window(1280, 900)
+        self.problems.clear()
 
     def close(self) -> None:
         """Closes the tab, and with it its connections."""

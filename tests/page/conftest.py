@@ -30,13 +30,44 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+class Tabs:
+    """A tab for one test after the other: to make a profile, and what Chromium runs for it, takes as long as most tests."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._kept: Page | None = None
+
+    def clear(self) -> Page:
+        """A tab as a new one."""
+        if self._kept is None:
+            self._kept = self._browser.page()
+        self._kept.clear()
+        return self._kept
+
+    def drop(self) -> None:
+        """The next test has another one."""
+        if self._kept is not None:
+            self._kept.close()
+        self._kept = None
+
+
+@pytest.fixture(scope="session")
+def tabs(browser: Browser) -> Iterator[Tabs]:
+    """The tab of tests that leave nothing behind in it."""
+    tabs = Tabs(browser)
+    yield tabs
+    tabs.drop()
+
+
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A new tab of a usual size."""
-    page = browser.page()
-    page.window(1280, 900)
+def page(tabs: Tabs) -> Iterator[Page]:
+    """A tab as a new one, of a usual size; it is left, so that it has no connections to a service that ends."""
+    page = tabs.clear()
     yield page
-    page.close()
+    if page.is_as_new:
+        page.open("about:blank")
+    else:
+        tabs.drop()
 
 
 @pytest.fixture(scope="session")
