@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = [BUILTIN_ONLY, pytest.mark.alone]
 
-FLOOD_SECONDS = 1.0
+FLOOD_SECONDS = 0.5
 LONGEST_SECONDS = 1.0
 BODY = proto_body(20)
 

@@ -37,7 +37,7 @@ pytestmark = [BUILTIN_ONLY, pytest.mark.alone]
 
 CONTINUATION: Final = 9
 SERVED_SECONDS_MAX: Final = 1.0
-FLOOD_SECONDS: Final = 1.2
+FLOOD_SECONDS: Final = 0.6
 HOSTILE: Final = 4
 SENT_BYTES: Final = 1 << 16
 REPEATED: Final = 500

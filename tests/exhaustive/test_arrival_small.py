@@ -58,11 +58,12 @@ def ends(made: Sequence[ToolCall], spec: Spec) -> tuple[Any, ...]:
     return monitor.find("s"), sorted(final, key=lambda each: each.span_id), counters
 
 
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", ["task", "policy"])
 @pytest.mark.parametrize("again", ["false", "true"])
-def test_every_order_of_arrival(kind: str, again: str, shape: str) -> None:
-    """All words of three and four calls over two symbols give one result in all orders of arrival."""
+def test_every_order_of_arrival(kind: str, again: str, shape: str, step: int) -> None:
+    """All words of three and four calls over two symbols give one result in all orders of arrival; of four, in each fifth or in all."""
     if kind == "policy" and again == "true":
         pytest.skip("a policy has no episodes")
     text = (
@@ -80,5 +81,5 @@ def test_every_order_of_arrival(kind: str, again: str, shape: str) -> None:
             ]
             orders = list(permutations(made))
             expected = ends(orders[0], spec)
-            for order in orders[1:]:
+            for order in orders[1 :: step if size == 4 else 1]:
                 assert ends(order, spec) == expected

@@ -307,7 +307,7 @@ def run(seed: int, cases: int, calls: int) -> int:
 
 def test_as_many_harms_are_claimed_as_every_completion_has() -> None:
     """Policies and tasks, whole and joined, of few states and many: the number is exact."""
-    assert run(seed=1, cases=80, calls=8) > 160
+    assert run(seed=1, cases=40, calls=8) > 80
 
 
 @pytest.mark.long
@@ -349,8 +349,8 @@ def run_in_parts(seed: int, cases: int) -> tuple[int, int]:
 
 def test_nothing_more_is_claimed_where_constraints_are_read_in_parts() -> None:
     """Harms may be missed there, but none is claimed that some completion lacks."""
-    found, sessions = run_in_parts(seed=1, cases=12)
-    assert min(found, sessions) > 50
+    found, sessions = run_in_parts(seed=1, cases=6)
+    assert min(found, sessions) > 20
 
 
 @pytest.mark.long

@@ -43,7 +43,7 @@ VALUES: Final = ("A1", "B7", "C3")
 NEW: Final = ("new 1", "new 2")
 NONE: Final = "none"
 RUNS: Final = 20_000
-SAMPLE: Final = 150
+SAMPLE: Final = 75
 
 
 def spec_of(text: str) -> Spec:
