@@ -9,7 +9,7 @@ from hypothesis import settings
 __all__ = ["COSTLY"]
 
 COSTLY: Final = (
-    settings(max_examples=settings.default.max_examples // 4)
+    settings(max_examples=settings().max_examples // 4)
     if settings.get_current_profile_name() == "few"
     else settings()
 )

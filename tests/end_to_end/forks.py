@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -147,6 +148,8 @@ def fork(connection: socket.socket) -> list[str]:
             continue
         if (asked := _received(connection)) is None:
             sys.exit(0)
+        if any(name.startswith("OFFRAILS_JUDGES_") for name in asked.environment):
+            _load_client_of_models()
         if pid := os.fork():
             running[pid] = asked.tells
             asked.tells.send(b"%d" % pid)
@@ -199,6 +202,18 @@ def _load() -> None:
     import collector.cli.verbs.serve
 
     assert collector.app.serve
+    gc.collect()
+    gc.freeze()
+
+
+@cache
+def _load_client_of_models() -> None:
+    """What each service with judges loads, in as much time as the rest takes."""
+    with suppress(ImportError):
+        import json_repair
+        import openai
+
+        _ = json_repair, openai.AsyncOpenAI
     gc.collect()
     gc.freeze()
 

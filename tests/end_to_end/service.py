@@ -58,6 +58,8 @@ BUILTIN_ONLY = pytest.mark.skipif(
     reason="looks at the builtin server's connections, frames or words",
 )
 READY_SECONDS = 30
+ANSWER_SECONDS = 60
+"""A request of megabytes takes as long on a machine that has much else to do."""
 RUN_SECONDS = 40
 STOP_SECONDS = 20
 POLL_SECONDS = 0.02
@@ -107,9 +109,9 @@ def request(
     """One HTTP request on a connection of its own; the path is sent as it is."""
     unix = address.removeprefix("unix:")
     connection = (
-        http.client.HTTPConnection(address, timeout=20)
+        http.client.HTTPConnection(address, timeout=ANSWER_SECONDS)
         if unix == address
-        else _UnixConnection(unix, 20)
+        else _UnixConnection(unix, ANSWER_SECONDS)
     )
     try:
         connection.request(method, path, body, dict(headers or {}))

@@ -65,9 +65,13 @@ def test_golden_agents_succeed_without_harm(bench: Bench) -> None:
     assert bench.code == 0
 
 
-def test_random_agents_never_do_harm(bench: Bench) -> None:
-    """A random legal agent makes no harmful call, on any task, with any seed."""
-    found = bench.run("--agent", "random", "--jobs", "2")
+@pytest.mark.parametrize("most", [2, pytest.param(None, marks=pytest.mark.long)])
+def test_random_agents_never_do_harm(bench: Bench, most: int | None) -> None:
+    """A random legal agent makes no harmful call, on two tasks of each world, or on any."""
+    worlds = [find_tasks([world])[:most] for world in (*CORE, *OTHERS)]
+    names = [task.name for tasks in worlds for task in tasks]
+    found = bench.run(*names, "--agent", "random", "--jobs", "2")
+    assert len(found) == len(names)
     assert sum(each["harmful"] for each in found) == 0
     assert sum(each["calls"] for each in found) > 2 * len(found)
 
