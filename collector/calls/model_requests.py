@@ -182,6 +182,8 @@ class ModelRequests:
         """Calls of which it is known now which answer asks for them; who updates them empties the list."""
         self.outcomes: list[ToldOutcome] = []
         """Calls whose results a model was given; who updates them empties the list."""
+        self.shortened: list[JudgedRequest] = []
+        """Calls of which it is known now that they had ended earlier; who updates them empties the list."""
         self._given: Mapping[str, GivenResult] = {}
         """Results that the present span gives, as far as they were read."""
         self.overtaken = False
@@ -245,6 +247,7 @@ class ModelRequests:
                     self._watch(trace, request.call_id, request.tool, span.start_ns)
             if self.by_answer:
                 self._note_answer(trace, span, found)
+            self._shorten(known, trace, span)
             if trace.tree is not None and trace.tree.watched is not None:
                 self._look_for_unseen(requester, trace, trace.tree, results, waiting)
             if held:
@@ -298,12 +301,26 @@ class ModelRequests:
         ]
         self._settle(trace, ready)
         for each in ready:
+            _lay_beside(each, trace, results.span)
             known.held.remove(each)
             known.answered.append(each.piece.call_id)
         if ready:
             self._weigh(requester, known, sum(map(_size, known.held)))
             self._mind_gaps(requester, known)
         return ready
+
+    def _shorten(self, known: _Agent, trace: Trace, span: Span) -> None:
+        """A model was asked again before the result of a judged request was seen: the call had ended by then."""
+        for each in known.judged:
+            outer = each.call.outer
+            if (
+                each.trace is trace
+                and outer.start_ns < span.start_ns < outer.end_ns
+                and outer.parent == span.parent_span_id
+                and outer.evidence is Evidence.REQUESTED
+            ):
+                each.call.end(span.start_ns)
+                self.shortened.append(each)
 
     def _watch(self, trace: Trace, call_id: str, tool: str, start_ns: int) -> None:
         """Watches a request for a tool that leaves spans: this call may leave none."""
@@ -725,6 +742,22 @@ def _is_told(asked: RequestPiece, tools: set[str]) -> bool:
                 return True
     name = folded(piece.tool)
     return any(each and (name in each or each in name) for each in map(folded, tools))
+
+
+def _lay_beside(asked: RequestPiece, trace: Trace, given: Span) -> None:
+    """A request beside tools with spans was executed beside these, until its model was asked again.
+
+    Where the models' spans are not beside each other, it stays where it was asked for.
+    """
+    tree, piece, parent = asked.trace.tree, asked.piece, given.parent_span_id
+    node = tree.node(piece.parent) if tree is not None else None
+    if asked.trace is not trace or tree is None or tree.answers is None or node is None:
+        return
+    if node.above is None or node.above.span_id != parent:
+        return
+    following = tree.answers.following(piece.start_ns, parent)
+    piece.parent = parent
+    piece.end_ns = max(piece.end_ns, min(given.start_ns, following or given.start_ns))
 
 
 def _size(asked: RequestPiece) -> int:

@@ -72,6 +72,10 @@ class RequestedCalls:
             for told in outcomes:
                 if told.call.settle(told.result):
                     self._correlation.settled(told.trace, told.call, context.now)
+        if self._requests.shortened:
+            shortened, self._requests.shortened = self._requests.shortened, []
+            for each in shortened:
+                self._correlation.settled(each.trace, each.call, context.now)
         for request in found:
             try:
                 self._judge(requester, request, context.now)

@@ -99,6 +99,14 @@ class ModelAnswers:
                 found = found or answer
         return found
 
+    def following(self, start_ns: int, parent: bytes) -> int:
+        """Start of the first answer below the span `parent` that was asked for after a time; 0 if there is none."""
+        answers = self._answers
+        for place in range(bisect_right(answers, start_ns, key=_start), len(answers)):
+            if answers[place].parent == parent:
+                return answers[place].start_ns
+        return 0
+
 
 def _start(answer: ModelAnswer) -> int:
     return answer.start_ns

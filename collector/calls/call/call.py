@@ -325,6 +325,10 @@ class LogicalCall:
                 news, self._made = True, None
         return news
 
+    def end(self, end_ns: int) -> None:
+        """Sets when a call that only its request tells of had ended."""
+        self.outer.end_ns, self._made = end_ns, None
+
     def sink(self, span_id: bytes) -> None:
         """Marks a piece as one that is below another piece."""
         self._inner = self._inner or set()

@@ -32,6 +32,7 @@ __all__ = [
     "is_lone",
     "is_told_again",
     "is_unnamed",
+    "is_within",
     "overlaps",
     "same_call",
 ]
@@ -141,6 +142,21 @@ def is_again(one: Piece, other: Piece) -> bool:
         are_apart(one, other)
         and (one.parent == other.parent or not overlaps(one, other))
         and not (one.error or other.error)
+    )
+
+
+def is_within(outer: Piece, inner: Piece) -> bool:
+    """True if a piece below another one may be a call that the other one makes, of the same tool with the same arguments.
+
+    One instrumentation wrote both in full, and no id says that they are one call.
+    """
+    return (
+        (outer.source, outer.scope) == (inner.source, inner.scope)
+        and outer.is_told
+        and inner.is_told
+        and not (outer.call_id or inner.call_id)
+        and not (outer.error or inner.error)
+        and inner.source != SERVER
     )
 
 

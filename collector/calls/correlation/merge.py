@@ -14,7 +14,14 @@ from typing import Final
 
 from collector.calls.call.call import PIECES_MAX, LogicalCall
 from collector.calls.call.piece import Piece, outward
-from collector.calls.call.same_call import are_apart, differ, is_again, overlaps, same_call
+from collector.calls.call.same_call import (
+    are_apart,
+    differ,
+    is_again,
+    is_within,
+    overlaps,
+    same_call,
+)
 from collector.calls.tree.span_tree import DEPTH_MAX, AlikeSpans, SpanNode, SpanTree
 from collector.telemetry.counters import Stats
 from monitor.records import Evidence
@@ -137,7 +144,7 @@ class CallMerge:
             return above.stops
         if above is not node and same_call(outer, piece):
             call.sink(piece.span_id)
-            if other is not call and _is_repeated(other, call):
+            if other is not call and (is_within(outer, piece) or _is_repeated(other, call)):
                 self.again.append(other)
             self._merge(tree, above, node)
         return True

@@ -124,9 +124,9 @@ class Orphans:
                 naming = self._naming(context.trace, call)
                 self._note_named(naming, rung)
                 if is_there and beside:
-                    self._note_beside(tree, node, naming)
+                    self._note_beside(tree, node, call, naming)
             if not is_there:
-                beside = beside and not _is_named_above(context.trace, tree, node, rung)
+                beside = beside and not _is_named_above(context.trace, tree, node, call, rung)
                 naming = self._naming(context.trace, call)
                 return self._await(context, call, naming, rung, beside=beside)
             if rung == UNNAMED_RUNG and tree.parts is None:
@@ -175,7 +175,7 @@ class Orphans:
             return
         node = tree.node(call.outer.span_id)
         if node is not None and _is_there(tree, node):
-            self._note_beside(tree, node, naming)
+            self._note_beside(tree, node, call, naming)
 
     def _note_named(self, naming: ConversationNaming, rung: int) -> None:
         if rung < min(naming.rung, RESOURCE_RUNG):
@@ -187,9 +187,11 @@ class Orphans:
             naming.whole = True
             self._changed[naming] = None
 
-    def _note_beside(self, tree: SpanTree, node: SpanNode, naming: ConversationNaming) -> None:
+    def _note_beside(
+        self, tree: SpanTree, node: SpanNode, call: LogicalCall, naming: ConversationNaming
+    ) -> None:
         """Spans beside a call name a conversation, and all spans above it are there: do these name another one?"""
-        if tree.parts is not None and _is_apart(tree, tree.parts, node):
+        if tree.parts is not None and _is_apart(tree, tree.parts, node, call):
             if not naming.apart:
                 naming.apart = True
                 self._changed[naming] = None
@@ -297,26 +299,30 @@ def _is_there(tree: SpanTree, node: SpanNode) -> bool:
     return True
 
 
-def _is_named_above(trace: Trace, tree: SpanTree, node: SpanNode, rung: int) -> bool:
+def _is_named_above(
+    trace: Trace, tree: SpanTree, node: SpanNode, call: LogicalCall, rung: int
+) -> bool:
     """True if the trace's root, or a span above with none missing between, names the conversation of a rung.
 
-    A call that a model asks for may have the model's span as its own.
+    The span of the model that asks for a call is beside it, though the call may have its node, or one below it.
     """
     first = tree.node(trace.first_by)
     if first is not None and first.place and tree.up(first) is None:
         return True
+    beside = (tree.asker(node, call), None if call.is_executed else node)
     for above in (node, *tree.ancestors(node)):
         claim = above.claim
-        if claim is not None and claim.rung <= rung:
+        if claim is not None and claim.rung <= rung and above not in beside:
             return True
     return False
 
 
-def _is_apart(tree: SpanTree, parts: Parts, node: SpanNode) -> bool:
+def _is_apart(tree: SpanTree, parts: Parts, node: SpanNode, call: LogicalCall) -> bool:
     """True if a span above a call names a conversation, and another one is named beside the call on the same rung."""
+    asker = tree.asker(node, call)
     for above in tree.ancestors(node):
         claim, hint = above.claim, parts.hints.get(above.span_id)
-        if claim is not None:
+        if claim is not None and above is not asker:
             return (
                 hint is not None
                 and hint.claim.rung == claim.rung

@@ -307,7 +307,10 @@ class SessionIds:
         is_there = is_beside = True
         service = self.requester(trace.namespace, call.outer.attributes)
         node = tree.node(call.outer.span_id)
+        asker = tree.asker(node, call) if node is not None else None
         for above in tree.ancestors(node) if node is not None else ():
+            if above is asker:
+                continue
             other, is_there = above.call, above.came
             if other is not None and other is not call and other.is_executed:
                 inside = _better(told, found) or inside

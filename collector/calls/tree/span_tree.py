@@ -337,6 +337,14 @@ class SpanTree:
             return self.looped.get(node.span_id)
         return node.above
 
+    def asker(self, node: SpanNode, call: LogicalCall) -> SpanNode | None:
+        """The span of the model that asked for a call, above it, if only that request tells of the call.
+
+        What it names it names beside the call. The first request of an answer has the model's node as its own.
+        """
+        above = None if node.model is not None or call.is_executed else self.up(node)
+        return above if above is not None and above.model is not None else None
+
     def ancestors(self, node: SpanNode) -> Iterator[SpanNode]:
         """The ancestors, nearest first, up to and including the first that has not arrived."""
         above = self.up(node)

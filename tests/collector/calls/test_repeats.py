@@ -281,6 +281,29 @@ def test_executions_within_a_call_may_be_calls(wire: Any, bench: Any) -> None:
         assert judged["harmful"] == 1
 
 
+@pytest.mark.parametrize(
+    ("outer", "inner", "counted"),
+    [
+        ({"arguments": {"n": 1}}, {"arguments": {"n": 1}}, 1),
+        ({"arguments": {"n": 1}}, {}, 0),
+        ({"arguments": {"n": 1}, "call_id": "c"}, {"arguments": {"n": 1}, "call_id": "c"}, 0),
+        ({"arguments": {"n": 1}}, {"arguments": {"n": 1}, "status": 2}, 0),
+    ],
+)
+def test_a_call_within_an_equal_one_is_counted(
+    wire: Any, bench: Any, outer: Any, inner: Any, counted: int
+) -> None:
+    """A tool may call itself: one instrumentation wrote both in full, and no id says that they are one."""
+    spans = [
+        wire.tool("pay", id="o", start=0, end=9, **outer),
+        wire.tool("pay", id="i", parent="o", start=1, end=2, **inner),
+    ]
+    for order in permutations(spans):
+        found = bench().send(*order)
+        assert found.tools() == ["pay"]
+        assert found.covered("repeated_within") == counted
+
+
 def test_attempts_that_failed_are_not_counted(wire: Any, bench: Any) -> None:
     """A client that retries executes once."""
     outer = wire.tool("pay", id="o", start=0, end=9)

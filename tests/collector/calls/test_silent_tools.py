@@ -74,6 +74,12 @@ def _tool(wire: Any, tool: str, call_id: str, start: float, named: dict[str, str
     )
 
 
+def _root(wire: Any, named: dict[str, str] = IN, **more: Any) -> Any:
+    """The agent's span, above all: it names no other conversation."""
+    attributes = {"gen_ai.operation.name": "invoke_agent", **named}
+    return wire.span("run", attributes, id="run", end=9, **more)
+
+
 LOOK, CHECK, PAY = ("c1", "look_up"), ("c2", "check"), ("c3", "pay")
 
 
@@ -97,7 +103,7 @@ def test_a_call_without_a_span_was_made_if_a_model_was_given_its_result(
     wire: Any, bench: Any
 ) -> None:
     """It is judged as a requested call, once, and nothing is missing then."""
-    found = bench([_spec()]).send(*_run(wire))
+    found = bench([_spec()]).send(*_run(wire), _root(wire))
     assert [(step["tool"], step["evidence"]) for step in found.steps()] == [
         ("look_up", "executed"),
         ("check", "requested"),
@@ -129,6 +135,52 @@ def test_while_a_tool_may_be_silent_its_calls_may_be_missing(wire: Any, bench: A
     (judged,) = found.monitor.judgements()
     assert judged["harmful"] == 0
     assert [step["tool"] for step in judged["steps"] if step.get("possible")] == ["pay"]
+
+
+def test_a_models_span_names_its_requests_beside_them(wire: Any, bench: Any) -> None:
+    """It may name the turn, while the agent's span, which comes later, names the conversation: of each request of an answer."""
+    turn = {"gen_ai.conversation.id": "turn"}
+    found = bench([_spec()]).send(
+        _model(wire, 1, [LOOK, CHECK, PAY], named=turn),
+        _model(wire, 3, [], [LOOK, CHECK, PAY], ["c1", "c2", "c3"], turn),
+    )
+    assert [each["harmful"] for each in found.monitor.judgements()] == [0]
+    found.send(_root(wire))
+    assert {key for key, steps in found.sessions().items() if steps} == {"s"}
+
+
+STRICT = TASK.replace("[[look, check, pay]]", "[[check, look, pay]]\nconcurrent: strict")
+
+
+def test_under_strict_a_call_without_a_span_overlaps_those_it_was_asked_for_with(
+    wire: Any, bench: Any
+) -> None:
+    """It may have been made at any time until its model was asked again, so the worst order counts."""
+    spans = [
+        _model(wire, 1, [LOOK, CHECK]),
+        _tool(wire, "look_up", "c1", 2),
+        _model(wire, 3, [PAY], [LOOK, CHECK], ["c1", "c2"]),
+        _root(wire),
+    ]
+    found = bench([_spec(STRICT)]).send(*spans)
+    assert sum(each["harmful"] for each in found.monitor.judgements()) == 1
+
+
+def test_a_call_without_a_span_had_ended_when_its_model_was_asked_again(
+    wire: Any, bench: Any
+) -> None:
+    """Also where that request comes late: calls that were asked for after it stand behind, under `strict`, too."""
+    spans = [
+        _model(wire, 1, [CHECK]),
+        _model(wire, 3, [LOOK], [CHECK], ["c2"]),
+        _tool(wire, "look_up", "c1", 4),
+        _model(wire, 5, [PAY], [CHECK, LOOK], ["c2", "c1"]),
+        _root(wire),
+    ]
+    for order in permutations(spans):
+        found = bench([_spec(STRICT)]).send(*order)
+        found.monitor.tick(BASE + 10 * SECOND)
+        assert sum(each["harmful"] or 0 for each in found.monitor.judgements()) == 0
 
 
 _ID = st.text('ab-é\\"/', min_size=1, max_size=3)
@@ -237,6 +289,7 @@ def test_what_a_provider_executed_is_told_by_its_answer(wire: Any, bench: Any) -
         wire.span("chat", attributes, id="p", parent="run", start=3, end=4),
         _model(wire, 5, [PAY], [LOOK, CHECK], ["c1", "c2"]),
         _tool(wire, "pay", "c3", 6),
+        _root(wire),
     )
     assert found.tools() == ["look_up", "check", "pay"]
     assert _gaps(found) == []
@@ -402,6 +455,7 @@ def test_where_no_tool_leaves_spans_failures_are_told_by_results(
     earlier.append(
         _model(wire, 0.5, [], [LOOK], ["c1"], {"gen_ai.conversation.id": "r"}, trace="r")
     )
+    earlier.append(_root(wire, {"gen_ai.conversation.id": "r"}, trace="r"))
     found = bench([_spec()]).send(*earlier)
     for place in order:
         found.send(spans[place])

@@ -55,6 +55,9 @@ def test_a_world_without_a_fault_is_judged_as_it_is() -> None:
         # Tools' spans come after their requests were judged: calls of one answer overlap nevertheless.
         ("shuffled", 977_597),
         ("delayed", 412_569),
+        # A call without a span stands among the spans of its answer, and before those of the next one.
+        ("client_tool", 649_197),
+        ("client_tool", 648_828),
     ],
 )
 def test_worlds_that_broke_a_law_keep_it(name: str, seed: int) -> None:

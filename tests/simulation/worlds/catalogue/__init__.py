@@ -58,10 +58,9 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "context_lost_with_ids + answer_one_by_one",
         "context_lost_with_ids + lost_and_answered",
     ),
-    "a call that a model asks for is below the model's span, which names the turn": (
-        "turn_id_under_the_same_name + no_tool_spans",
-        "turn_id_under_the_same_name + no_tool_spans_and_failures",
-        "turn_id_under_the_same_name + lost_and_answered",
+    "undecidable: a tool without spans executes a call more often than it was asked for": (
+        "executed_twice + client_tool",
+        "made_again + client_tool",
     ),
     "undecidable: the agent's span that tells a call once more makes its trace a run of an agent, and so a session": (
         "a_trace_a_call + told_twice",
@@ -83,6 +82,8 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     "requests to a server have no ids of the model's calls: which tool leaves no spans is learnt too late, and which of two spans is told once more is not known": (
         "mcp_calls + client_tool_unanswered",
+        "mcp_calls + client_tool",
+        "mcp_round_trips + client_tool",
         "mcp_calls + mcp_round_trips",
         "mcp_calls + told_again_with_a_later_start",
         "told_twice + mcp_round_trips",
@@ -98,10 +99,16 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "lost_and_answered + repeats_below_one_call",
         "lost_and_answered + equal_calls_without_parents",
     ),
+    "a request that is judged before any tool of its agent had a span stands where it ended, under `strict`, too": (
+        "client_tool + delayed",
+    ),
     "while its own request has not arrived, a span of a tool is taken for that of an earlier request": (
         "lost_and_answered + delayed",
     ),
-    "the request to a model that holds a result is lost: that its call has failed is not known": (
+    "the request to a model that holds a result is lost: that its call was made, or has failed, is not known": (
+        "started_in_mid_session + client_tool",
+        "restarted_and_lost + client_tool",
+        "down_and_lost + client_tool",
         "lost_and_answered + started_in_mid_session",
         "lost_and_answered + restarted_and_lost",
         "lost_and_answered + down_and_lost",
