@@ -45,7 +45,7 @@ COMPILED = {
     "collector/dialects": "answers base choose doubt plan read wrappers",
     "collector/dialects/model_messages": "freshness given_results outputs",
     "collector/dialects/names": "session_and_agent_keys span_name",
-    "collector/dialects/values": "arguments results",
+    "collector/dialects/values": "arguments results span_result",
     "collector/receive": "admission export request",
     "collector/receive/grpc": "builtin_server closed_streams frame_budget frames header_blocks header_fields hpack http2 lifetime reading streams",
     "collector/receive/http": "admitted asgi_server connection head_cache responses service turns",

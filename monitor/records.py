@@ -36,10 +36,13 @@ __all__ = [
     "Reason",
     "ReferenceAlarm",
     "ReferenceReason",
+    "Returned",
     "SessionKey",
     "ToolCall",
+    "UnreadResult",
     "Verdict",
     "built",
+    "result_in",
     "thing_field",
 ]
 
@@ -193,6 +196,30 @@ class Proof:
 
 
 @mypyc_attr(acyclic=True)
+class UnreadResult:
+    """What a tool returned, to be read once somebody asks: of most sessions no spec does."""
+
+    __slots__ = ()
+
+    def read(self) -> tuple[Any, ...]:
+        """The result, as the only item; () if it is not known."""
+        raise NotImplementedError
+
+    def size(self) -> int:
+        """Approximate bytes. To be read makes it lighter, or leaves it as it is."""
+        raise NotImplementedError
+
+
+Returned = tuple[Any, ...] | UnreadResult
+"""What a tool returned, read or not."""
+
+
+def result_in(returned: Returned) -> tuple[Any, ...]:
+    """What a tool returned, as `ToolCall.result`."""
+    return returned.read() if isinstance(returned, UnreadResult) else returned
+
+
+@mypyc_attr(acyclic=True)
 class ToolCall:
     """One tool call as read from spans. Times are Unix nanoseconds, ids are raw bytes.
 
@@ -212,7 +239,7 @@ class ToolCall:
         "evidence",
         "gaps",
         "parent_span_id",
-        "result",
+        "returned",
         "session",
         "session_from",
         "source",
@@ -243,7 +270,7 @@ class ToolCall:
         gaps: bool = False,
         doubts: tuple[Cause, ...] = (),
         answer: bytes = b"",
-        result: tuple[Any, ...] = (),
+        result: Returned = (),
     ) -> None:
         self.session = session
         self.agent = agent
@@ -270,9 +297,8 @@ class ToolCall:
         self.answer = answer
         """Names the model's answer that asked for the call: calls with one answer are one group, whether
         their spans overlap or not. b"" if it is not known."""
-        self.result = result
-        """What the tool returned, as the only item, a JSON value of which parts that no spec asks for may be left
-        out. () if it is not known, as always before the call has ended."""
+        self.returned = result
+        """What the tool returned, as `result`, or unread: only what asks for it reads it."""
         # What is true or false stands side by side: compiled, that takes a byte each.
         self.error = error
         self.control = control
@@ -280,6 +306,22 @@ class ToolCall:
         self.gaps = gaps
         """True if others of its session's calls may be missing: its trace is sampled, or the
         sender dropped attributes of its span, one of which may have named the session."""
+
+    @property
+    def result(self) -> tuple[Any, ...]:
+        """What the tool returned, as the only item, a JSON value of which parts that no spec asks for may be left out.
+
+        () if it is not known, as always before the call has ended.
+        """
+        return result_in(self.returned)
+
+    @result.setter
+    def result(self, result: tuple[Any, ...]) -> None:
+        self.returned = result
+
+    def returns_as(self, other: ToolCall) -> bool:
+        """True if another call returned the same."""
+        return self.returned is other.returned or self.result == other.result
 
     def _values(self) -> tuple[Any, ...]:
         """All fields, in the order in which they are given."""
@@ -303,25 +345,29 @@ class ToolCall:
             self.gaps,
             self.doubts,
             self.answer,
-            self.result,
+            self.returned,
         )
+
+    def _read_values(self) -> tuple[Any, ...]:
+        """The same, with the result read."""
+        return (*self._values()[:-1], self.result)
 
     def _replace(self, **changes: Any) -> ToolCall:
         """The same call with other values of some fields."""
         return ToolCall(**{**dict(zip(_FIELDS, self._values(), strict=True)), **changes})
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ToolCall) and self._values() == other._values()
+        return isinstance(other, ToolCall) and self._read_values() == other._read_values()
 
     def __hash__(self) -> int:
-        return hash(self._values())
+        return hash(self._read_values())
 
     def __repr__(self) -> str:
-        fields = zip(_FIELDS, self._values(), strict=True)
+        fields = zip(_FIELDS, self._read_values(), strict=True)
         return f"ToolCall({', '.join([f'{name}={value!r}' for name, value in fields])})"
 
     def __reduce__(self) -> tuple[Callable[..., ToolCall], tuple[Any, ...]]:
-        return _call_of, self._values()
+        return _call_of, self._read_values()
 
 
 def _call_of(*values: Any) -> ToolCall:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from monitor.records import ToolCall
+from monitor.records import Returned, ToolCall, UnreadResult
 
 __all__ = [
     "CALL_BYTES",
     "ITEM_BYTES",
     "arguments_bytes",
     "call_bytes",
+    "result_bytes",
     "text_bytes",
     "value_bytes",
 ]
@@ -79,6 +80,13 @@ def arguments_bytes(arguments: Mapping[str, Any] | None) -> int:
 def call_bytes(call: ToolCall) -> int:
     """What a call takes, with its arguments."""
     total = CALL_BYTES + text_bytes(call.tool) + text_bytes(call.call_id)
-    if call.result:
-        total += value_bytes(call.result)
+    if call.returned:
+        total += result_bytes(call.returned)
     return total + arguments_bytes(call.arguments)
+
+
+def result_bytes(returned: Returned) -> int:
+    """What a tool's result takes, read or not."""
+    if isinstance(returned, UnreadResult):
+        return returned.size()
+    return value_bytes(returned) if returned else 0

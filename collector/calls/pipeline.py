@@ -70,8 +70,8 @@ from collector.dialects.read import (
     has_event,
     read,
     result_of,
-    returned_by,
     unpended,
+    unread_result,
     wrapped_by,
 )
 from collector.dialects.unclear import UNCLEAR
@@ -197,6 +197,8 @@ class Pipeline:
         """True if a spec asks what users said, or one did that sessions may still have."""
         self._asked = monitor.binder.asked_results()
         """Paths of results that specs ask for, by tool: of those in use, and of those that sessions may still have."""
+        self._asked_of_any = self._asked.get(ANY_TOOL)
+        """Paths that they ask for of any tool: the whole result; None if there are none."""
         self._foreign = 0
         """Spans of this request that speak no dialect."""
         self._touched: list[Trace] = []
@@ -407,6 +409,7 @@ class Pipeline:
         """The monitor has other specs: they may bind on other attributes."""
         self._plans.bind_on(self.monitor.binder.keys())
         self._asked = _with(self._asked, self.monitor.binder.asked_results())
+        self._asked_of_any = self._asked.get(ANY_TOOL)
         self._hears = self._hears or self.monitor.binder.hears
         self._correlation.specs_changed()
 
@@ -588,27 +591,21 @@ class Pipeline:
         if self.decided.size:
             piece.says_ok = span.status == STATUS_OK
             piece.result = result_of(span, reading)
-        if self._asked and evidence is Evidence.EXECUTED:
-            piece.returned = self._returned(span, reading)
+        if self._asked and reading.handed and evidence is Evidence.EXECUTED:
+            paths = self._asked_of_any or self._asked.get(reading.tool)
+            if paths:
+                piece.returns = unread_result(span, reading, paths) or ()
         self._correlation.add(context, piece, reading.switch)
         if evidence is Evidence.EXECUTED:
             self._stats.span_lag.observe(max(0, context.now - span.end_ns) / SECOND)
-        self._traces.hold(context.tree, reading.arguments, piece.returned)
+        self._traces.hold(context.tree, reading.arguments, piece.returns)
         if reading.unreadable or span.dropped or reading.control:
             self._count(span, reading, evidence, context.node.call)
 
-    def _returned(self, span: Span, reading: SpanReading) -> tuple[Any, ...]:
-        """What the call returned, as far as specs ask for it."""
-        if reading.tool not in self._asked and ANY_TOOL not in self._asked:
-            return ()
-        return self._kept(reading.tool, returned_by(span, reading))
-
     def _kept(self, tool: str, result: tuple[Any, ...]) -> tuple[Any, ...]:
         """The parts of a tool's result that specs ask for."""
-        paths = self._asked.get(ANY_TOOL) or self._asked.get(
-            tool
-        )  # of any tool it is the whole result
-        return () if paths is None or not result else (pruned(result[0], paths),)
+        paths = self._asked_of_any or self._asked.get(tool)
+        return (pruned(result[0], paths),) if paths and result else ()
 
     def _take_other(
         self, span: Span, plan: ReadPlan, owner: ResourceIdentity, context: Context

@@ -17,10 +17,12 @@ from collector.dialects.plan import AgentAt, ArgumentsAt, Fields, ReadPlan, Resu
 from collector.dialects.values import partial_json
 from collector.dialects.values.arguments import UNREADABLE, BareValue, CarriedArguments, parsed
 from collector.dialects.values.results import FAILING, may_fail, of_protocol
-from collector.dialects.values.returned import returned
 from collector.dialects.values.rivals import united
+from collector.dialects.values.span_result import SpanResult
 from collector.dialects.wrappers import WrappedCall
 from monitor.partial import PartialArguments
+from monitor.records import UnreadResult
+from monitor.value_paths import ValuePath
 
 __all__ = [
     "STATUS_OK",
@@ -31,9 +33,9 @@ __all__ = [
     "read",
     "read_as",
     "result_of",
-    "returned_by",
     "text",
     "unpended",
+    "unread_result",
     "wrapped_by",
 ]
 
@@ -494,13 +496,17 @@ def result_of(span: Span, reading: SpanReading) -> str:
     return ""
 
 
-def returned_by(span: Span, reading: SpanReading) -> tuple[Any, ...]:
-    """What a tool returned, as the only item; () if its span does not tell."""
-    for result in reading.handed:
-        if span.codec.is_large(span.values[result.at]):
-            continue
-        typed = result.type_at is not None and span.recurring(result.type_at) == _JSON
-        found = returned(span.attribute(result.at), quoted=result.quoted or typed)
-        if found:
-            return found
-    return ()
+def unread_result(
+    span: Span, reading: SpanReading, paths: tuple[ValuePath, ...]
+) -> UnreadResult | None:
+    """What a tool returned, to be read as far as paths ask for it; None if its span does not tell.
+
+    Of several places the first that can be read counts.
+    """
+    found, codec = None, span.codec
+    for at, quoted, type_at in reading.handed[::-1]:
+        raw = span.values[at]
+        if not codec.is_large(raw):
+            typed = type_at is not None and span.recurring(type_at) == _JSON
+            found = SpanResult(codec, raw, quoted or typed, paths, found)
+    return found

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from monitor.alphabet.pattern import Matcher, Pattern
 from monitor.partial import UNREAD, PartialArguments
+from monitor.records import Returned, result_in
 from monitor.value_paths import ValuePath, path_of
 
 __all__ = [
@@ -121,7 +122,7 @@ class AskedFacts:
     def of_call(
         self,
         arguments: Mapping[str, Any] | None,
-        result: tuple[Any, ...],
+        returned: Returned,
         *,
         failed: bool,
         ended: bool,
@@ -130,7 +131,7 @@ class AskedFacts:
 
         Args:
             arguments: None if they are unknown.
-            result: what the call returned, as its only item; () if that is unknown.
+            returned: what the call returned, as its only item, or unread; () if that is unknown.
             failed: whether it failed.
             ended: False if it is not known whether it failed.
         """
@@ -150,7 +151,8 @@ class AskedFacts:
             known[FAILED] = failed
         else:
             unread.add(FAILED)
-        if result and self._paths:
+        result = result_in(returned) if self._paths else ()
+        if result:
             result = (read_json(result[0]),)
         found = [(name, path.find(result[0]) if result else None) for name, path in self._paths]
         known.update(found)

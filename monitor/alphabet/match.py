@@ -23,7 +23,7 @@ from monitor.alphabet.pattern import Matcher, Pattern, parse
 from monitor.alphabet.readings import NO_DATA, NONE, CallMasks, Readings
 from monitor.alphabet.spelling import folded
 from monitor.partial import PartialArguments
-from monitor.records import Reason
+from monitor.records import Reason, Returned
 
 __all__ = [
     "Alphabet",
@@ -154,7 +154,7 @@ class Alphabet:
         tool: str,
         arguments: Mapping[str, Any] | None,
         failed: bool,
-        result: tuple[Any, ...] = (),
+        result: Returned = (),
         *,
         ended: bool = True,
         data: Mapping[str, bool | None] = NO_DATA,
@@ -168,7 +168,7 @@ class Alphabet:
             tool: of the call.
             arguments: of the call.
             failed: whether it failed.
-            result: what it returned, as the only item; () if that is unknown.
+            result: what it returned, as the only item, or unread; () if that is unknown.
             ended: False if it is not known whether it failed.
             data: facts about what was seen before the call; None, or missing: unknown.
         """
@@ -186,7 +186,7 @@ class Alphabet:
         tool: str,
         arguments: Mapping[str, Any] | None,
         failed: bool,
-        result: tuple[Any, ...],
+        result: Returned,
         *,
         ended: bool,
     ) -> OwnFacts:
@@ -202,7 +202,7 @@ class Alphabet:
         self,
         found: _Tool,
         arguments: Mapping[str, Any] | None,
-        result: tuple[Any, ...],
+        result: Returned,
         *,
         failed: bool,
         ended: bool,
@@ -237,7 +237,7 @@ class Alphabet:
         self,
         tool: str,
         arguments: Mapping[str, Any] | None,
-        result: tuple[Any, ...],
+        result: Returned,
         *,
         failed: bool,
         data: Mapping[str, bool | None] = NO_DATA,

@@ -246,5 +246,5 @@ def _is_worded_alike(old: ToolCall, call: ToolCall) -> bool:
         old.evidence is call.evidence is not Evidence.DECIDED
         and old.call_id == call.call_id
         and old.arguments == call.arguments
-        and old.result == call.result
+        and old.returns_as(call)
     )

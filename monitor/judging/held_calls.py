@@ -1,7 +1,7 @@
 """The calls that sessions hold, with their arguments, until no other spec may bind.
 
 Invariant: the bytes that are held stay within their bound. Of tenants that hold too much, the earliest session drops its
-calls first.
+calls first; before that, results that nobody has read yet are read, of which little is kept.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import OrderedDict
 from typing import Final
 
 from monitor.judging.judging_state import JudgingState
-from monitor.records import ToolCall
+from monitor.records import ToolCall, UnreadResult, result_in
 from monitor.session.session import Session
 from monitor.weights import call_bytes
 
@@ -30,6 +30,8 @@ class HeldCalls:
         self._state = state
         self._bytes = state.held_bytes
         self._bytes_max = state.limits.held_bytes_max
+        self._unread: dict[str, OrderedDict[Session, None]] = {}
+        """Sessions of each tenant that hold calls whose results were not read."""
 
     def hold(self, session: Session, call: ToolCall) -> None:
         held = session.held
@@ -37,7 +39,7 @@ class HeldCalls:
             return
         held.append(call)
         self._state.held += 1
-        self._weigh(session, call_bytes(call))
+        self._weigh(session, call_bytes(call), unread=isinstance(call.returned, UnreadResult))
 
     def release(self, session: Session) -> list[ToolCall]:
         """Removes and returns the calls that a session holds."""
@@ -60,7 +62,11 @@ class HeldCalls:
             for place, held in enumerate(kept):
                 if held.span_id == old.span_id:
                     kept[place] = call
-                    self._weigh(session, call_bytes(call) - call_bytes(held))
+                    self._weigh(
+                        session,
+                        call_bytes(call) - call_bytes(held),
+                        unread=isinstance(call.returned, UnreadResult),
+                    )
                     break
 
     def remove(self, session: Session, call: ToolCall) -> None:
@@ -72,13 +78,15 @@ class HeldCalls:
                 self._weigh(session, -call_bytes(held))
                 break
 
-    def _weigh(self, session: Session, size: int) -> None:
+    def _weigh(self, session: Session, size: int, *, unread: bool = False) -> None:
         holdings = self._bytes
         name = self._state.held_under.get(session)
         if name is None:
             name = self._state.held_under[session] = holdings.name(session.key.namespace)
         holders = self._state.holders.setdefault(name, OrderedDict())
         holders[session] = holders.get(session, 0) + size
+        if unread:
+            self._unread.setdefault(name, OrderedDict())[session] = None
         holdings.add(name, size)
         if holdings.total > self._bytes_max:
             self._make_room(name)
@@ -89,6 +97,11 @@ class HeldCalls:
             return
         holders = self._state.holders[name]
         self._bytes.add(name, -holders.pop(session))
+        unread = self._unread.get(name)
+        if unread is not None:
+            unread.pop(session, None)
+            if not unread:
+                del self._unread[name]
         if not holders:
             del self._state.holders[name]
 
@@ -98,8 +111,22 @@ class HeldCalls:
         A spec that binds later does not see the dropped calls.
         """
         while self._bytes.total > self._bytes_max:
-            holders = self._state.holders[self._bytes.gives_way(name)]
+            giver = self._bytes.gives_way(name)
+            unread = self._unread.get(giver)
+            if unread:
+                self._lighten(unread.popitem(last=False)[0], giver)
+                continue
             self._state.held_given_up += 1
-            self.release(next(iter(holders)))
+            self.release(next(iter(self._state.holders[giver])))
             if name not in self._state.holders:
                 name = self._bytes.most()
+
+    def _lighten(self, session: Session, name: str) -> None:
+        """Reads the results of a session's calls, which mostly leaves less of them."""
+        held = session.held or []
+        for call in held:
+            result_in(call.returned)
+        holders = self._state.holders[name]
+        freed = holders[session] - sum(map(call_bytes, held))
+        holders[session] -= freed
+        self._bytes.add(name, -freed)

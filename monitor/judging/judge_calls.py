@@ -203,7 +203,7 @@ class CallJudge:
         failed = call.error and is_told
         ended = is_told and call.evidence is Evidence.EXECUTED
         alphabet = judge.spec.alphabet
-        token = alphabet.match(call.tool, call.arguments, failed, call.result, ended=ended)
+        token = alphabet.match(call.tool, call.arguments, failed, call.returned, ended=ended)
         if token < judge.plain and not call.doubts:
             return token
         return self._named(judge, call, token)
@@ -371,7 +371,7 @@ class CallJudge:
             sight = self._sights.sight(session, judge)
             data = self._data.facts(session.data, judge, call, sight)
         given = alphabet.facts_of(
-            call.tool, call.arguments, call.result, failed=call.error, data=data
+            call.tool, call.arguments, call.returned, failed=call.error, data=data
         )
         note = explain_mismatch(alphabet, call.tool, given, show)
         if note:

@@ -270,6 +270,7 @@ SESSION_KINDS: Final = (
         ToolCall,
         "agent answer arguments attributes call_id control doubts end_ns error evidence "
         "gaps parent_span_id result session session_from source span_id start_ns tool trace_id",
+        left="returned",  # `result` reads it
         changes=(KindChange(added={"result": tuple}),),
     ),
     kept("name of a session", AgentName, "agent span_id start_ns"),

@@ -28,9 +28,10 @@ from collector.calls.call.answers import ModelAnswer
 from collector.calls.call.piece import SERVER, Piece, outward
 from collector.calls.call.same_call import differ, is_lone, is_unnamed
 from collector.dialects.model_messages.given_results import GivenResult
+from collector.dialects.values.span_result import FirstResult
 from collector.dialects.wrappers import WrappedCall
 from monitor.partial import PartialArguments
-from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.records import Evidence, Returned, SessionKey, ToolCall, UnreadResult
 from monitor.visibility.cause import Cause
 
 __all__ = ["PIECES_MAX", "LogicalCall"]
@@ -411,11 +412,11 @@ class LogicalCall:
         )
         around = outer.around
         agent, control, request_id = outer.agent, outer.control, outer.request_id
-        gaps, disputed, result = gaps or outer.cut, outer.disputed, outer.returned
+        gaps, disputed, result = gaps or outer.cut, outer.disputed, outer.returns
         if self._pieces is not None:
             pieces = sorted(self._pieces.values(), key=self._rank)
             arguments = _best(pieces)
-            result = next((p.returned for p in pieces if p.returned), ())
+            result = _first([p.returns for p in pieces if p.returns])
             call_id = next((p.call_id for p in pieces if p.call_id), "")
             around = next((p.around for p in pieces if p.around is not None), None)
             agent = next((p.agent for p in pieces if p.agent), "")
@@ -427,6 +428,8 @@ class LogicalCall:
             request_id = next((p.request_id for p in self._pieces.values() if p.request_id), "")
             if any(p.evidence is Evidence.EXECUTED for p in pieces):
                 evidence = Evidence.EXECUTED
+        if self.told:  # what a client tells counts where no span does
+            result = _first([result, self.told] if result else [self.told])
         if around is not None:
             arguments = around.arguments if arguments is None else arguments
             call_id = call_id or around.call_id
@@ -457,7 +460,7 @@ class LogicalCall:
             gaps,
             doubts,
             self.answer,
-            (result or self.told) if evidence is Evidence.EXECUTED else (),
+            result if evidence is Evidence.EXECUTED else (),
         )
         self._made = call
         return call
@@ -514,6 +517,13 @@ def _best(pieces: list[Piece]) -> Mapping[str, Any] | None:
         elif best is None or best.keys() < known.keys() or (is_lone(best) and len(known) == 1):
             best = known
     return some if best is None else best
+
+
+def _first(returned: list[Returned]) -> Returned:
+    """Of what the spans of a call say of its result, best first, that which counts."""
+    if len(returned) > 1 and isinstance(returned[0], UnreadResult):
+        return FirstResult(returned)
+    return returned[0] if returned else ()
 
 
 def _end(piece: Piece) -> int:

@@ -12,7 +12,7 @@ from collector.decode.span import Span
 from collector.dialects.model_messages.given_results import GivenResult
 from collector.dialects.read import SpanReading
 from collector.dialects.wrappers import WrappedCall
-from monitor.records import Evidence, SessionKey
+from monitor.records import Evidence, Returned, SessionKey, result_in
 
 __all__ = ["SERVER", "Piece", "outward"]
 
@@ -42,7 +42,7 @@ class Piece:
         "parent",
         "request_id",
         "result",
-        "returned",
+        "returns",
         "says_ok",
         "scope",
         "session",
@@ -106,8 +106,8 @@ class Piece:
         """Why its arguments are unknown, if they are not just missing: a reason of `coverage`."""
         self.result = ""
         """Beginning of the tool's result; "" if it is not known."""
-        self.returned: tuple[Any, ...] = ()
-        """What the tool returned, as `ToolCall.result`: read only where a spec asks for it."""
+        self.returns: Returned = ()
+        """What the tool returned, as `ToolCall.returned`: noted only where a spec asks for it."""
         self.version = reading.version
         """Version of the MCP protocol; "" if it is not known."""
         self.freed: ArgumentDigests | None = None
@@ -127,6 +127,15 @@ class Piece:
         """True if its span says that the call went well. Only noted while calls are decided, as is `result`."""
         self.apart = False
         """True once a span above it has settled which call it is part of."""
+
+    @property
+    def returned(self) -> tuple[Any, ...]:
+        """What the tool returned, read."""
+        return result_in(self.returns)
+
+    @returned.setter
+    def returned(self, returned: tuple[Any, ...]) -> None:
+        self.returns = returned
 
     @property
     def is_given(self) -> bool:
@@ -152,8 +161,8 @@ class Piece:
         fuller = copy.is_given and not self.is_given
         if fuller:
             self.arguments, self.bare, self.why = copy.arguments, copy.bare, copy.why
-        if copy.returned and not self.returned:
-            self.returned, fuller = copy.returned, True
+        if copy.returns and not self.returned and copy.returned:
+            self.returns, fuller = copy.returns, True
         if not self.is_news(copy.end_ns, error=copy.error):
             return fuller
         if copy.end_ns > self.end_ns:
@@ -175,7 +184,7 @@ class Piece:
         if self.is_given:
             self.freed = freed(self.arguments, self.bare)
         self.arguments = self.bare = self.around = None
-        self.returned = ()
+        self.returns = ()
 
     def has_told(self, arguments: Mapping[str, Any] | None) -> bool:
         """True if its arguments were these, all of them."""

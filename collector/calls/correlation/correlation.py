@@ -593,7 +593,7 @@ class Correlation:
             or (old.error, old.control, old.gaps) != (new.error, new.control, new.gaps)
             or old.doubts != new.doubts
             or old.answer != new.answer
-            or old.result != new.result
+            or not old.returns_as(new)
         ):
             return True
         if old.agent == new.agent:

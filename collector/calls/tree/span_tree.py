@@ -24,7 +24,8 @@ from mypy_extensions import mypyc_attr
 
 from collector.calls.call.answers import ModelAnswers
 from collector.calls.tree.session_claim import Claim, SpanClaim
-from monitor.weights import arguments_bytes, value_bytes
+from monitor.records import result_in
+from monitor.weights import arguments_bytes, result_bytes
 
 if TYPE_CHECKING:
     from collector.calls.call.call import LogicalCall
@@ -550,12 +551,20 @@ class SpanTree:
             if node.call is not None:
                 piece = node.call.piece(node.span_id)
                 total += arguments_bytes(piece.arguments)
-                total += value_bytes(piece.returned) if piece.returned else 0
+                total += result_bytes(piece.returns)
         if self.wrapped is not None:
             for calls in self.wrapped.values():
                 for each in calls:
                     total += arguments_bytes(each.arguments)
         return total
+
+    def lighten(self) -> int:
+        """Reads the results of its calls, which mostly leaves less of them; returns the bytes that are freed."""
+        for node in self.nodes.values():
+            if node.call is not None:
+                result_in(node.call.piece(node.span_id).returns)
+        before, self.held = self.held, self.weigh()
+        return before - self.held
 
     def give_up(self) -> int:
         """Frees the arguments of its calls. Verdicts stay.

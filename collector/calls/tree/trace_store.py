@@ -25,9 +25,9 @@ from typing import Any, Final
 from collector.calls.tree.settled_trace import SettledTrace, settled
 from collector.calls.tree.span_tree import TREE_MAX, Parts, SpanTree
 from collector.calls.tree.trace import Trace
-from monitor.records import SessionKey
+from monitor.records import Returned, SessionKey
 from monitor.tenants import Holdings
-from monitor.weights import arguments_bytes, value_bytes
+from monitor.weights import arguments_bytes, result_bytes
 
 __all__ = ["ARGUMENTS_BYTES_MAX", "SPANS_BYTES_MAX", "TRACES_MAX", "TREES_SHARE", "Traces"]
 
@@ -253,16 +253,17 @@ class Traces:
         return tree
 
     def hold(
-        self, tree: SpanTree, arguments: Mapping[str, Any] | None, result: tuple[Any, ...] = ()
+        self, tree: SpanTree, arguments: Mapping[str, Any] | None, result: Returned = ()
     ) -> None:
         """Counts one more call of a tree, its arguments and its result, once the call is judged."""
         tree.taken += CALL_BYTES
         self._taken += CALL_BYTES
         self._trees_bytes += CALL_BYTES
-        if arguments:
-            self._hold(tree, arguments_bytes(arguments))
+        size = arguments_bytes(arguments) if arguments else 0
         if result:
-            self._hold(tree, value_bytes(result))
+            size += result_bytes(result)
+        if size:
+            self._hold(tree, size)
 
     def _hold(self, tree: SpanTree, size: int) -> None:
         tree.held += size
@@ -271,7 +272,10 @@ class Traces:
             self._give_up()
 
     def _give_up(self) -> None:
-        """Frees arguments until 3/4 of the bound are held: of the tenant that holds most, its largest trees first."""
+        """Frees arguments until 3/4 of the bound are held: of the tenant that holds most, its largest trees first.
+
+        Before that, results that nobody has read yet are read: little of them is kept.
+        """
         held = Holdings()
         by_tenant: dict[str, list[SpanTree]] = {}
         seen: set[int] = set()
@@ -286,8 +290,14 @@ class Traces:
             trees.sort(key=_less_held)
             trees.reverse()  # trees are taken from the end: the largest, of equal ones the oldest
         target = self._bytes_max - self._bytes_max // KEPT_SHARE
+        heavy = {name: list(trees) for name, trees in by_tenant.items()}
         while held.total > target:
             name = held.most()
+            if heavy[name]:
+                freed = heavy[name].pop().lighten()
+                held.add(name, -freed)
+                self.held -= freed
+                continue
             tree = by_tenant[name].pop()
             held.add(name, -tree.held)
             self.held -= tree.held

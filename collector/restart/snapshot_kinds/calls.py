@@ -68,7 +68,7 @@ CALL_KINDS: Final = (
         "pipeline",
         Pipeline,
         left="_batch _counted _coverage _deliver _denied _derived _errors _failed_spans "
-        "_asked _foreign _hears _plans _rejects _remembered _resource_keys _stats _touched monitor "
+        "_asked _asked_of_any _foreign _hears _plans _rejects _remembered _resource_keys _stats _touched monitor "
         "quiet",
         parts="inventory _traces _duplicates _session_ids decided decision_records "
         "_confirmation _sessions _requests _correlation _deciding _requested_calls",
@@ -192,6 +192,7 @@ CALL_KINDS: Final = (
         "agent apart arguments around attributes bare call_id control cut disputed "
         "end_ns error evidence freed parent request_id result returned says_ok scope session "
         "session_from source span_id start_ns tool version why",
+        left="returns",  # `returned` reads it
         changes=(KindChange(added={"returned": tuple}),),
     ),
     kept("digests of arguments", ArgumentDigests, "bare digest many values whole"),

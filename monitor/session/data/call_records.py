@@ -85,10 +85,10 @@ def source_call(
     """
     at, begin_ns, received_ns = times
     sure = sure and _effect(call) <= Effect.OUTCOME
-    result = read_json(call.result[0]) if call.result else None
+    result = tuple(map(read_json, call.result)) if needs.paths else ()
     leaves, words, whole = b"", (b"", b""), True
     if needs.leaves or needs.texts or needs.parts or needs.folded_parts:
-        leaves, words, whole = _leaves(result, needs) if call.result else (b"", words, False)
+        leaves, words, whole = _leaves(result[0], needs) if result else (b"", words, False)
     found = _settings(call, result, needs.remembered, sure=sure)
     settings = tuple([each._replace(things=things) for each in found])
     if whole and not (leaves or settings):
@@ -131,7 +131,11 @@ def _leaves(result: Any, needs: SourceNeeds) -> tuple[bytes, tuple[bytes, bytes]
 
 
 def _settings(
-    call: ToolCall, result: Any, remembered: Iterable[RememberedValue], *, sure: bool
+    call: ToolCall,
+    result: tuple[Any, ...],
+    remembered: Iterable[RememberedValue],
+    *,
+    sure: bool,
 ) -> Iterable[Setting]:
     """What a call sets remembered values to. A failed call sets nothing, nor does one without a value at the path."""
     ended = _end_ns(call, 0) != NEVER_NS
@@ -148,10 +152,12 @@ def _settings(
             yield Setting(each.name, known=True, values=values, sure=sure)
 
 
-def _found(call: ToolCall, result: Any, value: RememberedValue) -> tuple[Any, ...] | None:
+def _found(
+    call: ToolCall, result: tuple[Any, ...], value: RememberedValue
+) -> tuple[Any, ...] | None:
     """What a call has at the path of a remembered value; None if that is not known."""
     if value.of_result:
-        return value.path.find(result) if call.result else None
+        return value.path.find(result[0]) if result else None
     return value.path.of_call(call.arguments)
 
 

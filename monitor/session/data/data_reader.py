@@ -132,7 +132,7 @@ def _own(judge: Judge, call: ToolCall) -> OwnFacts:
         call.tool,
         call.arguments,
         call.error and is_told,
-        call.result,
+        call.returned,
         ended=is_told and call.evidence is Evidence.EXECUTED,
     )
 
