@@ -164,7 +164,10 @@ def _unwrapped(structured: Any, content: list[Any]) -> Any:
     if not isinstance(structured, dict) or structured.keys() != {"result"}:
         return structured
     inner = structured["result"]
-    values = inner if isinstance(inner, list) else [inner]
+    # Of a tool that returns nothing, nothing is shown.
+    values = (
+        inner if isinstance(inner, list) else [] if inner is None and not content else [inner]
+    )
     is_shown = len(content) == len(values) and all(map(_shows, content, values))
     return inner if is_shown else structured
 
@@ -176,7 +179,7 @@ def _shows(part: dict[str, Any], value: Any) -> bool:
         return isinstance(text, str) and text == value
     try:
         return bool(msgspec.json.decode(text) == value)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False
 
 
