@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
 from collector.decode.span import Span, SpanEvent
+from collector.dialects.values.arguments import UNREADABLE, outlined
 
 __all__ = ["DETAILS", "EVENT", "GIVEN", "MESSAGE", "answered_in_events", "given_in_events"]
 
@@ -63,4 +66,18 @@ def _answer(event: SpanEvent) -> Any:
 def _array(found: list[Any]) -> str:
     """What is no JSON object or array is a person's or a model's text, which holds neither requests nor results."""
     texts = [each for each in found if type(each) is str and each.startswith(("[", "{"))]
-    return f"[{','.join(texts)}]" if texts else ""
+    joined = f"[{','.join(texts)}]"
+    if not _is_json(
+        joined
+    ):  # "[urgent] buy" is a person's text, too, and must not hide the others
+        texts = [each for each in texts if outlined(each) is not UNREADABLE]
+        joined = f"[{','.join(texts)}]"
+    return joined if texts else ""
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True

@@ -167,6 +167,21 @@ def test_texts_of_people_in_events_are_no_messages(wire: Any) -> None:
         assert (given_in_events(span), answered_in_events(span)) == ("", "")
 
 
+@pytest.mark.parametrize("said", ["[urgent] buy", "{name} buys", '[{"text": "cut'])
+def test_a_text_that_looks_like_json_hides_no_message(wire: Any, said: str) -> None:
+    """A person's or a model's text may begin with a bracket: the messages beside it are read all the same."""
+    result, use = '[{"toolResult": {"toolUseId": "c"}}]', '[{"toolUse": {"toolUseId": "d"}}]'
+    events = [
+        ("gen_ai.user.message", {"content": said}),
+        ("gen_ai.tool.message", {"content": result}),
+        ("gen_ai.choice", {"message": said}),
+        ("gen_ai.choice", {"message": use}),
+    ]
+    span = wire.span("chat", CHAT, events=events)
+    assert json.loads(given_in_events(span)) == [json.loads(result)]
+    assert json.loads(answered_in_events(span)) == [json.loads(use)]
+
+
 def test_a_description_of_a_tool_is_no_request(wire: Any, bench: Any) -> None:
     """What a model may call stands beside what it calls: only the latter is one."""
     answer = {
