@@ -196,6 +196,12 @@ def test_a_short_text_is_looked_for_in_the_latest_ids(
         page = reader.page(ArchiveSearch(text=text), 50)
         assert (len(page.sessions), page.matching.is_all) == (found, False)
     assert reader.page(ArchiveSearch(text="9xy"), 50).matching.is_all
+    steps: list[int] = []
+    with reader._opened() as connection:
+        assert isinstance(connection, sqlite3.Connection)
+        connection.set_progress_handler(lambda: steps.append(1), 10)
+        assert reader._is_cut(connection, ArchiveSearch(text="xy"))
+    assert len(steps) < 10, "what there is beside them is not looked at"
     monkeypatch.setattr(reader_module, "SHORT_TEXT_LOOKED_AT_MAX", 20)
     assert reader.page(ArchiveSearch(text="zz"), 50).matching.is_all
 
