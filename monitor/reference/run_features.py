@@ -294,4 +294,4 @@ _NOT_ENDED: Final = [0.0] * sum(each.group == "end" for each in FEATURES.values(
 
 
 def _capped(count: int, most: int) -> float:
-    return float(min(count, most))
+    return float(min(most, count))

@@ -4,11 +4,15 @@ The same sessions are judged under a learnt reference, and under the same docume
 learnt; the difference is the watch: the digest of the arguments, the step, the comparison, what is
 told and kept. One session of ten leaves the usual way
 at its second call and writes the unexpected. Times are of the processor, the best of many rounds.
+
+Once more all that a reference may ask is asked: a risk of sixty trees over every feature, how unlikely the path is, and where
+written values come from, with a result of fifty words at each call.
 """
 
 from __future__ import annotations
 
 import gc
+import random
 import time
 import tracemalloc
 from dataclasses import replace
@@ -21,16 +25,29 @@ from monitor.reference.document import reference_text
 from monitor.reference.learn import learn
 from monitor.reference.runs import SeenRun, seen_call
 from monitor.spec.compiler.compile import compile_text
+from monitor.spec.risk_features import FEATURES
+from monitor.spec.risk_model import RiskModel, RiskNode
 from monitor.spec.spec import Spec
 from tests.bench import bounds
 from tests.bench.bounds import Bound
 from tests.bench.outcome import Outcome, of_monitor
 
-__all__ = ["CALL_US", "SESSION_BYTES", "bytes_a_session", "reference", "us_a_call"]
+__all__ = [
+    "ALL_US",
+    "CALL_US",
+    "SESSION_BYTES",
+    "bytes_a_session",
+    "reference",
+    "us_a_call",
+    "us_of_all",
+]
 
 CALL_US: Final = 5.0
 SESSION_BYTES: Final = 200
-"""Limits: microseconds a call, bytes for each session and reference."""
+ALL_US: Final = 50.0
+"""Limits: microseconds a call, bytes for each session and reference, microseconds a call where all is asked."""
+
+RESULT: Final = ({"text": " ".join(f"word{n}" for n in range(50)), "id": 28},)
 
 CALLS: Final = 10
 SESSIONS: Final = 2_000
@@ -66,6 +83,33 @@ def reference() -> Spec:
     found, findings = compile_text(text, "usual.yaml")
     assert found is not None, findings
     return found
+
+
+def _risk() -> RiskModel:
+    """As many trees as are trained, of the same depth; together they ask for every feature."""
+    count, chance = len(FEATURES), random.Random(1)
+    trees = []
+    for tree in range(60):
+        asked = iter(range(7))
+        nodes = [
+            RiskNode(
+                (7 * tree + next(asked)) % count, chance.choice((0.0, 0.5, 1.5)), right, 0.0
+            )
+            if right
+            else RiskNode(-1, 0.0, 0, chance.uniform(-0.1, 0.1))
+            for right in (8, 5, 4, 0, 0, 7, 0, 0, 12, 11, 0, 0, 14, 0, 0)
+        ]
+        trees.append(tuple(nodes))
+    source = {"runs": 1, "failures": 1, "tasks": 1, "agents": 1}
+    return RiskModel("bench", tuple(FEATURES), tuple(trees), 0.0, 1.0, 0.0, 0.9, source)
+
+
+def reference_of_all() -> Spec:
+    """The same, with all that a reference may ask."""
+    spec = reference()
+    assert spec.learnt is not None
+    assert spec.learnt.surprise is not None
+    return replace(spec, learnt=replace(spec.learnt, provenance=True, model=_risk()))
 
 
 def _calls(sessions: int) -> list[ToolCall]:
@@ -115,7 +159,15 @@ def _seconds(spec: Spec, calls: list[ToolCall]) -> float:
 
 def us_a_call() -> float:
     """Microseconds that the comparison adds to a call."""
-    calls, spec = _calls(TIMED), reference()
+    return _us(_calls(TIMED), reference())
+
+
+def us_of_all() -> float:
+    """Microseconds that all a reference may ask adds to a call with a result."""
+    return _us([call._replace(result=RESULT) for call in _calls(TIMED)], reference_of_all())
+
+
+def _us(calls: list[ToolCall], spec: Spec) -> float:
     nothing = replace(spec, learnt=None)
     # In turn, so that both have the same share of a busy machine.
     rounds = [(_seconds(nothing, calls), _seconds(spec, calls)) for _ in range(ROUNDS)]
@@ -141,11 +193,12 @@ def bytes_a_session() -> float:
 
 
 def main() -> None:
-    """Prints both."""
+    """Prints all three."""
     cost, size = us_a_call(), bytes_a_session()
+    every = Bound("more for a call where all is asked", us_of_all(), ALL_US, "us")
     call = Bound("more for a watched call", cost, CALL_US, "us")
     session = Bound("more for a watched session", size, SESSION_BYTES, "bytes")
-    print(bounds.lines([call, session]))
+    print(bounds.lines([call, every, session]))
 
 
 if __name__ == "__main__":

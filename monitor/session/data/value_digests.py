@@ -110,6 +110,8 @@ def as_text(value: Any) -> str:
 
 def text_digest(value: Any) -> int:
     """The digest of a value that is read as a text; of a list or mapping, as it is."""
+    if isinstance(value, str):
+        return int.from_bytes(_hashed(b"t", value.strip().casefold()), "big")
     if isinstance(value, list | tuple | Mapping) or value is None:
         return digest_of(value)
     return int.from_bytes(_hashed(b"t", as_text(value)), "big")
@@ -120,15 +122,16 @@ def leaves_of(value: Any) -> Iterator[str | int | float]:
     waiting: list[Any] = [value]
     while waiting:
         each = waiting.pop()
-        if isinstance(each, Mapping):
+        if isinstance(each, str):  # first, for most leaves are texts
+            if each:
+                yield each
+        elif isinstance(each, int | float):
+            if not isinstance(each, bool):
+                yield each
+        elif isinstance(each, Mapping):
             waiting.extend(each.values())
         elif isinstance(each, list | tuple):
             waiting.extend(each)
-        elif isinstance(each, str):
-            if each:
-                yield each
-        elif isinstance(each, int | float) and not isinstance(each, bool):
-            yield each
 
 
 def is_cut(value: Any) -> bool:
@@ -142,9 +145,11 @@ def is_cut(value: Any) -> bool:
 
 def words_of(text: str, *, folded: bool = False) -> bytes:
     """The digests of the words and signs of a text, one behind the other."""
-    return b"".join(
-        [_word(each) for each in _WORD.findall(text.casefold() if folded else text)]
-    )
+    words = _WORD.findall(text.casefold() if folded else text)
+    try:  # mostly each of them was met
+        return b"".join([_word_digests[each] for each in words])
+    except KeyError:
+        return b"".join([_word(each) for each in words])
 
 
 def _word(text: str) -> bytes:
