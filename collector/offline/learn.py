@@ -140,6 +140,8 @@ def learn_files(
         learnt.split_alarms, learnt.page_false_per_1000, provenance=learnt.provenance
     )
     yield risk_alarm_line(learnt.risk_alarm)
+    if not learnt.failures:
+        yield "no run is known to have failed: until the end the risk tells hardly more than chance does"
     yield from runs_needed_lines(runs_needed([found.runs], given))
     yield from _doubts(text, out)
     if old is not None and old.learnt is not None:

@@ -435,6 +435,29 @@ def test_a_bound_on_false_pages(
 
 
 @pytest.mark.parametrize(
+    ("count", "failed", "told"),
+    [
+        (40, 4, "the risk raises its alarm from 0."),
+        (
+            10,
+            2,
+            "the risk raises no alarm: 50 false ones in 1,000 usual runs cannot be promised",
+        ),
+        (10, 0, "no run is known to have failed"),
+    ],
+)
+def test_what_the_risk_is_worth_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], count: int, failed: int, told: str
+) -> None:
+    """`learn` tells from where the risk raises its alarm, or why it tells nothing."""
+    file, out = mails(tmp_path / "x.jsonl", count, failed=failed), tmp_path / "r.yaml"
+    options = ["--id", "r", "--out", str(out), "--success", "ok=true"]
+    assert main(["learn", str(file), *options]) == 0
+    assert told in capsys.readouterr().out
+    assert (learnt(out).risk_alarm == 1.0) is (count < 19)
+
+
+@pytest.mark.parametrize(
     ("options", "told"),
     [
         (["--false-pages", "x"], "expected a number from 0 to 1000"),
