@@ -6,6 +6,7 @@ the bytes of a live thing; and what an agent costs that invents a new id with ea
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 import tracemalloc
@@ -83,14 +84,27 @@ def function_calls(work: Callable[[], object]) -> int:
 
 
 def bytes_of_a_thing(first: int, last: int) -> float:
-    """Bytes that a further thing of a session takes, between so many and so many."""
-    monitor = played(first)
+    """Bytes that a further thing of a session takes, between so many and so many.
+
+    All of the session is traced, so what it frees counts, too: a table that grows takes another's place. What the first
+    sessions of a process fill (caches) is filled before.
+    """
+    played(FINAL_EACH)
+    gc.collect()
     tracemalloc.start()
     try:
+        monitor = played(first)
+        before = _held()
         played(last - first, monitor=monitor, first=first)
-        return tracemalloc.get_traced_memory()[0] / (last - first)
+        return (_held() - before) / (last - first)
     finally:
         tracemalloc.stop()
+
+
+def _held() -> int:
+    """Bytes that are held now."""
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
 
 
 def dropped(monitor: Monitor) -> int:
