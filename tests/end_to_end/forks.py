@@ -14,12 +14,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, NoReturn
 
 __all__ = ["POSSIBLE", "ForkedProcess", "run", "start"]
 
@@ -218,9 +219,27 @@ def _load_client_of_models() -> None:
     gc.freeze()
 
 
+def _end(code: int) -> NoReturn:
+    """Ends as a process does, but for its memory: to free all that it has loaded takes 0.03 s, more than most forks take."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            sys.exit(code)
+    os._exit(code)
+
+
 if __name__ == "__main__":
     _load()
     given = fork(socket.socket(fileno=int(sys.argv[1])))
     from collector.cli.main import main
 
-    sys.exit(main(given))
+    try:
+        code = main(given)
+    except SystemExit as ended:
+        if not isinstance(ended.code, int):
+            raise
+        code = ended.code
+    _end(code)
