@@ -76,7 +76,7 @@ class PageSearch:
         connection: to the archive.
         search: what is asked for.
         where: what is looked at for one session.
-        seconds: the time of each of both ways to look.
+        seconds: the time of a walk.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class PageSearch:
         order = ("s.touched", "s.begun", "s.namespace", "s.session")
         self._order = order if search.sort == "recent" else (first, second, *order)
 
-    def among(self, ids: Collection[int] | None) -> tuple[list[RawRow], bool]:
+    def among(self, ids: Collection[int] | None, seconds: float) -> tuple[list[RawRow], bool]:
         """Sessions that match among these, and whether these are all; None: among all there are.
 
         At most one more than `MATCHING_MAX`, in no order, as the database gives them: most are only counted.
@@ -105,7 +105,7 @@ class PageSearch:
             some = self._raw(f"{text} LIMIT ?", (*values, MATCHING_MAX + 1))
             return some, len(some) <= MATCHING_MAX
         found: list[RawRow] = []
-        until, left = time.monotonic() + self._seconds, iter(ids)
+        until, left = time.monotonic() + seconds, iter(ids)
         while part := [*islice(left, SLICE)]:
             asked = f"s.id IN (SELECT value FROM json_each(?)) AND {text}"
             found += self._raw(asked, (json.dumps(part), *values))

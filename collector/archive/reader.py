@@ -203,7 +203,7 @@ class ArchiveReader:
         with self._opened() as connection:
             ids, is_whole = self._smallest(connection, search, LOOKED_AT_MAX)
             looking = PageSearch(connection, search, conditions(search), seconds)
-            matching, is_all = looking.among(ids)
+            matching, is_all = looking.among(ids, 2 * seconds if is_whole else seconds)
             rows: Iterable[FoundRow] = ()
             come = None
             if is_all and is_whole:

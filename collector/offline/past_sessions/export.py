@@ -279,10 +279,14 @@ def write_csv(judgements: Iterable[Mapping[str, Any]], out: IO[str], *, steps: b
     """Writes a table with a head; returns the rows below it."""
     names = list(columns(steps=steps))
     writer = csv.DictWriter(out, names, lineterminator="\n")
+    quoted = csv.DictWriter(out, names, lineterminator="\n", quoting=csv.QUOTE_ALL)
     writer.writeheader()
     count = 0
     for row in rows(judgements, steps=steps):
-        writer.writerow({name: _harmless(value) for name, value in row.items()})
+        cells = {name: _harmless(value) for name, value in row.items()}
+        # For a spreadsheet a carriage return without quotes ends the row, and what is behind it begins a cell.
+        has_return = any("\r" in each for each in cells.values() if isinstance(each, str))
+        (quoted if has_return else writer).writerow(cells)
         count += 1
     return count
 

@@ -34,6 +34,7 @@ from tests.collector.api.test_session_list import SPECS, play
 from tests.collector.archive.sessions import made
 
 HOSTILE = (
+    "a\r=1",
     "=cmd|' /C calc'!A0",
     "+1",
     "-1",
@@ -82,7 +83,7 @@ def test_no_cell_begins_a_formula(archive: Path, tmp_path: Path, steps: bool) ->
     out = tmp_path / "out.csv"
     asked = ["export", "--from", str(archive), "--format", "csv", "--out", str(out)]
     assert main([*asked, *(["--steps"] if steps else [])]) == 0
-    found = list(csv.reader(io.StringIO(out.read_text(), newline="")))
+    found = list(csv.reader(io.StringIO(out.read_bytes().decode(), newline="")))
     assert found[0] == list(columns(steps=steps))
     assert len(found) == 1 + len(HOSTILE) * (2 if steps else 1)
     assert all(len(row) == len(found[0]) for row in found)
