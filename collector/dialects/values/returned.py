@@ -210,8 +210,14 @@ def _of_message(message: dict[str, Any]) -> Result:
     kept = message.get("artifact")
     for name in _STRUCTURED:
         if isinstance(kept, dict) and kept.get(name) is not None:
-            return (kept[name],)
+            return (_unwrapped(kept[name], _parts(message["content"])),)
     return (message["content"],)
+
+
+def _parts(content: Any) -> list[dict[str, Any]]:
+    """The content of a message as the parts of an answer: adapters give them as they are, or their texts."""
+    found = content if isinstance(content, list) else [content]
+    return [each if isinstance(each, dict) else {"text": each} for each in found]
 
 
 def _of_traceloop(value: dict[str, Any]) -> Result:
@@ -246,8 +252,8 @@ def _of_adk(value: dict[str, Any]) -> Result:
 
 
 _ENVELOPES: Final[tuple[Callable[[dict[str, Any]], Result], ...]] = (
+    _of_langchain,  # before MCP: a message's content may be parts as MCP's, and what counts beside it
     _of_mcp,
-    _of_langchain,
     _of_traceloop,
     _of_output,
     _of_llama_index,

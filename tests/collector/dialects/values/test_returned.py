@@ -73,6 +73,17 @@ def mcp(shown: str, **more: Any) -> dict[str, Any]:
         (json.dumps(TEXT), OK),
         (json.dumps("plain"), "plain"),
         ({"tool_call_id": "c", "content": [], "artifact": {"structured_content": OK}}, OK),
+        (mcp("done", tool_call_id="c", artifact={"structured_content": OK}), OK),
+        (mcp("done", tool_call_id="c", status="success", artifact=None), "done"),
+        (mcp("5", tool_call_id="c", artifact={"structured_content": {"result": 5}}), 5),
+        (
+            {
+                "tool_call_id": "c",
+                "content": "5",
+                "artifact": {"structured_content": {"result": 5}},
+            },
+            5,
+        ),
         ({"result": "mine"}, {"result": "mine"}),
     ],
 )
