@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["SharedThingsJudgement", "ToldCall", "members_of", "moved_members"]
 
 VISITS_MAX: Final = 256
-"""Calls of other sessions on one thing since its own last call; beyond it, the earlier half is not known any more."""
+"""Calls of other sessions on one thing between two of its own calls; beyond it, the earlier half is not known any more."""
 
 
 class ToldCall(NamedTuple):
@@ -160,16 +160,18 @@ class SharedThingsJudgement(ThingsJudgement):
         self.visits = kept
         if not (is_new and self._take_at_once(visit)):
             self._note_change(_order(visit))
-        self._bound_visits(visit.key)
+        self._bound_visits(visit)
 
-    def _bound_visits(self, key: bytes | None) -> None:
-        """Keeps the visits of a thing since the last call within their bound: one stands for all that go."""
+    def _bound_visits(self, visit: Visit) -> None:
+        """Keeps the visits of its thing between two calls of the log within their bound: one stands for all that go."""
         if len(self.visits) <= VISITS_MAX:
             return
-        log = self.log
-        last = order_of(log, len(log) - 1) if len(log) else self.folded_to
-        begin = bisect_right(self.visits, last, key=_order)
-        since = [each for each in self.visits[begin:] if each.key == key]
+        log, place, key = self.log, self._place(_order(visit)), visit.key
+        before = order_of(log, place - 1) if place else self.folded_to
+        begin, end = bisect_right(self.visits, before, key=_order), len(self.visits)
+        if place < len(log):
+            end = bisect_left(self.visits, order_of(log, place), key=_order)
+        since = [each for each in self.visits[begin:end] if each.key == key]
         if len(since) <= VISITS_MAX:
             return
         gone = since[: VISITS_MAX // 2]
@@ -271,6 +273,7 @@ class SharedThingsJudgement(ThingsJudgement):
             insort(self.visits, visit, key=_order)
             self._note_lack(visit)
             self._note_change(_order(visit))
+            self._bound_visits(visit)
 
     # --- judging ----------------------------------------------------------------------------------
 

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from monitor import Limits, Monitor
 from monitor.judging import thing_spaces
+from monitor.limits import SECOND
 from monitor.plain_records.kinds import UnkeptError
 from monitor.records import Evidence, SessionKey, ToolCall
+from monitor.session.things.shared_judgement import VISITS_MAX, SharedThingsJudgement
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from monitor.visibility.cause import Cause
@@ -459,6 +461,23 @@ def test_things_of_several_sessions_are_bounded_in_bytes() -> None:
     after = call(1_000, "y", "refund", {"id": "its own"}, 20_000, "desk")
     [kept] = monitor.observe(after, 20_000)
     assert kept.kind == "progress"
+
+
+@pytest.mark.parametrize("arguments", [{"id": "A1"}, None])
+def test_what_a_session_is_told_between_two_calls_is_bounded(arguments: Any) -> None:
+    """However many calls of others come before its last one, few are kept of a thing; what those that go would excuse is no claim."""
+    monitor = Monitor([AGENTS], LIMITS)
+    kind = answers(monitor)
+    kind("a", "look_up", "A1", HOUR)
+    kind("a", "look_up", "B2", HOUR + 9 * SECOND)
+    kind("b", "look_up", "A1", HOUR + 1)
+    for number in range(600):
+        made = call(1_000 + number, "b", "refund", arguments, HOUR + SECOND + number)
+        monitor.observe(made, HOUR + 9 * SECOND, quiet=True)
+    [told] = next(s for s in monitor._table if s.key.id == "a").judgements
+    assert isinstance(told, SharedThingsJudgement)
+    assert len(told.visits) <= VISITS_MAX + 2
+    assert kind("a", "refund", "A1", HOUR + 10 * SECOND) != "harmful"
 
 
 @given(st.integers(0, 2**32), st.integers(2, 40))
