@@ -8,7 +8,7 @@ from typing import Any, Final
 from collector.api.access import Access
 from collector.api.overview.overview import GroupSums, Overview, as_json
 from collector.api.overview.overview_query import OverviewQuery
-from collector.api.session_query import SessionQuery
+from collector.api.session_query import Place, SessionQuery
 from collector.api.shared_answers import SharedAnswers
 from collector.api.spec_view import head
 from collector.archive.record import HOUR_NS, NO_FIGURES, FigureGroup, VerdictLabels
@@ -22,6 +22,8 @@ __all__ = ["OverviewAnswers"]
 SHOWN_MAX: Final = 50
 """Agents, and specs, in an overview; the lists of each have all."""
 WORST_MAX: Final = 5
+PAGES_MAX: Final = 20
+"""Pages in which the worst sessions are looked for."""
 LABELS_NS: Final = 30 * 24 * HOUR_NS
 """Age of the last call of sessions whose labels count for a spec's precision."""
 
@@ -127,7 +129,7 @@ class OverviewAnswers:
     async def _whole(self, found: GroupSums) -> dict[str, Any]:
         agents, specs = found.agents(), self._all_specs(found)
         matched = [each for each in specs if each["sessions"]]
-        worst = await self._ranked(self._worst(found))
+        worst = await self._worst_of(found)
         shown, _ = await self._labelled(found, matched[:SHOWN_MAX])
         return {
             "archive": self._past,
@@ -145,8 +147,22 @@ class OverviewAnswers:
             "reasons": found.named("reason"),
             "tools": found.named("tool"),
             "severities": found.named("severity"),
-            "worst": self._redaction.shown(worst["sessions"]),
+            "worst": self._redaction.shown(worst),
         }
+
+    async def _worst_of(self, found: GroupSums) -> list[dict[str, Any]]:
+        """The worst sessions. A page that is short had no time to look further: others go on from there."""
+        query = self._worst(found)
+        rows: list[dict[str, Any]] = []
+        for _ in range(PAGES_MAX):
+            page = await self._ranked(query)
+            rows += page["sessions"]
+            names = {(each["namespace"], each["session"], each["started"]) for each in rows}
+            if len(names) >= WORST_MAX or page["next"] is None:
+                break
+            place = Place.read(page["next"], query.sort)
+            query = query._replace(limit=WORST_MAX - len(names), after=place)
+        return rows
 
     def _worst(self, found: GroupSums) -> SessionQuery:
         search, original = found.query.search, self._redaction.original

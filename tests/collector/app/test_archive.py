@@ -14,6 +14,7 @@ import pytest
 from collector.api.overview import overview_answers
 from collector.app.service import App
 from collector.archive.reader import ArchiveReader
+from collector.archive.record import HOUR_NS
 from collector.config.settings.archive import ArchiveSettings
 from collector.config.settings.sessions import SessionSettings
 from collector.config.settings.state import StateSettings
@@ -203,6 +204,29 @@ def test_short_pages_of_live_and_past_sessions_follow_each_other(
             cursor, pages = page["next"], pages + 1
         assert found == ["s", "p1", "p3", "p5"]
         assert pages > 3
+
+    running(use, **kept(tmp_path / "a"))
+
+
+def test_the_overview_has_the_worst_sessions_however_far_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the archive stops looking after each session: those of the time are found behind all that came later."""
+    monkeypatch.setattr("collector.archive.reader.LOOKED_AT_MAX", 0)
+    monkeypatch.setattr("collector.archive.page_search.STRETCH", 2)
+    monkeypatch.setattr("collector.api.archive.past_sessions.LOOK_SECONDS", 0.0)
+
+    async def use(app: App, clock: Clock) -> None:
+        assert app._archive is not None
+        for number in range(1, 31):
+            begun = number if number <= 6 else 3 * HOUR_NS + number
+            whole = {"session": f"p{number}", "namespace": "", "started": begun}
+            app._archive.writer.put(
+                made(f"p{number}", begun=begun, harmful=1, summary=json.dumps(whole).encode())
+            )
+        await written(app, 30)
+        found = await get(app, f"/api/v1/overview?since=0&until={2 * HOUR_NS}")
+        assert [each["session"] for each in found["worst"]] == ["p6", "p5", "p4", "p3", "p2"]
 
     running(use, **kept(tmp_path / "a"))
 
