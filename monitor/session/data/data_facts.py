@@ -240,7 +240,7 @@ class _View:
         """Whether a comparison with a remembered value holds."""
         if not operand.known:
             return None
-        if operand.absent:
+        if operand.absent or (condition.form in _LIMITS and not _numbers(operand.values)):
             return False
         things = self._asking.things
         if things is not None and things.is_open:
@@ -313,6 +313,9 @@ def _is_at_least(values: Sequence[ComparedValue], limits: Sequence[ComparedValue
 def _digests(values: Sequence[ComparedValue]) -> set[int]:
     return {each.digest for each in values}
 
+
+_LIMITS: Final = ("max", "min")
+"""Forms that only numbers fulfil, whatever is remembered."""
 
 _TESTS: Final[dict[str, Test]] = {
     "max": _is_at_most,

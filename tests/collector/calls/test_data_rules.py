@@ -158,6 +158,17 @@ def test_no_more_is_refunded_than_was_looked_up(wire: Any) -> None:
         assert ends(wire, spans, "refund") - {"self_loop"} == kind
 
 
+@pytest.mark.parametrize(("amount", "harmful"), [(True, True), ("much", True), (5, False)])
+def test_what_is_no_number_is_below_no_limit(wire: Any, amount: Any, harmful: bool) -> None:
+    """Whatever the price is: the look-up's result was not captured."""
+    made, findings = compile_text(TEXT.replace("min: 0, ", ""), "desk.yaml")
+    assert made is not None, findings
+    bench = Bench([made]).send(
+        looked_up(wire, None), asking(wire, "refund", {"amount": amount})
+    )
+    assert ("harmful" in kinds(bench, "refund")) is harmful
+
+
 def test_sessions_without_such_rules_keep_nothing(wire: Any) -> None:
     """Neither results nor messages are kept where no spec compares with them."""
     made = Bench().send(chat(wire, said("hello")), looked_up(wire, {"price": 1}))
