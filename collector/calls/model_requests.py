@@ -477,8 +477,11 @@ class ModelRequests:
         if tree.answers is None:
             tree.answers = ModelAnswers()
         asked: dict[str, list[str]] = {}
-        for each in found:
-            asked.setdefault(each.tool, []).append(each.call_id)
+        if several:
+            for each in found:
+                asked.setdefault(each.tool, []).append(each.call_id)
+        else:
+            asked[found[0].tool] = [found[0].call_id]
         unnamed = tuple([each.tool for each in found if not each.call_id])
         tree.answers.add(
             ModelAnswer(

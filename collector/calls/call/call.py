@@ -348,6 +348,8 @@ class LogicalCall:
     @property
     def is_executed(self) -> bool:
         """False while the call is known only as a model's request."""
+        if self._pieces is None:
+            return self.outer.evidence is not Evidence.REQUESTED
         return any(each.evidence is not Evidence.REQUESTED for each in self.pieces.values())
 
     @property

@@ -120,17 +120,22 @@ class Orphans:
         if node is not None and rung != DECIDED_RUNG and not own == rung == 0:
             is_there = _is_there(tree, node)
             beside = rung < min(own, RESOURCE_RUNG)
+            naming = self._naming(context.trace, call)
             if rung < own:
-                naming = self._naming(context.trace, call)
                 self._note_named(naming, rung)
                 if is_there and beside:
                     self._note_beside(tree, node, call, naming)
             if not is_there:
-                beside = beside and not _is_named_above(context.trace, tree, node, call, rung)
-                naming = self._naming(context.trace, call)
+                if (
+                    beside
+                ):  # where spans above are known to agree with those beside, it says nothing
+                    is_open = naming.apart or not naming.agreed
+                    beside = is_open and not _is_named_above(
+                        context.trace, tree, node, call, rung
+                    )
                 return self._await(context, call, naming, rung, beside=beside)
             if rung == UNNAMED_RUNG and tree.parts is None:
-                return self._is_unnamed(context, call, self._naming(context.trace, call))
+                return self._is_unnamed(context, call, naming)
         return tree.unsettled is not None and _settle(tree, call)
 
     def _await(
