@@ -23,7 +23,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from collector.calls.call.call import LogicalCall
-from collector.calls.call.same_call import digest_of, overlaps
+from collector.calls.call.same_call import agree, digest_of, overlaps
 from collector.calls.tree.span_tree import SpanNode, SpanTree
 from collector.calls.tree.trace import Trace
 from collector.calls.tree.trace_store import Traces
@@ -292,13 +292,24 @@ def _doubt(first: _Seen, later: _Seen) -> Cause | None:
         same = first.given == later.given or not (first.given and later.given)
         return Cause.REPLAYED if same and first.error is later.error else None
     if one.against(other):
-        return None
+        return Cause.TOLD_TWICE if _is_copy(first, later, one, other) else None
     if not other.call_id and not _is_asked_again(one, other):
         rounds = one.may_be_round and other.may_be_round and _may_be_round(first, later)
         return Cause.ROUND_TRIP if rounds else None
     if overlaps(one.outer, other.outer):
         return Cause.TOLD_TWICE
     return Cause.REPLAYED if first.error is later.error else None
+
+
+def _is_copy(first: _Seen, later: _Seen, one: LogicalCall, other: LogicalCall) -> bool:
+    """True if two spans differ in their ids alone: two executions hardly begin and end at the same instants."""
+    return (
+        one.is_one
+        and other.is_one
+        and first.start_ns == later.start_ns < first.end_ns == later.end_ns
+        and first.error is later.error
+        and agree(one.outer, other.outer)
+    )
 
 
 def _is_asked_again(one: LogicalCall, other: LogicalCall) -> bool:

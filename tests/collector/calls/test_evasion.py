@@ -243,24 +243,35 @@ def test_siblings_of_one_instrumentation_with_one_id_are_two(
     wire: Any, bench: Any, arguments: Any
 ) -> None:
     """Side by side below one span, at the same time: each ran, also with equal arguments."""
-    spans = [
-        wire.tool(
-            "pay",
-            call_id="c",
-            arguments=arguments,
-            id=name,
-            parent="turn",
-            start=1,
-            end=4,
-            resource=ROVER,
-        )
-        for name in ("a", "b")
-    ]
+    spans = _siblings(wire, arguments, {"a": 4, "b": 4.001})
     turn = wire.span("turn", {}, id="turn", start=0, end=5, resource=ROVER)
     for order in permutations((*spans, turn)):
         made = bench([spec(POLICY)]).send(*order)
         assert (len(made.steps()), harms(made)) == (2, 1)
     assert len(bench().send(*spans, *spans).steps()) == 2
+
+
+@pytest.mark.parametrize("arguments", [None, TMP])
+def test_siblings_that_differ_in_their_span_ids_alone_may_be_one(
+    wire: Any, bench: Any, arguments: Any
+) -> None:
+    """Two executions hardly begin and end at the same instants: an exporter may write a span twice."""
+    spans = _siblings(wire, arguments, {"a": 4, "b": 4})
+    for order in permutations(spans):
+        made = bench([spec(POLICY)]).send(*order)
+        assert (len(made.steps()), harms(made)) == (2, 0)
+        assert made.covered("told_twice") == 1
+        assert [bool(step.get("possible")) for step in made.steps()] == [False, True]
+
+
+def _siblings(wire: Any, arguments: Any, ends: dict[str, float]) -> list[Any]:
+    return [
+        wire.tool(
+            "pay", call_id="c", arguments=arguments, id=name, parent="turn", start=1, end=end,
+            resource=ROVER,
+        )
+        for name, end in ends.items()
+    ]  # fmt: skip
 
 
 # --- ids that were seen -----------------------------------------------------------------------
