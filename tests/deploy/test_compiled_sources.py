@@ -20,6 +20,7 @@ def compiled() -> dict[str, str]:
     raise AssertionError("no list of compiled modules")
 
 
+PACKAGES = ("collector", "guard", "harness", "judges", "monitor", "offrails_guard")
 MODULES = [
     ROOT / folder / f"{name}.py"
     for folder, names in compiled().items()
@@ -51,6 +52,57 @@ def is_record(node: ast.ClassDef) -> bool:
 def test_records_follow_the_classes_they_hold(module: Path) -> None:
     """No named tuple of a compiled module has a field of a class that is defined below it."""
     assert list(unready(ast.parse(module.read_text()))) == []
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_membership_is_asked_of_a_display_with_a_star(module: Path) -> None:
+    """`x in (*known, y)` ends the compiler with an internal error."""
+    displays = [
+        side
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.Compare)
+        for side in node.comparators
+        if isinstance(side, ast.Tuple | ast.List | ast.Set)
+    ]
+    assert not [
+        each for side in displays for each in side.elts if isinstance(each, ast.Starred)
+    ]
+
+
+def interpreted_subclasses() -> Iterator[str]:
+    """Classes of plain modules below a class of a compiled one: they cannot be made in the compiled build."""
+    hot = {
+        (".".join(module.relative_to(ROOT).with_suffix("").parts), node.name)
+        for module in MODULES
+        for node in ast.parse(module.read_text()).body
+        if isinstance(node, ast.ClassDef) and not is_plain(node)
+    }
+    for package in PACKAGES:
+        for module in sorted({*(ROOT / package).rglob("*.py")} - {*MODULES}):
+            tree = ast.parse(module.read_text())
+            imported = {
+                name.asname or name.name: (node.module, name.name)
+                for node in ast.walk(tree)
+                if isinstance(node, ast.ImportFrom)
+                for name in node.names
+            }
+            for node in (each for each in ast.walk(tree) if isinstance(each, ast.ClassDef)):
+                bases = {ast.unparse(base).split("[")[0] for base in node.bases}
+                if any(imported.get(base) in hot for base in bases):
+                    yield f"{module.relative_to(ROOT)}: {node.name}"
+
+
+def is_plain(node: ast.ClassDef) -> bool:
+    """True for a class that says of itself that plain ones may stand below it, or is none of the compiler's."""
+    return any("allow_interpreted" in ast.unparse(each) for each in node.decorator_list) or any(
+        ast.unparse(base).endswith(("NamedTuple", "Protocol", "Error", "Exception", "Enum"))
+        for base in node.bases
+    )
+
+
+def test_no_plain_class_stands_below_a_compiled_one() -> None:
+    """Whatever inherits from a compiled class is compiled: the compiled build has every judgement that a spec asks for."""
+    assert list(interpreted_subclasses()) == []
 
 
 def test_every_compiled_module_is_there() -> None:

@@ -487,9 +487,8 @@ class Correlation:
         call, node = (other, again) if earlier.start_ns < later.start_ns else (one, first)
         if node is not None and not call.retold and not call.call_id:
             call.retold = True
-            call.doubt(
-                tuple([each for each in Cause if each in (*call.doubts, Cause.REPLAYED)])
-            )
+            known = (*call.doubts, Cause.REPLAYED)
+            call.doubt(tuple([each for each in Cause if each in known]))
             self._update(Context(trace, tree, node, now), call, node, "")
 
     def moved(self, now: int) -> None:
