@@ -270,7 +270,8 @@ SESSION_KINDS: Final = (
         ToolCall,
         "agent answer arguments attributes call_id control doubts end_ns error evidence "
         "gaps parent_span_id result session session_from source span_id start_ns tool trace_id",
-        left="returned",  # `result` reads it
+        # Compiled, the setter of `result` takes the place of a value: there must be one.
+        made={"returned": tuple},
         changes=(KindChange(added={"result": tuple}),),
     ),
     kept("name of a session", AgentName, "agent span_id start_ns"),

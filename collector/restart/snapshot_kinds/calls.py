@@ -192,7 +192,8 @@ CALL_KINDS: Final = (
         "agent apart arguments around attributes bare call_id control cut disputed "
         "end_ns error evidence freed parent request_id result returned says_ok scope session "
         "session_from source span_id start_ns tool version why",
-        left="returns",  # `returned` reads it
+        # Compiled, the setter of `returned` takes the place of a value: there must be one.
+        made={"returns": tuple},
         changes=(KindChange(added={"returned": tuple}),),
     ),
     kept("digests of arguments", ArgumentDigests, "bare digest many values whole"),
