@@ -227,7 +227,7 @@ CALL_KINDS: Final = (
         "model requests",
         ModelRequests,
         "_agents _oldest _newest _count _due _lost oversized gaps answered overtaken",
-        left="_given by_answer is_named mode outcomes",
+        left="_given by_answer is_named mode outcomes shortened",
         parts="_asked _bytes _unseen",
         changes=(KindChange(dropped=("_last",)),),
     ),
