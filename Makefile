@@ -46,7 +46,7 @@ test: $(VENV)/.dev $(VENV)/.validators
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(WITH_VALIDATORS) $(BIN)/pytest -n 3 -m "not long and not alone" $(ARGS) || [ $$? = $(NO_TESTS) ]
+	$(WITH_VALIDATORS) $(BIN)/pytest -n 5 -m "not long and not alone" $(ARGS) || [ $$? = $(NO_TESTS) ]
 	$(WITH_VALIDATORS) $(BIN)/pytest -m "not long and alone" $(or $(ARGS),$(ALONE)) || [ $$? = $(NO_TESTS) ]
 
 # The same tests of the compiled build, with the allocator watching: what is written beside an object ends it.

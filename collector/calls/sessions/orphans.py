@@ -126,9 +126,7 @@ class Orphans:
                 if is_there and beside:
                     self._note_beside(tree, node, call, naming)
             if not is_there:
-                if (
-                    beside
-                ):  # where spans above are known to agree with those beside, it says nothing
+                if beside:  # where spans above are known to agree with it, it says nothing
                     is_open = naming.apart or not naming.agreed
                     beside = is_open and not _is_named_above(
                         context.trace, tree, node, call, rung
