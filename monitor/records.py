@@ -25,6 +25,7 @@ __all__ = [
     "FROM_TRACE",
     "PROFILES",
     "SESSION_KINDS",
+    "SEVERITIES",
     "SPEC_ATTRIBUTE",
     "AgentName",
     "Conventions",
@@ -82,6 +83,10 @@ SESSION_KINDS: Final = (Kind.CANNOT_FINISH, Kind.STALLED)
 
 ALARMING: Final = frozenset({Kind.HARMFUL, *SESSION_KINDS})
 """Verdicts that somebody may want an alert on."""
+
+
+SEVERITIES: Final = ("info", "warning", "critical")
+"""How bad a harm may be, the mildest first."""
 
 
 class Reason(StrEnum):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from monitor.records import SEVERITIES
 from monitor.session.judge.episodes import EpisodesTally
 from monitor.session.judge.judge import count_code
 from monitor.session.judgement.judgement import Judgement
@@ -23,7 +24,6 @@ from monitor.session.report.obstacles import cannot_finish
 from monitor.session.session import Session
 
 __all__ = [
-    "SEVERITIES",
     "SORTS",
     "Key",
     "agent_of",
@@ -35,8 +35,6 @@ __all__ = [
 ]
 
 Key = tuple[float, float, int]
-
-SEVERITIES: Final = ("info", "warning", "critical")
 
 
 def agent_of(session: Session, judgement: Judgement) -> str:

@@ -155,9 +155,8 @@ async def paged(
     if past is not None:
         before = await past.page(query, found_here, living, most, steps=steps)
         reached = before.reached
-        if (
-            reached is not None
-        ):  # what is behind it comes with the sessions of the archive that are there
+        if reached is not None:
+            # What is behind it comes with the sessions of the archive that are there.
             entries = [each for each in entries if _place(each) >= _place(reached)]
         entries += before.sessions
         matching, is_capped, problem = (

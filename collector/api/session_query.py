@@ -13,7 +13,7 @@ from collector.api.list_fields import SORTS, agent_of, service_version, things_o
 from collector.archive.record import SessionName
 from collector.telemetry.json_text import as_json
 from monitor.engine import Monitor
-from monitor.records import Reason, SessionKey
+from monitor.records import SEVERITIES, Reason, SessionKey
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.report.harms import harms
 from monitor.session.session import Session
@@ -47,7 +47,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "sort": SORTS,
     "only": ("harmful", "live", "ended", "unjudged"),
     "reason": tuple(reason.value for reason in Reason),
-    "severity": ("info", "warning", "critical"),
+    "severity": SEVERITIES,
     "mode": ("shadow", "page"),
     "state": ("live", "ended"),
     "label": ("right", "wrong"),

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from collector.archive.record import FigureGroup
 from collector.archive.schema import IS_LONG, LONG_NS
-from monitor.records import Reason
+from monitor.records import SEVERITIES, Reason
 
 __all__ = [
     "ANY_WALK",
@@ -42,9 +42,6 @@ LOOKED_AT_MAX: Final = 20_000
 
 SHORT_TEXT_LOOKED_AT_MAX: Final = 200_000
 """Sessions, those that were written last, whose ids are looked at for a text of one or two characters: a twentieth of a second."""
-
-
-SEVERITIES: Final = ("info", "warning", "critical")
 
 DAY: Final = 24
 """Hours."""

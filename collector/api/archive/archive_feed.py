@@ -24,7 +24,7 @@ from collector.api.archive.past_sessions import PastSessions
 from collector.api.archive.session_shares import SessionShares, group_of
 from collector.api.archive.written_sessions import WrittenSessions
 from collector.api.denied_calls import mark_overruled, prevented_of
-from collector.api.list_fields import SEVERITIES, service_version, summary, things_of
+from collector.api.list_fields import service_version, summary, things_of
 from collector.archive.record import (
     ArchivedJudgement,
     ArchivedSession,
@@ -37,7 +37,7 @@ from collector.calls.decisions.prevented_calls import PreventedCalls
 from collector.telemetry.json_text import as_json
 from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
-from monitor.records import Kind, SessionKey, Verdict
+from monitor.records import SEVERITIES, Kind, SessionKey, Verdict
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.report.harms import harms
 from monitor.session.session import Session

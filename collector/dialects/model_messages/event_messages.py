@@ -67,9 +67,8 @@ def _array(found: list[Any]) -> str:
     """What is no JSON object or array is a person's or a model's text, which holds neither requests nor results."""
     texts = [each for each in found if type(each) is str and each.startswith(("[", "{"))]
     joined = f"[{','.join(texts)}]"
-    if not _is_json(
-        joined
-    ):  # "[urgent] buy" is a person's text, too, and must not hide the others
+    if not _is_json(joined):
+        # "[urgent] buy" is a person's text, too, and must not hide the others.
         texts = [each for each in texts if outlined(each) is not UNREADABLE]
         joined = f"[{','.join(texts)}]"
     return joined if texts else ""
