@@ -40,7 +40,7 @@ from tests.bench.service import Server, service
 from tests.bench.traffic import generate
 from tests.end_to_end.service import SPECS
 
-__all__ = ["DAYS", "QUESTIONS", "fill_archive", "records", "samples"]
+__all__ = ["BAD", "DAYS", "GOOD", "QUESTIONS", "SPANS", "fill_archive", "records", "samples"]
 
 SESSIONS: Final = 100_000
 LUMP: Final = 400

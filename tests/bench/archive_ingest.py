@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from collector.archive.store import FILE
+from tests.bench.archive import BAD, GOOD, SPANS
 from tests.bench.outcome import of_metrics
 from tests.bench.sender import Sender, prepared
 from tests.bench.service import Server, service
@@ -33,10 +34,6 @@ PAIRS: Final = 20
 SESSIONS: Final = 200
 CALLS: Final = 20
 """Of a session."""
-SPANS: Final = 50
-"""Spans a request."""
-GOOD: Final = ("unlock_safety", "move", "scan", "open_valve", "water", "log")
-BAD: Final = ("unlock_safety", "water", "move", "scan", "water", "log")
 SETTINGS: Final = "sessions: {idle_seconds: 1, remember_seconds: 1}\n"
 WAIT_SECONDS: Final = 7.0
 """Sessions end after one, and are built and written soon after."""

@@ -175,13 +175,18 @@ async def post(app: App, path: str, said: bytes, **headers: str) -> tuple[int, A
     return answer.status_code, answer.json()
 
 
+def stop_looking_soon(monkeypatch: pytest.MonkeyPatch, stretch: int) -> None:
+    """The archive has no time to look beyond so many sessions for a page."""
+    monkeypatch.setattr("collector.archive.reader.LOOKED_AT_MAX", 0)
+    monkeypatch.setattr("collector.archive.page_search.STRETCH", stretch)
+    monkeypatch.setattr("collector.api.archive.past_sessions.LOOK_SECONDS", 0.0)
+
+
 def test_short_pages_of_live_and_past_sessions_follow_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the archive stops looking after each session: live and past ones come once each, in order, and `next` ends."""
-    monkeypatch.setattr("collector.archive.reader.LOOKED_AT_MAX", 0)
-    monkeypatch.setattr("collector.archive.page_search.STRETCH", 1)
-    monkeypatch.setattr("collector.api.archive.past_sessions.LOOK_SECONDS", 0.0)
+    stop_looking_soon(monkeypatch, stretch=1)
 
     async def use(app: App, clock: Clock) -> None:
         assert app._archive is not None
@@ -212,9 +217,7 @@ def test_the_overview_has_the_worst_sessions_however_far_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the archive stops looking after each session: those of the time are found behind all that came later."""
-    monkeypatch.setattr("collector.archive.reader.LOOKED_AT_MAX", 0)
-    monkeypatch.setattr("collector.archive.page_search.STRETCH", 2)
-    monkeypatch.setattr("collector.api.archive.past_sessions.LOOK_SECONDS", 0.0)
+    stop_looking_soon(monkeypatch, stretch=2)
 
     async def use(app: App, clock: Clock) -> None:
         assert app._archive is not None
