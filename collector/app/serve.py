@@ -12,7 +12,8 @@ from typing import NoReturn
 
 from collector import __version__
 from collector.app import gc_tuning, last_good
-from collector.app.service import App, redaction_of
+from collector.app.derived_settings import redaction_of
+from collector.app.service import App
 from collector.config.environment import unknown
 from collector.config.field_types import OFF
 from collector.config.first_minutes import OFF_BY, first_minutes

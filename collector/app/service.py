@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from collector.api.streams.verdict_feed import VerdictFeed
-from collector.app.certificates import CertificateWatch
 from collector.app.deadline import TimeBudget
-from collector.app.decisions import build_decide, decided_calls
+from collector.app.deliveries import Deliveries
+from collector.app.derived_settings import (
+    BESIDE_SHARE,
+    instance_of,
+    limits_of,
+    mark_of,
+    owner_of,
+    redaction_of,
+)
+from collector.app.fault_counter import FaultCounter
 from collector.app.last_good import keeper_of
-from collector.app.last_scrape import LastScrape
-from collector.app.listeners import (
+from collector.app.listening.certificates import CertificateWatch
+from collector.app.listening.decisions import build_decide, decided_calls
+from collector.app.listening.last_scrape import LastScrape
+from collector.app.listening.listeners import (
     ConnectionMetrics,
     Server,
     build_admission,
@@ -30,61 +38,53 @@ from collector.app.listeners import (
     warn_if_open,
 )
 from collector.app.notices import Notices
+from collector.app.optional_parts import (
+    archive_of,
+    begin_archive,
+    begin_recorder,
+    check_lines,
+    forwarding_of,
+    judges_of,
+    judges_thread_of,
+    push_of,
+    recorder_of,
+    state_of,
+    traces_of,
+)
 from collector.app.readiness import Readiness
 from collector.app.running_sessions import RunningSessions
-from collector.calls.decisions.prevented_calls import PreventedCall, PreventedCalls
+from collector.app.ticker import ClockChanges, Pauses, Step, Ticker
 from collector.calls.pipeline import Pipeline
 from collector.calls.sessions.session_ids import RESOURCES_BYTES_MAX
 from collector.config.field_types import OFF
 from collector.config.first_minutes import until
-from collector.config.settings.archive import ArchiveSettings
-from collector.config.settings.receiver import ReceiverSettings
-from collector.config.settings.record import RecordSettings
-from collector.config.settings.sessions import SessionSettings
 from collector.config.settings.settings import Settings
-from collector.config.settings.state import StateSettings
-from collector.config.settings.telemetry import RedactSettings, TelemetrySettings
 from collector.config.spec_reload import Reloader, accepted
 from collector.decide.service import DecideService
 from collector.metrics.agent_calls import AgentCalls
 from collector.metrics.memory import MemoryMetrics
 from collector.metrics.service import Families, MetricsApp, MetricSource
 from collector.net.health import Health
-from collector.net.watched_files import UnusableFileError
+from collector.receive.admission import Admission
 from collector.receive.export import Consume, Export, RequestLimits
 from collector.receive.memory_guard import MemoryGuard
 from collector.receive.refusals import Refusals
-from collector.receive.status import ExportStatus, Refusal
-from collector.restart.run_mark import RunMark
 from collector.restart.state_counters import StatefulParts
 from collector.sinks.alerts import Alerts, links_of
 from collector.sinks.log import LogSink
-from collector.telemetry.clock import ClockWatch, Standstill, now_ns, steady_ns
+from collector.telemetry.clock import ClockWatch, now_ns, steady_ns
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
-from collector.telemetry.redaction import Redaction, key_of, rules
-from monitor.aggregate.totals import SessionFinished
+from collector.telemetry.redaction import Redaction
 from monitor.engine import Monitor
-from monitor.limits import NAMES_BYTES_MAX, SECOND, Limits
-from monitor.records import ReferenceAlarm, Verdict
 from monitor.spec.spec import Spec
 
 if TYPE_CHECKING:
-    from collector.api.archive.archive_feed import ArchiveFeed
-    from collector.archive.reader import ArchiveReader
-    from collector.archive.store import ArchiveBounds
-    from collector.archive.writer import ArchiveWriter
-    from collector.forward.next_hops import NextHops
-    from collector.metrics.otlp_push import OtlpPush
-    from collector.metrics.otlp_traces import OtlpTraces
-    from collector.online_judges.judge_feed import JudgeFeed
-    from collector.online_judges.judge_thread import JudgeThread
     from collector.restart.kept_state import KeptState
-    from collector.sinks.recorder import Recorder
     from collector.state.last_good_specs import CompiledSpecs
     from collector.state.records import OperatorRecord
 
-__all__ = ["App", "instance_of", "limits_of", "owner_of", "redaction_of"]
+__all__ = ["App"]
 
 RECOVERING = "recovering"
 """Why the service is not ready while it goes through its journal."""
@@ -95,253 +95,6 @@ OPEN_SHARE = 0.4
 """Share of `CLOSE_SECONDS` that open requests may take."""
 REST_SHARE = 0.8
 """Share of the remaining time that each further step may take."""
-PAUSE_NS = 5 * SECOND
-"""Senders wait longer than this for an answer, and so does the kernel's queue of connections."""
-TICK_SECONDS = 0.25
-"""How late a final verdict or the end of a session may be noticed."""
-
-
-BESIDE_SHARE: Final = 8
-"""Part of the bytes of sessions that tool names may take beside them, and what resources say; so both follow from the
-memory limit."""
-
-
-def limits_of(settings: Settings) -> Limits:
-    """The monitor's bounds, in its own units."""
-    sessions = settings.sessions
-    return Limits(
-        window_ns=int(sessions.window_seconds * SECOND),
-        idle_ns=int(sessions.idle_seconds * SECOND),
-        remember_ns=int(sessions.remember_seconds * SECOND),
-        hold_ns=int(sessions.hold_seconds * SECOND),
-        sessions_max=sessions.max,
-        sessions_bytes_max=sessions.max_bytes,
-        names_bytes_max=min(NAMES_BYTES_MAX, sessions.max_bytes // BESIDE_SHARE),
-        things_max=sessions.things_max,
-        shared_things_max=sessions.shared_things_max,
-        shared_things_bytes_max=sessions.max_shared_things_bytes,
-        pairs_max=settings.metrics_pairs_max,
-        agents_max=settings.metrics_agents_max,
-        namespace_label=settings.metrics_namespace_label,
-        history_complete=settings.history == "complete",
-        keep_arguments=settings.show_arguments,
-        confirm_ns=int(settings.decide.confirm_seconds * SECOND),
-    )
-
-
-def _mark_of(settings: Settings) -> RunMark | None:
-    """The mark that a process ran; None if it is not asked for, or a journal says more."""
-    if settings.history != "complete" or settings.history_mark is None or settings.state.dir:
-        return None
-    return RunMark(settings.history_mark, settings.sessions.idle_seconds)
-
-
-def redaction_of(settings: RedactSettings) -> Redaction:
-    """What is taken out of all that is shown.
-
-    Raises:
-        UnusableFileError: the key file cannot be used.
-    """
-    try:
-        key = key_of(settings.key_file)
-    except OSError as problem:
-        file, why = str(settings.key_file), str(problem.strerror)
-        raise UnusableFileError("redact.key_file", file, why, problem.errno) from problem
-    return Redaction(rules(settings.replace, settings.hash, key), key)
-
-
-def instance_of(metrics: str) -> str:
-    """The label `instance` of direct alerts: as Prometheus has it, where it scrapes the host by name.
-
-    Args:
-        metrics: the address of the metrics listener.
-    """
-    host, _, port = metrics.rpartition(":")
-    if metrics == OFF or metrics.startswith("unix:"):
-        return socket.gethostname()
-    if host in ("", "0.0.0.0", "[::]"):  # noqa: S104 - it is compared, not bound
-        host = socket.gethostname()
-    return f"{host}:{port}"
-
-
-def owner_of(receiver: ReceiverSettings) -> str:
-    """What tells this monitor's rows in a shared archive from those of others, also on this host; the same after a restart.
-
-    Args:
-        receiver: where it listens: no other process of the host does.
-    """
-    return " ".join((socket.gethostname(), receiver.http, receiver.grpc))
-
-
-def _recorder_of(
-    settings: RecordSettings, clock: Callable[[], int], stats: Stats
-) -> Recorder | None:
-    """The recorder that is set up; None if nothing is to be recorded, and nothing is loaded."""
-    if settings.folder is None:
-        return None
-    from collector.sinks.recorder import recorder_of
-
-    return recorder_of(settings, clock, stats.recorded)
-
-
-def _push_of(
-    settings: TelemetrySettings,
-    families: Families,
-    redaction: Redaction,
-    clock: Callable[[], int],
-) -> OtlpPush | None:
-    """The push of own metrics; None if no endpoint is set, and nothing is loaded."""
-    if not settings.otlp_endpoint:
-        return None
-    from collector.metrics.otlp_push import OtlpPush
-
-    push = OtlpPush(settings, families, redaction, clock)
-    families.add(push)
-    return push
-
-
-def _forwarding_of(
-    settings: Settings, monitor: Monitor, stats: Stats, clock: Callable[[], int]
-) -> NextHops | None:
-    """The next hops that are set up; None without any, and nothing is loaded."""
-    if not settings.forward:
-        return None
-    from collector.forward.next_hops import forwarding_of
-
-    return forwarding_of(settings.forward, stats, clock, monitor.harm_rate)
-
-
-def _traces_of(settings: TelemetrySettings, clock: Callable[[], int]) -> OtlpTraces | None:
-    """The push of own traces; None if they are off, and nothing is loaded."""
-    if not settings.traces:
-        return None
-    from collector.metrics.otlp_traces import OtlpTraces
-
-    return OtlpTraces(settings, clock)
-
-
-def _state_of(
-    settings: StateSettings, sessions: SessionSettings, clock: Callable[[], int]
-) -> KeptState | None:
-    """The state that outlives the process; None if none is kept, and nothing is loaded."""
-    if settings.dir is None or settings.durability == "off":
-        return None
-    from collector.restart.kept_state import KeptState
-
-    return KeptState(settings, sessions, clock)
-
-
-def _archive_of(
-    settings: ArchiveSettings,
-    owner: str,
-    monitor: Monitor,
-    redaction: Redaction,
-    denied: PreventedCalls,
-    clock: Callable[[], int],
-) -> ArchiveFeed | None:
-    """What goes into the archive; None if there is none, and nothing is loaded."""
-    if not settings.is_on:
-        return None
-    from collector.api.archive.archive_feed import ArchiveFeed
-    from collector.api.archive.past_sessions import PastSessions
-    from collector.archive.store import ArchiveBounds
-
-    bounds = ArchiveBounds(
-        int(settings.keep * SECOND),
-        int(settings.keep_harmful * SECOND),
-        settings.sessions_max,
-        settings.bytes_max,
-    )
-    writer, reader = _archive_at(settings, owner, bounds, clock)
-    past = PastSessions(reader, monitor, redaction)
-    return ArchiveFeed(writer, past, monitor, redaction, denied)
-
-
-def _archive_at(
-    settings: ArchiveSettings, owner: str, bounds: ArchiveBounds, clock: Callable[[], int]
-) -> tuple[ArchiveWriter, ArchiveReader]:
-    """Who writes and who reads the archive: in a folder, or in a database, whose client is loaded only then.
-
-    Raises:
-        UnusableFileError: the address cannot be read, or the extra is not installed.
-    """
-    if settings.dir is not None:
-        from collector.archive.reader import ArchiveReader
-        from collector.archive.writer import ArchiveWriter
-
-        return ArchiveWriter(settings.dir, bounds, clock), ArchiveReader(settings.dir)
-    url = settings.url.get_secret_value()
-    try:
-        from collector.archive.postgresql import PostgresReader, PostgresWriter, checked
-
-        checked(url)
-    except ImportError as problem:
-        why = f"{problem}: pip install 'offrails[postgresql]'"
-        raise UnusableFileError("archive.url", "PostgreSQL", why) from problem
-    except ValueError as problem:
-        raise UnusableFileError("archive.url", "PostgreSQL", str(problem)) from None
-    return PostgresWriter(url, bounds, clock, owner), PostgresReader(url)
-
-
-def _judges_of(
-    settings: Settings,
-    monitor: Monitor,
-    pipeline: Pipeline,
-    redaction: Redaction,
-    clock: Callable[[], int],
-) -> JudgeFeed | None:
-    """What has models judge sessions that have ended; None if none is asked, and nothing is loaded."""
-    if not settings.judges.is_on:
-        return None
-    from collector.online_judges.judge_setup import feed_of
-
-    return feed_of(settings, monitor, pipeline, redaction, pipeline.decision_records, clock)
-
-
-def _judges_thread_of(
-    feed: JudgeFeed | None,
-    settings: Settings,
-    redaction: Redaction,
-    steady: Callable[[], int],
-) -> JudgeThread | None:
-    """The judges; None if none is asked, and nothing is loaded.
-
-    Raises:
-        UnusableFileError: a setting cannot be used, or the extra is not installed.
-    """
-    if feed is None:
-        return None
-    from collector.online_judges.judge_setup import thread_of
-
-    return thread_of(settings, feed, redaction, steady)
-
-
-def _begin_archive(feed: ArchiveFeed, settings: ArchiveSettings) -> None:
-    try:
-        feed.start()
-    except OSError as problem:
-        folder, why = str(settings.dir), problem.strerror
-        raise UnusableFileError("archive.dir", folder, why, problem.errno) from problem
-
-
-def _begin(recorder: Recorder, settings: RecordSettings) -> None:
-    try:
-        recorder.start()
-    except OSError as problem:
-        folder, why = str(settings.folder), problem.strerror
-        raise UnusableFileError("record.folder", folder, why, problem.errno) from problem
-
-
-def _check_lines(file: Path | None) -> None:
-    """Harmful verdicts are to be appended to a file: an error at the start, if that cannot be done."""
-    if file is None:
-        return
-    try:
-        file.open("ab").close()
-    except OSError as problem:
-        raise UnusableFileError(
-            "alerts.jsonl", file, problem.strerror, problem.errno
-        ) from problem
 
 
 class App:
@@ -368,211 +121,266 @@ class App:
         """
         self.settings = settings
         self.addresses: dict[str, str] = {}
-        state = self._state = _state_of(settings.state, settings.sessions, clock)
+        self._log = log
+        self._memory = memory
+        self._steady = steady
+        self._state = state_of(settings.state, settings.sessions, clock)
         # A clock of somebody's own is right whatever it says, unless there is another beside it.
         is_own = clock is not now_ns and steady is steady_ns
-        self._clock_watch = None if is_own else ClockWatch(clock, steady)
-        if state is not None:
-            clock = state.clock
-        self._clock = clock
-        self._is_past = False
-        """True while the time of an earlier process is gone through again."""
-        self._log = log
+        watch = None if is_own else ClockWatch(clock, steady)
+        self._clock = clock if self._state is None else self._state.clock
         self._health = Health()
-        self._reported: set[tuple[str, str]] = set()
-        stats = self._stats = Stats()
-        stats.log_lines_dropped = self._log.dropped
-        started_ns = clock() if state is None else state.started_ns
-        limits = limits_of(settings)
-        mark = self._mark = _mark_of(settings)
-        if mark is not None and mark.has_predecessor:
+        self._stats = Stats()
+        self._stats.log_lines_dropped = self._log.dropped
+        self._faults = FaultCounter(self._stats)
+        self._redaction = redaction_of(settings.redact) if redaction is None else redaction
+        self._mark = mark_of(settings)
+        self.monitor = self._build_monitor(specs)
+        self._build_telling()
+        self._pipeline = self._build_pipeline()
+        self._build_keepers()
+        admission = self._build_receivers()
+        self._build_spec_reload()
+        self._decisions = self._build_decisions()
+        self.pauses = Pauses(steady, self.monitor)
+        self._servers: dict[str, Server] = dict(self._receivers)
+        """All listeners, by name."""
+        self._certificates = CertificateWatch(self._servers)
+        self._last_scrape: LastScrape | None = None
+        """None if nobody can scrape."""
+        families = self._build_families(admission)
+        self._push = push_of(settings.telemetry, families, self._redaction, self._clock)
+        self._observers = self._build_observers(families)
+        self._servers |= self._observers
+        self._ticker = self._build_ticker(
+            ClockChanges(watch, self.monitor, self._state, self._stats)
+        )
+        self._watcher: asyncio.Task[None] | None = None
+
+    # --- its parts -----------------------------------------------------------------------------
+
+    def _build_monitor(self, specs: Iterable[Spec]) -> Monitor:
+        """The judging; its history is not complete where a process ran before."""
+        limits = limits_of(self.settings)
+        if self._mark is not None and self._mark.has_predecessor:
             limits = replace(limits, history_complete=False)
             self._log.info("history_not_complete", reason="a process ran here before")
-        self._redaction = redaction_of(settings.redact) if redaction is None else redaction
-        self.monitor = Monitor(
+        return Monitor(
             specs,
             limits,
-            started_ns=started_ns,
+            started_ns=self._clock() if self._state is None else self._state.started_ns,
             show=self._redaction.value,
             digest_key=self._redaction.digest_key,
         )
+
+    def _build_telling(self) -> None:
+        """Who is told of verdicts: pages, the log, streams of the API, next hops."""
+        settings, clock = self.settings, self._clock
         self._sink = LogSink(self._log, settings.log, clock, settings.alerts.joined)
-        self._traces = _traces_of(settings.telemetry, clock)
-        tracer = self._tracer = self._traces.tracer if self._traces is not None else None
+        self._traces = traces_of(settings.telemetry, clock)
+        self._tracer = self._traces.tracer if self._traces is not None else None
         self._alerts = Alerts(
             settings.alerts,
             links_of(settings),
-            limits.idle_ns,
+            self.monitor.limits.idle_ns,
             clock,
             instance_of(settings.metrics),
-            namespaced=settings.metrics_namespace_label != "never",
-            tracer=tracer,
+            namespaced=self._is_namespaced,
+            tracer=self._tracer,
         )
         self._feed = VerdictFeed(self._attend)
-        self.monitor.on_alarm(self._alarm)
+        self._forwarding = forwarding_of(settings, self.monitor, self._stats, clock)
+        is_annotated = self._forwarding is not None and self._forwarding.annotates
+        self._annotated = self._forwarding if is_annotated else None
+        self._deliveries = Deliveries(
+            self._redaction, self._alerts, self._sink, self._feed, self._annotated, self._faults
+        )
+        self.monitor.on_alarm(self._deliveries.alarm)
+
+    @property
+    def _is_namespaced(self) -> bool:
+        return self.settings.metrics_namespace_label != "never"
+
+    def _build_pipeline(self) -> Pipeline:
+        """The way from spans to calls."""
+        settings, sessions = self.settings, self.settings.sessions
         pipeline = Pipeline(
             self.monitor,
-            stats,
-            self._deliver,
-            session_keys=settings.sessions.id_attributes,
+            self._stats,
+            self._deliveries.verdicts,
+            session_keys=sessions.id_attributes,
             namespace_keys=namespace_keys(settings),
-            agent_keys=settings.sessions.agent_attributes,
-            requested=settings.sessions.requested,
-            by_answer=settings.sessions.group_by_answer,
-            span_keys=settings.sessions.span_attributes_bind,
-            arguments_bytes_max=settings.sessions.max_argument_bytes,
-            spans_bytes_max=settings.sessions.max_span_bytes,
-            resources_bytes_max=min(
-                RESOURCES_BYTES_MAX, settings.sessions.max_bytes // BESIDE_SHARE
-            ),
+            agent_keys=sessions.agent_attributes,
+            requested=sessions.requested,
+            by_answer=sessions.group_by_answer,
+            span_keys=sessions.span_attributes_bind,
+            arguments_bytes_max=sessions.max_argument_bytes,
+            spans_bytes_max=sessions.max_span_bytes,
+            resources_bytes_max=min(RESOURCES_BYTES_MAX, sessions.max_bytes // BESIDE_SHARE),
             decided=decided_calls(settings),
-            denied=self._denied,
+            denied=self._deliveries.denied,
         )
-        receiver = settings.receiver
-        bounds = RequestLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)
-        self._notices = Notices(self.monitor, pipeline.inventory, self._sink, stats, clock)
-        self._memory = memory
-        self._archive = _archive_of(
+        pipeline.quiet = self._annotated is None
+        self._notices = Notices(
+            self.monitor, pipeline.inventory, self._sink, self._stats, self._clock
+        )
+        return pipeline
+
+    def _build_keepers(self) -> None:
+        """What is kept of sessions and of requests: the archive, the judges' sessions, the recording."""
+        settings, pipeline, clock = self.settings, self._pipeline, self._clock
+        self._archive = archive_of(
             settings.archive,
-            owner_of(receiver),
+            owner_of(settings.receiver),
             self.monitor,
             self._redaction,
             pipeline.decision_records,
             clock,
         )
-        self._judges = _judges_of(settings, self.monitor, pipeline, self._redaction, clock)
-        consume: Consume = pipeline.consume
+        self._judges = judges_of(settings, self.monitor, pipeline, self._redaction, clock)
         if self._judges is not None:
-            consume = self._judges.keeper.after(consume)
+            self._deliveries.judge = self._judges.ended
             self._judges.deliver.append(self._alerts.judged)
             if self._archive is not None:
                 self._judges.deliver.append(self._archive.judged)
-        self._recorder = _recorder_of(settings.record, clock, stats)
+        self._deliveries.archive = self._archive
+        self._recorder = recorder_of(settings.record, clock, self._stats)
         if self._recorder is not None:
             self._recorder.hide(self._redaction.rules)
-        record = self._recorder.record if self._recorder is not None else None
-        forwarding = self._forwarding = _forwarding_of(settings, self.monitor, stats, clock)
-        is_annotated = forwarding is not None and forwarding.annotates
-        self._annotated = forwarding if is_annotated else None
-        """Takes the verdicts of all calls, to annotate spans; None if that is off."""
-        pipeline.quiet = not is_annotated
-        keep = state.journal if state is not None else None
-        export = self.export = Export(
+
+    def _build_receivers(self) -> Admission:
+        """The listeners for telemetry, and what they hand requests to. Returns what lets requests in."""
+        settings, receiver = self.settings, self.settings.receiver
+        consume: Consume = self._pipeline.consume
+        if self._judges is not None:
+            consume = self._judges.keeper.after(consume)
+        gaps = self.monitor.gaps
+        self.export = Export(
             consume,
-            stats,
-            clock if state is None else state.clock.present,
-            bounds,
-            record,
-            tracer,
+            self._stats,
+            self._clock if self._state is None else self._state.clock.present,
+            self._request_limits,
+            self._recorder.record if self._recorder is not None else None,
+            self._tracer,
             self._forwarding,
-            keep,
-            Refusals(
-                self.monitor.gaps.note, self.monitor.gaps.lift, self.monitor.limits.window_ns
-            ),
+            self._state.journal if self._state is not None else None,
+            Refusals(gaps.note, gaps.lift, self.monitor.limits.window_ns),
         )
-        admission = build_admission(settings.receiver, stats, memory)
-        if memory is not None:
-            memory.relieve = self._relieve
+        admission = build_admission(receiver, self._stats, self._memory)
+        if self._memory is not None:
+            self._memory.relieve = self._relieve
         self._capacity = capacity_of(settings)
         self._receivers = build_receivers(
-            settings.receiver, export, admission, self._capacity.receiver
+            receiver, self.export, admission, self._capacity.receiver
         )
-        self._keep_specs = keeper_of(settings, clock)
+        return admission
+
+    @property
+    def _request_limits(self) -> RequestLimits:
+        receiver = self.settings.receiver
+        return RequestLimits(receiver.max_request_bytes, receiver.max_attribute_bytes)
+
+    def _build_spec_reload(self) -> None:
+        """What reads the specs again, and what becomes of sessions that run then."""
+        settings, state = self.settings, self._state
+        self._keep_specs = keeper_of(settings, self._clock)
         self._running = RunningSessions(
             self.monitor,
-            clock,
-            self._deliver,
-            self._finished,
+            self._clock,
+            self._deliveries.verdicts,
+            self._deliveries.finished,
             state.journal.keep_operated if state is not None else None,
         )
         self.reloader = Reloader(
             settings.specs,
             self._use,
             self._log,
-            clock,
-            tracer=tracer,
+            self._clock,
+            tracer=self._tracer,
             keep=self._keep_specs,
             running=self._running.after_reload,
         )
-        in_use = [judge.spec for judge in self.monitor.binder.judges.values()]
+        in_use = self._specs_in_use()
         self.reloader.loaded(len(in_use), accepted(in_use))
-        self._pipeline = pipeline
-        self._decisions = DecideService(
-            pipeline, self.monitor, clock, keep, self._sink.question_without_spec
+
+    def _specs_in_use(self) -> list[Spec]:
+        return [judge.spec for judge in self.monitor.binder.judges.values()]
+
+    def _build_decisions(self) -> DecideService:
+        """What answers before calls, and its listener where it is on."""
+        settings = self.settings
+        decisions = DecideService(
+            self._pipeline,
+            self.monitor,
+            self._clock,
+            self._state.journal if self._state is not None else None,
+            self._sink.question_without_spec,
         )
         if settings.decide.listen != OFF:
             self._receivers["decide"] = build_decide(
                 settings,
-                self._decisions,
-                stats,
-                self._fault_of_decision,
+                decisions,
+                self._stats,
+                self._faults.of_decision,
                 self._capacity.receiver,
-                memory,
+                self._memory,
             )
-        self._steady = steady
-        self._stepped_ns = 0
-        """When the time was last looked at, by the steady clock; 0 before."""
-        self._readiness = Readiness(settings.ready, self._health, stats, self._alerts.queues)
-        self._servers = dict(self._receivers)
-        """All listeners, by name."""
-        self._certificates = CertificateWatch(self._servers)
-        held = MemoryMetrics(self.monitor.kept.memory, pipeline.memory, self._decisions.memory)
-        if memory is not None:
-            memory.held = held.total
-        more: list[MetricSource] = [
+        return decisions
+
+    def _build_families(self, admission: Admission) -> Families:
+        """All metrics; the state that is kept counts on."""
+        held = MemoryMetrics(
+            self.monitor.kept.memory, self._pipeline.memory, self._decisions.memory
+        )
+        if self._memory is not None:
+            self._memory.held = held.total
+        sources: list[MetricSource | None] = [
             held,
             admission,
             ConnectionMetrics(self._servers),
             self._certificates,
-            AgentCalls(
-                pipeline.inventory, namespaced=settings.metrics_namespace_label != "never"
-            ),
+            AgentCalls(self._pipeline.inventory, namespaced=self._is_namespaced),
             self._alerts,
             self._decisions,
+            self._tracer,
+            self._forwarding,
+            self._archive.writer if self._archive is not None else None,
+            self._judges,
         ]
-        if tracer is not None:
-            more.append(tracer)
-        if self._forwarding is not None:
-            more.append(self._forwarding)
-        if self._archive is not None:
-            more.append(self._archive.writer)
-        if self._judges is not None:
-            more.append(self._judges)
-        if state is not None:
-            more.append(state.journal)
-            state.wire(
-                self.monitor,
-                stats,
-                Export(pipeline.consume, stats, clock, bounds, is_timed=False),
-                StatefulParts(
-                    self._alerts, self.reloader.reloads, self._decisions, self._forwarding
-                ),
-                self,
-                settings,
-                memory,
-                {
-                    "monitor": self.monitor.kept.state,
-                    "pipeline": pipeline,
-                    **self._alerts.kept(),
-                },
-            )
-            more.append(state.snapshots)
-        self._last_scrape: LastScrape | None = None
-        """None if nobody can scrape."""
-        families = Families(self.monitor, stats, self.reloader.reloads, more)
-        if state is not None:
-            families.since = state.since
-        self._push = _push_of(settings.telemetry, families, self._redaction, clock)
-        self._observers = self._build_observers(families)
-        self._servers |= self._observers
-        self._ticker: asyncio.Task[None] | None = None
-        self._watcher: asyncio.Task[None] | None = None
+        if self._state is not None:
+            self._wire_state(self._state)
+            sources += [self._state.journal, self._state.snapshots]
+        there = [source for source in sources if source is not None]
+        families = Families(self.monitor, self._stats, self.reloader.reloads, there)
+        if self._state is not None:
+            families.since = self._state.since
+        return families
 
-    @property
-    def young_until(self) -> str:
-        """Until when a session may have begun before the start; "" if the history is complete."""
-        found = self.monitor.gaps.joined_until_ns()
-        return until(found) if found > self._clock() else ""
+    def _wire_state(self, state: KeptState) -> None:
+        """The state that is kept is of these parts."""
+        again = Export(
+            self._pipeline.consume,
+            self._stats,
+            self._clock,
+            self._request_limits,
+            is_timed=False,
+        )
+        state.wire(
+            self.monitor,
+            self._stats,
+            again,
+            StatefulParts(
+                self._alerts, self.reloader.reloads, self._decisions, self._forwarding
+            ),
+            self,
+            self.settings,
+            self._memory,
+            {
+                "monitor": self.monitor.kept.state,
+                "pipeline": self._pipeline,
+                **self._alerts.kept(),
+            },
+        )
 
     def _build_observers(self, families: Families) -> dict[str, Server]:
         """The metrics and the admin listener, where they are on."""
@@ -594,7 +402,7 @@ class App:
             )
         if settings.admin != OFF:
             # Loaded here: where it is off, it costs nothing.
-            from collector.app.admin import build_admin
+            from collector.app.listening.admin import build_admin
 
             admin = build_admin(
                 settings,
@@ -617,46 +425,40 @@ class App:
             )
         return found
 
-    def _deliver(self, verdicts: Sequence[Verdict]) -> None:
-        """Pages first: the rest can wait a microsecond."""
-        if self._annotated is not None:
-            self._each((self._annotated.take,), verdicts)
-        if self._archive is not None and not self._is_past:
-            self._each((self._archive.deliver,), verdicts)
-        if self._redaction:
-            verdicts = [self._redaction.named(verdict) for verdict in verdicts]
-        self._each((self._alerts.deliver,), verdicts)
-        if not self._is_past:
-            self._each((self._sink.deliver, self._feed.deliver), verdicts)
+    def _build_ticker(self, changes: ClockChanges) -> Ticker:
+        """What time brings, in the order in which it is done."""
+        readiness = Readiness(
+            self.settings.ready, self._health, self._stats, self._alerts.queues
+        )
+        going_on: list[Step] = [
+            self._note_time,
+            self._pipeline.tick,
+            self._decisions.tick,
+            self._end_sessions,
+            self._sink.tick,
+            self._notices.tick,
+            lambda _now: readiness.tick(self._steady()),
+            self._certificates.tick,
+        ]
+        if self._judges is not None:
+            going_on.append(self._judges.tick)
+        if self._state is not None:
+            snapshots = self._state.snapshots
+            going_on.append(lambda _now: snapshots.tick())
+        if self._memory is not None:
+            memory = self._memory
+            going_on.append(lambda _now: memory.tick())
+        watching: list[Step] = [changes.tick, self.pauses.tick]
+        if self._mark is not None:
+            mark = self._mark
+            watching.append(lambda _now: mark.tick())
+        return Ticker(self._clock, self._steady, watching, going_on, self._faults)
 
-    def _alarm(self, raised: ReferenceAlarm) -> None:
-        """The same for what references say, which needs no verdict."""
-        raised = self._redaction.named(raised)
-        self._each((self._alerts.alarm,), raised)
-        if not self._is_past:
-            self._each((self._sink.alarm,), raised)
-            self._each((self._feed.deliver,), (raised,))
-
-    def _denied(self, denied: PreventedCall) -> None:
-        """The same for calls that are denied before they are made."""
-        if self._is_past:
-            return
-        denied = self._redaction.named(denied)
-        self._each((self._sink.denied,), denied)
-        self._each((self._feed.deliver,), (denied,))
-
-    def _fault_of_decision(self, error: Exception) -> Refusal:
-        """An error of ours kept a question from being answered."""
-        self._report("a decision could not be made", error)
-        return Refusal(ExportStatus.INTERNAL, "internal error; see the service's log")
-
-    def _each(self, sinks: Iterable[Callable[[Any], None]], what: Any) -> None:
-        """Hands something to each sink: one that fails keeps it from no other, and from no sender."""
-        for sink in sinks:
-            try:
-                sink(what)
-            except Exception as error:  # noqa: BLE001
-                self._report("a sink failed", error)
+    @property
+    def young_until(self) -> str:
+        """Until when a session may have begun before the start; "" if the history is complete."""
+        found = self.monitor.gaps.joined_until_ns()
+        return until(found) if found > self._clock() else ""
 
     def _attend(self, anybody: bool) -> None:
         self._pipeline.quiet = not anybody and self._annotated is None
@@ -669,7 +471,7 @@ class App:
         if changed:
             self._pipeline.specs_changed()
             self._notices.specs_changed()
-            if self._state is not None and not self._is_past:
+            if self._state is not None and not self._deliveries.is_past:
                 self._state.use(specs)
         return changed
 
@@ -696,24 +498,24 @@ class App:
         try:
             await self._alerts.prepare()
             if self._recorder is not None:
-                _begin(self._recorder, self.settings.record)
-            _check_lines(self.settings.alerts.jsonl)
+                begin_recorder(self._recorder, self.settings.record)
+            check_lines(self.settings.alerts.jsonl)
             if self._traces is not None:
                 await self._traces.start()
             if self._forwarding is not None:
                 await self._forwarding.prepare()
             if self._archive is not None:
                 self._archive.listen()
-            judges = _judges_thread_of(
+            judges = judges_thread_of(
                 self._judges, self.settings, self._redaction, self._steady
             )
             if self._state is not None:
                 await self._recover(self._state)
             if self._archive is not None:
-                _begin_archive(self._archive, self.settings.archive)
+                begin_archive(self._archive, self.settings.archive)
             if self._judges is not None and judges is not None:
                 self._judges.start(judges)
-            self._stepped_ns = self._steady()  # a pause counts from the first request on
+            self.pauses.begin()
             for name, server in self._servers.items():
                 if name not in self.addresses:
                     self.addresses[name] = await server.start()
@@ -729,11 +531,11 @@ class App:
             self._forwarding.start()
         if self._push is not None:
             self._push.start()
-        self._ticker = asyncio.create_task(self._tick())
+        self._ticker.start()
         if self.settings.reload.watch and self.settings.specs:
             self._watcher = asyncio.create_task(self.reloader.watch())
         if self._keep_specs is not None and self.reloader.reloads.last_succeeded:
-            in_use = [judge.spec for judge in self.monitor.binder.judges.values()]
+            in_use = self._specs_in_use()
             await asyncio.to_thread(self._keep_specs, in_use)
         self._health.ready = True
         return self.addresses
@@ -755,17 +557,17 @@ class App:
         watched = self._servers.get("metrics")
         if watched is not None:
             self.addresses["metrics"] = await watched.start()
-        specs = [judge.spec for judge in self.monitor.binder.judges.values()]
+        specs = self._specs_in_use()
         is_early = state.has_past and self._annotated is None
         if not is_early:
             self._health.reason = self._health.reason or RECOVERING
-        self._is_past = True
+        self._deliveries.is_past = True
         self._alerts.hold()
         early = Stats()
         try:
             await state.recover(specs, partial(self._receive, early) if is_early else None)
         finally:
-            self._is_past = False
+            self._deliveries.is_past = False
         self.export.judge_now(self._stats)
         self._stats.add_early(early)
         self._alerts.keep(state.journal)
@@ -804,44 +606,9 @@ class App:
 
     # --- time ----------------------------------------------------------------------------------
 
-    async def _tick(self) -> None:
-        standstill = Standstill(self._steady)
-        while True:
-            await asyncio.sleep(TICK_SECONDS)
-            self._watch_time()
-            if standstill.is_over():
-                self._go_on()
-
     def step(self) -> None:
-        """Time has passed: final verdicts and ends of sessions depend on it, so it must go on."""
-        self._watch_time()
-        self._go_on()
-
-    def _watch_time(self) -> None:
-        self._take_steps(self._look_at_clock, self._look_at_pauses, self._leave_mark)
-
-    def _go_on(self) -> None:
-        self._take_steps(
-            self._note_time,
-            self._pipeline.tick,
-            self._decisions.tick,
-            self._end_sessions,
-            self._sink.tick,
-            self._notices.tick,
-            self._look_at_judges,
-            self._look_at_readiness,
-            self._look_at_snapshots,
-            self._certificates.tick,
-            self._return_memory,
-        )
-
-    def _take_steps(self, *steps: Callable[[int], None]) -> None:
-        now = self._clock()
-        for step in steps:
-            try:
-                step(now)
-            except Exception as error:  # noqa: BLE001
-                self._report("time could not go on", error)
+        """Time has passed."""
+        self._ticker.step()
 
     def _note_time(self, now: int) -> None:
         """Counters and the time go to the journal, before what the time brings."""
@@ -854,46 +621,8 @@ class App:
         finished = self.monitor.tick(now)
         news = self.monitor.news()
         if news:
-            self._deliver(news)
-        self._finished(finished)
-
-    def _finished(self, finished: Sequence[SessionFinished]) -> None:
-        """Ends of sessions go to the sinks."""
-        named = [self._redaction.named(each) for each in finished]
-        self._each((self._alerts.ended, self._sink.finished), named)
-        if self._judges is not None and not self._is_past:
-            for each in finished:
-                self._judges.ended(each.session)
-
-    def _look_at_clock(self, now: int) -> None:
-        """A clock that was set ends no session, and is logged."""
-        by = self._clock_watch.moved() if self._clock_watch is not None else 0
-        if by:
-            self._stats.count("clock_jumps")
-            self._log.warning("clock_moved", seconds=round(by / SECOND, 3))
-            if self._state is not None:
-                self._state.clock_moved(by, now)
-            self.monitor.clock_moved(by, now)
-
-    def _leave_mark(self, _now: int) -> None:
-        if self._mark is not None:
-            self._mark.tick()
-
-    def _look_at_pauses(self, now: int) -> None:
-        """A process that was stopped for a while has let senders wait, who may have given up."""
-        steady, before = self._steady(), self._stepped_ns
-        self._stepped_ns = steady
-        if before and steady - before >= PAUSE_NS:
-            self._log.warning("paused", seconds=round((steady - before) / SECOND, 3))
-            self.monitor.gaps.missed(now - (steady - before), now)
-
-    def _look_at_judges(self, now: int) -> None:
-        if self._judges is not None:
-            self._judges.tick(now)
-
-    def _look_at_snapshots(self, _now: int) -> None:
-        if self._state is not None:
-            self._state.snapshots.tick()
+            self._deliveries.verdicts(news)
+        self._deliveries.finished(finished)
 
     def _relieve(self) -> None:
         """Memory is scarce: what is shown alone goes, and what is known only so that it need not be read again."""
@@ -901,21 +630,6 @@ class App:
             self.monitor.kept.relieve()
         self._pipeline.relieve()
         self._decisions.relieve()
-
-    def _return_memory(self, _now: int) -> None:
-        if self._memory is not None:
-            self._memory.tick()
-
-    def _look_at_readiness(self, _now: int) -> None:
-        self._readiness.tick(self._steady())
-
-    def _report(self, what: str, error: Exception) -> None:
-        """Counts a fault of ours; the first of its type is logged."""
-        name = type(error).__name__
-        if (what, name) not in self._reported:
-            self._reported.add((what, name))
-            self._log.error(what, error=name, exc_info=error)
-        self._stats.count("internal_errors", name)
 
     async def stop(self) -> None:
         """Ends so that nothing is lost which can be kept.
@@ -947,11 +661,11 @@ class App:
         ]
         receiving = deadline.share(grace, OPEN_SHARE)
         await asyncio.gather(*(server.stop(receiving) for server in open_ones))
-        for task in (self._ticker, self._watcher):
-            if task is not None:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+        await self._ticker.stop()
+        if self._watcher is not None:
+            self._watcher.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watcher
         if self._state is None:
             self._finalise()
         else:
@@ -986,9 +700,9 @@ class App:
         now = self._clock()
         try:
             self.monitor.finalise(now)
-            self._deliver(self.monitor.news())
+            self._deliveries.verdicts(self.monitor.news())
         except Exception as error:  # noqa: BLE001
-            self._report("verdicts could not become final", error)
+            self._faults.report("verdicts could not become final", error)
 
     def _calls(self) -> int:
         """Tool calls so far."""

@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import Final
 
-from collector.app.listeners import build_observer, metrics_guard
+from collector.app.listening.listeners import build_observer, metrics_guard
 from collector.config.field_types import OFF
 from collector.config.settings.settings import Settings
 from collector.metrics.service import Families, MetricsApp

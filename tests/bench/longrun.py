@@ -15,7 +15,7 @@ import time
 from typing import Final, NamedTuple
 
 from collector.app import gc_tuning
-from collector.app.service import TICK_SECONDS
+from collector.app.ticker import TICK_SECONDS
 from collector.calls.pipeline import Pipeline
 from collector.receive.export import Export
 from collector.telemetry.counters import Stats

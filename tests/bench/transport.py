@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import uvloop
 
-from collector.app.listeners import build_admission, build_receivers
+from collector.app.listening.listeners import build_admission, build_receivers
 from collector.config.settings.receiver import ReceiverSettings
 from collector.decode.span import Span
 from collector.receive.export import Export

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from collector.app.certificates import CertificateWatch
-from collector.app.listeners import Server
+from collector.app.listening.certificates import CertificateWatch
+from collector.app.listening.listeners import Server
 from collector.receive.listener.validity import Validity
 from monitor.limits import SECOND
 

@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from collector.app import service as app_module
-from collector.app.service import App, instance_of, limits_of
+from collector.app import ticker
+from collector.app.derived_settings import instance_of, limits_of
+from collector.app.service import App
 from collector.config.settings.alerts import AlertSettings
 from collector.config.settings.decide import DecideSettings
 from collector.config.settings.receiver import ReceiverSettings
@@ -201,7 +202,7 @@ def test_the_clock_alone_makes_counters_final_and_ends_sessions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Final counters and idle ends come with the clock, without any request."""
-    monkeypatch.setattr(app_module, "TICK_SECONDS", 0.001)
+    monkeypatch.setattr(ticker, "TICK_SECONDS", 0.001)
 
     async def use(app: App, clock: Clock) -> None:
         await http(app.addresses["http"], "POST", "/v1/traces", body("water"))
@@ -219,7 +220,7 @@ def test_the_clock_alone_makes_counters_final_and_ends_sessions(
 @pytest.mark.plain
 def test_a_fault_of_one_tick_does_not_stop_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error of one tick is counted, and the next tick runs."""
-    monkeypatch.setattr(app_module, "TICK_SECONDS", 0.001)
+    monkeypatch.setattr(ticker, "TICK_SECONDS", 0.001)
 
     async def use(app: App, _: Clock) -> str:
         ticks, enough = 0, asyncio.Event()
@@ -315,7 +316,7 @@ def test_a_clock_that_is_set_is_logged_and_ends_nothing(
     monkeypatch: pytest.MonkeyPatch, by: int
 ) -> None:
     """The jump is one line and one count; the session is live, and its verdict final."""
-    monkeypatch.setattr(app_module, "TICK_SECONDS", 0.001)
+    monkeypatch.setattr(ticker, "TICK_SECONDS", 0.001)
     wall, steady = Clock(), Clock()
     wall.now = 1_700_000_000 * SECOND
 

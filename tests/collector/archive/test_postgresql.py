@@ -14,7 +14,8 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
-from collector.app.service import App, owner_of
+from collector.app.derived_settings import owner_of
+from collector.app.service import App
 from collector.archive import writer as writer_module
 from collector.archive.connection import DatabaseError
 from collector.archive.postgresql import (

@@ -15,8 +15,8 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as plain_families
 
-from collector.app.certificates import CertificateWatch
-from collector.app.listeners import ConnectionMetrics
+from collector.app.listening.certificates import CertificateWatch
+from collector.app.listening.listeners import ConnectionMetrics
 from collector.archive.store import ArchiveBounds
 from collector.archive.writer import ArchiveWriter
 from collector.calls.pipeline import Pipeline

@@ -659,7 +659,7 @@ def test_a_user_is_taken_out_of_a_url() -> None:
 def test_a_client_and_a_database_are_loaded_only_where_they_are_used() -> None:
     """A service without sinks that post does not load httpx; one without an archive no sqlite3."""
     program = (
-        "import sys, collector.app.service, collector.app.serve, collector.app.admin, collector.cli.main; "
+        "import sys, collector.app.service, collector.app.serve, collector.app.listening.admin, collector.cli.main; "
         "unused = ('httpx', 'httpcore', 'anyio', 'urllib.request', 'http.cookiejar', 'sqlite3', 'judges'); "
         "print([name for name in unused if name in sys.modules])"
     )

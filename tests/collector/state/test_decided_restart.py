@@ -112,7 +112,7 @@ def test_decided_calls_go_on_as_if_nothing_had_been(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Answers, decided calls, judgements and counters are those of a service that was never killed."""
-    monkeypatch.setattr("collector.app.decisions.new_seed", lambda: b"the same")
+    monkeypatch.setattr("collector.app.listening.decisions.new_seed", lambda: b"the same")
     deaths = set(Random(seed).sample(range(40), 4))
     true, killed = Life(None, [spec_of(SPEC)]), Life(tmp_path, [spec_of(SPEC)])
     expected = asyncio.run(_live(true, seed, set()))

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.app.service import App, redaction_of
+from collector.app.derived_settings import redaction_of
+from collector.app.service import App
 from collector.config.settings.settings import Settings
 from collector.config.settings.telemetry import RedactSettings
 from collector.config.sources import SettingsError, load

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from collector.app.listeners import Server
+from collector.app.listening.listeners import Server
 from collector.receive.listener.validity import Validity
 from collector.sinks.alert.alert import stamp
 from collector.telemetry.counters import MetricReading

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from collector.app.listeners import certificates_of, http_bounds, rate_limits_of
+from collector.app.listening.listeners import certificates_of, http_bounds, rate_limits_of
 from collector.calls.decisions.decided_calls import DecidedCalls
 from collector.config.field_types import OFF
 from collector.config.settings.settings import Settings

@@ -1,0 +1,1 @@
+"""The service: built from its settings, started and stopped."""
