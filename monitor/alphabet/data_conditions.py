@@ -6,12 +6,15 @@ fact of the call (`call_facts`), true, false or unknown, that the session's earl
 
 Invariant: a condition has one name, whatever symbol has it: symbols that ask for the same share a fact.
 
+`said` asks for no argument at all: whether the user said one of some texts before the call.
+
 Example: `order: {from: [look_up_order]}` asks for the fact `order: from look_up_order`, which is true if every leaf of
 `order` was a leaf of a result of `look_up_order`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -23,8 +26,9 @@ __all__ = [
     "USER",
     "DataCondition",
     "DataForm",
-    "compares_data",
+    "condition_pattern",
     "parse_conditional",
+    "said_condition",
 ]
 
 USER: Final = "user"
@@ -36,7 +40,12 @@ ANY_TOOL: Final = "*"
 SOURCES_MAX: Final = 64
 """Tools that one condition names."""
 
-DataForm = Literal["from", "not_from", "carried", "max", "min", "one_of", "not_in", "same_as"]
+SHOWN_MAX: Final = 3
+"""Texts of one condition that a sentence names."""
+
+DataForm = Literal[
+    "from", "not_from", "carried", "max", "min", "one_of", "not_in", "same_as", "said"
+]
 """`carried` is of learnt references alone: a value stands in an earlier result, and none in what the user said."""
 
 _RANKS: Final[dict[str, str]] = {
@@ -48,6 +57,7 @@ _RANKS: Final[dict[str, str]] = {
     "one_of": "one_of",
     "not_in": "not_in",
     "same_as": "exact",
+    "said": "one_of",
 }
 """What a condition counts as in specificity: the pattern that it would be with the values in its place."""
 
@@ -73,12 +83,15 @@ class DataCondition:
     """True if values are compared as texts."""
     value: str = ""
     """Name of the remembered value; "" for conditions on the origin."""
+    texts: tuple[str, ...] = ()
+    """Texts of which the user said one, for `said`."""
 
     @property
     def name(self) -> str:
         """The name of the fact: no argument has it."""
         how = f"{self.user} {self.parts} {self.folded}"
-        return f"{_MARK}{self.argument}\0{self.form} {how} {self.value} {' '.join(self.tools)}"
+        named = " ".join((*self.tools, *self.texts))
+        return f"{_MARK}{self.argument}\0{self.form} {how} {self.value} {named}"
 
     @property
     def counts_as(self) -> str:
@@ -102,12 +115,21 @@ class DataCondition:
             "one_of": f"one of {name}",
             "not_in": f"none of {name}",
             "same_as": f"the same as {name}",
+            "said": f"said {self._texts}",
         }[self.form]
 
     @property
     def refusal(self) -> str:
         """How a call fails it, behind the argument's name."""
+        if self.form == "said":
+            return f"did not say {self._texts}"
         return f"is from {self._sources}" if self.form == "not_from" else f"is not {self}"
+
+    @property
+    def _texts(self) -> str:
+        listed = " or ".join(f'"{each}"' for each in self.texts[:SHOWN_MAX])
+        more = len(self.texts) - SHOWN_MAX
+        return f"{listed} or {more} more" if more > 0 else listed
 
     @property
     def _sources(self) -> str:
@@ -120,6 +142,12 @@ def condition_pattern(condition: DataCondition) -> Pattern:
     return Pattern("data", condition, lambda value: value is True)
 
 
+def said_condition(texts: Sequence[str]) -> DataCondition:
+    """The condition that the user said one of some texts before the call."""
+    named = tuple(dict.fromkeys(texts))
+    return DataCondition(USER, path_of("$"), "said", user=True, folded=True, texts=named)
+
+
 def parse_conditional(argument: str, raw: Any) -> list[tuple[str, Pattern]] | None:
     """The patterns of an argument that is compared with what was seen before; None if it is not.
 
@@ -129,7 +157,7 @@ def parse_conditional(argument: str, raw: Any) -> list[tuple[str, Pattern]] | No
     Raises:
         PatternError: the condition cannot be used.
     """
-    if not compares_data(raw):
+    if not _compares_data(raw):
         return None
     is_origin = "from" in raw or "not_from" in raw
     found = _origins(argument, raw) if is_origin else _comparisons(argument, raw)
@@ -142,7 +170,7 @@ def parse_conditional(argument: str, raw: Any) -> list[tuple[str, Pattern]] | No
     return plain + [(each.name, condition_pattern(each)) for each in found]
 
 
-def compares_data(raw: Any) -> bool:
+def _compares_data(raw: Any) -> bool:
     """True if what a document says of an argument compares it with what was seen before."""
     return isinstance(raw, dict) and (
         not raw.keys().isdisjoint(("from", "not_from", "same_as"))

@@ -134,8 +134,15 @@ def _asked(name: str, pattern: Pattern) -> str:
         return "without arguments"
     if name == FAILED:
         return "failed" if pattern.operand is True else "not failed"
+    if _is_said(pattern):
+        return f"the user {pattern.operand}"
     is_exact = "is " if pattern.kind == "exact" else ""
     return f"{quoted(worded(name))} {is_exact}{_condition(pattern)}"
+
+
+def _is_said(pattern: Pattern) -> bool:
+    """True for a condition on what the user said, which names no argument."""
+    return pattern.kind == "data" and pattern.operand.form == "said"
 
 
 def _condition(pattern: Pattern) -> str:
@@ -236,6 +243,8 @@ def _failing_one(
         return "the call " + ("did not fail" if pattern.operand is True else "failed")
     if name == COUNTED:
         return "it takes no arguments"
+    if _is_said(pattern):
+        return f"the user {pattern.operand.refusal}"
     if is_data(name):
         return f"{quoted(worded(name))} {pattern.operand.refusal}"
     value = arguments.get(name, _ABSENT)

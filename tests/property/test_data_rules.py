@@ -31,6 +31,12 @@ CONDITIONS: Final = {
 """Tool -> what it asks of its argument `v`."""
 
 
+SAYING: Final = {"ask": "[x, '9']", "beg": "'5'"}
+"""Tool -> texts of which the user is to have said one."""
+
+ASKING_TOOLS: Final = (*CONDITIONS, *SAYING)
+
+
 def spec(forbidden: str) -> Spec:
     """A policy that forbids the calls whose condition holds (`good`), or all others (`bad`)."""
     symbols = [
@@ -41,6 +47,9 @@ def spec(forbidden: str) -> Spec:
             f"  bad_{tool}: {{tool: {tool}}}",
         )
     ]
+    for tool, texts in SAYING.items():
+        symbols.append(f"  good_{tool}: {{tool: {tool}, said: {texts}}}")
+        symbols.append(f"  bad_{tool}: {{tool: {tool}}}")
     text = "\n".join(
         [
             f"id: {forbidden}",
@@ -51,7 +60,7 @@ def spec(forbidden: str) -> Spec:
             "alphabet:",
             *symbols,
             "constraints:",
-            *(f"  - forbid: {forbidden}_{tool}" for tool in CONDITIONS),
+            *(f"  - forbid: {forbidden}_{tool}" for tool in ASKING_TOOLS),
         ]
     )
     made, findings = compile_text(text, "data.yaml")
@@ -97,7 +106,7 @@ SOURCES: Final = st.builds(
 )
 ASKING: Final = st.builds(
     Step,
-    st.sampled_from(list(CONDITIONS)),
+    st.sampled_from(ASKING_TOOLS),
     st.one_of(
         st.sampled_from(VALUES), st.lists(st.sampled_from(LEAVES), min_size=1, max_size=2)
     ),
@@ -165,6 +174,8 @@ def sayings(run: Sequence[Step], asked: Step) -> list[list[Any]]:
 
 def holds(asked: Step, seen: Sequence[tuple[Step, Any]], said: Sequence[Any]) -> bool:
     """Whether a condition holds in one world, by the words of the documentation."""
+    if asked.tool in SAYING:
+        return "x" in said or 9 in said if asked.tool == "ask" else 5 in said
     given = leaves(asked.value)
     if asked.tool in ("send", "tell", "post", "order", "hide"):
         tools = {"tell": ("search", "look"), "hide": ()}.get(asked.tool, ("search",))
@@ -258,7 +269,7 @@ def read(under: Monitor, made: Sequence[Event]) -> dict[int, bool | None]:
         if ("bad", call.span_id.hex()) in harmful
         else None
         for call in made
-        if isinstance(call, ToolCall) and call.tool in CONDITIONS
+        if isinstance(call, ToolCall) and call.tool in ASKING_TOOLS
     }
 
 
@@ -270,12 +281,12 @@ def observed(made: Sequence[Event]) -> dict[int, bool | None]:
 
 
 def expected(run: Sequence[Step]) -> dict[int, bool | None]:
-    return {each.start: plainly(run, each) for each in run if each.tool in CONDITIONS}
+    return {each.start: plainly(run, each) for each in run if each.tool in ASKING_TOOLS}
 
 
 def is_sharp(step: Step) -> bool:
     """False for values that no remembered one compares with: then unknown is said where no is certain."""
-    origins = ("send", "tell", "post", "order", "hide", "name")
+    origins = ("send", "tell", "post", "order", "hide", "name", *SAYING)
     return step.tool in origins or not isinstance(step.value, list)
 
 
@@ -284,7 +295,7 @@ def test_conditions_hold_as_in_every_world(run: list[Step]) -> None:
     """True, false and unknown are those of a plain interpreter that tries every result and overlap."""
     wanted, found = expected(run), observed(events(run))
     for step in run:
-        if step.tool in CONDITIONS and (is_sharp(step) or found[step.start] is not None):
+        if step.tool in ASKING_TOOLS and (is_sharp(step) or found[step.start] is not None):
             assert found[step.start] is wanted[step.start], step
 
 

@@ -44,6 +44,9 @@ VALUES_MAX: Final = 256
 WORDS_BYTES_MAX: Final = 65_536 * DIGEST_BYTES
 """Bytes of the words of one result."""
 
+_NO_OPERAND: Final = Operand(known=True, absent=False, values=())
+"""What a call gives to a condition that asks for no argument."""
+
 _NO_ATTRIBUTES: Final[Mapping[str, Any]] = {}
 
 Times = tuple[int, int, int]
@@ -205,6 +208,8 @@ def _naming(call: ToolCall, each: EachRule) -> dict[str, Any] | None:
 def _operand(
     call: ToolCall, condition: DataCondition, remembered: Mapping[str, RememberedValue]
 ) -> Operand:
+    if condition.form == "said":
+        return _NO_OPERAND
     found = condition.path.of_call(call.arguments)
     if found is None:
         return Operand(known=False, absent=call.arguments is None, values=())

@@ -13,6 +13,7 @@ other one returned the order, the fact is true. Else it is unknown.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from monitor.alphabet.data_conditions import ANY_TOOL, DataCondition
@@ -25,7 +26,7 @@ from monitor.session.data.seen_values import (
     SourceCall,
 )
 from monitor.session.data.session_data import SessionData
-from monitor.session.data.value_digests import has_part
+from monitor.session.data.value_digests import has_part, words_of
 from monitor.spec.data_rules import DataRules, RememberedValue
 from monitor.visibility.sight import Sight, Window
 
@@ -64,6 +65,8 @@ def data_facts(
 def _fact(
     view: _View, rules: DataRules, condition: DataCondition, operand: Operand
 ) -> bool | None:
+    if condition.form == "said":
+        return view.said(condition)
     if condition.form == "carried":
         return view.carried(condition, operand)
     if condition.is_origin:
@@ -90,6 +93,12 @@ def _place(source: SourceCall, asking: AskingCall) -> int:
     if is_before:
         return _BEFORE
     return _BEHIND if is_behind else _BESIDE
+
+
+@lru_cache(maxsize=1_024)
+def _phrases(texts: tuple[str, ...]) -> tuple[bytes, ...]:
+    """The words of some texts, as those of messages are kept."""
+    return tuple(words_of(each, folded=True) for each in texts)
 
 
 class _View:
@@ -201,6 +210,19 @@ class _View:
                 words = source.folded_words if condition.folded else source.words
                 if has_part(words, value.words):
                     yield source
+
+    def said(self, condition: DataCondition) -> bool | None:
+        """Whether the user said one of the texts before the call."""
+        phrases = _phrases(condition.texts)
+        begin_ns, texts = self._asking.begin_ns, self._data.texts
+        for text in texts.values():
+            if text.at_ns <= begin_ns and any(
+                has_part(text.folded_words, each) for each in phrases
+            ):
+                return True
+        if self._data.dropped or not texts or self._may_have(condition):
+            return None
+        return False
 
     def _is_said(self, condition: DataCondition, value: ComparedValue) -> bool | None:
         """Whether a leaf stands in a message of the user; None if no message was seen, or some were dropped."""

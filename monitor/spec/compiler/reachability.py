@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from monitor.alphabet.data_conditions import compares_data
 from monitor.automaton import paths
 from monitor.automaton.dfa import UNDEFINED, Automaton, Machine
 from monitor.spec.compiler.machine import form_of
@@ -118,11 +117,8 @@ def _check_unused(model: SpecDocument, machine: Machine, notes: Notes) -> None:
 
 
 def _narrows(model: SpecDocument, machine: Machine, name: str) -> bool:
-    """True if a symbol takes calls from another one of its tool, in use, by what was seen or by what the call returned."""
+    """True if a symbol takes calls from another one of its tool that is used: what is fine is declared, the rest forbidden."""
     mine = model.alphabet[name]
-    by_outcome = mine.result is not None or mine.error is not None
-    if not by_outcome and not any(map(compares_data, (mine.arguments or {}).values())):
-        return False
     return any(
         model.alphabet[other].tool == mine.tool and _is_used(machine, symbol)
         for symbol, other in enumerate(machine.symbols)

@@ -8,7 +8,11 @@ from typing import Any, Final
 
 from monitor.alphabet import pattern
 from monitor.alphabet.call_facts import COUNTED, FAILED, result_name
-from monitor.alphabet.data_conditions import parse_conditional
+from monitor.alphabet.data_conditions import (
+    condition_pattern,
+    parse_conditional,
+    said_condition,
+)
 from monitor.alphabet.match import SymbolPatterns, is_upset, specificity
 from monitor.alphabet.pattern import Pattern, PatternError
 from monitor.spec.document.faults import Notes
@@ -86,6 +90,10 @@ def _facts(name: str, symbol: SymbolDocument, notes: Notes) -> dict[str, Pattern
             found |= {} if parsed is None else {result_name(path): parsed}
     if symbol.error is not None:
         found[FAILED] = pattern.parse(symbol.error)
+    if symbol.said:
+        texts = [symbol.said] if isinstance(symbol.said, str) else symbol.said
+        condition = said_condition(texts)
+        found[condition.name] = condition_pattern(condition)
     return found
 
 

@@ -33,6 +33,12 @@ __all__ = [
 
 Level = Literal["info", "warning", "critical"]
 
+SAID_MAX: Final = 256
+"""Texts that `said` lists."""
+
+SAID_LENGTH_MAX: Final = 200
+"""Characters of one of them."""
+
 EACH_TOOLS_MAX: Final = 256
 """Tools that `each` names."""
 
@@ -49,6 +55,23 @@ ReasonName = Literal[
     "deadline",
     "idle",
 ]
+
+
+def _saying(value: Any) -> Any:
+    """Refuses what is no text, or what no message has."""
+    is_text = isinstance(value, str) and bool(value.strip())
+    if not is_text or len(value) > SAID_LENGTH_MAX:
+        wanted = f"a text of 1 to {SAID_LENGTH_MAX} characters with a word in it"
+        raise ValueError(
+            f"write {wanted}, in quotes if it looks like a number or a truth value"
+        )
+    return value
+
+
+Saying = Annotated[
+    str, BeforeValidator(_saying), Field(min_length=1, max_length=SAID_LENGTH_MAX)
+]
+"""A text as a user writes it."""
 
 
 def _given(value: Any) -> Any:
@@ -169,6 +192,12 @@ class SymbolDocument(StrictModel):
             description="true: calls that failed, which count then; false: calls that did not"
         ),
     ] = None
+    said: Annotated[
+        Annotated[Saying, Tag(PLAIN)]
+        | Annotated[list[Saying], Tag(LIST), Field(min_length=1, max_length=SAID_MAX)],
+        by_form(PLAIN, LIST),
+        Field(description="a text that the user said before the call, or one of several"),
+    ] = []
 
 
 class RememberDocument(StrictModel):

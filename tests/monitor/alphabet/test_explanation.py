@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.alphabet.data_conditions import condition_pattern, said_condition
 from monitor.alphabet.explanation import (
     TEXT_MAX,
     any_of,
@@ -217,3 +218,11 @@ def test_names_of_which_any_is_meant() -> None:
     assert any_of(["a"]) == "`a`"
     assert any_of(["a", "b", "c"]) == "`a`, `b` or `c`"
     assert any_of([*"abcdef"]) == "`a`, `b`, `c`, `d` or 2 more"
+
+
+def test_what_the_user_said_is_named_by_its_first_texts() -> None:
+    """Asked for, and missing, with how many more would do."""
+    said = said_condition(["ill", "unwell", "doctor", "storm", "ill"])
+    made = build({"a": ("pay", {said.name: condition_pattern(said)})})
+    assert asked(made.patterns[0]) == 'the user said "ill" or "unwell" or "doctor" or 1 more'
+    assert explain_mismatch(made, "pay", {}, None).startswith('the user did not say "ill" or')
