@@ -10,22 +10,24 @@ session with the lowest PrefixCrit leads the list.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from monitor.records import SEVERITIES
 from monitor.session.judge.episodes import EpisodesTally
 from monitor.session.judge.judge import count_code
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.scored_path import scored_path
-from monitor.session.report.harms import Harm, explanation, harms, last_harm
+from monitor.session.judgement.step_marks import JudgedStep
+from monitor.session.report.harms import Harm, explanation, harms
 from monitor.session.report.obstacles import cannot_finish
 from monitor.session.session import Session
 
 __all__ = [
     "SORTS",
     "Key",
+    "ListedHarms",
     "agent_of",
     "service_version",
     "sort_key",
@@ -141,50 +143,61 @@ SORTS: Final = (*_KEYS, "severity")
 """What a list may be sorted by."""
 
 
-def _last_harm(judgement: Judgement, text_of: Callable[[int], str]) -> dict[str, Any] | None:
-    return _as_json(judgement, last_harm(judgement, text_of), text_of)
+class ListedHarms(NamedTuple):
+    """The harmful calls of a judgement that lists show; the log is stepped once, for their positions."""
 
+    harms: Sequence[Harm]
+    """All of the log, the latest first."""
+    walked: Sequence[JudgedStep]
+    """The steps of the log; () without harm."""
 
-def _worst_harm(judgement: Judgement, text_of: Callable[[int], str]) -> dict[str, Any] | None:
-    """The first of the harmful calls with the worst severity, which heads the session."""
-    found = min(harms(judgement, text_of), key=_worst_first, default=None)
-    return _as_json(judgement, found, text_of)
+    @classmethod
+    def of(cls, judgement: Judgement, text_of: Callable[[int], str]) -> ListedHarms:
+        """Those of the log as it is now."""
+        found = [*harms(judgement, text_of)]
+        return cls(found, judgement.walk() if found else ())
+
+    def shown(
+        self, judgement: Judgement, harm: Harm | None, text_of: Callable[[int], str]
+    ) -> dict[str, Any] | None:
+        """One of them as it is shown."""
+        if harm is None:
+            return None
+        place = harm.step - judgement.folded - 1
+        steps = (each for each in self.walked if each.place == place)
+        why = next((explanation(judgement, each) for each in steps), "")
+        return {
+            "step": harm.step,
+            "tool": text_of(harm.tool),
+            "reason": harm.reason.value,
+            "severity": harm.severity,
+            "detail": why or None,
+        }
 
 
 def _worst_first(harm: Harm) -> tuple[int, int]:
     return -SEVERITIES.index(harm.severity), harm.step
 
 
-def _as_json(
-    judgement: Judgement, found: Harm | None, text_of: Callable[[int], str]
-) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    return {
-        "step": found.step,
-        "tool": text_of(found.tool),
-        "reason": found.reason.value,
-        "severity": found.severity,
-        "detail": _detail(judgement, found) or None,
-    }
-
-
-def _detail(judgement: Judgement, harm: Harm) -> str:
-    """Why the call is harmful: the log is stepped again, for its position."""
-    place = harm.step - judgement.folded - 1
-    for step in judgement.walk():
-        if step.place == place:
-            return explanation(judgement, step)
-    return ""
-
-
 def summary(
-    session: Session, judgement: Judgement, text_of: Callable[[int], str]
+    session: Session,
+    judgement: Judgement,
+    text_of: Callable[[int], str],
+    listed: ListedHarms | None = None,
 ) -> dict[str, Any]:
-    """The short judgement object, with the latest harmful call instead of the steps.
+    """The short judgement object, with the latest harmful call, and the first of the worst, instead of the steps.
 
-    `text_of` maps the number of a tool to its name.
+    Args:
+        session: of the judgement.
+        judgement: the judgement to show.
+        text_of: maps the number of a tool to its name.
+        listed: its harmful calls, of who has them already.
     """
+    listed = ListedHarms.of(judgement, text_of) if listed is None else listed
+    last, worst = (
+        next(iter(listed.harms), None),
+        min(listed.harms, key=_worst_first, default=None),
+    )
     judge, run = judgement.judge, judgement.head
     spec, tally, scored = judge.spec, run.tally, _scored(judgement)
     judged = _judged(judgement)
@@ -201,8 +214,8 @@ def summary(
         "calls": tally.calls,
         "substantive": tally.substantive if judged else None,
         "harmful": tally.harmful_steps if judged else None,
-        "last_harm": _last_harm(judgement, text_of),
-        "worst_harm": _worst_harm(judgement, text_of),
+        "last_harm": listed.shown(judgement, last, text_of),
+        "worst_harm": listed.shown(judgement, worst, text_of),
         "harm_rate": tally.harm_rate if scored else None,
         "prefix_crit": tally.prefix_crit if scored else None,
         "accepting": judge.accepts(run.position) if judged else None,

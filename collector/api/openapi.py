@@ -31,7 +31,7 @@ PLAIN: Final = "text/plain; charset=utf-8"
 MEANINGS: Final[Mapping[str, str]] = {
     "steps": "0: summaries without steps, and only with it `offset`",
     "limit": f"sessions, at most {LISTED_MAX}",
-    "offset": f"sessions that are skipped, at most {OFFSET_MAX}",
+    "offset": f"sessions that are skipped, at most {OFFSET_MAX}; 400 where too many would have to be looked at: go on by `cursor`",
     "cursor": "`next` of the page before",
     "q": "part of a session id, an agent, a spec, a tool or a reason; or the whole id of a trace",
     "tool": "part of a tool's name",

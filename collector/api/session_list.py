@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LISTED_MAX",
     "ListedSession",
+    "OffsetTooFarError",
     "SessionLists",
     "SessionPage",
     "SessionQuery",
@@ -83,6 +84,16 @@ class SessionPage(NamedTuple):
         }
 
 
+class OffsetTooFarError(ValueError):
+    """So many sessions cannot be skipped: few of very many match."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(
+            f"offset={offset} skips too many sessions that would have to be looked at:"
+            " go on by cursor, which is `next` of the page before, or narrow the search"
+        )
+
+
 async def paged(
     monitor: Monitor,
     query: SessionQuery,
@@ -104,6 +115,9 @@ async def paged(
         follow: leads from a trace's id to its sessions.
         past: has those of before; None if none are kept.
         steps: True if the archive's sessions are to have whole judgement objects.
+
+    Raises:
+        OffsetTooFarError: there was no time to look at all sessions that the offset skips.
     """
     key, most = sort_key(query.sort, monitor.reader.tool_name), query.offset + query.limit + 1
     matcher = None
@@ -155,6 +169,8 @@ async def paged(
     if past is not None:
         before = await past.page(query, found_here, living, most, steps=steps)
         reached = before.reached
+        if reached is not None and query.offset:
+            raise OffsetTooFarError(query.offset)
         if reached is not None:
             # What is behind it comes with the sessions of the archive that are there.
             entries = [each for each in entries if _place(each) >= _place(reached)]

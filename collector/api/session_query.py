@@ -161,7 +161,9 @@ class SessionQuery(NamedTuple):
                 raise ValueError(f"{name} must be one of {', '.join(known)}")
         limit, offset, since, until = (_number(query, name) for name in NUMBERS)
         if offset > OFFSET_MAX:
-            raise ValueError(f"offset must be at most {OFFSET_MAX}: narrow the search")
+            raise ValueError(
+                f"offset must be at most {OFFSET_MAX}: go on by cursor, which is `next` of the page before"
+            )
         return cls(
             sort,
             min(limit, LISTED_MAX),

@@ -336,13 +336,13 @@ class PostgresStore(ArchiveStore):
         return self._database.is_open
 
     def _begin(self) -> None:
-        # Another monitor may have swept rows of groups that are remembered here.
-        self._groups.clear()
+        # Another monitor may have swept rows that are remembered here.
+        self._forget()
         self._connection.execute("BEGIN")
         self._connection.execute("SELECT pg_advisory_xact_lock(?)", (LOCK,))
 
     def _roll_back(self) -> None:
-        self._groups.clear()
+        self._forget()
         if self.is_there and self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
@@ -350,7 +350,7 @@ class PostgresStore(ArchiveStore):
         (row,) = self._connection.execute(f"{statement} RETURNING id", values).fetchone()
         return int(row)
 
-    def _word(self, text: str) -> int:
+    def _word_row(self, text: str) -> int:
         self._connection.execute(
             "INSERT INTO words (text) VALUES (?) ON CONFLICT DO NOTHING", (text,)
         )

@@ -23,9 +23,9 @@ from typing import Any, Final, NamedTuple
 import zstandard
 
 from collector.archive.connection import ArchiveConnection
+from collector.archive.pending_rows import PendingRows
 from collector.archive.record import (
     HOUR_NS,
-    NO_FIGURES,
     ArchivedJudgement,
     ArchivedSession,
     ArchiveRecord,
@@ -54,6 +54,10 @@ _FILE_MODE: Final = 0o600
 
 GROUPS_KEPT: Final = 10_000
 """Groups whose rows are remembered."""
+WORDS_KEPT: Final = 1_000
+"""The same of the names of a judgement's tools, all together."""
+WORDS_LENGTH: Final = 1_000
+"""Characters of such names that are remembered."""
 BYTES_A_SUM: Final = 1 << 10
 """Share of `bytes_max` for one sum of an hour: sums take about a tenth of it at most."""
 SWEPT_EVERY: Final = 60
@@ -115,7 +119,15 @@ class ArchiveStore:
         self._packer = zstandard.ZstdCompressor(level=3)
         self._groups: dict[FigureGroup, int] = {}
         """Rows of groups that were written lately."""
+        self._words: dict[str, int] = {}
+        """Rows of tools' names that were written lately."""
+        self._has_said = True
         self._sweeps = 0
+
+    def _forget(self) -> None:
+        """Rows that were found or made may be gone."""
+        self._groups.clear()
+        self._words.clear()
 
     def _prepare(self) -> None:
         run = self._file.execute
@@ -158,16 +170,25 @@ class ArchiveStore:
         Raises:
             sqlite3.Error, DatabaseError: nothing of them is written.
         """
-        changes = SumChanges()
+        changes, pending = SumChanges(), PendingRows()
         with self._transaction():
+            self._has_said = self._has_any_said()
             for record in records:
                 if isinstance(record, Label):
                     self._write_label(record)
                 elif isinstance(record, ModelJudgement):
                     self._write_judged(record)
                 else:
-                    self._write_session(record, changes)
+                    self._write_session(record, changes, pending)
+            pending.flush(self._connection)
             changes.write(self._connection)
+
+    def _has_any_said(self) -> bool:
+        """True if there is a label, or what a model says: else no session looks for its own."""
+        (found,) = self._connection.execute(
+            "SELECT EXISTS (SELECT 1 FROM labels) OR EXISTS (SELECT 1 FROM judged)"
+        ).fetchone()
+        return bool(found)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -184,15 +205,17 @@ class ArchiveStore:
         self._connection.execute("BEGIN IMMEDIATE")
 
     def _roll_back(self) -> None:
-        self._groups.clear()
+        self._forget()
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
-    def _write_session(self, record: ArchivedSession, changes: SumChanges) -> None:
+    def _write_session(
+        self, record: ArchivedSession, changes: SumChanges, pending: PendingRows
+    ) -> None:
         name = SessionName(
             _text(record.name.namespace), _text(record.name.session), record.name.begun
         )
-        self._remove_earlier(record, name, changes)
+        self._remove_earlier(record, name, changes, pending)
         row = self._insert(
             "INSERT INTO sessions (namespace, session, begun, last, touched, ended, severity, harmful, harm_rate, lost, risk,"
             " folded, owner, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -204,14 +227,10 @@ class ArchiveStore:
                 ),
             ),
         )
-        ids = {*record.traces, *record.spans}
-        self._connection.executemany(
-            "INSERT INTO ids VALUES (?, ?) ON CONFLICT DO NOTHING",
-            [(each, row) for each in ids],
-        )
+        pending.add("ids", [(each, row) for each in {*record.traces, *record.spans}])
         for judgement in record.judgements:
-            self._write_judgement(row, judgement)
-        self._write_shares(row, record, changes)
+            self._write_judgement(row, judgement, pending)
+        self._write_shares(row, record, changes, pending)
 
     def _insert(self, statement: str, values: Sequence[Any]) -> int:
         """Inserts a row, and returns its id."""
@@ -220,11 +239,36 @@ class ArchiveStore:
         return row
 
     def _remove_earlier(
-        self, record: ArchivedSession, name: SessionName, changes: SumChanges
+        self,
+        record: ArchivedSession,
+        name: SessionName,
+        changes: SumChanges,
+        pending: PendingRows,
     ) -> None:
         """What was written of the session before: under its id, or under its trace's."""
         namespace, session, begun = name
         last = record.last
+        if self._has_said:
+            self._move_said(name, last)
+        self._take_back(
+            changes,
+            pending,
+            "session = ? AND namespace = ? AND (begun = ?"
+            " OR (owner = ? AND (ended IS NULL OR (begun BETWEEN ? AND ? AND last <= ?))))",
+            (session, namespace, begun, self._owner, begun, last, last),
+        )
+        for trace in record.traces:
+            if trace.hex() != session:
+                self._take_back(
+                    changes,
+                    pending,
+                    "session = ? AND namespace = ? AND (ended = ? OR (ended IS NULL AND owner = ?))",
+                    (trace.hex(), namespace, LOST, self._owner),
+                )
+
+    def _move_said(self, name: SessionName, last: int) -> None:
+        """Labels and judgements by models follow a session whose beginning has become earlier."""
+        namespace, session, begun = name
         self._connection.execute(
             "DELETE FROM judged WHERE session = ? AND namespace = ? AND begun >= ? AND begun <= ?"
             " AND EXISTS (SELECT 1 FROM judged o WHERE o.session = judged.session AND o.namespace = judged.namespace"
@@ -237,66 +281,53 @@ class ArchiveStore:
                 " AND begun > ? AND begun <= ?",
                 (begun, session, namespace, begun, last),
             )
-        self._take_back(
-            changes,
-            "session = ? AND namespace = ? AND (begun = ?"
-            " OR (owner = ? AND (ended IS NULL OR (begun BETWEEN ? AND ? AND last <= ?))))",
-            (session, namespace, begun, self._owner, begun, last, last),
-        )
-        for trace in record.traces:
-            if trace.hex() != session:
-                self._take_back(
-                    changes,
-                    "session = ? AND namespace = ? AND (ended = ? OR (ended IS NULL AND owner = ?))",
-                    (trace.hex(), namespace, LOST, self._owner),
-                )
 
-    def _take_back(self, changes: SumChanges, where: str, values: Sequence[Any]) -> None:
+    def _take_back(
+        self, changes: SumChanges, pending: PendingRows, where: str, values: Sequence[Any]
+    ) -> None:
         """Deletes sessions that are written anew, with what they have added to the sums."""
         found = self._connection.execute(
             f"SELECT id FROM sessions WHERE {where}",  # noqa: S608 - of texts of ours
             values,
         ).fetchall()
+        if found:
+            pending.flush(self._connection)
         for (row,) in found:
             changes.take_back(self._connection, row)
             self._connection.execute("DELETE FROM sessions WHERE id = ?", (row,))
 
-    def _write_judgement(self, row: int, judgement: ArchivedJudgement) -> None:
+    def _write_judgement(
+        self, row: int, judgement: ArchivedJudgement, pending: PendingRows
+    ) -> None:
         tools = _text("\n".join(sorted(judgement.tools)).casefold())
         number = self._insert(
             "INSERT INTO judgements (sid, grp, words, harmful) VALUES (?, ?, ?, ?)",
             (row, self._group(judgement.group), self._word(tools), judgement.harmful),
         )
-        self._connection.execute(
-            "INSERT INTO objects VALUES (?, ?, ?)",
-            (number, judgement.summary, self._packer.compress(judgement.object)),
-        )
-        self._connection.executemany(
-            "INSERT INTO harms VALUES (?, ?, ?, ?, ?)",
+        packed = self._packer.compress(judgement.object)
+        pending.add("objects", [(number, judgement.summary, packed)])
+        pending.add(
+            "harms",
             [
                 (number, row, _text(tool.casefold()), reason, severity)
                 for tool, reason, severity in judgement.harms
             ],
         )
-        self._connection.executemany(
-            "INSERT INTO things VALUES (?, ?, ?, ?)",
+        pending.add(
+            "things",
             [(number, row, _text(name), _text(value)) for name, value in judgement.things],
         )
 
-    def _write_shares(self, row: int, record: ArchivedSession, changes: SumChanges) -> None:
+    def _write_shares(
+        self, row: int, record: ArchivedSession, changes: SumChanges, pending: PendingRows
+    ) -> None:
         shares = [(each.hour, self._group(each.group), each.figures) for each in record.shares]
         harms = [
             (each.hour, self._group(each.group), each.what, _text(each.name))
             for each in record.harms
         ]
-        self._connection.executemany(
-            f"INSERT INTO shares VALUES (?, ?, ?{', ?' * len(NO_FIGURES)})",  # noqa: S608
-            [(row, hour, group, *figures) for hour, group, figures in shares],
-        )
-        self._connection.executemany(
-            "INSERT INTO harm_shares VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            [(row, *each) for each in harms],
-        )
+        pending.add("shares", [(row, hour, group, *figures) for hour, group, figures in shares])
+        pending.add("harm_shares", [(row, *each) for each in harms])
         changes.add(shares, set(harms))
 
     def _group(self, group: FigureGroup) -> int:
@@ -321,6 +352,16 @@ class ArchiveStore:
         return int(found)
 
     def _word(self, text: str) -> int:
+        found = self._words.get(text)
+        if found is None:
+            found = self._word_row(text)
+            if len(text) <= WORDS_LENGTH:
+                if len(self._words) >= WORDS_KEPT:
+                    self._words.clear()
+                self._words[text] = found
+        return found
+
+    def _word_row(self, text: str) -> int:
         self._connection.execute(
             "INSERT INTO words (text) VALUES (?) ON CONFLICT DO NOTHING", (text,)
         )
@@ -330,6 +371,7 @@ class ArchiveStore:
         return int(found)
 
     def _write_label(self, label: Label) -> None:
+        self._has_said = True
         name, spec, *rest = label
         self._connection.execute(
             "INSERT INTO labels (namespace, session, begun, spec, label, note, who, at)"
@@ -343,6 +385,7 @@ class ArchiveStore:
 
     def _write_judged(self, found: ModelJudgement) -> None:
         """A judgement takes the place of an earlier one by the same judge and model."""
+        self._has_said = True
         self._connection.execute(
             "INSERT INTO judged (namespace, session, begun, judge, model, at, object)"
             " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, namespace, begun, judge, model)"
@@ -430,7 +473,7 @@ class ArchiveStore:
         self._sweeps += 1
         if self._sweeps % SWEPT_EVERY:
             return
-        self._groups.clear()
+        self._forget()
         with self._transaction():
             self._connection.execute(
                 "DELETE FROM words WHERE NOT EXISTS (SELECT 1 FROM judgements j WHERE j.words = words.id)"

@@ -7,12 +7,11 @@ deleted for its age takes nothing back.
 # ruff: noqa: S608 - names of columns are ours; values are bound
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from collector.archive.connection import ArchiveConnection
-from collector.archive.record import NO_FIGURES, Figures
+from collector.archive.record import Figures
 from collector.archive.schema import FIGURES
 
 __all__ = ["SumChanges"]
@@ -35,7 +34,8 @@ class SumChanges:
     """Collects changes, and writes each row once."""
 
     def __init__(self) -> None:
-        self._sums: dict[tuple[int, int], Figures] = {}
+        self._sums: dict[tuple[int, int], list[float]] = {}
+        """Figures by group and hour."""
         self._harms: dict[tuple[int, int, str, str], int] = {}
 
     def add(
@@ -52,8 +52,7 @@ class SumChanges:
             sign: 1 or -1.
         """
         for hour, group, figures in shares:
-            key = group, hour
-            self._sums[key] = self._sums.get(key, NO_FIGURES).plus(figures, sign)
+            _add(self._sums, (group, hour), figures, sign)
         for hour, group, what, name in harms:
             place = group, hour, what, name
             self._harms[place] = self._harms.get(place, 0) + sign
@@ -72,13 +71,13 @@ class SumChanges:
     def write(self, connection: ArchiveConnection) -> None:
         """Writes what has changed, by hour and by day."""
         for prefix, unit, hours in _UNITS:
-            sums: dict[tuple[int, int], Figures] = {}
+            sums: dict[tuple[int, int], list[float]] = {}
             for (group, hour), figures in self._sums.items():
-                key = group, hour // hours
-                sums[key] = sums.get(key, NO_FIGURES).plus(figures)
-            harms: Counter[tuple[int, int, str, str]] = Counter()
+                _add(sums, (group, hour // hours), figures, 1)
+            harms: dict[tuple[int, int, str, str], int] = {}
             for (group, hour, what, name), count in self._harms.items():
-                harms[group, hour // hours, what, name] += count
+                place = group, hour // hours, what, name
+                harms[place] = harms.get(place, 0) + count
             connection.executemany(
                 _ADD.replace("TABLE", f"{prefix}sums").replace("UNIT", unit),
                 [(*key, *figures) for key, figures in sums.items() if any(figures)],
@@ -87,6 +86,20 @@ class SumChanges:
                 _ADD_HARM.replace("TABLE", f"{prefix}harm_sums").replace("UNIT", unit),
                 [(*key, count) for key, count in harms.items() if count],
             )
+
+
+def _add(
+    sums: dict[tuple[int, int], list[float]],
+    key: tuple[int, int],
+    figures: Sequence[float],
+    sign: int,
+) -> None:
+    found = sums.get(key)
+    if found is None:
+        sums[key] = [sign * each for each in figures]
+    else:
+        for place, each in enumerate(figures):
+            found[place] += sign * each
 
 
 def _share(row: Sequence[float]) -> tuple[int, int, Figures]:

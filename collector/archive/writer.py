@@ -59,6 +59,8 @@ QUEUE_BYTES_MAX: Final = 32 << 20
 _LUMP: Final = 400
 """Sessions of one transaction."""
 _WAIT_SECONDS: Final = 0.5
+_OTHERS_SECONDS: Final = 0.2
+"""Time in which sessions wait for others of their transaction; a label waits for none."""
 _PRUNE_SECONDS: Final = 10.0
 _LOCK_FILE: Final = "archive.lock"
 _LOCK_TRIES: Final = 10
@@ -222,15 +224,23 @@ class ArchiveWriter:
             self._store.close()
 
     def _take(self) -> tuple[list[_Waiting], bool]:
-        """The oldest that wait, at most a lump; and whether nothing comes behind them."""
+        """The oldest that wait, at most a lump; and whether nothing comes behind them.
+
+        Sessions wait for others: many in one transaction take half the work.
+        """
         batch: list[_Waiting] = []
         try:
             found = self._queue.get(timeout=_WAIT_SECONDS)
+            until = time.monotonic() + _OTHERS_SECONDS
             while found is not None:
                 batch.append(found)
                 if len(batch) >= _LUMP:
                     return batch, False
-                found = self._queue.get_nowait()
+                patience = until - time.monotonic()
+                if patience > 0 and isinstance(found, ArchivedSession):
+                    found = self._queue.get(timeout=patience)
+                else:
+                    found = self._queue.get_nowait()
         except queue.Empty:
             return batch, False
         return batch, True

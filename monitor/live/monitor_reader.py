@@ -9,6 +9,7 @@ from monitor.live.monitor_state import MonitorState
 from monitor.live.rejudge import is_under_earlier
 from monitor.records import SessionKey, ToolCall
 from monitor.session.judgement.judgement import Judgement
+from monitor.session.judgement.step_marks import JudgedStep
 from monitor.session.report.judgement_object import judgement_object
 from monitor.session.session import Session
 
@@ -54,14 +55,20 @@ class MonitorReader:
             for judgement in session.judgements:
                 yield session, judgement
 
-    def as_object(self, session: Session, judgement: Judgement) -> dict[str, Any]:
-        """The judgement object of one of the `open_judgements`."""
+    def as_object(
+        self,
+        session: Session,
+        judgement: Judgement,
+        walked: list[JudgedStep] | None = None,
+    ) -> dict[str, Any]:
+        """The judgement object of one of the `open_judgements`; `walked` are its steps, of who has them already."""
         return judgement_object(
             session,
             judgement,
             self._names,
             arguments=self._limits.keep_arguments,
             started_ns=self._judging.started_ns,
+            walked=walked,
         )
 
     def has(self, key: SessionKey) -> bool:

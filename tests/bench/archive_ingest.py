@@ -37,6 +37,11 @@ CALLS: Final = 20
 SETTINGS: Final = "sessions: {idle_seconds: 1, remember_seconds: 1}\n"
 WAIT_SECONDS: Final = 7.0
 """Sessions end after one, and are built and written soon after."""
+_HARMLESS, _HARMFUL = (
+    [each for tool in tools for each in (tool, "irrigate", "irrigate", "irrigate")][:CALLS]
+    for tools in (GOOD, BAD)
+)
+"""Reads between the calls: a script again from its beginning would be harmful."""
 _ENDED: Final = re.compile(r"^offrails_sessions_ended_total\{.*\} (\S+)$", re.MULTILINE)
 _WRITTEN: Final = re.compile(r"^offrails_archive_sessions_written_total (\S+)$", re.MULTILINE)
 
@@ -59,10 +64,10 @@ def _bodies(seed: int) -> list[bytes]:
     traces = [chance.randbytes(16) for _ in range(SESSIONS)]
     for place in range(CALLS):
         for number, trace in enumerate(traces):
-            tools = BAD if number % 7 == 0 else GOOD
+            tools = _HARMFUL if number % 7 == 0 else _HARMLESS
             told = [
                 ("gen_ai.operation.name", "execute_tool"),
-                ("gen_ai.tool.name", tools[place % len(tools)]),
+                ("gen_ai.tool.name", tools[place]),
                 ("gen_ai.conversation.id", f"{seed}-{number}"),
                 ("gen_ai.agent.name", f"rover-{number % 40}"),
             ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -61,6 +63,30 @@ def test_pages_are_of_sessions(many: Service, page: Page) -> None:
     page.until(lambda: listed(page) == last)
     page.open(url(many, "?sort=recent&page=9"))
     page.until(lambda: listed(page) == last)
+    assert page.problems == []
+
+
+def test_short_pages_are_followed(many: Service, page: Page) -> None:
+    """A service that looks at few sessions at a time gives short pages, each with a `next`: the list has whole ones, and skips none."""
+    page.open(url(many, "?sort=recent"))
+    page.until(lambda: len(listed(page)) == PAGE_SIZE)
+    page.run("window.asked = []")
+    page.run(
+        "{ const plain = window.fetch; window.fetch = (path, options) => {"
+        " if (path.includes('sessions?')) window.asked.push(path);"
+        " return plain(path.replace(/limit=([0-9]+)/, (_, n) => `limit=${Math.min(n, 7)}`), options); }; }"
+    )
+    page.choose("#sort", "harm_rate")
+    for number in (1, 2):
+        with urllib.request.urlopen(
+            url(many, f"api/v1/sessions?steps=0&sort=harm_rate&limit={number * PAGE_SIZE}")
+        ) as answer:
+            rows = json.load(answer)["sessions"]
+        names = [*dict.fromkeys(row["session"] for row in rows)]
+        page.until(lambda: listed(page) == names[-PAGE_SIZE:])  # noqa: B023
+        assert page.text("#range") == f"{number * 50 - 49}\u2013{number * 50} of 200 sessions"
+        page.click("#next")
+    assert not any("offset=" in each for each in page.run("window.asked"))
     assert page.problems == []
 
 

@@ -24,7 +24,7 @@ from collector.api.archive.past_sessions import PastSessions
 from collector.api.archive.session_shares import SessionShares, group_of
 from collector.api.archive.written_sessions import WrittenSessions
 from collector.api.denied_calls import mark_overruled, prevented_of
-from collector.api.list_fields import service_version, summary, things_of
+from collector.api.list_fields import ListedHarms, service_version, summary, things_of
 from collector.archive.record import (
     ArchivedJudgement,
     ArchivedSession,
@@ -236,14 +236,27 @@ def archived(
 ) -> ArchivedSession:
     """A session as the archive keeps it: what the API shows of it now."""
     judgements = sorted(session.judgements, key=lambda each: (each.judge.spec.id, each.part))
-    objects = [monitor.reader.as_object(session, each) for each in judgements]
+    text_of = monitor.reader.tool_name
+    walks = [each.walk() for each in judgements]
+    harmful = [[*harms(each, text_of)] for each in judgements]
+    objects = [
+        monitor.reader.as_object(session, each, walked)
+        for each, walked in zip(judgements, walks, strict=True)
+    ]
     mark_overruled(objects, denied, session.key.id)
     version = service_version(session)
-    pairs = zip(judgements, objects, strict=True)
-    rows = [_row(session, each, found, monitor, redaction, version) for each, found in pairs]
+    listed = map(ListedHarms, harmful, walks)
+    rows = [
+        _row(session, each, found, its, monitor, redaction, version)
+        for each, found, its in zip(judgements, objects, listed, strict=True)
+    ]
     steps = [step for found in objects for step in found["steps"][:IDS_MAX]]
     shares = SessionShares.of(
-        session, monitor.reader.tool_name, redaction.name, prevented_of(denied, session.key)
+        session,
+        zip(judgements, harmful, strict=True),
+        text_of,
+        redaction.name,
+        prevented_of(denied, session.key),
     )
     return ArchivedSession(
         name=SessionName(
@@ -267,17 +280,18 @@ def _row(
     session: Session,
     judgement: Judgement,
     found: Mapping[str, Any],
+    listed: ListedHarms,
     monitor: Monitor,
     redaction: Redaction,
     version: str,
 ) -> ArchivedJudgement:
-    short = redaction.shown(summary(session, judgement, monitor.reader.tool_name))
     name, text_of = redaction.name, monitor.reader.tool_name
-    harmful = [*harms(judgement, text_of)]
+    short = redaction.shown(summary(session, judgement, text_of, listed))
+    kinds = {(harm.tool, harm.reason, harm.severity): None for harm in listed.harms}
     told = {
-        (name(text_of(harm.tool)), harm.reason.value, harm.severity): None for harm in harmful
+        (name(text_of(tool)), reason.value, severity): None for tool, reason, severity in kinds
     }
-    severities = {str(harm.step): harm.severity for harm in harmful}
+    severities = {str(harm.step): harm.severity for harm in listed.harms}
     whole = redaction.shown({**found, "severities": severities})
     return ArchivedJudgement(
         group=group_of(session, judgement, name, version),

@@ -19,7 +19,6 @@ from collector.archive.connection import FAULTS
 from collector.archive.page_search import LOOK_SECONDS
 from collector.archive.reader import (
     LABELS_MAX,
-    PATIENCE_SECONDS,
     ArchiveReader,
     PastSession,
     TooSlowError,
@@ -37,6 +36,8 @@ __all__ = ["PastPage", "PastSessions"]
 
 _FAULTS: Final = (*FAULTS, OSError, NewerSchemaError, OlderSchemaError, TooSlowError)
 """What keeps the archive from answering."""
+OFFSET_SECONDS: Final = 1.0
+"""Time to look for a page behind an offset, in each of the ways in which sessions are looked at: it has to be whole."""
 _LUMP: Final = 500
 """Names looked at before other tasks get their turn: half a millisecond."""
 
@@ -94,8 +95,7 @@ class PastSessions:
         def shown(name: SessionName) -> bool:
             return name in here or self._is_of(name, live, or_kept=not by_id)
 
-        # A page that skips some has no place to go on from: it takes the time that it needs.
-        seconds = PATIENCE_SECONDS / 2 if query.offset else LOOK_SECONDS
+        seconds = OFFSET_SECONDS if query.offset else LOOK_SECONDS
         ask = partial(self.reader.page, search, steps=steps, without=here, seconds=seconds)
         found: list[PastSession] = []
         try:

@@ -17,7 +17,6 @@ from collector.api.list_fields import agent_of, service_version
 from collector.archive.record import (
     AGENT,
     HOUR_NS,
-    NO_FIGURES,
     FigureGroup,
     Figures,
     HarmShare,
@@ -26,11 +25,13 @@ from collector.archive.record import (
 from collector.calls.decisions.prevented_calls import PreventedCall
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.step_marks import POSSIBLE
-from monitor.session.report.harms import harms
+from monitor.session.report.harms import Harm
 from monitor.session.report.judgement_object import not_judged
 from monitor.session.session import Session
 
 __all__ = ["SessionShares", "group_of"]
+
+_ByHour = dict[int, int]
 
 _WITHOUT_POSSIBLE: Final = bytes(mark for mark in range(256) if not mark & POSSIBLE)
 
@@ -45,6 +46,7 @@ class SessionShares(NamedTuple):
     def of(
         cls,
         session: Session,
+        judgements: Iterable[tuple[Judgement, Sequence[Harm]]],
         text_of: Callable[[int], str],
         name: Callable[[str], str],
         denied: Sequence[PreventedCall] = (),
@@ -53,15 +55,16 @@ class SessionShares(NamedTuple):
 
         Args:
             session: live or ended.
+            judgements: of the session, with the harmful calls of their logs.
             text_of: maps the number of a tool to its name.
             name: what is shown of a name.
             denied: its calls that were denied and not made.
         """
         version = service_version(session)
         by_group: dict[FigureGroup, _Count] = {}
-        for each in session.judgements:
+        for each, harmful in judgements:
             group = group_of(session, each, name, version)
-            by_group.setdefault(group, _Count()).add(session, each, text_of)
+            by_group.setdefault(group, _Count()).add(session, each, harmful, text_of)
         for group, count in by_group.items():
             count.prevented = sum(name(each.found.spec) == group.spec for each in denied)
         agents: dict[FigureGroup, list[_Count]] = {}
@@ -99,18 +102,29 @@ def _of_agent(group: FigureGroup) -> FigureGroup:
     return group._replace(kind=AGENT, spec="", spec_version="", mode="")
 
 
+def _count(into: _ByHour, hour: int, count: int) -> None:
+    if count > 0:
+        into[hour] = into.get(hour, 0) + count
+
+
+def _raise(into: _ByHour, other: _ByHour) -> None:
+    """Takes the greater count of each hour."""
+    for hour, count in other.items():
+        into[hour] = max(count, into.get(hour, 0))
+
+
 class _Count:
     """Of the judgements of one group."""
 
     __slots__ = ("calls", "folded", "harmful", "lost", "possible", "prevented", "rate", "told")
 
     def __init__(self) -> None:
-        self.calls: Counter[int] = Counter()
+        self.calls: _ByHour = {}
         """Calls by the hour in which they began; those that are kept no longer count in the hour of the first."""
-        self.possible: Counter[int] = Counter()
+        self.possible: _ByHour = {}
         self.harmful: dict[bytes, int] = {}
         """Span of a harmful call that is kept -> its hour."""
-        self.folded: Counter[int] = Counter()
+        self.folded: _ByHour = {}
         """Harmful calls that are kept no longer."""
         self.rate: float | None = None
         """The worst HarmRate; None without scores."""
@@ -126,9 +140,9 @@ class _Count:
             return counts[0]
         found = cls()
         for each in counts:
-            found.calls |= each.calls
-            found.possible |= each.possible
-            found.folded |= each.folded
+            _raise(found.calls, each.calls)
+            _raise(found.possible, each.possible)
+            _raise(found.folded, each.folded)
             found.harmful |= each.harmful
             found._score(each.rate, each.lost)
             found.prevented += each.prevented
@@ -136,51 +150,50 @@ class _Count:
         return found
 
     def add(
-        self, session: Session, judgement: Judgement, text_of: Callable[[int], str]
+        self,
+        session: Session,
+        judgement: Judgement,
+        harmful: Sequence[Harm],
+        text_of: Callable[[int], str],
     ) -> None:
         """Adds a judgement: one of several parts of the session under the same spec."""
         log, tally, first = judgement.log, judgement.head.tally, session.started_ns // HOUR_NS
         hours = None
         if first != session.last_ns // HOUR_NS:
             hours = [log.at(place) // HOUR_NS for place in range(len(log))]
-        self.calls[first] += judgement.folded
-        self._count(self.calls, hours, first, len(log))
+        _count(self.calls, first, judgement.folded)
+        if hours is None:
+            _count(self.calls, first, len(log))
+        else:
+            for hour, count in Counter(hours).items():
+                _count(self.calls, hour, count)
         marks = log.marks()
         if marks.translate(None, _WITHOUT_POSSIBLE):
-            found = [place for place, mark in enumerate(marks) if mark & POSSIBLE]
-            self._count(
-                self.possible, hours and [hours[each] for each in found], first, len(found)
-            )
+            for place, mark in enumerate(marks):
+                if mark & POSSIBLE:
+                    _count(self.possible, first if hours is None else hours[place], 1)
         if judgement.judge.spec.kind != "reference" and tally.harmful_steps:
-            self._add_harms(judgement, hours, first, text_of)
+            self._add_harms(judgement, harmful, hours, first, text_of)
         if judgement.judge.scored and judgement.head.exact:
             self._score(tally.harm_rate, 1.0 - tally.prefix_crit)
-
-    @staticmethod
-    def _count(into: Counter[int], hours: Iterable[int] | None, first: int, count: int) -> None:
-        if hours is None:
-            into[first] += count
-        else:
-            into.update(hours)
 
     def _add_harms(
         self,
         judgement: Judgement,
+        harmful: Sequence[Harm],
         hours: Sequence[int] | None,
         first: int,
         text_of: Callable[[int], str],
     ) -> None:
-        told = [*harms(judgement, text_of)]
-        for harm in told:
+        for harm in harmful:
             place = harm.step - judgement.folded - 1
             span = judgement.log.span_id(place)
             self.harmful[span] = hours[place] if hours is not None else first
-            self.told |= {
-                ("reason", harm.reason.value),
-                ("tool", text_of(harm.tool)),
-                ("severity", harm.severity),
-            }
-        self.folded[first] += max(0, judgement.head.tally.harmful_steps - len(told))
+        for tool, reason, severity in {each[1:] for each in harmful}:
+            self.told.add(("reason", reason.value))
+            self.told.add(("tool", text_of(tool)))
+            self.told.add(("severity", severity))
+        _count(self.folded, first, judgement.head.tally.harmful_steps - len(harmful))
 
     def _score(self, rate: float | None, lost: float) -> None:
         if rate is not None:
@@ -189,32 +202,28 @@ class _Count:
 
     @property
     def is_harmed(self) -> bool:
-        return bool(self.harmful) or self.folded.total() > 0
+        return bool(self.harmful or self.folded)
 
     def shares(self, group: FigureGroup, last: int, unjudged: int) -> Iterator[SessionShare]:
         """What the group gets, by hour; `last` is the hour of the session's last call."""
-        harmful = self.folded + Counter(self.harmful.values())
-        hours = {
-            hour: NO_FIGURES._replace(
-                calls=count, harmful=harmful[hour], possible=self.possible[hour]
+        harmful = dict(self.folded)
+        for hour in self.harmful.values():
+            harmful[hour] = harmful.get(hour, 0) + 1
+        for hour in sorted({*self.calls, last}):
+            is_last = hour == last
+            scored = is_last and self.rate is not None
+            figures = Figures(
+                sessions=int(is_last),
+                harmed=int(is_last and self.is_harmed),
+                scored=int(scored),
+                harm_rate=self.rate or 0.0 if scored else 0.0,
+                prefix_crit=1.0 - self.lost if scored else 0.0,
+                calls=self.calls.get(hour, 0),
+                harmful=harmful.get(hour, 0) if hour in self.calls else 0,
+                possible=self.possible.get(hour, 0) if hour in self.calls else 0,
+                prevented=self.prevented if is_last else 0,
+                not_judged=unjudged if is_last else 0,
             )
-            for hour, count in self.calls.items()
-            if count
-        }
-        whole = Figures(
-            sessions=1,
-            harmed=int(self.is_harmed),
-            scored=int(self.rate is not None),
-            harm_rate=self.rate or 0.0,
-            prefix_crit=0.0 if self.rate is None else 1.0 - self.lost,
-            calls=0,
-            harmful=0,
-            possible=0,
-            prevented=self.prevented,
-            not_judged=unjudged,
-        )
-        hours[last] = hours.get(last, NO_FIGURES).plus(whole)
-        for hour, figures in sorted(hours.items()):
             yield SessionShare(hour, group, figures)
 
     def harms(

@@ -25,6 +25,7 @@ from collector.archive.record import (
 )
 from collector.calls.decisions.prevented_calls import PreventedCalls
 from monitor.engine import Monitor
+from monitor.session.report.harms import harms
 from monitor.session.session import Session
 
 if TYPE_CHECKING:
@@ -249,8 +250,12 @@ class Overview(SharedAnswers[OverviewQuery, GroupSums]):
 
     def _add(self, found: GroupSums, session: Session) -> None:
         search = found.query.search
-        denied = prevented_of(self._denied, session.key)
-        counted = SessionShares.of(session, self._monitor.reader.tool_name, self._shown, denied)
+        denied, text_of = (
+            prevented_of(self._denied, session.key),
+            self._monitor.reader.tool_name,
+        )
+        judgements = ((each, [*harms(each, text_of)]) for each in session.judgements)
+        counted = SessionShares.of(session, judgements, text_of, self._shown, denied)
         for hour, group, figures in counted.shares:
             if search.takes(hour, group):
                 place = search.step_of(hour), group

@@ -181,10 +181,10 @@ class SessionView:
     ) -> None:
         try:
             asked = SessionQuery.read({**query, **self._redaction.originals(query)})
+            found = await self._lists.get(asked._replace(access=access.view))
         except ValueError as problem:
             await send_json(send, 400, {"error": str(problem)})
             return
-        found = await self._lists.get(asked._replace(access=access.view))
         if self._encoded[0] is not found:  # one list is for all who waited for it
             self._encoded = found, as_json(self._redaction.shown(found))
         async with self._turn:  # however many waited, spans are judged in between

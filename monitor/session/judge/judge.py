@@ -9,7 +9,7 @@ Invariant: a judge holds no session, so a cache never changes a verdict.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Final
+from typing import Any, Final
 
 from monitor.automaton.dfa import UNDEFINED, Automaton, Machine
 from monitor.automaton.paths import reachable_symbols, shortest_way
@@ -140,6 +140,7 @@ class Judge:
         "score_tokens",
         "scored",
         "severities",
+        "shown_verdicts",
         "shows_things",
         "skewed",
         "spec",
@@ -217,6 +218,8 @@ class Judge:
         """The number of times that overlapping calls were judged by only some of their possible orders."""
         self.scored = spec.kind == "task" and self.each is None
         """True if CORE's scores are defined. Of things there is the rate of harm alone."""
+        self.shown_verdicts: dict[tuple[int, int, Position, Position], dict[str, Any]] = {}
+        """What judgement objects show of verdicts; their reports bound it."""
         self._reasons: dict[tuple[Position, int], Reason] = {}
         self._allowed: dict[Position, tuple[str, ...]] = {}
         self._unsatisfied: dict[Position, tuple[str, ...]] = {}

@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from monitor.alphabet.explanation import quoted
-from monitor.records import Kind, Reason
+from monitor.automaton.position import Position
+from monitor.records import Evidence, Kind, Reason
 from monitor.scores.running import HarmTally, PathRows
 from monitor.scores.score_records import NO_SCORES, Episode, SessionScores
 from monitor.session.judge.compensation import Compensations, compensations
@@ -55,6 +56,10 @@ _COMPARED_MAX: Final = 16
 _TOOLS_MAX: Final = 128
 _ALIKE: Final = 0.8
 """How alike two names of tools must be: a typing error, or another style."""
+_SHOWN_MAX: Final = 256
+"""Verdicts of one spec of which it is remembered what is shown of them: sessions of one task have few different ones."""
+_EXECUTED: Final = Evidence.EXECUTED.value
+"""What most calls have: an enumeration takes a quarter of a microsecond to give a value."""
 _NAME_MAX: Final = 64
 """Characters of a tool's name that are compared: an agent may send any."""
 
@@ -159,6 +164,7 @@ def judgement_object(
     *,
     arguments: bool,
     started_ns: int = 0,
+    walked: list[JudgedStep] | None = None,
 ) -> dict[str, Any]:
     """The object that the API and `replay --json` show.
 
@@ -169,12 +175,14 @@ def judgement_object(
         arguments: False leaves the arguments of calls out.
         started_ns: start of the monitor, Unix nanoseconds. Where the session may have begun before, possible
             harms say so.
+        walked: the steps of the log, of who has them already (`Judgement.walk`).
     """
     judge, run = judgement.judge, judgement.head
     spec, tally = judge.spec, run.tally
     judged = spec.kind != "reference"
     found = scores(judgement)
-    steps = _steps(judgement, names, arguments=arguments)
+    walked = judgement.walk() if walked is None else walked
+    steps = _steps(judgement, walked, names, arguments=arguments)
     possible = any("possible" in step for step in steps)
     return {
         "session": session.key.id,
@@ -297,29 +305,28 @@ def _conventions(judge: Judge) -> dict[str, Any]:
     }
 
 
-def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[str, Any]]:
-    shown = []
+def _steps(
+    judgement: Judgement, walked: list[JudgedStep], names: Names, *, arguments: bool
+) -> list[dict[str, Any]]:
+    shown, judge, log = [], judgement.judge, judgement.log
     found_risks, details = risks(judgement), _Details(judgement)
     found_surprises = surprises(judgement)
     possible = {step.place: step for step in possible_harms(judgement)}
-    for judged in sorted(judgement.walk(), key=_place):
+    is_reference = judge.spec.kind == "reference"
+    for judged in sorted(walked, key=_place):
         place, code, before, after, thing = judged
-        row = judgement.log.row(place)
-        judge, token = judgement.judge, judgement.token(place)
+        row, token = log.row(place), judgement.token(place)
         step = _facts(row, names.text(row.tool), arguments=arguments)
-        if judge.spec.kind == "reference":
+        if is_reference:
             step |= _verdict(Kind.CONTROL if code == CONTROL else None, None)
         else:
-            kind, reason = CODES[code]
-            step |= _verdict(kind, reason)
-            step["symbol"] = judge.symbol(token)
-            step["skipped"] = list(judge.skipped(before, token)) if code >= HARMFUL else []
-            step["allowed"] = list(judge.allowed(before))
-            step["state"] = judge.state(after)
-            step["constraint"] = judge.constraint(before, token) if code >= HARMFUL else None
-            step["detail"] = details.of(judged, step["tool"])
-            if code >= HARMFUL and not is_certain_call(judgement, place, before):
-                step["certain_call"] = False
+            step |= _shown_verdict(judge, code, token, before, after)
+            step["skipped"] = list(step["skipped"])
+            step["allowed"] = list(step["allowed"])
+            if code >= HARMFUL:
+                step["detail"] = details.of(judged, step["tool"])
+                if not is_certain_call(judgement, place, before):
+                    step["certain_call"] = False
             if judge.each is not None:
                 shown_thing = harmed_thing(judgement, thing if code >= HARMFUL else None)
                 step["thing"] = shown_thing.as_json() if shown_thing is not None else None
@@ -333,13 +340,35 @@ def _steps(judgement: Judgement, names: Names, *, arguments: bool) -> list[dict[
         if judge.comparison is not None and judge.comparison.written_values is not None:
             step["own_values"] = judge.comparison.own.has(token)
         step["index"] = judgement.folded + place + 1
-        step["final"] = is_final(judgement.log.mark(place))
+        step["final"] = is_final(log.mark(place))
         shown.append(step)
     return shown
 
 
 def _place(step: JudgedStep) -> int:
     return step.place
+
+
+def _shown_verdict(
+    judge: Judge, code: int, token: int, before: Position, after: Position
+) -> dict[str, Any]:
+    """What is shown of each step with this verdict; nobody may change it."""
+    known = judge.shown_verdicts
+    key = (code, token, before, after)
+    found = known.get(key)
+    if found is None:
+        if len(known) >= _SHOWN_MAX:
+            known.clear()
+        kind, reason = CODES[code]
+        found = known[key] = {
+            **_verdict(kind, reason),
+            "symbol": judge.symbol(token),
+            "skipped": judge.skipped(before, token) if code >= HARMFUL else (),
+            "allowed": judge.allowed(before),
+            "state": judge.state(after),
+            "constraint": judge.constraint(before, token) if code >= HARMFUL else None,
+        }
+    return found
 
 
 class _Details:
@@ -388,7 +417,7 @@ def _facts(row: Row, tool: str, *, arguments: bool) -> dict[str, Any]:
         "tool": tool,
         "arguments": None if known is None else dict(known),
         "error": row.error,
-        "evidence": row.evidence.value,
+        "evidence": _EXECUTED if row.evidence is Evidence.EXECUTED else row.evidence.value,
         "call_id": texts.call_id or None if texts else None,
         "start_ns": row.start,
         "end_ns": row.end,

@@ -11,7 +11,7 @@ import pytest
 from collector.api.access import ANYBODY
 from collector.api.archive.archive_feed import archived
 from collector.api.archive.past_sessions import PastSessions
-from collector.api.session_list import paged
+from collector.api.session_list import OffsetTooFarError, paged
 from collector.api.session_query import SessionQuery
 from collector.archive.page_search import PageSearch
 from collector.archive.reader import ArchiveReader
@@ -133,6 +133,24 @@ def test_a_page_and_its_count_are_looked_for_once(
     page = asyncio.run(paged(monitor, query, past=past))
     assert (len(page.sessions), page.matching) == (min(limit, 10), 10)
     assert asked == ["filters", "look"]
+
+
+def test_an_offset_that_is_too_far_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the time is up before all that it skips was looked at; the page before has a cursor that leads on."""
+    monkeypatch.setattr("collector.archive.reader.LOOKED_AT_MAX", 0)
+    monkeypatch.setattr("collector.archive.page_search.STRETCH", 2)
+    monkeypatch.setattr("collector.api.archive.past_sessions.OFFSET_SECONDS", 0.0)
+    store = ArchiveStore(tmp_path)
+    store.write(made(f"s{number}", harmful=number % 7 // 6) for number in range(30))
+    store.close()
+    monitor = Monitor(load_specs([SPECS]).specs, Limits())
+    past = PastSessions(ArchiveReader(tmp_path), monitor, Redaction())
+    query = SessionQuery("recent", 2, agent="rover", only="harmful", offset=2)
+    with pytest.raises(OffsetTooFarError, match="go on by cursor"):
+        asyncio.run(paged(monitor, query, past=past))
+    assert asyncio.run(paged(monitor, query._replace(offset=0), past=past)).next
 
 
 def test_a_past_session_is_found_by_the_name_that_it_was_sent_with(tmp_path: Path) -> None:

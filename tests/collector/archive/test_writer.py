@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 from collector.archive import writer as writer_module
 from collector.archive.reader import ArchiveReader
+from collector.archive.record import ArchiveRecord, Label, SessionName
 from collector.archive.schema import VERSION
 from collector.archive.search import ArchiveSearch
 from collector.archive.store import FILE, ArchiveBounds, ArchiveStore
@@ -48,6 +49,29 @@ def test_what_is_put_is_written(tmp_path: Path) -> None:
     assert writer.written == 500
     assert there(tmp_path, "s499")
     assert len(writer) == 0
+
+
+def test_sessions_wait_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that end one after the other are written together."""
+    batches: list[int] = []
+    write = ArchiveStore.write
+
+    def counted(self: ArchiveStore, records: Iterable[ArchiveRecord]) -> None:
+        batch = [*records]
+        batches.append(len(batch))
+        write(self, batch)
+
+    monkeypatch.setattr(ArchiveStore, "write", counted)
+    monkeypatch.setattr(writer_module, "_OTHERS_SECONDS", 30.0)
+    writer = new(tmp_path)
+    writer.start()
+    for number in range(4):
+        writer.put(made(f"s{number}"))
+        time.sleep(0.02)
+    writer.put(Label(SessionName("", "s0", 5), None, "right", "", "ana", 7))  # waits for none
+    wait(lambda: writer.done == 5)
+    writer.stop(30)
+    assert batches == [5]
 
 
 def test_a_folder_is_of_one_process(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 /* The state of the page is in its address, so that it can be reloaded, kept and sent: the filters and the page of
    the list in the query, the session and what it is judged under in the fragment. */
 
-const state = { chosen: null, tab: '', page: 1, allCalls: false, last: 'week', by: '', about: { trace_url: '' }, specs: new Map(), seen: new Map() };
+const state = { chosen: null, tab: '', page: 1, behind: { question: '', cursors: new Map() }, allCalls: false, last: 'week', by: '', about: { trace_url: '' }, specs: new Map(), seen: new Map() };
 
 /** By name in the address, the id of the field. */
 const FIELDS = {

@@ -14,8 +14,18 @@ function listQuery() {
   const since = Math.max(msOf(valueOf('from')), ageStart(valueOf('age')));
   if (since > 0) query.set('since', since + NANOSECONDS);
   if (msOf(valueOf('to')) > 0) query.set('until', msOf(valueOf('to')) + NANOSECONDS);
-  if (state.page > 1) query.set('offset', String((state.page - 1) * PAGE_SIZE));
+  const cursor = cursorOf(query);
+  if (cursor) query.set('cursor', cursor);
+  else if (state.page > 1) query.set('offset', String((state.page - 1) * PAGE_SIZE));
   return query;
+}
+
+/** Where the page begins, if the one before it was seen: the service finds it at once, however many sessions stand before it. */
+function cursorOf(query) {
+  const question = new URLSearchParams(query);
+  question.delete('since'); // an age begins later each time
+  if (state.behind.question !== String(question)) state.behind = { question: String(question), cursors: new Map() };
+  return state.behind.cursors.get(state.page);
 }
 
 const msOf = (local) => (local ? new Date(local).getTime() || 0 : 0);

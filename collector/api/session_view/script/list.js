@@ -24,9 +24,11 @@ async function loadList() {
   const number = asked += 1;
   try {
     const query = listQuery();
+    const { page, behind } = state;
     const found = await ask(`api/v1/sessions?${query}`);
     if (number === asked) showList(found);
     await follow(found, query, () => number === asked);
+    if (groupsOf(found.sessions).size >= PAGE_SIZE) behind.cursors.set(page + 1, found.next);
     // An answer that did not come took the page for cut off. The stream, where it lives on, greets only once.
     if (stream?.readyState === EventSource.OPEN) setLive(true);
   } catch (problem) {
@@ -37,7 +39,7 @@ async function loadList() {
 
 /** The service looks at so many past sessions for a page, and says where it stopped: the list grows as it looks further. */
 async function follow(found, query, isAsked) {
-  for (let pages = 0; pages < FOLLOWED_MAX && found.next && state.page === 1; pages += 1) {
+  for (let pages = 0; pages < FOLLOWED_MAX && found.next && !query.has('offset'); pages += 1) {
     const shown = groupsOf(found.sessions).size;
     if (shown >= PAGE_SIZE || !isAsked()) return;
     query.set('limit', String(PAGE_SIZE - shown));
