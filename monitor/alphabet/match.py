@@ -380,7 +380,9 @@ def _tool(members: _Members, tokens: list[Token], mismatch: int, work: int) -> _
     unknown = readings.unknown()
     left = TOKENS_MAX - len(tokens)
     listed = sorted(readings.remaining(), key=sorted) if left > 0 else []
-    for found in (unknown, *listed[: max(0, left)]):
+    # However many sets there are, a call of which all is known has its token: these need no further ones.
+    certain = [frozenset({number}) for number in (NONE, *range(len(ordered)))]
+    for found in (unknown, *certain, *listed[: max(0, left)]):
         if found not in partly:
             partly[found] = _add_uncertain(found, ordered, tokens, mismatch)
     candidates = tuple(_candidate(index, patterns) for index, patterns in ordered)

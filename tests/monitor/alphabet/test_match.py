@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.alphabet.call_facts import result_name
 from monitor.alphabet.match import Alphabet, FailedCalls, Token, build, specificity
 from monitor.alphabet.pattern import parse
 from monitor.partial import PartialArguments
@@ -345,3 +346,16 @@ def test_names_that_look_alike_stay_apart_where_they_are_spelt_right() -> None:
     ]
     assert token(made, "PAY").symbols == (0, 1)
     assert token(made, "").reason is Reason.UNKNOWN_TOOL
+
+
+def test_a_call_with_a_known_result_has_its_symbol_however_many_there_are() -> None:
+    """Sets of symbols that results may leave possible are too many to list here; those of one symbol are not."""
+    symbols = {
+        f"s{i}": ("pay", {result_name(f"lines[{i}].id"): parse({"regex": f"^{i}"})})
+        for i in range(12)
+    }
+    made = build(symbols)
+    for i in range(12):
+        result = {"lines": [{"id": "x"}] * i + [{"id": str(i)}]}
+        assert made.match("pay", {}, False, (result,)) == i
+    assert made.match("pay", {}, False, ({"lines": []},)) == made.mismatch
