@@ -156,7 +156,7 @@ class Correlation:
             self._update(context, call, outer, switch)
         if tree.released is not None:
             self._update_released(context, tree.released)
-        if tree.parts is not None and tree.parts.loosened:
+        if tree.parts is not None and tree.parts.stale:
             self.update_loose(context)
 
     def _rise_all(self, context: Context, nodes: list[SpanNode], switch: str) -> None:
@@ -184,7 +184,7 @@ class Correlation:
             self._update(context, call, outer, switch)
         if tree.released is not None:
             self._update_released(context, tree.released)
-        if tree.parts is not None and tree.parts.loosened:
+        if tree.parts is not None and tree.parts.stale:
             self.update_loose(context)
 
     def _believe(self, context: Context, node: SpanNode) -> None:
@@ -202,13 +202,15 @@ class Correlation:
     # --- calls that are updated -------------------------------------------------------------------
 
     def update_loose(self, context: Context) -> None:
-        """More is known of a split trace: updates the calls whose session may change."""
+        """More is known of a split trace: updates the calls whose session this may change."""
         tree = context.tree
         parts = tree.parts
         if parts is None:
             return
-        parts.loosened = False
-        for call in list(parts.loose):
+        found = [each for each in parts.loose if each in parts.stale]
+        parts.stale = dict.fromkeys(found)
+        for call in found:
+            parts.stale.pop(call, None)
             self._update(context, call, tree.node(call.outer.span_id), "")
 
     def update_unsettled(self, context: Context) -> None:

@@ -176,8 +176,7 @@ class CallMerge:
             keep, gone = other, one
         self._retract(gone)
         parts = tree.parts
-        if parts is not None and one.session != other.session:
-            tree.loosen(parts)  # one names the session of the other, and of all calls below it
+        is_named = one.session != other.session
         keep.absorb(gone)
         for span_id in gone.pieces:
             node = tree.node(span_id)
@@ -186,6 +185,10 @@ class CallMerge:
         if parts is not None and gone in parts.loose:
             del parts.loose[gone]
             parts.loose[keep] = None
+        if parts is not None and is_named:
+            # One names the session of the other, and of all calls below it.
+            tops = [node for each in keep.pieces if (node := tree.node(each)) is not None]
+            parts.loosen([keep, *tree.calls_below(parts, *tops)])
         self._stats.count("spans_merged")
 
     def _release(

@@ -92,13 +92,14 @@ class SessionMoves:
         key, source, certain = self._ids.resolve(trace, context.tree, parts, call) or (
             trace.key,
             trace.session_from,
-            False,
+            None,
         )
         if certain:
             parts.loose.pop(call, None)
-        elif call not in parts.loose:
-            parts.loose[call] = None
-            if len(parts.loose) > LOOSE_MAX:
+        else:
+            known = len(parts.loose)
+            parts.loose[call] = certain
+            if len(parts.loose) > max(known, LOOSE_MAX):
                 del parts.loose[next(iter(parts.loose))]
                 self._coverage.count("over_bound")
         return key, source
@@ -138,8 +139,8 @@ class SessionMoves:
         hint = parts.hints.get(node.span_id)
         if hint is not None:
             tree.hint(parts, hint, node)
-            return True
-        return claim is not None
+        parts.loosen([each for each in tree.calls_below(parts, node) if each in parts.loose])
+        return bool(parts.stale)
 
     def claim_whole(self, trace: Trace, key: SessionKey, now: int) -> None:
         """Has a trace belong to the session that a client of decisions names, as no span of it names any."""

@@ -251,7 +251,7 @@ class SessionIds:
         Returns:
             The former session of the trace, if all its calls are to move to the one claimed; else None.
         """
-        own = claim.rung != RESOURCE_RUNG
+        own, parts = claim.rung != RESOURCE_RUNG, tree.parts
         if own:
             node.claim, node.start_ns = claim, start_ns
         first = trace.first
@@ -260,17 +260,19 @@ class SessionIds:
             before = trace.belong(claim)
             return before if before is not None and before != claim.key else None
         if trace.split:
-            if own and tree.parts is not None:
-                tree.hint(tree.parts, claim.by(node.span_id, start_ns), node)
-                tree.tell(tree.parts, claim, node)
+            if own and parts is not None:
+                tree.hint(parts, claim.by(node.span_id, start_ns), node)
+                self._tell(trace, tree, parts, node, claim)
         elif claim.key is not first.key and claim.key != first.key:
             self._split(trace, tree)
         # The claim that wins, made again by a span that began later, changes nothing.
         if (claim is not first or start_ns <= trace.first_ns) and trace.is_earlier(
             claim, node.span_id, start_ns
         ):
-            if tree.parts is not None and claim.rung < first.rung:
-                tree.loosen(tree.parts)  # it may be a better name for any call
+            if tree.parts is not None:
+                # It may be a better name for any call, or the likely one of those that no claim names.
+                is_better = claim.rung < first.rung
+                tree.parts.loosen(tree.all_calls() if is_better else tree.parts.unnamed())
             trace.set_first(claim, node.span_id, start_ns)
             first = claim
         if trace.split:
@@ -285,21 +287,40 @@ class SessionIds:
             claim = node.span_claim
             if claim is not None:
                 tree.hint(parts, claim, node)
-                tree.tell(parts, claim.claim, node)
-        tree.loosen(parts)
+                self._tell(trace, tree, parts, node, claim.claim)
+        parts.loosen(tree.all_calls())
         for node in tree.calls():
             *_, top = node, *tree.ancestors(node)
             if not top.came:
                 tree.wait(top, node.span_id)
 
+    def _tell(
+        self, trace: Trace, tree: SpanTree, parts: Parts, node: SpanNode, claim: Claim
+    ) -> None:
+        """A model's span names the session of its service's calls beside it: those that this may concern are loose."""
+        above, service = tree.up(node), node.model
+        if above is None or service is None:
+            return
+        any_call = parts.tell(above, service, claim)
+        if any_call is None:
+            return
+        parts.loosen(
+            [
+                each
+                for each in tree.calls_below(parts, above)
+                if (any_call or each in parts.loose)
+                and self.requester(trace.namespace, each.outer.attributes) == service
+            ]
+        )
+
     def resolve(
         self, trace: Trace, tree: SpanTree, parts: Parts, call: LogicalCall
-    ) -> tuple[SessionKey, str, bool] | None:
+    ) -> tuple[SessionKey, str, bool | None] | None:
         """The session of a call in a split trace.
 
         Returns:
-            Its key, the attribute that named it, and whether that is certain (else it may still change); None
-            if no span claims one.
+            Its key, the attribute that named it, and whether that is certain (else it may still change; None: no claim
+            names it, it is only likely); None if no span claims one.
         """
         found, inside = self._own(call), None
         hinted: SpanClaim | None = None
@@ -335,7 +356,7 @@ class SessionIds:
                 parts.rung = max(parts.rung, rung)
             return found.key, found.name, is_certain
         likely = hinted or trace.span_claim
-        return None if likely is None else (*likely.whose, False)
+        return None if likely is None else (*likely.whose, None)
 
     def own_rung(self, call: LogicalCall) -> int:
         """The rung on which a call's own spans name its session."""

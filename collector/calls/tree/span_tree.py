@@ -186,20 +186,48 @@ class WatchedRequest(NamedTuple):
 class Parts:
     """What a tree keeps once its trace is split: two sessions were claimed in it."""
 
-    __slots__ = ("hints", "loose", "loosened", "models", "rung")
+    __slots__ = ("below", "hints", "loose", "models", "rung", "stale")
 
     def __init__(self) -> None:
         self.hints: dict[bytes, SpanClaim] = {}
         """Span id -> the winning claim of the spans below it."""
-        self.loose: dict[LogicalCall, None] = {}
-        """Calls whose session may still change."""
-        self.loosened = False
-        """True if calls became loose since the loose calls were last updated."""
+        self.loose: dict[LogicalCall, bool | None] = {}
+        """Calls whose session may still change: False if a claim names it, None if none does, so that it is only likely."""
+        self.stale: dict[LogicalCall, None] = {}
+        """Loose calls that are to be updated, since more is known of what names their sessions."""
+        self.below: dict[bytes, list[SpanNode]] | None = None
+        """Span id -> the spans right below it; made when first needed."""
         self.models: dict[tuple[bytes, Requester], tuple[Claim, bool]] = {}
         """Span id and service -> the best claim of the service's models right below the span, and whether it is the only
         one on its rung."""
         self.rung = -1
         """A model that names a session on a better rung than this one may name that of a call that is certain."""
+
+    def tell(self, above: SpanNode, service: Requester, claim: Claim) -> bool | None:
+        """Notes the session that a model's span names for the calls beside it. Two on one rung name none.
+
+        Returns:
+            None if nothing is new; True if it may concern calls whose session is certain, too.
+        """
+        place = above.span_id, service
+        known = self.models.get(place)
+        if known is None or claim.rung < known[0].rung:
+            self.models[place] = claim, True
+            return claim.rung < self.rung
+        if known[1] and claim.rung == known[0].rung and claim.key != known[0].key:
+            self.models[place] = known[0], False
+            return True
+        return None
+
+    def loosen(self, calls: Iterable[LogicalCall]) -> None:
+        """A new claim may concern these calls: they are loose until they are updated."""
+        for call in calls:
+            self.loose.setdefault(call, None)
+            self.stale[call] = None
+
+    def unnamed(self) -> list[LogicalCall]:
+        """The loose calls whose session no claim names."""
+        return [call for call, certain in self.loose.items() if certain is None]
 
     def told(self, above: SpanNode, service: Requester) -> Claim | None:
         """The session that the models of a service right below a span name; None if they name several."""
@@ -313,6 +341,8 @@ class SpanTree:
             if above is None or above.span_id != parent:
                 above = self.last = self.nodes.setdefault(parent, SpanNode(parent))
         node.above = above
+        if above is not None and self.parts is not None and self.parts.below is not None:
+            self.parts.below.setdefault(parent, []).append(node)
         if self.looped is not None:
             self.looped.pop(span_id, None)
         if above is not None and (
@@ -591,7 +621,12 @@ class SpanTree:
             self.by_id = self._indexed()
 
     def _shrink(self, parts: Parts) -> None:
-        parts.loose = {call: None for call in parts.loose if self._has(call.outer.span_id)}
+        parts.below = None
+        parts.loose = {
+            call: certain
+            for call, certain in parts.loose.items()
+            if self._has(call.outer.span_id)
+        }
         parts.hints = {
             key: hint
             for key, hint in parts.hints.items()
@@ -616,6 +651,10 @@ class SpanTree:
         """The spans that arrived, in that order."""
         return sorted(_still(self.nodes.values()), key=_place)
 
+    def all_calls(self) -> list[LogicalCall]:
+        """The calls, in the order of their arrival."""
+        return _calls(self.spans())
+
     def calls(self) -> list[SpanNode]:
         """The spans that are calls or pieces of calls, in the order of their arrival."""
         return [node for node in self.spans() if node.call is not None]
@@ -624,33 +663,39 @@ class SpanTree:
 
     def hint(self, parts: Parts, claim: SpanClaim, node: SpanNode) -> None:
         """Makes a claim a hint for the spans above `node`, as far as it wins over their hints."""
+        top: SpanNode | None = None
         for above in self.ancestors(node):
             known = parts.hints.get(above.span_id)
             if known is not None and not claim.counts_before(known):
-                return
+                break
             parts.hints[above.span_id] = claim
-
-    def tell(self, parts: Parts, claim: Claim, node: SpanNode) -> None:
-        """Notes the session that a model's span names for the calls beside it. Two on one rung name none."""
-        above, service = self.up(node), node.model
-        if above is None or service is None:
+            top = above
+        if top is None:
             return
-        place = above.span_id, service
-        known = parts.models.get(place)
-        if known is None or claim.rung < known[0].rung:
-            parts.models[place] = claim, True
-            if claim.rung < parts.rung:
-                self.loosen(parts)
-        elif known[1] and claim.rung == known[0].rung and claim.key != known[0].key:
-            parts.models[place] = known[0], False
-            self.loosen(parts)
+        parts.loosen([each for each in parts.unnamed() if self._is_below(each, top)])
 
-    def loosen(self, parts: Parts) -> None:
-        """A new claim may concern any call: all are loose until they are updated."""
-        parts.loosened = True
-        for node in self.calls():
-            if node.call is not None:
-                parts.loose[node.call] = None
+    def _is_below(self, call: LogicalCall, top: SpanNode) -> bool:
+        """True if a span is above a call."""
+        node = self.node(call.outer.span_id)
+        return node is not None and top in self.ancestors(node)
+
+    def calls_below(self, parts: Parts, *tops: SpanNode) -> list[LogicalCall]:
+        """The calls below some spans, in the order of their arrival."""
+        below = parts.below
+        if below is None:
+            below = parts.below = {}
+            for node in self.nodes.values():
+                above = self.up(node)
+                if above is not None:
+                    below.setdefault(above.span_id, []).append(node)
+        found: dict[SpanNode, None] = {}
+        waiting = list(tops)
+        while waiting:
+            for node in below.get(waiting.pop().span_id, ()):
+                if node not in found:
+                    found[node] = None
+                    waiting.append(node)
+        return _calls(sorted(_still(found), key=_place))
 
 
 def _ends_in(node: SpanNode, end: SpanNode) -> bool:
@@ -663,6 +708,11 @@ def _ends_in(node: SpanNode, end: SpanNode) -> bool:
             return True
         above = above.above
     return True
+
+
+def _calls(nodes: Iterable[SpanNode]) -> list[LogicalCall]:
+    """The calls that spans are, or are pieces of."""
+    return [node.call for node in nodes if node.call is not None]
 
 
 def _place(node: SpanNode) -> int:

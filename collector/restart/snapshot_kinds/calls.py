@@ -171,8 +171,12 @@ CALL_KINDS: Final = (
     kept(
         "parts of a tree",
         Parts,
-        "hints loose loosened models rung",
-        changes=(KindChange(added={"models": dict, "rung": int}),),
+        "hints loose models rung stale",
+        made={"below": NoneType},
+        changes=(
+            KindChange(added={"models": dict, "rung": int}),
+            KindChange(added={"stale": dict}, dropped=("loosened",)),
+        ),
     ),
     kept(
         "call",
