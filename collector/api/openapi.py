@@ -233,7 +233,10 @@ def admin_routes() -> Iterator[ApiRoute]:
         "One session, also by its trace's id",
         found,
         ("namespace", "begun"),
-        _missing("session"),
+        {
+            **_missing("session"),
+            503: ApiAnswer("no such session is live, and the archive cannot be read", ERROR),
+        },
     )
     yield _route(
         "POST",
@@ -252,7 +255,7 @@ def admin_routes() -> Iterator[ApiRoute]:
         {
             **_missing("session"),
             409: ApiAnswer("no archive is kept", ERROR),
-            503: ApiAnswer("the archive's queue is full", ERROR),
+            503: ApiAnswer("the archive's queue is full, or it cannot be read", ERROR),
         },
         _inlined(LabelRequest),
     )

@@ -20,6 +20,7 @@ from collector.api.session_query import (
     follow_nothing,
     whole_number,
 )
+from collector.archive.record import ArchiveUnreadError
 from collector.calls.decisions.prevented_calls import PreventedCalls
 from collector.calls.inventory.inventory import Inventory
 from collector.net.asgi import Receive, Scope, Send, send_json
@@ -149,7 +150,11 @@ class Admin:
         found = self._judged(original(session), namespace).begun_at(begun).seen_by(access)
         shown = self._redaction.shown(found._asdict())
         if not found.sessions and self._past is not None:
-            before = await self._past.find(session, shown_namespace, begun, access)
+            try:
+                before = await self._past.find(session, shown_namespace, begun, access)
+            except ArchiveUnreadError as problem:
+                await send_json(send, 503, {"error": str(problem), "session": session})
+                return
             shown = {**shown, "sessions": before}
         if any(shown.values()):
             self._audit.read(access.who, session)

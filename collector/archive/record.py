@@ -9,6 +9,7 @@ __all__ = [
     "HOUR_NS",
     "NO_FIGURES",
     "ArchiveRecord",
+    "ArchiveUnreadError",
     "ArchivedJudgement",
     "ArchivedSession",
     "FigureGroup",
@@ -26,6 +27,10 @@ HOUR_NS: Final = 3_600 * 1_000_000_000
 
 AGENT: Final = "agent"
 """Kind of the groups that hold an agent's sessions under all specs together."""
+
+
+class ArchiveUnreadError(Exception):
+    """The archive cannot be read now; the message says why."""
 
 
 class SessionName(NamedTuple):

@@ -10,7 +10,7 @@ import msgspec
 from collector.api.access import Access, access_of
 from collector.api.query_string import check_names, parameters, session_to
 from collector.api.session_query import whole_number
-from collector.archive.record import Label, SessionName
+from collector.archive.record import ArchiveUnreadError, Label, SessionName
 from collector.net.asgi import Receive, Scope, Send, is_refused, send_json
 from collector.telemetry.logs import log
 
@@ -36,7 +36,7 @@ class LabelRequest(msgspec.Struct, forbid_unknown_fields=True):
 class LabelEndpoint:
     """The admin application, and the path that labels sessions: 200 with the label that was taken.
 
-    400 for a body that is none, 404 where no session has this id, 409 where no archive is kept, and 503 where its queue is full.
+    400 for a body that is none, 404 where no session has this id, 409 where no archive is kept, and 503 where its queue is full, or it cannot be read.
 
     Args:
         inner: the admin application.
@@ -79,7 +79,10 @@ class LabelEndpoint:
             return 409, {
                 "error": "labels are kept in the archive: set archive.dir or archive.url"
             }
-        found = await self._past.latest(session, query.get("namespace"), begun, access)
+        try:
+            found = await self._past.latest(session, query.get("namespace"), begun, access)
+        except ArchiveUnreadError as problem:
+            return 503, {"error": str(problem)}
         if found is None:
             return 404, {"error": "no such session", "session": session}
         return self._keep(found, asked, access)

@@ -23,7 +23,13 @@ from collector.archive.reader import (
     PastSession,
     TooSlowError,
 )
-from collector.archive.record import FigureGroup, Figures, SessionName, VerdictLabels
+from collector.archive.record import (
+    ArchiveUnreadError,
+    FigureGroup,
+    Figures,
+    SessionName,
+    VerdictLabels,
+)
 from collector.archive.schema import NewerSchemaError, OlderSchemaError
 from collector.archive.search import ArchiveSearch, SumsSearch
 from collector.telemetry.logs import log
@@ -187,6 +193,9 @@ class PastSessions:
         """The judgement objects of the latest session of this id, or of that which began then.
 
         The id of a trace leads to the latest session that has calls of it.
+
+        Raises:
+            ArchiveUnreadError: nobody knows whether there is one.
         """
         name, within = self._shown(session), namespace and self._shown(namespace)
         try:
@@ -199,14 +208,17 @@ class PastSessions:
                     latest.setdefault(each.namespace, each)
             texts = await asyncio.to_thread(self._objects, latest.values())
         except _FAULTS as problem:
-            _told(problem)
-            return []
+            raise ArchiveUnreadError(_told(problem)) from None
         return [json.loads(text) for text in texts]
 
     async def latest(
         self, session: str, namespace: str | None, begun: int | None, access: Access
     ) -> SessionName | None:
-        """The latest session of this id, of now or of before; or that which began then."""
+        """The latest session of this id, of now or of before; or that which began then.
+
+        Raises:
+            ArchiveUnreadError: none is known of now, and nobody knows whether there is one of before.
+        """
         original, shown = self._redaction.original, self._redaction.name
         name, within = self._shown(session), namespace and self._shown(namespace)
         inner = None if namespace is None else original(namespace)
@@ -218,10 +230,13 @@ class PastSessions:
         try:
             before = await asyncio.to_thread(self.reader.named, name, within, begun)
         except _FAULTS as problem:
-            _told(problem)
-            before = []
+            unread, before = _told(problem), []
+        else:
+            unread = ""
         names += [each for each in before if access.sees(each.namespace)]
         fitting = [each for each in names if begun in (None, each.begun)]
+        if unread and not fitting:
+            raise ArchiveUnreadError(unread)
         return max(fitting, key=lambda each: each.begun, default=None)
 
     async def labels(self, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -127,8 +127,10 @@ _DATABASE: Final = ("postgresql://", "postgres://")
 """How the address of a database begins."""
 _ABOUT: Final = ("session", "namespace", "agent", "spec", "spec_version", "started")
 """Columns of a call that are of its session."""
-_FORMULA: Final = re.compile(r"[=+\-@\uff1d\uff0b\uff0d\uff20\t\r\n]")
-"""What begins a formula, in full width, too."""
+_FORMULA: Final = re.compile(
+    r"[\t\r\n]|[\s\x00-\x1f\x7f\u200b-\u200f\u2060\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]"
+)
+"""What begins a formula, in full width, too, and behind what some spreadsheets leave out."""
 
 
 class ExportError(Exception):

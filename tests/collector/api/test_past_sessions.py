@@ -10,12 +10,13 @@ import pytest
 
 from collector.api.access import ANYBODY
 from collector.api.archive.archive_feed import archived
+from collector.api.archive.label_endpoint import LabelEndpoint
 from collector.api.archive.past_sessions import PastSessions
 from collector.api.session_list import OffsetTooFarError, paged
 from collector.api.session_query import SessionQuery
 from collector.archive.page_search import PageSearch
 from collector.archive.reader import ArchiveReader
-from collector.archive.record import Label, SessionName
+from collector.archive.record import ArchiveUnreadError, Label, SessionName
 from collector.archive.store import ArchiveStore
 from collector.calls.decisions.prevented_calls import PreventedCalls
 from collector.telemetry.redaction import Redaction, rules
@@ -133,6 +134,31 @@ def test_a_page_and_its_count_are_looked_for_once(
     page = asyncio.run(paged(monitor, query, past=past))
     assert (len(page.sessions), page.matching) == (min(limit, 10), 10)
     assert asked == ["filters", "look"]
+
+
+def test_an_archive_that_cannot_be_read_denies_no_session(tmp_path: Path) -> None:
+    """Nobody knows whether there is such a session: that is no 404, which says that there is none."""
+    past = PastSessions(ArchiveReader(tmp_path / "gone"), Monitor(()), Redaction())
+    for ask in (past.find, past.latest):
+        with pytest.raises(ArchiveUnreadError, match="cannot be read"):
+            asyncio.run(ask("chat", None, None, ANYBODY))
+
+    async def sent(app: Any, method: str, path: str) -> int:
+        found: list[dict[str, Any]] = []
+        headers = [(b"host", b"localhost")]
+        scope = {"type": "http", "method": method, "path": path, "headers": headers}
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b'{"label": "right"}'}
+
+        async def send(message: dict[str, Any]) -> None:
+            found.append(message)
+
+        await app({**scope, "query_string": b"", "client": ("127.0.0.1", 1)}, receive, send)
+        return int(found[0]["status"])
+
+    label = LabelEndpoint(None, past, lambda _label: 1, lambda: 5)
+    assert asyncio.run(sent(label, "POST", "/api/v1/sessions/chat/label")) == 503
 
 
 def test_an_offset_that_is_too_far_is_refused(

@@ -43,6 +43,9 @@ HOSTILE = (
     "\uff1d1",
     'a,b\n"c"',
     "\ud800x",
+    "\x00=1",
+    "\ufeff=1",
+    " \u200b@x",
     "plain",
 )
 
@@ -91,7 +94,7 @@ def test_no_cell_begins_a_formula(archive: Path, tmp_path: Path, steps: bool) ->
         cell
         for row in found
         for cell in row
-        if cell[:1] in ("=", "+", "-", "@", "\t", "\uff1d")
+        if cell.strip(" \x00\u200b\ufeff")[:1] in ("=", "+", "-", "@", "\t", "\uff1d")
     ]
     if steps:
         tools = {row[found[0].index("tool")] for row in found[1:]}

@@ -15,7 +15,8 @@ async function loadSession() {
     showSession(found.sessions, trails.trails, found.prevented);
     untilFinal(found);
   } catch (problem) {
-    if (noAnswer(problem) === 404 && state.chosen === wanted) showGone(wanted);
+    const status = noAnswer(problem);
+    if ([404, 503].includes(status) && state.chosen === wanted) showGone(wanted, status);
   }
 }
 

@@ -42,8 +42,8 @@ function showSetup() {
   $('session').replaceChildren(box);
 }
 
-function showGone(wanted) {
+function showGone(wanted, status) {
   $('session').replaceChildren(
     el('a', { class: 'back', href: '#/sessions', text: '\u2190 All sessions' }),
-    el('div', { class: 'empty' }, el('p', {}, el('b', { text: wanted.id }), 'is not known, or no longer.')));
+    el('div', { class: 'empty' }, el('p', {}, el('b', { text: wanted.id }), status === 404 ? 'is not known, or no longer.' : 'is not live, and past sessions cannot be read now.')));
 }
