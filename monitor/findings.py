@@ -39,6 +39,14 @@ CODES: dict[str, tuple[Severity, str]] = {
         "warning",
         "No argument is compared with the value; perhaps a typing error.",
     ),
+    "undeclared_source": (
+        "warning",
+        "If no tool has the name, no value ever comes from it; perhaps a typing error.",
+    ),
+    "leading_zero": (
+        "warning",
+        "Ids are mostly texts, and no text is equal to a number: the pattern may never match.",
+    ),
     "overlapping_patterns": (
         "warning",
         "A call can match both symbols; which one wins is not what the more specific pattern says.",

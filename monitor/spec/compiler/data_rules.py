@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
-from monitor.alphabet.data_conditions import DataCondition
+from monitor.alphabet.data_conditions import USER, DataCondition
 from monitor.alphabet.match import SymbolPatterns
 from monitor.alphabet.pattern import Pattern
 from monitor.spec.data_rules import DataRules, RememberedValue, data_rules
@@ -14,6 +15,12 @@ from monitor.spec.suggestions import closest
 from monitor.value_paths import PathError, path_of
 
 __all__ = ["read_data_rules"]
+
+NAMED_MAX: Final = 200
+"""Tools that a name is compared with."""
+
+ALIKE: Final = 0.88
+"""How alike two names are, of 1, of which one may be a typing error: `users` is as like `user`."""
 
 
 def read_data_rules(
@@ -26,9 +33,14 @@ def read_data_rules(
         if (value := _remembered(name, each, notes)) is not None
     }
     used: set[str] = set()
+    for name, value in remembered.items():
+        _check_sources(value.tools, model, notes, "remember", name, "at")
     for symbol, (_, patterns) in symbols.items():
         for each in _conditions(patterns):
             used.add(each.value)
+            _check_sources(
+                each.tools, model, notes, "alphabet", symbol, "arguments", each.argument
+            )
             if each.value and each.value not in model.remember:
                 _undeclared(symbol, each, model, notes)
     for name in model.remember:
@@ -38,6 +50,24 @@ def read_data_rules(
         return None
     found = ((tool, _conditions(patterns)) for tool, patterns in symbols.values())
     return data_rules(found, remembered)
+
+
+def _check_sources(
+    named: Iterable[str], model: SpecDocument, notes: Notes, *path: str | int
+) -> None:
+    """Finds names that seem to mean another tool. Tools that the alphabet does not have may be sources, too."""
+    tools = {symbol.tool for symbol in model.alphabet.values()}
+    for name in named:
+        if name in tools:
+            continue
+        symbol = model.alphabet.get(name)
+        meant = symbol.tool if symbol is not None else ""
+        if not meant and len(tools) < NAMED_MAX:
+            meant = closest(name, (*tools, USER), ALIKE)
+        if meant:
+            what = "is a symbol" if symbol is not None else "is the tool of no symbol"
+            message = f"{name!r} {what}: did you mean {meant!r}?"
+            notes.add("undeclared_source", message, *path)
 
 
 def _conditions(patterns: Mapping[str, Pattern] | None) -> Iterator[DataCondition]:

@@ -15,6 +15,7 @@ from monitor.alphabet.data_conditions import (
 )
 from monitor.alphabet.match import SymbolPatterns, is_upset, specificity
 from monitor.alphabet.pattern import Pattern, PatternError
+from monitor.spec.compiler.pattern_advice import advice, check_zeros
 from monitor.spec.document.faults import Notes
 from monitor.spec.document.schema import SpecDocument, SymbolDocument
 from monitor.spec.suggestions import closest
@@ -100,10 +101,12 @@ def _facts(name: str, symbol: SymbolDocument, notes: Notes) -> dict[str, Pattern
 def read_pattern(raw: Any, notes: Notes, *path: str | int) -> Pattern | None:
     """The pattern of one value; None, and a finding at `path`, where there is none."""
     try:
-        return pattern.parse(raw)
+        parsed = pattern.parse(raw)
     except PatternError as problem:
-        notes.add(problem.code, str(problem), *path)
+        notes.add(problem.code, f"{problem}{advice(raw, of_result='result' in path)}", *path)
         return None
+    check_zeros(notes, parsed, *path)
+    return parsed
 
 
 def check_tools(model: SpecDocument, notes: Notes) -> None:

@@ -39,6 +39,8 @@ SAID_MAX: Final = 256
 SAID_LENGTH_MAX: Final = 200
 """Characters of one of them."""
 
+EACH_FORM: Final = "write the kind of thing, and by tool the path of its values, as {order: {refund: order_id}}"
+
 EACH_TOOLS_MAX: Final = 256
 """Tools that `each` names."""
 
@@ -72,6 +74,13 @@ Saying = Annotated[
     str, BeforeValidator(_saying), Field(min_length=1, max_length=SAID_LENGTH_MAX)
 ]
 """A text as a user writes it."""
+
+
+def _decided(value: Any) -> Any:
+    """Refuses an empty value, which would ask for nothing."""
+    if value is None:
+        raise ValueError("write true for calls that failed, or false for those that did not")
+    return value
 
 
 def _given(value: Any) -> Any:
@@ -188,6 +197,7 @@ class SymbolDocument(StrictModel):
     ] = {}
     error: Annotated[
         bool | None,
+        BeforeValidator(_decided),
         Field(
             description="true: calls that failed, which count then; false: calls that did not"
         ),
@@ -363,6 +373,18 @@ _EACH_PATH: dict[str, Any] = {
     ]
 }  # fmt: skip
 
+
+def _things(value: Any) -> Any:
+    """Refuses what names no kind of thing: left empty, the rules would hold for all calls together."""
+    is_mapping = isinstance(value, dict)
+    lists = (
+        [repr(name) for name, each in value.items() if type(each) is list] if is_mapping else []
+    )
+    if lists or not is_mapping:
+        raise ValueError(f"{EACH_FORM}: {lists[0]} is a list" if lists else EACH_FORM)
+    return value
+
+
 EachDocument = Annotated[
     dict[Name, EachEntry],
     WithJsonSchema(
@@ -422,7 +444,7 @@ class SpecDocument(StrictModel):
         Field(description="resource and span attributes a session must have, all of them"),
     ] = {}
     scope: Literal["session", "turn", "agent"] = "session"
-    each: EachDocument | None = None
+    each: Annotated[EachDocument | None, BeforeValidator(_things)] = None
     across: Annotated[
         Across,
         Field(

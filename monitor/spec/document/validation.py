@@ -109,6 +109,7 @@ _TEXTS = {
     "dict_type": "Input should be a mapping",
     "tuple_type": "Input should be a valid list",
     "path_type": "Input is not a valid path",
+    "bool_type": "Input should be true or false (yes, no, on and off are texts)",
 }
 """Type of an error -> what it says in the terms of a document. All others keep pydantic's text."""
 

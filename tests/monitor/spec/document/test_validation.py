@@ -134,7 +134,11 @@ def test_every_fault_is_told(data: dict[str, Any]) -> None:
         ({"many": 0}, ("many",), "Input should be greater than 0"),
         ({"many": 6}, ("many",), "Input should be less than or equal to 5"),
         ({"many": True}, ("many",), "Input should be a valid integer"),
-        ({"flag": "yes"}, ("flag",), "Input should be a valid boolean"),
+        (
+            {"flag": "yes"},
+            ("flag",),
+            "Input should be true or false (yes, no, on and off are texts)",
+        ),
         ({"maybe": "x"}, ("maybe",), "Input should be a valid integer"),
         ({"either": {}}, ("either",), "Input should be a single value or a list"),
         ({"plain": None}, ("plain",), "Input should be a text, a number or a boolean"),
