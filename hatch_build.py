@@ -69,7 +69,7 @@ COMPILED = {
     "monitor/session/log": "answers call_ids log rows",
     "monitor/session/overlap": "asked_orders budget call_choices chain_merges chains order",
     "monitor/session/report": "obstacles",
-    "monitor/session/things": "group_calls shared_judgement thing_cell thing_slices thing_space thing_table thing_visit things_judgement things_replay things_run",
+    "monitor/session/things": "group_calls shared_judgement thing_cell thing_reservations thing_slices thing_space thing_table thing_visit things_judgement things_replay things_run",
     "monitor/spec": "constraints spec timing",
     "monitor/visibility": "cause gap ledger sight",
 }

@@ -13,7 +13,15 @@ from typing import Final, Literal, NamedTuple
 
 from monitor.records import Kind, NamedThing, Reason, ReferenceReason
 
-__all__ = ["Answer", "CallDecision", "Missing", "SpecDecision", "Until"]
+__all__ = [
+    "Answer",
+    "CallDecision",
+    "Missing",
+    "SpaceName",
+    "SpecDecision",
+    "ThingClaim",
+    "Until",
+]
 
 Missing = Literal["tool", "arguments", "earlier_calls", "order", "calls_in_flight", "budget"]
 
@@ -88,6 +96,29 @@ class SpecDecision(NamedTuple):
         return self.answer is Answer.DENY and self.enforce == "advise"
 
 
+SpaceName = tuple[tuple[str, str], str, str]
+"""Whose things are one: version of the spec (id, checksum), namespace, and agent ("" for all agents)."""
+
+
+class ThingClaim(NamedTuple):
+    """What a call would be on things that its session has in common with others, under one spec.
+
+    The first three fields are its place in the order of calls.
+    """
+
+    at_ns: int
+    end_ns: int
+    span_id: bytes
+    space: SpaceName
+    token: int
+    keys: tuple[bytes, ...]
+    """Keys of the things that it is known to carry."""
+    is_open: bool
+    """True if it may carry others, too."""
+    is_right: bool
+    """False if its own session is sure that it is harmful."""
+
+
 class CallDecision(NamedTuple):
     """What all specs of a session say of a call."""
 
@@ -95,6 +126,8 @@ class CallDecision(NamedTuple):
     """The worst of the specs: deny, unknown, allow. Allow if no spec judges the call."""
     specs: tuple[SpecDecision, ...]
     """One for each spec that judges the call, the worst first, then by id. A reference that enforces nothing is left out."""
+    claims: tuple[ThingClaim, ...] = ()
+    """What the call reserves where it goes ahead (`Monitor.reservations`)."""
 
     @property
     def worst(self) -> SpecDecision | None:

@@ -32,6 +32,7 @@ from monitor.session.session import Session
 from monitor.session.spec_binding import SpecBinder
 from monitor.spec.spec import Acceptance, Spec
 from monitor.visibility.cause import Cause
+from monitor.visibility.gap import EVER
 
 if TYPE_CHECKING:
     from monitor.live.handover import Handover
@@ -77,6 +78,8 @@ class Monitor:
         """What outlives the process, or leaves it."""
         self.reader = MonitorReader(state)
         """What views read."""
+        self.reservations = state.judging_state.reservations
+        """Calls that were decided and go ahead: on things of several sessions they count for the questions of the others."""
         # What never changes is bound once: this is the way of each call.
         self._table = state.table
         self._quiet = state.quiet
@@ -271,14 +274,23 @@ class Monitor:
         for place, call in enumerate(calls):
             places.setdefault(call.session, []).append(place)
         found: dict[int, CallDecision] = {}
-        for group in places.values():
-            together = [
-                clocks.as_corrected(call, now) if clocks.is_ahead(call, now) else call
-                for call in overlapping([calls[place] for place in group])
-            ]
-            mine = [each for each in beside if each.session == together[0].session]
-            decided = self._rehearse(together, mine, now, None, proof, doubted=False)
-            found |= zip(group, decided, strict=True)
+        reserved: list[bytes] = []
+        try:
+            for group in places.values():
+                together = [
+                    clocks.as_corrected(call, now) if clocks.is_ahead(call, now) else call
+                    for call in overlapping([calls[place] for place in group])
+                ]
+                mine = [each for each in beside if each.session == together[0].session]
+                decided = self._rehearse(together, mine, now, None, proof, doubted=False)
+                found |= zip(group, decided, strict=True)
+                for call, each in zip(together, decided, strict=True):
+                    if each.claims and each.enforced is not Answer.DENY:
+                        self.reservations.reserve(call.session, each.claims, EVER)
+                        reserved.append(call.span_id)
+        finally:
+            for span_id in reserved:
+                self.reservations.release(span_id)
         return [found[place] for place in range(len(calls))]
 
     def matches(self, call: ToolCall) -> bool:

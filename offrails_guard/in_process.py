@@ -227,6 +227,9 @@ class LocalGuard(BaseGuard):
         word = found.enforced.value if matched else NO_SPEC
         allowed = self.policies.allow(word)
         id_ = self._hold(call, proof, counts=allowed) if commit else ""
+        if commit and allowed:
+            until_ns = call.start_ns + self._confirm_ns
+            self.monitor.reservations.reserve(call.session, found.claims, until_ns)
         message = self.monitor.explain(call.tool, found)
         return Decision(
             allowed,
@@ -287,6 +290,7 @@ class LocalGuard(BaseGuard):
         if not held.counts:
             return
         held.counts = False
+        self.monitor.reservations.release(held.call.span_id)
         mine = self._beside[held.call.session]
         del mine[held.call.span_id.hex()]
         if not mine:

@@ -112,6 +112,7 @@ class QuestionHandler:
         self._batch = batch
         self._confirmation = confirmation
         self._table = confirmation.table
+        self._table.reservations = monitor.reservations
         self._stats = stats
         self._monitor = monitor
         self._prevented = prevented

@@ -16,6 +16,7 @@ from monitor.session.data.data_reader import DataReader
 from monitor.session.judge.judge import Judge
 from monitor.session.session import Session
 from monitor.session.spec_binding import SpecBinder
+from monitor.session.things.thing_reservations import ThingReservations
 from monitor.session.tool_names import Names
 from monitor.spec.spec import Spec
 from monitor.tenants import Holdings
@@ -60,6 +61,8 @@ class JudgingState:
             since_ns, limits.shared_things_max, limits.shared_things_bytes_max
         )
         accounting.spaces = self.spaces
+        self.reservations = ThingReservations()
+        """Calls that go ahead on things of several sessions, and that no session has yet."""
         self.binder = binder
         self.accounting = accounting
         self.names = names
@@ -134,7 +137,7 @@ class JudgingState:
         )
         twin.held, twin.sights = self.held, self.sights
         twin.spaces = accounting.spaces = self.spaces
-        twin.shared_gaps = self.shared_gaps
+        twin.shared_gaps, twin.reservations = self.shared_gaps, self.reservations
         twin.clocks.ahead_max_ns = self.clocks.ahead_max_ns
         return twin
 

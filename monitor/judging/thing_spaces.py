@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from monitor.decision import SpaceName
 from monitor.session.judge.judge import Judge
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.session import Session
@@ -53,7 +54,7 @@ class ThingSpaces:
         """Things of all spaces."""
         self.held_bytes = 0
         """What they take, about."""
-        self.by_key: dict[tuple[Version, str, str], ThingSpace] = {}
+        self.by_key: dict[SpaceName, ThingSpace] = {}
         """Spaces by version of the spec, namespace and agent ("" for all agents)."""
         self._since: dict[Version, int] = {}
         """Versions in use: since when their calls are seen; or `FROM_ITS_FIRST_SESSION`, if they came in the middle."""
@@ -69,9 +70,8 @@ class ThingSpaces:
     def space(self, session: Session, judge: Judge) -> ThingSpace:
         """The space of a session under a spec."""
         assert judge.each is not None
-        version = _version(judge)
-        agent = session.agent if judge.each.across == "agent" else ""
-        key = version, session.key.namespace, agent
+        key = self.name(session, judge)
+        version = key[0]
         found = self.by_key.get(key)
         if found is None:
             # Loaded with the first spec that needs it.
@@ -84,6 +84,12 @@ class ThingSpaces:
             if len(self.by_key) > SPACES_MAX:
                 self._drop_first()
         return found
+
+    def name(self, session: Session, judge: Judge) -> SpaceName:
+        """What the space of a session under a spec is known by."""
+        assert judge.each is not None
+        agent = session.agent if judge.each.across == "agent" else ""
+        return _version(judge), session.key.namespace, agent
 
     def _drop_first(self) -> None:
         first = next(iter(self.by_key))

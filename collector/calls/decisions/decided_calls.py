@@ -44,6 +44,7 @@ from collector.dialects.read import SpanReading
 from monitor.decision import CallDecision
 from monitor.partial import PartialArguments
 from monitor.records import FROM_DECISION, Evidence, Proof, SessionKey, ToolCall
+from monitor.session.things.thing_reservations import CLAIM_KEY_BYTES, ThingReservations
 from monitor.tenants import Holdings, SharedValues
 from monitor.weights import arguments_bytes, text_bytes
 
@@ -221,6 +222,7 @@ class DecidedCall:
         )
         """The question as a piece, for the comparison with spans."""
         self.own_bytes = ENTRY_BYTES + _texts(asked) + arguments_bytes(call.attributes)
+        self.own_bytes += CLAIM_KEY_BYTES * sum(1 + len(each.keys) for each in decision.claims)
         """Approximate bytes without its arguments. Its attributes may be shared with other calls."""
         self.size = self.own_bytes + arguments_bytes(call.arguments)
 
@@ -285,6 +287,8 @@ class DecidedCalls:
         """Calls that a span may meet."""
         self.overflowed = 0
         """Calls that were forgotten before their time, at a bound."""
+        self.reservations = ThingReservations()
+        """Open calls, as they count for questions of other sessions: those of the monitor that decides."""
         self._entries_max = entries_max
         self._bytes_max = bytes_max
         self._by_number: dict[int, DecidedCall] = {}
@@ -355,6 +359,9 @@ class DecidedCalls:
             self._open[entry.number] = entry
             mine = self._beside.setdefault(entry.call.session, {})
             mine[entry.number] = entry
+            self.reservations.reserve(
+                entry.call.session, entry.decision.claims, entry.expires_ns
+            )
             if len(mine) > BESIDE_MAX:
                 self.overflowed += 1
                 gone += self._lost(next(iter(mine.values())))
@@ -493,6 +500,7 @@ class DecidedCalls:
         for entries in tools.values() if tools is not None else ():
             for entry in entries:
                 entry.call = entry.call._replace(session=new, session_from=session_from)
+                self.reservations.move(entry.call.span_id, new)
                 self._by_session.setdefault(new, {}).setdefault(entry.call.tool, []).append(
                     entry
                 )
@@ -568,6 +576,7 @@ class DecidedCalls:
         """The call counts beside its session no more."""
         if self._open.pop(entry.number, None) is None:
             return
+        self.reservations.release(entry.call.span_id)
         mine = self._beside[entry.call.session]
         del mine[entry.number]
         if not mine:

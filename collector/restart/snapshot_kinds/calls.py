@@ -264,7 +264,7 @@ CALL_KINDS: Final = (
         DecidedCalls,
         "seed last_number size overflowed _by_number _by_tenant _open _beside _by_trace "
         "_by_session",
-        left="_bytes_max _entries_max confirm_ns",
+        left="_bytes_max _entries_max confirm_ns reservations",
         parts="_counts _bytes beginnings",
     ),
     kept(

@@ -9,7 +9,7 @@ from monitor.aggregate.drift import Drift, DriftSample
 from monitor.aggregate.histogram import Exemplar, ScoreHistogram
 from monitor.aggregate.top_k import TopK
 from monitor.aggregate.totals import Pair, SessionFinished, Share, Totals, _Held
-from monitor.decision import Answer, CallDecision, SpecDecision
+from monitor.decision import Answer, CallDecision, SpecDecision, ThingClaim
 from monitor.judging.accounting import Accounting
 from monitor.judging.deciding.decide_calls import CallDecider
 from monitor.judging.judging_state import JudgingState
@@ -30,6 +30,7 @@ from monitor.session.dropped_sessions import DroppedSessions
 from monitor.session.judge.judge import Judge
 from monitor.session.spec_binding import BoundSpecs, SpecBinder
 from monitor.session.table import Table, _Chains, _Ended
+from monitor.session.things.thing_reservations import ThingReservation, ThingReservations
 from monitor.session.tool_names import Names
 from monitor.tenants import Holdings, SharedBytes, SharedValues, _Share
 from monitor.visibility.ledger import Ledger
@@ -94,7 +95,7 @@ MONITOR_KINDS: Final = (
         "binder folded_young out_of_order skewed_before left_out_before started_ns "
         "held holders held_under shown_bytes held_given_up errors",
         left="accounting data digest_key limits names show sights",
-        parts="ledger clocks unbound held_bytes spaces shared_gaps",
+        parts="ledger clocks unbound held_bytes spaces shared_gaps reservations",
         changes=(
             KindChange(
                 renamed={
@@ -192,7 +193,19 @@ MONITOR_KINDS: Final = (
         "kind phase write expected support precision false_per_1000 risk trace_id "
         "span_id",
     ),
-    kept("decision", CallDecision, "answer specs"),
+    kept(
+        "decision",
+        CallDecision,
+        "answer specs claims",
+        changes=(KindChange(added={"claims": tuple}),),
+    ),
+    kept(
+        "claim on shared things",
+        ThingClaim,
+        "at_ns end_ns span_id space token keys is_open is_right",
+    ),
+    kept("reservation of things", ThingReservation, "session claims until_ns"),
+    kept("reservations of things", ThingReservations, "by_span by_thing"),
     kept(
         "decision under a spec",
         SpecDecision,

@@ -18,13 +18,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from monitor.aggregate.totals import Totals
-from monitor.decision import Answer, CallDecision, SpecDecision
+from monitor.decision import Answer, CallDecision, SpecDecision, ThingClaim
 from monitor.judging.accounting import Accounting
 from monitor.judging.deciding.decide_by_reference import decided_by_reference
 from monitor.judging.deciding.going_ahead import SpecCall, go_ahead
 from monitor.judging.judge_calls import part_of
 from monitor.judging.judging_parts import JudgingParts
 from monitor.judging.mistimed_calls import beside as beside_untimed
+from monitor.judging.thing_spaces import is_shared
 from monitor.records import AgentName, Proof, ToolCall, built
 from monitor.session.data.seen_values import UserText
 from monitor.session.data.session_data import SessionData
@@ -42,6 +43,7 @@ from monitor.session.judgement.possible_outcomes import (
     outcomes_beside,
 )
 from monitor.session.judgement.step_marks import JudgedStep
+from monitor.session.log.rows import order_of
 from monitor.session.overlap.budget import Budget
 from monitor.session.proofs import is_dated, of_both, proves
 from monitor.session.session import Session
@@ -49,6 +51,7 @@ from monitor.session.tool_names import BorrowedNames, Names
 from monitor.visibility.cause import Cause
 
 if TYPE_CHECKING:
+    from monitor.session.things.thing_reservations import OtherFlights
     from monitor.session.things.thing_slices import ThingCase, ThingSlices
 
 __all__ = ["CallDecider", "Rehearsal", "overlapping"]
@@ -345,17 +348,23 @@ class Rehearsal:
     def decide(self, calls: Sequence[ToolCall], now: int) -> list[CallDecision]:
         """The decisions on calls of one question that were observed."""
         sliced: dict[Judgement, list[int]] = {}
-        by_call = [self._cases(call, now, sliced) for call in calls]
-        by_call = [self._sliced(cases, sliced) for cases in by_call]
+        whole = [self._cases(call, now, sliced) for call in calls]
+        by_call = [self._sliced(cases, sliced, now) for cases in whole]
         self._search([case for cases in by_call for case in cases])
         searched = [[case for case in cases if case.among is not None] for cases in by_call]
         risen = go_ahead([[case.under() for case in cases] for cases in searched])
         for cases, rises in zip(searched, risen, strict=True):
             for case, each in zip(cases, rises, strict=True):
                 case.rises = each
-        return [
+        decided = [
             _decision([*_by_spec(map(self._judged, cases)), *self._by_references(call, now)])
             for call, cases in zip(calls, by_call, strict=True)
+        ]
+        if not sliced:
+            return decided
+        return [
+            each._replace(claims=self._claims(cases, each))
+            for each, cases in zip(decided, whole, strict=True)
         ]
 
     def _by_references(self, call: ToolCall, now: int) -> Iterator[SpecDecision]:
@@ -397,7 +406,7 @@ class Rehearsal:
         return found
 
     def _sliced(
-        self, cases: list[_Case], sliced: Mapping[Judgement, Sequence[int]]
+        self, cases: list[_Case], sliced: Mapping[Judgement, Sequence[int]], now: int
     ) -> list[_Case]:
         """The cases, with one for each thing of a call under a spec that has things."""
         if not sliced:
@@ -412,13 +421,54 @@ class Rehearsal:
                 continue
             slices = self._slices.get(case.judgement)
             if slices is None:
-                slices = slices_of(case.judgement, sliced[case.judgement])
+                flights = self._flights(case.judgement, now)
+                slices = slices_of(case.judgement, sliced[case.judgement], flights)
                 self._slices[case.judgement] = slices
             found += [
-                _Case(part.judgement, part.place, is_late=case.is_late, part=part)
+                _Case(
+                    part.judgement,
+                    part.place,
+                    is_late=case.is_late or part.is_anywhere,
+                    part=part,
+                )
                 for part in slices.cases(case.place)
             ]
         return found
+
+    def _flights(self, judgement: Judgement, now: int) -> OtherFlights | None:
+        """The calls of other sessions on the same things that go ahead and are not made yet."""
+        if not is_shared(judgement.judge):
+            return None
+        state = self._judging.state
+        space = state.spaces.name(self._session, judgement.judge)
+        return state.reservations.others(space, self._session.key, now)
+
+    def _claims(self, cases: Iterable[_Case], decided: CallDecision) -> tuple[ThingClaim, ...]:
+        """What a call reserves where it goes ahead, under each spec whose things sessions have in common."""
+        denied = {each.spec for each in decided.specs if each.answer is Answer.DENY}
+        found: list[ThingClaim] = []
+        for case in cases:
+            judgement, log = case.judgement, case.judgement.log
+            texts = log.texts(case.place)
+            things = texts.things if texts is not None else None
+            if things is None or case.token == CONTROL_TOKEN or not is_shared(judgement.judge):
+                continue
+            spec = judgement.judge.spec.id
+            space = self._judging.state.spaces.name(self._session, judgement.judge)
+            at_ns, end_ns, span_id = order_of(log, case.place)
+            found.append(
+                ThingClaim(
+                    at_ns,
+                    end_ns,
+                    span_id,
+                    space,
+                    case.token,
+                    things.keys,
+                    things.is_open,
+                    spec not in denied,
+                )
+            )
+        return tuple(found)
 
     def _judged(self, case: _Case) -> SpecDecision:
         """The decision that the verdict on a step is."""
@@ -486,7 +536,10 @@ class _Case:
             among, number = self.among
             return among.outcomes(number, rises=self.rises)
         judge = self.judgement.judge
-        return outcomes_anywhere(judge, self.token) if self.is_late else RIGHT
+        found = outcomes_anywhere(judge, self.token) if self.is_late else RIGHT
+        if found.missing and self.part is not None and self.part.is_anywhere:
+            return found._replace(missing=("calls_in_flight",))
+        return found
 
 
 def overlapping(calls: Sequence[ToolCall]) -> list[ToolCall]:
@@ -575,7 +628,7 @@ def _decision(found: list[SpecDecision]) -> CallDecision:
     if len(found) > 1:
         found.sort(key=_badness)
     decision: CallDecision = built(
-        CallDecision, (found[0].answer if found else Answer.ALLOW, tuple(found))
+        CallDecision, (found[0].answer if found else Answer.ALLOW, tuple(found), ())
     )
     return decision
 

@@ -163,6 +163,48 @@ def test_what_was_denied_is_still_shown_and_not_logged_again(tmp_path: Path) -> 
     asyncio.run(run())
 
 
+ONCE = """
+id: once
+kind: policy
+enforce: block
+match: {service.name: rover}
+each: {order: {refund: order}}
+across: namespace
+alphabet: {refund: {tool: refund}}
+constraints: [{at_most: [refund, 1]}]
+"""
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_a_call_in_flight_holds_its_thing_for_other_sessions_over_a_restart(
+    tmp_path: Path, *, is_taken: bool
+) -> None:
+    """Two conversations cannot both be allowed one refund, whether the process was killed between them or not."""
+
+    async def run() -> None:
+        life = Life(tmp_path, [spec_of(ONCE)])
+        await life.start()
+        skip(life, 25 * HOUR_NS)  # calls of before the start are too long ago to count
+        client = Client(life)
+        refund = [{"tool": "refund", "arguments": {"order": "A"}}]
+        (first,) = client.ask("one", calls=refund)
+        assert first["decision"] == "allow"
+        assert client.ask("two", calls=refund)[0]["until"] == "calls_in_flight"
+        if is_taken:
+            life.snapshot()
+        await life.restart(0)
+        (second,) = client.ask("two", calls=refund)
+        assert (second["decision"], second["until"]) == ("deny", "calls_in_flight")
+        assert client.say(first["decision_id"], "skipped") == 200
+        (second,) = client.ask("two", calls=refund)
+        assert second["decision"] == "allow"
+        assert client.say(second["decision_id"], "ran") == 200
+        (third,) = client.ask("one", calls=refund)
+        assert (third["decision"], third["until"]) == ("deny", None)
+
+    asyncio.run(run())
+
+
 def test_ids_of_decisions_are_not_given_twice_where_old_files_are_gone(tmp_path: Path) -> None:
     """Numbers go on from where they were, although the questions before are deleted."""
 
