@@ -31,7 +31,7 @@ NEEDS = ["mypy==2.4.1", "setuptools>=80"]
 TRAINING = "tests/bench/training.py"
 
 COMPILED = {
-    "collector/calls": "awaited_outcomes batch coverage duplicates model_requests pipeline question_handler requested_calls unseen_calls",
+    "collector/calls": "awaited_outcomes batch coverage duplicates model_requests pipeline question_handler requested_calls set_clocks unseen_calls",
     "collector/calls/call": "answers argument_digests call piece same_call",
     "collector/calls/correlation": "correlation echoes in_process_mcp merge repeats session_moves",
     "collector/calls/decisions": "confirmation decided_calls prevented_calls",

@@ -35,6 +35,7 @@ from collector.calls.call.piece import Piece
 from collector.calls.call.same_call import digest_of
 from collector.calls.duplicates import DuplicateFilter
 from collector.calls.records import Requester
+from collector.calls.set_clocks import LatestRequests, set_back
 from collector.calls.tree.span_tree import AlikeSpans, SpanTree, WatchedRequest
 from collector.calls.tree.trace import OpenRequest, Trace
 from collector.calls.unseen_calls import Change, UnseenCalls, is_unseen, note_id, watch
@@ -173,6 +174,7 @@ class ModelRequests:
         self.is_named: Callable[[str], bool] = _is_any
         """True for a tool that a spec names."""
         self._unseen = UnseenCalls()
+        self._latest = LatestRequests()
         self.gaps: list[Change] = []
         """Gaps that are new, and those that have ended (False); who tells the monitor empties the list."""
         self._bytes = Holdings(AGENTS_MAX)
@@ -223,6 +225,9 @@ class ModelRequests:
         begins = _hear(trace, span)
         self._given = {}
         results = SpanResults(span, outputs)
+        asked_ns = self._latest.asked_later(trace.key, results)
+        if asked_ns:
+            self.gaps.append((set_back(requester, span.start_ns, asked_ns, now), True))
         self.outcomes += known.awaited.told(trace, results, begins=begins)
         if known.has_tools and self.mode != "always":
             # Tool spans tell of the calls: most requests are only noted, to see whether they are executed.
@@ -230,6 +235,7 @@ class ModelRequests:
             ready = self._answered(requester, known, trace, results) if known.held else []
             found = requested(span, outputs, names_only=True)
             _note_asked(trace, span, found)
+            self._latest.note(trace.key, found, span.start_ns)
             some = self._some_may_be_silent(known, found)
             if some:
                 found = requested(span, outputs)
@@ -258,6 +264,7 @@ class ModelRequests:
         ready = self._confirmed(requester, known, trace, results)
         found = requested(span, outputs)
         _note_asked(trace, span, found)
+        self._latest.note(trace.key, found, span.start_ns)
         asked = [
             RequestPiece(trace, _piece(span, request, index, len(found), agent))
             for index, request in enumerate(found)

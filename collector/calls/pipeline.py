@@ -49,6 +49,7 @@ from collector.calls.sessions.session_ids import (
     ResourceIdentity,
     SessionIds,
 )
+from collector.calls.set_clocks import STEP_NS, set_back
 from collector.calls.tree.context import Context
 from collector.calls.tree.trace import Trace
 from collector.calls.tree.trace_store import (
@@ -522,6 +523,9 @@ class Pipeline:
             self._foreign += 1
         if span.sampled:
             trace.sampled = True
+        if 0 < span.end_ns < span.start_ns - STEP_NS:
+            gap = set_back(owner.requester, span.end_ns, span.start_ns, now)
+            self._batch.note_gap(gap)
         agent = agent_of(span, plan) if plan.agents else ""
         if agent:
             node.agent = context.agent = agent

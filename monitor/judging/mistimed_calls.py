@@ -3,8 +3,9 @@
 Idea: such a call was made at some time before it was received. It is placed at its receipt or where its times say, and from
 the window before its receipt on, nothing follows from one call to the next (`Cause.MISTIMED`).
 
-Not noticed: a sender's clock that is set back in mid-session. Its calls look like calls that are late, as a request is that
-was sent again. Late calls are placed by their times: that is right nearly always, and does not depend on the order of arrival.
+A sender's clock that is set back in mid-session is noticed elsewhere, by what its spans contradict (`collector.calls.set_clocks`).
+Without that, its calls look like calls that are late, as a request is that was sent again. Late calls are placed by their
+times: that is right nearly always, and does not depend on the order of arrival.
 
 Example: an exporter writes no start times. `pay` is received at 3.0 s; `approve` was received at 2.5 s. Which was first is
 not known, so `pay` without `approve` before it is possible harm.

@@ -231,7 +231,7 @@ CALL_KINDS: Final = (
         "model requests",
         ModelRequests,
         "_agents _oldest _newest _count _due _lost oversized gaps answered overtaken",
-        left="_given by_answer is_named mode outcomes shortened",
+        left="_given _latest by_answer is_named mode outcomes shortened",
         parts="_asked _bytes _unseen",
         changes=(KindChange(dropped=("_last",)),),
     ),

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from random import Random
 from typing import Any
 
+from tests.simulation.worlds.chance import Chance
 from tests.simulation.worlds.spans import Attributes, Span
 from tests.simulation.worlds.specs import SERVICE
 from tests.simulation.worlds.truth import Answer, Call, Conversation, Turn
@@ -58,12 +58,12 @@ class Dialect:
 class Emitter:
     """Writes the conversations of one world."""
 
-    def __init__(self, emission: Emission, random: Random, within: Mapping[int, int]) -> None:
+    def __init__(self, emission: Emission, chance: Chance, within: Mapping[int, int]) -> None:
         self._emission = emission
         self._within = within
         self._ids: dict[int, int] = {}
         self._dialect = DIALECTS[emission.dialect]
-        self._random = random
+        self._chance = chance
         self.spans: list[Span] = []
 
     def write(self, conversation: Conversation) -> None:
@@ -74,7 +74,8 @@ class Emitter:
             self._write_turn(conversation, turn, heard)
 
     def _write_turn(self, of: Conversation, turn: Turn, heard: list[Message]) -> None:
-        trace, root = self._random.getrandbits(128), self._random.getrandbits(63)
+        ids = self._chance.of(of.id, turn.number)
+        trace, root = ids.getrandbits(128), ids.getrandbits(63)
         for answer in turn.answers:
             if not any(call.number in self._within for call in answer.calls):
                 self._write_model(of, trace, root, answer, heard)
@@ -94,8 +95,10 @@ class Emitter:
         start = min(call.start for call in calls) - 0.03 if calls else at
         name, attributes = self._dialect.model(list(heard), calls)
         if self._emission.models:
+            asked = calls[0].number if calls else "nothing"
+            id_ = self._chance.of(of.id, f"{trace:x}", "asks for", asked).getrandbits(63)
             span = self._add(
-                of, name, attributes, "model", trace, self._random.getrandbits(63), root,
+                of, name, attributes, "model", trace, id_, root,
                 start, start + 0.02, above=True,
             )  # fmt: skip
             span.kind, span.calls = self._dialect.model_kind, list(calls or ())
@@ -107,7 +110,7 @@ class Emitter:
 
     def _write_call(self, of: Conversation, trace: int, root: int, call: Call) -> None:
         name, attributes = self._dialect.tool(call, result_of(call))
-        id_ = self._ids[call.number] = self._random.getrandbits(63)
+        id_ = self._ids[call.number] = self._chance.of("call", call.number).getrandbits(63)
         parent = self._ids.get(self._within.get(call.number, 0), root)
         span = self._add(
             of, name, attributes, "tool", trace, id_, parent, call.start, call.end, above=False,

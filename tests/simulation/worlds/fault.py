@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from random import Random
 from typing import TYPE_CHECKING
 
+from tests.simulation.worlds.chance import Chance
 from tests.simulation.worlds.emitters import DIALECTS
 
 if TYPE_CHECKING:
+    from tests.simulation.worlds.spans import Span
     from tests.simulation.worlds.world import World
 
 ALL_DIALECTS = tuple(DIALECTS)
 # Those whose tool spans have the id that the model gave the call.
 WITH_CALL_IDS = tuple(name for name in DIALECTS if name != "openinference")
 
-Change = Callable[["World", Random], None]
+Change = Callable[["World", Chance], None]
+Twin = Callable[["World", Sequence["Span"]], None]
 
 
 class Stage(IntEnum):
@@ -51,8 +53,7 @@ class Fault:
         change: makes it happen.
         dialects: the frameworks that it happens to.
         models: whether it needs models' spans with their messages; False where there are none; None: either.
-        limit: why both laws do not hold, in words; "" where they do.
-        shown_by: seed of a world that shows that they do not.
+        twin: makes the truth of which the same spans may be written without this fault (`twins`); None: there is none.
     """
 
     name: str
@@ -63,13 +64,7 @@ class Fault:
     change: Change
     dialects: tuple[str, ...] = ALL_DIALECTS
     models: bool | None = None
-    limit: str = ""
-    shown_by: int = 0
-
-    @property
-    def holds(self) -> bool:
-        """Whether both laws are said to hold."""
-        return not self.limit
+    twin: Twin | None = None
 
     def fits(self, other: Fault) -> bool:
         """Whether both can happen in one world."""
@@ -86,17 +81,14 @@ def fault(
     *,
     dialects: tuple[str, ...] = ALL_DIALECTS,
     models: bool | None = None,
-    limit: str = "",
-    shown_by: int = 0,
+    twin: Twin | None = None,
 ) -> Callable[[Change], Change]:
     """Enters a function into the catalogue: its name is the entry's, its docstring the story."""
 
     def enter(change: Change) -> Change:
         name = change.__name__
         story = " ".join((change.__doc__ or "").split())
-        CATALOGUE[name] = Fault(
-            name, item, story, stage, hides, change, dialects, models, limit, shown_by
-        )
+        CATALOGUE[name] = Fault(name, item, story, stage, hides, change, dialects, models, twin)
         return change
 
     return enter

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from monitor import Kind, Verdict
@@ -15,9 +15,13 @@ from tests.simulation.worlds.brute_force import Truth, judge
 from tests.simulation.worlds.fault import Hides
 from tests.simulation.worlds.service import Told
 from tests.simulation.worlds.truth import Call, Conversation
+from tests.simulation.worlds.twins import twins
 from tests.simulation.worlds.world import World
 
 FALSE_CERTAIN, SILENT = "false certain", "silent"
+
+# A false certain harm that is true in the world's twin: no law is broken.
+CANNOT_BE_TOLD = "cannot be told"
 
 # Reasons that right agents count as well, and that tell nothing of a harm.
 _TELL_NOTHING = {"duplicate", "no_dialect", "control", "arguments_late"}
@@ -27,15 +31,40 @@ Step = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Broken:
-    """A law that does not hold in a world: `false certain` or `silent`, and how."""
+    """A law that does not hold in a world: `false certain` or `silent`, and how.
+
+    Args:
+        law: which one.
+        what: how, in words.
+        page: the page that is false; None for what is told at the end.
+        at: when that was told, in seconds since the world began.
+    """
 
     law: str
     what: str
+    page: tuple[str, bytes] | None = None
+    at: float = float("inf")
 
 
 def check(world: World, told: Told) -> list[Broken]:
-    """Every way in which a world breaks a law."""
-    return [each for spec in world.documents for each in _check_spec(world, told, spec)]
+    """Every way in which a world breaks a law, and each false certain harm that nobody could tell from a true one."""
+    return [
+        each
+        for document in world.documents
+        for found in _check_spec(world, told, document)
+        for each in [_as_far_as_told(world, told, document, found)]
+    ]
+
+
+def _as_far_as_told(
+    world: World, told: Told, document: Mapping[str, Any], found: Broken
+) -> Broken:
+    """What is found; or that it cannot be told, as the law holds in a twin of the world."""
+    for other in twins(world, found.at):
+        broken = _check_spec(other, told, document)
+        if not any((each.law, each.page) == (found.law, found.page) for each in broken):
+            return replace(found, law=CANNOT_BE_TOLD)
+    return found
 
 
 def _check_spec(world: World, told: Told, document: Mapping[str, Any]) -> Iterable[Broken]:
@@ -143,15 +172,15 @@ def _sound_counts(
         )
     if world.late:
         return
-    for (of, _), verdict in told.pages.items():
+    for page, verdict in told.pages.items():
         call = _call_of_verdict(world, verdict)
         if (
-            of == spec
+            page[0] == spec
             and call is not None
             and not _is_true_page(world, truths, call, verdict.certain_call)
         ):
-            yield Broken(FALSE_CERTAIN, f"{spec}: a page for {call}, which is right")
-            return
+            what = f"{spec}: a page for {call}, which is right"
+            yield Broken(FALSE_CERTAIN, what, page, told.paged[page])
 
 
 def _sound_stream(

@@ -19,6 +19,7 @@ import yaml
 
 from tests.end_to_end.service import Service
 from tests.simulation.worlds import laws, specs
+from tests.simulation.worlds.chance import Chance
 from tests.simulation.worlds.emitters import Emission, Emitter
 from tests.simulation.worlds.fault import Hides
 from tests.simulation.worlds.laws import Broken
@@ -156,7 +157,7 @@ def _world(random: Random) -> World:
             found.append(each)
     renumber(found)
     world = World([task, specs.policy(random)], found, Emission(), hides=Hides.ORDER)
-    emitter = Emitter(world.emission, random, {})
+    emitter = Emitter(world.emission, Chance(f"{random.random()}"), {})
     for conversation in found:
         emitter.write(conversation)
     world.spans = emitter.spans

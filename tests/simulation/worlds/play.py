@@ -10,7 +10,7 @@ from zlib import crc32
 from tests.simulation.worlds import laws, service
 from tests.simulation.worlds.catalogue import FAULTS, KNOWN_PAIRS
 from tests.simulation.worlds.fault import Fault
-from tests.simulation.worlds.laws import Broken
+from tests.simulation.worlds.laws import CANNOT_BE_TOLD, Broken
 from tests.simulation.worlds.spans import requests
 from tests.simulation.worlds.world import Plan, World, build
 
@@ -24,10 +24,12 @@ class Played:
     Args:
         worlds: how many were played.
         broken: worlds that break a law, by the law.
+        untold: worlds in which nobody could tell that a harm is not true: they have a twin.
     """
 
     worlds: int = 0
     broken: dict[str, list[Plan]] = field(default_factory=dict)
+    untold: int = 0
 
     def count(self, law: str) -> int:
         return len(self.broken.get(law, ()))
@@ -44,7 +46,9 @@ def play_many(faults: Faults, worlds: int, first: int | None = None) -> Played:
     played = Played()
     for plan in plans(faults, worlds, first):
         played.worlds += 1
-        for law in {each.law for each in play(plan)}:
+        laws_broken = {each.law for each in play(plan)}
+        played.untold += CANNOT_BE_TOLD in laws_broken
+        for law in laws_broken - {CANNOT_BE_TOLD}:
             played.broken.setdefault(law, []).append(plan)
     return played
 
@@ -68,13 +72,12 @@ def pairs() -> list[Faults]:
 
 def is_held(faults: Faults) -> bool:
     """Whether both laws are said to hold for these entries together."""
-    known = frozenset(each.name for each in faults) in KNOWN_PAIRS
-    return not known and all(each.holds for each in faults)
+    return frozenset(each.name for each in faults) not in KNOWN_PAIRS
 
 
 def shrunk(plan: Plan) -> Plan:
     """The plan without the calls that its world breaks the same law without."""
-    wanted = {each.law for each in play(plan)}
+    wanted = {each.law for each in play(plan)} - {CANNOT_BE_TOLD}
     # The world without faults has the calls that a plan keeps; a fault of the catalogue may add some.
     kept = frozenset(call.number for call in build(replace(plan, faults=())).calls())
     for number in sorted(kept, reverse=True):

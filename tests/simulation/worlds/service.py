@@ -33,6 +33,7 @@ class Told:
     Args:
         judgements: the judgement objects at the end of each process, and whether it was `killed`.
         pages: verdicts that paged, as (spec, span id) to the verdict.
+        paged: when each of them did first: the time of the last request that had come, in seconds since the world began.
         last: what the last process told last of each call, by (spec, span id).
         finals: final harmful calls by spec, over all processes.
         reasons: what was counted, by reason or name.
@@ -40,6 +41,7 @@ class Told:
 
     judgements: list[dict[str, Any]] = field(default_factory=list)
     pages: dict[tuple[str, bytes], Verdict] = field(default_factory=dict)
+    paged: dict[tuple[str, bytes], float] = field(default_factory=dict)
     last: dict[tuple[str, bytes], Verdict] = field(default_factory=dict)
     finals: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
@@ -53,6 +55,7 @@ class _Process:
         told.last.clear()
         self._stats = Stats()
         self._now = unix_ns(started)
+        self._heard = started
         self._monitor = Monitor(
             # JSON is YAML.
             [_compiled(json.dumps(document)) for document in world.documents],
@@ -68,6 +71,7 @@ class _Process:
 
     def receive(self, request: Request) -> None:
         self.tick(request.at)
+        self._heard = request.at
         self._export.ingest_now("traces", body(request.spans), "json", "http_json")
 
     def tick(self, at: float) -> None:
@@ -116,6 +120,7 @@ class _Process:
             for verdict in page.calls.values():
                 if isinstance(verdict, Verdict):
                     self._told.pages[verdict.spec, verdict.span_id] = verdict
+                    self._told.paged.setdefault((verdict.spec, verdict.span_id), self._heard)
 
 
 # Families that tell of harm that is not certain, or of calls that were not judged as they were made.

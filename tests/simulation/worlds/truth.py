@@ -53,6 +53,7 @@ class Turn:
     answers: list[Answer]
     start: float = 0.0
     end: float = 0.0
+    number: int = 0
 
 
 @dataclass
@@ -161,6 +162,8 @@ def renumber(conversations: list[Conversation]) -> None:
     """Gives each call its number in the world, and the id that its model gave it."""
     number = 0
     for conversation in conversations:
+        for place, turn in enumerate(conversation.turns):
+            turn.number = place
         for call in conversation.calls():
             number += 1
             call.number, call.id = number, f"call_{conversation.id[-1]}_{number}"

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from tests.simulation.worlds import specs
+from tests.simulation.worlds.chance import Chance
 from tests.simulation.worlds.emitters import DIALECTS, Emission, Emitter
 from tests.simulation.worlds.fault import Fault, Hides, Stage
 from tests.simulation.worlds.spans import Span
 from tests.simulation.worlds.truth import Call, Conversation, conversations
 
 HOUR = 3600.0
+
+Change = Callable[["World"], None]
 
 
 @dataclass
@@ -36,6 +39,7 @@ class World:
         within: calls that another call's tool makes, and that one, by number.
         late: whether spans come later than pages wait, with no sign that they will: pages may then be withdrawn.
         very_late: whether they come after the window: final counts, too, may then be wrong.
+        plan: what it is made of.
     """
 
     documents: list[dict[str, Any]]
@@ -53,6 +57,7 @@ class World:
     late: bool = False
     very_late: bool = False
     hides: Hides = Hides.NOTHING
+    plan: Plan | None = None
 
     def calls(self) -> list[Call]:
         return [call for each in self.conversations for call in each.calls()]
@@ -60,10 +65,11 @@ class World:
     def tool_spans(self) -> list[Span]:
         return [span for span in self.spans if span.role == "tool"]
 
-    def some_tool_spans(self, random: Random, most: int) -> list[Span]:
+    def some_tool_spans(self, random: Chance, most: int) -> list[Span]:
         """So many of them, or all; none where tools leave none."""
-        spans = self.tool_spans()
-        return random.sample(spans, min(len(spans), most))
+        drawn = random.each(self.tool_spans(), "some")
+        ranked = sorted(drawn, key=lambda each: each[1].random())
+        return [span for span, _ in ranked[:most]]
 
     def end(self) -> float:
         """When all that arrives has arrived."""
@@ -85,10 +91,11 @@ class Plan:
     kept: frozenset[int] | None = None
 
 
-def build(plan: Plan) -> World:
-    """The world of a plan."""
+def build(plan: Plan, change: Change | None = None, *, without: Sequence[Fault] = ()) -> World:
+    """The world of a plan; or another one, whose truth is changed before it is written, and to which some faults do not happen."""
     random = Random(plan.seed)
     world = _true_world(random)
+    world.plan = plan
     if plan.kept is not None:
         _keep(world, plan.kept)
     faults = sorted(plan.faults, key=lambda each: each.stage)
@@ -96,7 +103,10 @@ def build(plan: Plan) -> World:
     wanted = {each.models for each in faults} - {None}
     world.emission.models = random.random() < 0.7 if not wanted else True in wanted
     _act(world, plan, [each for each in faults if each.stage <= Stage.EMISSION])
-    emitter = Emitter(world.emission, Random(plan.seed), world.within)
+    if change is not None:
+        change(world)
+    faults = [each for each in faults if each not in without]
+    emitter = Emitter(world.emission, Chance(str(plan.seed)), world.within)
     for conversation in world.conversations:
         emitter.write(conversation)
     world.spans = emitter.spans
@@ -131,7 +141,7 @@ def _dialect(faults: Sequence[Fault], random: Random) -> str:
 
 def _act(world: World, plan: Plan, faults: Sequence[Fault]) -> None:
     for each in faults:
-        each.change(world, Random(f"{plan.seed} {each.name}"))
+        each.change(world, Chance(f"{plan.seed} {each.name}"))
 
 
 def _keep(world: World, kept: frozenset[int]) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from random import Random
-
+from tests.simulation.worlds.chance import Chance
 from tests.simulation.worlds.fault import Hides, Stage, fault
 from tests.simulation.worlds.spans import Span
 from tests.simulation.worlds.truth import Call
+from tests.simulation.worlds.twins import skipped
 from tests.simulation.worlds.world import World, copy_of
 
 # Below the 0.5 s for which pages wait.
@@ -14,22 +14,22 @@ SETTLES = 0.4
 
 
 @fault("README", Stage.ARRIVAL, Hides.NOTHING)
-def shuffled(world: World, random: Random) -> None:
+def shuffled(world: World, random: Chance) -> None:
     """Spans overtake each other by up to 0.4 s."""
-    for span in world.spans:
-        span.sent += random.uniform(0, SETTLES)
+    for span, own in random.each(world.spans):
+        span.sent += own.uniform(0, SETTLES)
 
 
 @fault("README", Stage.ARRIVAL, Hides.NOTHING)
-def duplicated(world: World, random: Random) -> None:
+def duplicated(world: World, random: Chance) -> None:
     """Half of the spans are exported once or twice more, up to 20 s later."""
-    for span in list(world.spans):
-        for _ in range(random.choice([0, 0, 1, 2])):
-            world.spans.append(copy_of(span, sent=span.sent + random.uniform(0.01, 20)))
+    for span, own in random.each(list(world.spans)):
+        for _ in range(own.choice([0, 0, 1, 2])):
+            world.spans.append(copy_of(span, sent=span.sent + own.uniform(0.01, 20)))
 
 
 @fault("README", Stage.ARRIVAL, Hides.NOTHING)
-def one_request_a_turn(world: World, random: Random) -> None:
+def one_request_a_turn(world: World, random: Chance) -> None:
     """A turn's spans come in one request, in any order within it, when the turn has ended."""
     last: dict[int, float] = {}
     for span in world.spans:
@@ -40,24 +40,24 @@ def one_request_a_turn(world: World, random: Random) -> None:
 
 
 @fault("README", Stage.ARRIVAL, Hides.NOTHING)
-def delayed(world: World, random: Random) -> None:
+def delayed(world: World, random: Chance) -> None:
     """Every third span comes up to 8 s late, within the window; pages may then be withdrawn."""
     world.late = True
-    for span in world.spans:
-        if random.random() < 0.3:
-            span.sent += random.uniform(1, 8)
+    for span, own in random.each(world.spans):
+        if own.random() < 0.3:
+            span.sent += own.uniform(1, 8)
 
 
 @fault("uncertainty.md: late calls", Stage.ARRIVAL, Hides.ORDER)
-def later_than_the_window(world: World, random: Random) -> None:
+def later_than_the_window(world: World, random: Chance) -> None:
     """A tool's span comes 12 to 40 s late: the API is corrected, final counts are not."""
     world.late = world.very_late = True
-    for span in world.some_tool_spans(random, 2):
-        span.sent += random.uniform(12, 40)
+    for span, own in random.each(world.some_tool_spans(random, 2)):
+        span.sent += own.uniform(12, 40)
 
 
 @fault("B5", Stage.ARRIVAL, Hides.UNTOLD, models=False)
-def lost_without_a_sign(world: World, random: Random) -> None:
+def lost_without_a_sign(world: World, random: Chance) -> None:
     """A tool's span is lost, and no model's messages are on the wire: nothing can know. The rest is the truth."""
     world.complete = False
     for conversation in world.conversations:
@@ -68,23 +68,15 @@ def lost_without_a_sign(world: World, random: Random) -> None:
 
 
 @fault("B7", Stage.ARRIVAL, Hides.ORDER, models=True)
-def lost_and_answered(world: World, random: Random) -> None:
+def lost_and_answered(world: World, random: Chance) -> None:
     """A tool's span is lost; the model's next request holds the call's result."""
     world.complete = False
     for conversation in world.conversations:
         _lose(world, random.choice(list(conversation.calls())))
 
 
-@fault(
-    "uncertainty.md: span_missing",
-    Stage.ARRIVAL,
-    Hides.ORDER,
-    models=False,
-    limit="undecidable while verdicts become final: a span above a call that was lost looks like one that is still open, and the "
-    "run as one that skipped the lost calls (docs/uncertainty.md has two attempts)",
-    shown_by=982_392,
-)
-def lost_with_parents(world: World, random: Random) -> None:
+@fault("uncertainty.md: span_missing", Stage.ARRIVAL, Hides.ORDER, models=False, twin=skipped)
+def lost_with_parents(world: World, random: Chance) -> None:
     """An exporter's queue is full: it drops a run of spans, the agent's among them. Those that are left name a parent
     that never comes.
     """
@@ -98,10 +90,10 @@ def lost_with_parents(world: World, random: Random) -> None:
 
 
 @fault("uncertainty.md: sampling marks", Stage.ARRIVAL, Hides.ORDER)
-def sampled(world: World, random: Random) -> None:
+def sampled(world: World, random: Chance) -> None:
     """A head sampler keeps some traces, and marks them."""
     world.complete = False
-    kept = {span.trace for span in world.spans if random.random() < 0.2}
+    kept = {span.trace for span, own in random.each(world.spans) if own.random() < 0.2}
     for span in world.spans:
         span.state = "ot=th:8"
         if span.trace not in kept:
@@ -110,12 +102,12 @@ def sampled(world: World, random: Random) -> None:
 
 
 @fault("uncertainty.md: truncated_attributes", Stage.SPANS, Hides.ORDER)
-def attributes_dropped(world: World, random: Random) -> None:
+def attributes_dropped(world: World, random: Chance) -> None:
     """The SDK's limit on attributes drops the last ones of some tool spans, and says how many."""
     world.complete = False
-    for span in world.tool_spans():
-        if random.random() < 0.4:
-            count = random.choice([1, 2, 3])
+    for span, own in random.each(world.tool_spans()):
+        if own.random() < 0.4:
+            count = own.choice([1, 2, 3])
             span.attributes, span.dropped = span.attributes[:-count], count
             world.vague |= {call.number for call in span.calls}
 

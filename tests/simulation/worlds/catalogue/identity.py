@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from random import Random
 
+from tests.simulation.worlds.chance import Chance
 from tests.simulation.worlds.emitters import CALL_IDS
 from tests.simulation.worlds.fault import WITH_CALL_IDS, Hides, Stage, fault
 from tests.simulation.worlds.spans import Span
@@ -13,7 +14,7 @@ from tests.simulation.worlds.world import World, copy_of
 
 
 @fault("B9", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS)
-def executed_twice(world: World, random: Random) -> None:
+def executed_twice(world: World, random: Chance) -> None:
     """Two workers take the same request of a model, and both execute it: equal ids, at the same time, under agents' spans
     of their own.
     """
@@ -26,30 +27,32 @@ def executed_twice(world: World, random: Random) -> None:
 
 
 @fault("B9", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS)
-def told_twice(world: World, random: Random) -> None:
+def told_twice(world: World, random: Chance) -> None:
     """One execution has two spans of one instrumentation, under different parents, with equal ids and about the same
     times.
     """
-    for span in world.some_tool_spans(random, random.choice([1, 2])):
+    for span, own in random.each(world.some_tool_spans(random, random.choice([1, 2]))):
         again = copy_of(
-            span, id=random.getrandbits(63), start=span.start + 0.001, end=span.end - 0.001
+            span, id=own.getrandbits(63), start=span.start + 0.001, end=span.end - 0.001
         )
         world.spans.append(again)
         _below_own_worker(world, again, random)
 
 
 @fault("B9", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS)
-def replayed(world: World, random: Random) -> None:
+def replayed(world: World, random: Chance) -> None:
     """A durable workflow is replayed: a turn's spans are written once more, with other span ids and later times."""
     _write_again(world, random, same_trace=random.random() < 0.5)
 
 
-def _write_again(world: World, random: Random, *, same_trace: bool) -> None:
-    for root in [span for span in world.spans if span.role == "root" and random.random() < 0.5]:
+def _write_again(world: World, random: Chance, *, same_trace: bool) -> None:
+    for root, own in random.each([span for span in world.spans if span.role == "root"]):
+        if own.random() < 0.5:
+            continue
         turn = [span for span in world.spans if span.trace == root.trace]
-        ids = {span.id: random.getrandbits(63) for span in turn}
-        trace = root.trace if same_trace else random.getrandbits(128)
-        by = root.end - root.start + random.uniform(0.1, 2)
+        ids = {span.id: random.of(span.id).getrandbits(63) for span in turn}
+        trace = root.trace if same_trace else own.getrandbits(128)
+        by = root.end - root.start + own.uniform(0.1, 2)
         for span in turn:
             again = copy_of(span, id=ids[span.id], parent=ids.get(span.parent, 0), trace=trace)
             again.start, again.end, again.sent = span.start + by, span.end + by, span.sent + by
@@ -57,7 +60,7 @@ def _write_again(world: World, random: Random, *, same_trace: bool) -> None:
 
 
 @fault("B9", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS)
-def made_again(world: World, random: Random) -> None:
+def made_again(world: World, random: Chance) -> None:
     """An activity is executed once more after it has ended, with the same call id: two executions."""
     for span in world.some_tool_spans(random, 1):
         answer = _answer_of(world, span.calls[0])
@@ -80,26 +83,26 @@ def _executed_after(world: World, answer: Answer, again: Span) -> None:
 
 
 @fault("B13d", Stage.SPANS, Hides.ORDER)
-def repeats_below_one_call(world: World, random: Random) -> None:
+def repeats_below_one_call(world: World, random: Chance) -> None:
     """A call encloses two to five equal calls, one after the other: all of them are made.
 
     The spans of one call that is tried again are the same: none of those within it is certain by itself.
     """
     for outer in world.some_tool_spans(random, 1):
         answer = _answer_of(world, outer.calls[0])
-        count = random.choice([2, 3, 5])
+        count = random.of(outer.id).choice([2, 3, 5])
         long = (outer.end - outer.start) / (count + 1)
         for place in reversed(range(count)):
             start = outer.start + (place + 0.5) * long
             again = _execution(world, outer, random, start, start + 0.8 * long)
             again.parent, again.sent = outer.id, outer.sent - outer.end + again.end
-            _name(again, f"call_{random.getrandbits(32)}")
+            _name(again, f"call_{random.of(again.id).getrandbits(32)}")
             _may_be_told_again(world, again)
             _executed_after(world, answer, again)
 
 
 @fault("B13d", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS)
-def equal_calls_without_parents(world: World, random: Random) -> None:
+def equal_calls_without_parents(world: World, random: Chance) -> None:
     """A call is made three to five times at once, with one call id; the spans have no parents."""
     for span in world.some_tool_spans(random, 1):
         span.parent = 0
@@ -111,7 +114,7 @@ def equal_calls_without_parents(world: World, random: Random) -> None:
 
 
 @fault("security.md: id_reused", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS, models=False)
-def one_id_for_all_calls(world: World, random: Random) -> None:
+def one_id_for_all_calls(world: World, random: Chance) -> None:
     """A framework gives all calls one id."""
     for span in world.tool_spans():
         _name(span, "call")
@@ -122,7 +125,7 @@ def _name(span: Span, id_: str) -> None:
 
 
 @fault("B9", Stage.SPANS, Hides.ORDER, models=False)
-def ids_by_turn(world: World, random: Random) -> None:
+def ids_by_turn(world: World, random: Chance) -> None:
     """Call ids are numbered anew in each turn (local models): equal ids are different calls."""
     for conversation in world.conversations:
         for turn in conversation.turns:
@@ -136,26 +139,25 @@ def ids_by_turn(world: World, random: Random) -> None:
 
 
 @fault("B9", Stage.SPANS, Hides.ORDER)
-def mcp_round_trips(world: World, random: Random) -> None:
+def mcp_round_trips(world: World, random: Chance) -> None:
     """Tools are on an MCP server (2026-07-28), and have no spans of the framework; some calls take two round trips."""
-    _through_mcp(world, random, version="2026-07-28", trips=lambda: random.choice([1, 1, 2]))
+    _through_mcp(world, random, version="2026-07-28", trips=(1, 1, 2))
 
 
 @fault("B9", Stage.SPANS, Hides.ORDER)
-def mcp_calls(world: World, random: Random) -> None:
+def mcp_calls(world: World, random: Chance) -> None:
     """Tools are on an MCP server of an older protocol: each call has a span of the client and of the server."""
-    _through_mcp(world, random, version="2025-06-18", trips=lambda: 1)
+    _through_mcp(world, random, version="2025-06-18", trips=(1,))
 
 
-def _through_mcp(world: World, random: Random, *, version: str, trips: object) -> None:
+def _through_mcp(world: World, random: Chance, *, version: str, trips: Sequence[int]) -> None:
     """MCP's own spans have no arguments."""
-    assert callable(trips)
-    for number, span in enumerate(world.tool_spans()):
+    for span, own in random.each(world.tool_spans()):
         world.spans.remove(span)
         call = span.calls[0]
         world.vague.add(call.number)
         count, ids = (
-            trips(),
+            own.choice(trips),
             [
                 (k, v)
                 for k, v in span.attributes
@@ -165,15 +167,15 @@ def _through_mcp(world: World, random: Random, *, version: str, trips: object) -
         long = (span.end - span.start) / count
         for trip in range(count):
             start, end = span.start + trip * long, span.start + (trip + 0.9) * long
-            request_id = str(2 * number + trip)
+            request_id = str(2 * call.number + trip)
             client = copy_of(
-                span, name=f"MCP send tools/call {call.tool}", id=random.getrandbits(63), kind=3, start=start, end=end,
+                span, name=f"MCP send tools/call {call.tool}", id=own.getrandbits(63), kind=3, start=start, end=end,
                 scope="mcp-python-sdk", version="", sent=span.sent - span.end + end,
                 attributes=[("mcp.method.name", "tools/call"), ("jsonrpc.request.id", request_id), *ids],
             )  # fmt: skip
             server = copy_of(
-                client, name=f"tools/call {call.tool}", id=random.getrandbits(63), parent=client.id, kind=2,
-                start=start + 0.001, end=end - 0.001, sent=client.sent + random.uniform(-0.01, 0.01),
+                client, name=f"tools/call {call.tool}", id=own.getrandbits(63), parent=client.id, kind=2,
+                start=start + 0.001, end=end - 0.001, sent=client.sent + own.uniform(-0.01, 0.01),
                 attributes=[
                     ("mcp.method.name", "tools/call"), ("mcp.protocol.version", version),
                     ("jsonrpc.request.id", request_id), ("gen_ai.operation.name", "execute_tool"),
@@ -186,11 +188,15 @@ def _through_mcp(world: World, random: Random, *, version: str, trips: object) -
             world.spans += [client, server]
 
 
-def _execution(world: World, span: Span, random: Random, start: float, end: float) -> Span:
+def _execution(world: World, span: Span, random: Chance, start: float, end: float) -> Span:
     """The call of a span is made once more: a span, and a call that the truth is to have."""
     number = max(call.number for call in world.calls()) + 1
     again = copy_of(
-        span, id=random.getrandbits(63), start=start, end=end, sent=span.sent + end - span.end
+        span,
+        id=random.of(span.id, start).getrandbits(63),
+        start=start,
+        end=end,
+        sent=span.sent + end - span.end,
     )
     again.calls = [replace(span.calls[0], number=number, start=start, end=end)]
     world.spans.append(again)
@@ -201,7 +207,7 @@ def _answer_of(world: World, call: Call) -> Answer:
     return next(a for c in world.conversations for a in c.answers() if call in a.calls)
 
 
-def _below_own_worker(world: World, span: Span, random: Random) -> None:
+def _below_own_worker(world: World, span: Span, random: Chance) -> None:
     """An agent's span of its own above the span."""
     attributes = [
         (k, v)
@@ -209,7 +215,7 @@ def _below_own_worker(world: World, span: Span, random: Random) -> None:
         if k.endswith(("conversation.id", "session.id", "sessionId"))
     ]
     worker = copy_of(
-        span, name="invoke_agent shop", id=random.getrandbits(63), role="worker",
+        span, name="invoke_agent shop", id=random.of("worker", span.id).getrandbits(63), role="worker",
         attributes=[("gen_ai.operation.name", "invoke_agent"), ("gen_ai.agent.name", "shop"), *attributes],
         start=span.start - 0.001, end=span.end + 0.001, sent=span.sent + 0.002,
     )  # fmt: skip
@@ -219,11 +225,11 @@ def _below_own_worker(world: World, span: Span, random: Random) -> None:
 
 
 @fault("rig#1360", Stage.SPANS, Hides.ORDER)
-def told_in_two_traces(world: World, random: Random) -> None:
+def told_in_two_traces(world: World, random: Chance) -> None:
     """A tool has a span of its own, beside the framework's: without context, so that it is a root, and has no ids."""
     world.complete = False
-    for span in world.some_tool_spans(random, 2):
-        own = copy_of(span, id=random.getrandbits(63), trace=random.getrandbits(128), parent=0)
+    for span, draws in random.each(world.some_tool_spans(random, 2)):
+        own = copy_of(span, id=draws.getrandbits(63), trace=draws.getrandbits(128), parent=0)
         own.start, own.end, own.sent = span.start + 0.001, span.end - 0.001, span.sent - 0.001
         own.attributes = [
             (k, v)
@@ -235,7 +241,7 @@ def told_in_two_traces(world: World, random: Random) -> None:
 
 
 @fault("temporal sdk-java#3089", Stage.SPANS, Hides.ORDER)
-def told_again_with_a_later_start(world: World, random: Random) -> None:
+def told_again_with_a_later_start(world: World, random: Chance) -> None:
     """A workflow is evicted while a call runs: its span is exported, and again under the same ids at its end, begun anew."""
     for span in world.some_tool_spans(random, 2):
         long = span.end - span.start
@@ -247,7 +253,7 @@ def told_again_with_a_later_start(world: World, random: Random) -> None:
 
 
 @fault("open-webui#28305", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS, models=False)
-def ids_by_answer(world: World, random: Random) -> None:
+def ids_by_answer(world: World, random: Chance) -> None:
     """Call ids are the tool's name and its place in the answer (Kimi)."""
     for conversation in world.conversations:
         for answer in conversation.answers():
@@ -258,10 +264,18 @@ def ids_by_answer(world: World, random: Random) -> None:
 
 
 @fault("oh-my-pi#2055", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS, models=False)
-def one_id_for_an_answer(world: World, random: Random) -> None:
+def one_id_for_an_answer(world: World, random: Chance) -> None:
     """All calls of one answer have one id."""
     for conversation in world.conversations:
         for answer in conversation.answers():
             for span in world.tool_spans():
                 if span.calls[0] in answer.calls:
                     _name(span, answer.calls[0].id)
+
+
+@fault("litellm#10588", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS)
+def written_twice(world: World, random: Chance) -> None:
+    """Two callbacks write the same spans: tools' spans come twice, with other span ids and nothing else different."""
+    for span, own in random.each(world.some_tool_spans(random, 3)):
+        again = copy_of(span, id=own.getrandbits(63), sent=span.sent + own.uniform(0, 0.01))
+        world.spans.append(again)

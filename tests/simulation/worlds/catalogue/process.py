@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from random import Random
-
+from tests.simulation.worlds.chance import Chance
 from tests.simulation.worlds.fault import Hides, Stage, fault
 from tests.simulation.worlds.world import World
 
 
-def _between_calls(world: World, random: Random) -> float:
+def _between_calls(world: World, random: Chance) -> float:
     """A moment while the world is under way."""
     times = [span.sent for span in world.spans] or [0.0]
     return random.uniform(min(times), max(times))
 
 
 @fault("B4", Stage.PROCESS, Hides.ORDER)
-def started_in_mid_session(world: World, random: Random) -> None:
+def started_in_mid_session(world: World, random: Chance) -> None:
     """The monitor starts while sessions run; what was exported before found nobody."""
     world.complete = False
     start = _between_calls(world, random)
@@ -24,7 +23,7 @@ def started_in_mid_session(world: World, random: Random) -> None:
 
 
 @fault("uncertainty.md: the first 30 minutes", Stage.PROCESS, Hides.ORDER)
-def started_just_before(world: World, random: Random) -> None:
+def started_just_before(world: World, random: Chance) -> None:
     """The monitor starts a second before the first session; nothing is lost."""
     world.complete = False
     world.started = [-random.uniform(0.5, 60)]
@@ -36,14 +35,14 @@ def started_just_before(world: World, random: Random) -> None:
     Hides.NOTHING,
     models=True,
 )
-def started_just_before_first_requests(world: World, random: Random) -> None:
+def started_just_before_first_requests(world: World, random: Chance) -> None:
     """The same, and all messages of models are on the wire: their first requests prove that sessions are new."""
     world.complete = False
     world.started = [-random.uniform(0.5, 60)]
 
 
 @fault("B4", Stage.PROCESS, Hides.ORDER)
-def restarted_and_lost(world: World, random: Random) -> None:
+def restarted_and_lost(world: World, random: Chance) -> None:
     """The process is restarted without a journal; what comes meanwhile is lost."""
     world.complete = False
     begun = _between_calls(world, random)
@@ -53,7 +52,7 @@ def restarted_and_lost(world: World, random: Random) -> None:
 
 
 @fault("B4", Stage.PROCESS, Hides.ORDER)
-def restarted_and_retried(world: World, random: Random) -> None:
+def restarted_and_retried(world: World, random: Chance) -> None:
     """The process is restarted without a journal; senders send again what it did not take."""
     world.complete, world.late = False, True
     begun = _between_calls(world, random)
@@ -65,7 +64,7 @@ def restarted_and_retried(world: World, random: Random) -> None:
 
 
 @fault("B5", Stage.PROCESS, Hides.ORDER)
-def down_and_lost(world: World, random: Random) -> None:
+def down_and_lost(world: World, random: Chance) -> None:
     """The process is down for a while, and goes on from its journal; what came meanwhile is lost."""
     world.complete = False
     begun, ended = _down(world, random)
@@ -73,7 +72,7 @@ def down_and_lost(world: World, random: Random) -> None:
 
 
 @fault("B5", Stage.PROCESS, Hides.ORDER)
-def down_and_retried(world: World, random: Random) -> None:
+def down_and_retried(world: World, random: Chance) -> None:
     """The same; senders send again what was not taken."""
     world.late = True
     begun, ended = _down(world, random)
@@ -82,7 +81,7 @@ def down_and_retried(world: World, random: Random) -> None:
             span.sent = ended + random.uniform(0, 3)
 
 
-def _down(world: World, random: Random) -> tuple[float, float]:
+def _down(world: World, random: Chance) -> tuple[float, float]:
     begun = _between_calls(world, random)
     ended = begun + random.choice([0.1, 0.8, 5.0, 60.0])
     world.down.append((begun, ended))
@@ -90,7 +89,7 @@ def _down(world: World, random: Random) -> tuple[float, float]:
 
 
 @fault("uncertainty.md: sessions that go on", Stage.ARRIVAL, Hides.NOTHING)
-def resumed_after_its_end(world: World, random: Random) -> None:
+def resumed_after_its_end(world: World, random: Chance) -> None:
     """A conversation rests for longer than sessions live, and goes on."""
     by = random.uniform(1900, 7200)
     for conversation in world.conversations:

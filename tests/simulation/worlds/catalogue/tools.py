@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from random import Random
-
+from tests.simulation.worlds.chance import Chance
 from tests.simulation.worlds.fault import (
     WITH_CALL_IDS,
     Hides,
@@ -11,23 +10,24 @@ from tests.simulation.worlds.fault import (
     fault,
 )
 from tests.simulation.worlds.truth import Answer
+from tests.simulation.worlds.twins import at_once
 from tests.simulation.worlds.world import World, copy_of
 
 
-def _fail_some(world: World, random: Random) -> None:
+def _fail_some(world: World, random: Chance) -> None:
     for call in world.calls():
-        if world.emission.tools and random.random() < 0.3:
+        if world.emission.tools and random.of(call.number).random() < 0.3:
             call.failed = True
 
 
 @fault("B7", Stage.SPANS, Hides.ORDER, models=True)
-def client_tool(world: World, random: Random) -> None:
+def client_tool(world: World, random: Chance) -> None:
     """One tool leaves no spans (a browser or a person runs it); the model's next request holds its results."""
     _without_spans(world, random)
 
 
 @fault("B7", Stage.SPANS, Hides.ORDER, models=True)
-def client_tool_unanswered(world: World, random: Random) -> None:
+def client_tool_unanswered(world: World, random: Chance) -> None:
     """One tool leaves no spans, and the spans of models show what they asked for, and no results."""
     _without_spans(world, random)
     for span in world.spans:
@@ -38,7 +38,7 @@ def client_tool_unanswered(world: World, random: Random) -> None:
             ]  # fmt: skip
 
 
-def _without_spans(world: World, random: Random) -> None:
+def _without_spans(world: World, random: Chance) -> None:
     tool = random.choice(sorted({call.tool for call in world.calls()} or {""}))
     gone = {call.number for call in world.calls() if call.tool == tool}
     world.unseen |= gone
@@ -51,7 +51,7 @@ def _without_spans(world: World, random: Random) -> None:
     Hides.NOTHING,
     dialects=("vercel_ai", "google_adk"),
 )
-def failures_in_results(world: World, random: Random) -> None:
+def failures_in_results(world: World, random: Chance) -> None:
     """Some tools fail; only the MCP result, which these frameworks hand through, says so (`isError: true`)."""
     world.emission.failures = "result"
     _fail_some(world, random)
@@ -63,24 +63,24 @@ def failures_in_results(world: World, random: Random) -> None:
     Hides.ORDER,
     dialects=("pydantic_ai", "openinference"),
 )
-def failures_in_odd_results(world: World, random: Random) -> None:
+def failures_in_odd_results(world: World, random: Chance) -> None:
     """The same of frameworks that do not hand MCP's results through: a tool of the user's does."""
     world.emission.failures = "result"
     _fail_some(world, random)
 
 
 @fault("B8", Stage.SPANS, Hides.NOTHING)
-def provisional_then_final(world: World, random: Random) -> None:
+def provisional_then_final(world: World, random: Chance) -> None:
     """A span is sent when a first attempt has failed, and again when the call has ended well: same ids, later end."""
-    for span in world.tool_spans():
-        if random.random() < 0.5 and not span.calls[0].failed:
+    for span, own in random.each(world.tool_spans()):
+        if own.random() < 0.5 and not span.calls[0].failed:
             early = copy_of(span, status=2, end=(span.start + span.end) / 2)
             early.sent = span.sent - (span.end - early.end)
             world.spans.append(early)
 
 
 @fault("B8", Stage.SPANS, Hides.NOTHING)
-def provisional_then_failed(world: World, random: Random) -> None:
+def provisional_then_failed(world: World, random: Chance) -> None:
     """A span is sent as the call is made, without a status, and again when it has failed."""
     for span in world.tool_spans():
         if span.calls[0].failed:
@@ -96,7 +96,7 @@ def provisional_then_failed(world: World, random: Random) -> None:
     models=True,
     dialects=WITH_CALL_IDS,
 )
-def answer_one_by_one(world: World, random: Random) -> None:
+def answer_one_by_one(world: World, random: Chance) -> None:
     """The calls that one answer asked for run one after the other, in an order of the threads' own; the ids of the
     answer's calls are those of the tools' spans.
     """
@@ -110,18 +110,18 @@ def answer_one_by_one(world: World, random: Random) -> None:
     models=True,
     dialects=("openinference",),
 )
-def answer_one_by_one_without_ids(world: World, random: Random) -> None:
+def answer_one_by_one_without_ids(world: World, random: Chance) -> None:
     """The same; tools' spans have no ids of calls: their names and arguments are those of the answer."""
     _each_one_by_one(world, random)
 
 
-def _each_one_by_one(world: World, random: Random) -> None:
+def _each_one_by_one(world: World, random: Chance) -> None:
     for conversation in world.conversations:
         for answer in conversation.answers():
             _one_by_one(answer, random)
 
 
-def _one_by_one(answer: Answer, random: Random) -> None:
+def _one_by_one(answer: Answer, random: Chance) -> None:
     calls = random.sample(answer.calls, len(answer.calls))
     start, end = min(c.start for c in calls), max(c.end for c in calls)
     for place, call in enumerate(calls):
@@ -136,7 +136,7 @@ def _one_by_one(answer: Answer, random: Random) -> None:
     models=True,
     dialects=WITH_CALL_IDS,
 )
-def chained(world: World, random: Random) -> None:
+def chained(world: World, random: Chance) -> None:
     """The tracer leaves the first parallel tool's span current: the others are written as its children; the model's
     answer that asked for them is known.
     """
@@ -150,12 +150,12 @@ def chained(world: World, random: Random) -> None:
     models=False,
     dialects=WITH_CALL_IDS,
 )
-def chained_without_models(world: World, random: Random) -> None:
+def chained_without_models(world: World, random: Chance) -> None:
     """The same without spans of models: under `strict` it may be taken for a call within a call."""
     _chain(world, random)
 
 
-def _chain(world: World, random: Random) -> None:
+def _chain(world: World, random: Chance) -> None:
     for conversation in world.conversations:
         for answer in conversation.answers():
             spans = [s for s in world.tool_spans() if s.calls[0] in answer.calls]
@@ -165,12 +165,12 @@ def _chain(world: World, random: Random) -> None:
 
 
 @fault("B7", Stage.EMISSION, Hides.NOTHING, models=False)
-def no_model_spans(world: World, random: Random) -> None:
+def no_model_spans(world: World, random: Chance) -> None:
     """Only agents and tools have spans."""
 
 
 @fault("README: what models ask for", Stage.RUN, Hides.ORDER, models=True)
-def no_tool_spans(world: World, random: Random) -> None:
+def no_tool_spans(world: World, random: Chance) -> None:
     """Tools leave no spans at all: only requests of models are on the wire. No tool fails."""
     for call in world.calls():
         call.failed = False
@@ -178,7 +178,7 @@ def no_tool_spans(world: World, random: Random) -> None:
 
 
 @fault("B8", Stage.RUN, Hides.ORDER, models=True)
-def no_tool_spans_and_failures(world: World, random: Random) -> None:
+def no_tool_spans_and_failures(world: World, random: Chance) -> None:
     """The same; that a tool has failed stands only in what the model is given next."""
     _no_spans_of_tools(world)
 
@@ -193,10 +193,9 @@ def _no_spans_of_tools(world: World) -> None:
     "uncertainty.md: overlapping calls",
     Stage.RUN,
     Hides.ORDER,
-    limit="a call that a tracer may have chained is in no order: the harm may be told of another call than the harmful one",
-    shown_by=196_645,
+    twin=at_once,
 )
-def calls_within_calls(world: World, random: Random) -> None:
+def calls_within_calls(world: World, random: Chance) -> None:
     """A tool is an agent itself: the next call of the run is made by it, below its span. Without models' spans it
     may be one that a tracer chains.
     """
@@ -214,7 +213,7 @@ def calls_within_calls(world: World, random: Random) -> None:
     Hides.ORDER,
     models=True,
 )
-def parallel_tools_without_spans(world: World, random: Random) -> None:
+def parallel_tools_without_spans(world: World, random: Chance) -> None:
     """Tools that run in parallel leave no spans, those that run alone do; the model's next request holds all results."""
     gone = {
         c.number
