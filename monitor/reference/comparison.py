@@ -269,6 +269,7 @@ class Comparison:
         "_risks",
         "_seen",
         "_tool_of",
+        "_travelling_risks",
         "_unexpected",
         "_unknown",
         "_usual",
@@ -302,6 +303,8 @@ class Comparison:
         """How unlikely paths are; None if the reference does not tell it."""
         self._risks: dict[int, float] = {}
         """Risks by what they depend on: most sessions of an agent call the same few tools."""
+        self._travelling_risks: dict[tuple[object, ...], float] = {}
+        """The same of risks that were learnt on other tasks, while sessions go on: most take a way that others took."""
         self._base = _FIRST
         self._unknown: dict[str, int] = {}
         """Tools that no learning run called, by number: the first that came, in whatever session."""
@@ -606,7 +609,7 @@ class Comparison:
     def risk_of(self, at: ComparisonState, *, ended: bool = False) -> float:
         """The risk that the session fails, 0 to 1; of one that is over if it has `ended`."""
         if self.travelling is not None and at.features is not None:
-            return self.travelling.of(self.vector(at, ended=ended))
+            return self._travelling_risk(self.travelling, at, at.features, ended=ended)
         key = at.called << 3 | at.flags & _UNEXPECTED
         found = self._risks.get(key)
         if found is None:
@@ -614,6 +617,25 @@ class Comparison:
                 self._risks.clear()
             found = self.risk.of(at.called, unexpected_write=at.unexpected_write)
             self._risks[key] = found
+        return found
+
+    def _travelling_risk(
+        self,
+        model: TravellingRisk,
+        at: ComparisonState,
+        features: RunFeatures,
+        *,
+        ended: bool,
+    ) -> float:
+        if ended:
+            return model.of(self.vector(at, ended=True))
+        key = (at.calls, at.called, *features.key())
+        found = self._travelling_risks.get(key)
+        if found is None:
+            if len(self._travelling_risks) >= _RISKS_MAX:
+                self._travelling_risks.clear()
+            found = model.of(self.vector(at, ended=False))
+            self._travelling_risks[key] = found
         return found
 
     def vector(self, at: ComparisonState, *, ended: bool) -> list[float]:

@@ -4,6 +4,8 @@ Each feature (`monitor.spec.risk_features`) is computed from what a session keep
 a session is scored alike for any order of arrival.
 """
 
+# ruff: noqa: FURB136 - a call of min or max takes three times as long, and a vector has thirty
+
 from __future__ import annotations
 
 import math
@@ -46,6 +48,9 @@ _WAYS_MAX: Final = 32
 """Usual sets of tools that a session is likened to, those of most runs first."""
 
 
+_ALIKE_MAX: Final = 1_024
+
+
 class CallSeen(NamedTuple):
     """One call as the comparison reads it."""
 
@@ -84,6 +89,10 @@ class RunFeatures:
         twin.previous, twin.seen = self.previous, self.seen
         twin.surprise, twin.worst, twin.last = self.surprise, self.worst, self.last
         return twin
+
+    def key(self) -> tuple[object, ...]:
+        """All that it is, in a form that can be looked up."""
+        return (*self.counts, self.surprise, self.worst, self.last, self.previous)
 
     def take(self, usual: UsualRuns, call: CallSeen) -> None:
         """Counts one call."""
@@ -129,6 +138,7 @@ class UsualRuns:
 
     __slots__ = (
         "_after",
+        "_alike",
         "_before",
         "_counts",
         "_followed",
@@ -165,6 +175,8 @@ class UsualRuns:
             self.every &= mask
         ranked = sorted(ways, key=lambda mask: (-ways[mask], mask))
         self._ways = tuple(ranked[:_WAYS_MAX])
+        self._alike: dict[int, float] = {}
+        """Likeness by the tools called: sessions call the same few tools."""
 
     def _walk(self, learnt: LearntReference, ends: list[tuple[int, int, int]]) -> None:
         masks: list[int] = []
@@ -206,11 +218,14 @@ class UsualRuns:
 
     def likeness(self, called: int) -> float:
         """Jaccard index of the tools called and those of the usual run that is most alike."""
-        best = 0.0
-        for mask in self._ways:
-            both = (mask | called).bit_count()
-            best = max(best, (mask & called).bit_count() / both if both else 1.0)
-        return best
+        known = self._alike.get(called)
+        if known is None:
+            if len(self._alike) >= _ALIKE_MAX:
+                self._alike.clear()
+            known = self._alike[called] = max(
+                [0.0, *(_jaccard(mask, called) for mask in self._ways)]
+            )
+        return known
 
     def left_out(self, called: int) -> int:
         """Number of tools that every usual run called, and that are not called."""
@@ -236,62 +251,71 @@ class UsualRuns:
             unwritten: writes that every usual run made and this one has not.
             elsewhere: whether no usual run ends where the session stands.
         """
-        counts, number = run.counts, max(calls, 1)
-        left, every = self.left_out(called), max(self.every.bit_count(), 1)
-        likeness, mean = self.likeness(called), max(self.mean, 1.0)
-        done = min(1.0, calls / mean) - (1 - left / every)
-        departures = sum(counts[: _MISSING + 1])
-        so_far = [
+        # One by one, without a call for each: this is done after each call of a session.
+        (
+            wrong_tool, wrong_arguments, extra, missing, first_two, early, late, same, again,
+            failed, failed_last, failed_writes, new_reads, new_writes, new_read_arguments,
+            new_write_arguments, known_reads, known_writes, hasty,
+        ) = run.counts  # fmt: skip
+        number = calls or 1
+        left, every = self.left_out(called), self.every.bit_count() or 1
+        likeness, mean = self.likeness(called), self.mean if self.mean > 1.0 else 1.0
+        length, over = calls / mean, calls - self.longest
+        done = (length if length < 1.0 else 1.0) - (1 - left / every)
+        departures = wrong_tool + wrong_arguments + extra + missing
+        so_far: list[float] = [
             run.surprise / number,
             run.worst,
             run.last,
-            _capped(departures, 8),
-            _capped(counts[_WRONG_TOOL], 5),
-            _capped(counts[_WRONG_ARGUMENTS], 5),
-            _capped(counts[_EXTRA], 5),
-            _capped(counts[_MISSING], 5),
-            _capped(counts[_PHASE], 1),
-            _capped(counts[_PHASE + 1], 1),
-            _capped(counts[_PHASE + 2], 5),
-            _capped(counts[_SAME], 4),
-            _capped(counts[_AGAIN], 5),
-            _capped(counts[_FAILED], 4),
-            counts[_FAILED] / number,
-            float(counts[_FAILED_LAST]),
-            _capped(counts[_FAILED_WRITES], 3),
-            _capped(counts[_NEW], 3),
-            _capped(counts[_NEW + 1], 2),
-            _capped(counts[_NEW_ARGUMENTS], 4),
-            _capped(counts[_NEW_ARGUMENTS + 1], 4),
-            _capped(counts[_KNOWN + 1], 3),
-            min(counts[_KNOWN], 5) / number,
-            _capped(counts[_HASTY], 3),
-            min(calls / mean, 3.0),
-            _capped(max(0, calls - self.longest), 6),
+            departures if departures < 8 else 8,
+            wrong_tool if wrong_tool < 5 else 5,
+            wrong_arguments if wrong_arguments < 5 else 5,
+            extra if extra < 5 else 5,
+            missing if missing < 5 else 5,
+            first_two if first_two < 1 else 1,
+            early if early < 1 else 1,
+            late if late < 5 else 5,
+            same if same < 4 else 4,
+            again if again < 5 else 5,
+            failed if failed < 4 else 4,
+            failed / number,
+            failed_last,
+            failed_writes if failed_writes < 3 else 3,
+            new_reads if new_reads < 3 else 3,
+            new_writes if new_writes < 2 else 2,
+            new_read_arguments if new_read_arguments < 4 else 4,
+            new_write_arguments if new_write_arguments < 4 else 4,
+            known_writes if known_writes < 3 else 3,
+            (known_reads if known_reads < 5 else 5) / number,
+            hasty if hasty < 3 else 3,
+            length if length < 3.0 else 3.0,
+            0 if over < 0 else over if over < 6 else 6,
             left / every,
-            max(0.0, done),
+            done if done > 0.0 else 0.0,
             likeness,
         ]
         if not ended:
             return so_far + _NOT_ENDED
+        short = self.shortest - calls
         return [
             *so_far,
-            1.0,
+            1,
             self.ending(run.previous),
-            float(left),
-            float(unwritten),
-            float(max(0, self.shortest - calls)),
-            float(calls == 0),
-            float(elsewhere),
-            float(counts[_FAILED_LAST]),
+            left,
+            unwritten,
+            short if short > 0 else 0,
+            calls == 0,
+            elsewhere,
+            failed_last,
             likeness,
-            _capped(counts[_NEW_ARGUMENTS + 1], 3),
-            _capped(counts[_KNOWN + 1], 3),
+            new_write_arguments if new_write_arguments < 3 else 3,
+            known_writes if known_writes < 3 else 3,
         ]
 
 
+def _jaccard(mask: int, called: int) -> float:
+    both = (mask | called).bit_count()
+    return (mask & called).bit_count() / both if both else 1.0
+
+
 _NOT_ENDED: Final = [0.0] * sum(each.group == "end" for each in FEATURES.values())
-
-
-def _capped(count: int, most: int) -> float:
-    return float(min(most, count))

@@ -108,8 +108,8 @@ SESSION_KINDS: Final = (
     kept(
         "compared value",
         ComparedValue,
-        "digest number words is_part is_short",
-        changes=(KindChange(added={"is_short": bool}),),
+        "digest number words is_part is_short items",
+        changes=(KindChange(added={"is_short": bool}), KindChange(added={"items": tuple})),
     ),
     kept("operand", Operand, "known absent values"),
     kept(
@@ -119,7 +119,12 @@ SESSION_KINDS: Final = (
         changes=(KindChange(added={"things": type(None)}),),
     ),
     kept("own facts of a call", OwnFacts, "masks unanswered failed"),
-    kept("text of a user", UserText, "key at_ns is_cut words folded_words numbers"),
+    kept(
+        "text of a user",
+        UserText,
+        "key at_ns is_cut words folded_words readings",
+        changes=(KindChange(renamed={"numbers": "readings"}),),
+    ),
     kept("sessions of a name", TenantSessions, "name newest oldest"),
     kept("calls outside", OutsideCalls, "_ends _kept _starts"),
     kept(

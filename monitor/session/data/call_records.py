@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from monitor.alphabet.call_facts import read_json
@@ -30,8 +31,10 @@ from monitor.session.data.value_digests import (
     is_cut,
     leaves_of,
     text_digest,
+    text_digest_bytes,
     words_of,
 )
+from monitor.session.data.value_readings import READ_LENGTH_MAX, items_of, wholes_of
 from monitor.spec.data_rules import RememberedValue, SourceNeeds
 from monitor.value_paths import pruned
 from monitor.visibility.cause import Effect, effect_of
@@ -46,6 +49,9 @@ WORDS_BYTES_MAX: Final = 65_536 * DIGEST_BYTES
 
 _NO_OPERAND: Final = Operand(known=True, absent=False, values=())
 """What a call gives to a condition that asks for no argument."""
+
+_KNOWN_LENGTH_MAX: Final = 32
+"""Characters of the longest value that is remembered as it is compared."""
 
 _NO_ATTRIBUTES: Final[Mapping[str, Any]] = {}
 
@@ -112,7 +118,7 @@ def source_call(
 
 def _leaves(result: Any, needs: SourceNeeds) -> tuple[bytes, tuple[bytes, bytes], bool]:
     """The digests of a result's leaves, its words, and whether these are all."""
-    digests: dict[int, None] = {}
+    digests: dict[bytes, None] = {}
     words, folded = bytearray(), bytearray()
     whole = not is_cut(result)
     for leaf in leaves_of(result):
@@ -120,17 +126,19 @@ def _leaves(result: Any, needs: SourceNeeds) -> tuple[bytes, tuple[bytes, bytes]
             whole = False
             break
         if needs.leaves:
-            digests[digest_of(leaf)] = None
+            digests[digest_of(leaf).to_bytes(DIGEST_BYTES, "big")] = None
         if needs.texts:
-            digests[text_digest(leaf)] = None
+            digests[text_digest_bytes(leaf)] = None
+            if isinstance(leaf, str) and len(leaf) <= READ_LENGTH_MAX:
+                for found in wholes_of(items_of(leaf.strip().casefold(), was_said=True)):
+                    digests[found.to_bytes(DIGEST_BYTES, "big")] = None
         if isinstance(leaf, str):
             # What parts two leaves is no digest of a word: no part reaches across.
             words += words_of(leaf) + bytes(DIGEST_BYTES) if needs.parts else b""
             folded += (
                 words_of(leaf, folded=True) + bytes(DIGEST_BYTES) if needs.folded_parts else b""
             )
-    packed = b"".join(each.to_bytes(DIGEST_BYTES, "big") for each in digests)
-    return packed, (bytes(words), bytes(folded)), whole
+    return b"".join(digests), (bytes(words), bytes(folded)), whole
 
 
 def _settings(
@@ -228,25 +236,34 @@ def _operand(
 def _origins(found: tuple[Any, ...], condition: DataCondition) -> list[ComparedValue]:
     """The leaves of some values; one more than are compared, if they are too many."""
     leaves: dict[int, ComparedValue] = {}
+    how = condition.user, condition.parts, condition.folded
     for leaf in leaves_of(found):
-        digest = text_digest(leaf) if condition.folded else digest_of(leaf)
-        if digest not in leaves:
-            leaves[digest] = _leaf(leaf, digest, condition)
-            if len(leaves) > VALUES_MAX:
-                break
+        is_long = isinstance(leaf, str) and len(leaf) > _KNOWN_LENGTH_MAX
+        is_large = isinstance(leaf, int) and abs(leaf) >> 64
+        value = (_leaf if is_long or is_large else _known_leaf)(leaf, *how)
+        leaves.setdefault(value.digest, value)
+        if len(leaves) > VALUES_MAX:
+            break
     return list(leaves.values())
 
 
-def _leaf(leaf: str | float, digest: int, condition: DataCondition) -> ComparedValue:
+def _leaf(leaf: str | float, user: bool, parts: bool, folded: bool) -> ComparedValue:
+    """A leaf as a condition compares it: with what the user said, with parts of texts, or as a text."""
     text = leaf if isinstance(leaf, str) else as_text(leaf)
-    is_text = isinstance(leaf, str) or condition.folded
-    is_part = condition.parts and is_text and len(text.strip()) >= PART_LENGTH_MIN
-    if not (condition.user or is_part):
-        return ComparedValue(digest, None)
-    is_short = len(text.strip()) < CARRIED_LENGTH_MIN
+    bare = text.strip()
+    is_part = parts and (isinstance(leaf, str) or folded) and len(bare) >= PART_LENGTH_MIN
     return ComparedValue(
-        digest, None, words_of(text, folded=condition.folded), is_part, is_short
+        text_digest(leaf) if folded else digest_of(leaf),
+        None,
+        words_of(text, folded=folded) if user or is_part else b"",
+        is_part,
+        is_short=(user or is_part) and len(bare) < CARRIED_LENGTH_MIN,
+        items=items_of(bare.casefold()) if user or folded else (),
     )
+
+
+_known_leaf = lru_cache(maxsize=4_096)(_leaf)
+"""The same for short leaves: the next call has mostly the same ids and names."""
 
 
 def _compared(value: Any, *, folded: bool) -> ComparedValue:

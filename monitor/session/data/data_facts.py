@@ -27,10 +27,11 @@ from monitor.session.data.seen_values import (
 )
 from monitor.session.data.session_data import SessionData
 from monitor.session.data.value_digests import has_part, words_of
+from monitor.session.data.value_readings import wholes_of
 from monitor.spec.data_rules import DataRules, RememberedValue
 from monitor.visibility.sight import Sight, Window
 
-__all__ = ["data_facts"]
+__all__ = ["carried_fact", "data_facts"]
 
 _BEFORE: Final = 0
 _BESIDE: Final = 1
@@ -53,13 +54,23 @@ def data_facts(
         seen: what was seen under the spec of the conditions.
         sight: where calls of the session may be missing.
     """
-    windows = [each for each in (*sight.sure, *sight.maybe) if _reaches(each, asking)]
-    view = _View(asking, data, seen, windows)
+    view = _View(asking, data, seen, sight)
     conditions = rules.asks(asking.call.tool)
     return {
         each.name: _fact(view, rules, each, operand)
         for each, operand in zip(conditions, asking.operands, strict=True)
     }
+
+
+def carried_fact(
+    condition: DataCondition,
+    asking: AskingCall,
+    data: SessionData,
+    seen: SeenValues,
+    sight: Sight,
+) -> bool | None:
+    """The one fact of a write under a learnt reference, as `data_facts` gives it."""
+    return _View(asking, data, seen, sight).carried(condition, asking.operands[0])
 
 
 def _fact(
@@ -109,12 +120,13 @@ class _View:
         asking: AskingCall,
         data: SessionData,
         seen: SeenValues,
-        windows: Sequence[Window],
+        sight: Sight,
     ) -> None:
         self._asking = asking
         self._data = data
         self._seen = seen
-        self._windows = windows
+        windows = (*sight.sure, *sight.maybe)
+        self._windows = [each for each in windows if _reaches(each, asking)]
 
     def _may_miss(self, tools: Iterable[str], since_ns: int = -1) -> bool:
         """True if calls of these tools may be missing between a time and the call."""
@@ -205,6 +217,8 @@ class _View:
         self, condition: DataCondition, value: ComparedValue
     ) -> Iterable[SourceCall]:
         yield from self._seen.with_leaf(value.digest)
+        for digest in wholes_of(value.items) if condition.folded else ():
+            yield from self._seen.with_leaf(digest)
         if condition.parts and value.is_part:
             for source in self._seen.sources.values():
                 words = source.folded_words if condition.folded else source.words
@@ -230,7 +244,7 @@ class _View:
         for text in texts.values():
             if text.at_ns <= begin_ns:
                 words = text.folded_words if condition.folded else text.words
-                if has_part(words, value.words) or value.digest in text.numbers:
+                if has_part(words, value.words) or _is_read(value, text.readings):
                     return True
         return None if self._data.dropped or not texts else False
 
@@ -298,6 +312,15 @@ class _View:
         if self._may_miss(value.tools, since_ns):
             return None
         return possible.pop() if len(possible) == 1 else None
+
+
+def _is_read(value: ComparedValue, readings: Sequence[int]) -> bool:
+    """True if a text says a value, however both are written."""
+    if value.digest in readings:
+        return True
+    return bool(value.items) and all(
+        any(each in readings for each in item) for item in value.items
+    )
 
 
 def _is_for(setting: Setting, key: bytes | None) -> bool:

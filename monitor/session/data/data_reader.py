@@ -11,7 +11,7 @@ from typing import Final
 from monitor.alphabet.match import OwnFacts
 from monitor.records import Evidence, ToolCall
 from monitor.session.data.call_records import Times, asking_call, source_call
-from monitor.session.data.data_facts import data_facts
+from monitor.session.data.data_facts import carried_fact, data_facts
 from monitor.session.data.seen_values import AskingCall, SeenValues
 from monitor.session.data.session_data import SessionData
 from monitor.session.judge.judge import Judge
@@ -97,8 +97,10 @@ class DataReader:
         self, data: SessionData, judge: Judge, asking: AskingCall, sight: Sight
     ) -> bool | None:
         """The same, by the record of the call."""
-        (found,) = self._facts(data, judge, asking, sight).values()
-        return found
+        assert judge.data is not None
+        (condition,) = judge.data.asks(asking.call.tool)
+        seen = data.seen.get(judge) or _NONE_SEEN
+        return carried_fact(condition, asking, data, seen, sight)
 
     def facts(
         self, data: SessionData | None, judge: Judge, call: ToolCall, sight: Sight

@@ -26,6 +26,7 @@ from monitor.alphabet.match import OwnFacts
 from monitor.alphabet.things import CallThings
 from monitor.records import ToolCall
 from monitor.session.data.value_digests import DIGEST_BYTES
+from monitor.session.data.value_readings import ReadItem
 from monitor.weights import arguments_bytes
 
 __all__ = [
@@ -72,6 +73,8 @@ class ComparedValue(NamedTuple):
     """True if it is long enough to be looked for in results' texts."""
     is_short: bool = False
     """True if it is too short to tell that a write carries it."""
+    items: tuple[ReadItem, ...] = ()
+    """Amounts, dates and times that it consists of."""
 
 
 class Setting(NamedTuple):
@@ -224,8 +227,8 @@ class UserText(NamedTuple):
     """True if its end was too long to be read."""
     words: bytes
     folded_words: bytes
-    numbers: tuple[int, ...]
-    """Digests of the numbers in it."""
+    readings: tuple[int, ...]
+    """Digests of the numbers, dates and times in it."""
 
 
 class SeenValues:

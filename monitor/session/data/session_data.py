@@ -8,6 +8,7 @@ from typing import Final
 
 from monitor.session.data.seen_values import SeenValues, UserText
 from monitor.session.data.value_digests import digest_of, numbers_in, words_of
+from monitor.session.data.value_readings import readings_in
 from monitor.session.judge.judge import Judge
 
 __all__ = ["SessionData", "earliest", "news_of"]
@@ -116,7 +117,7 @@ class SessionData:
 
 
 def _weight(text: UserText) -> int:
-    return len(text.words) + len(text.folded_words) + 40 * len(text.numbers)
+    return len(text.words) + len(text.folded_words) + 40 * len(text.readings)
 
 
 def news_of(texts: Iterable[str], at_ns: int, known: Mapping[int, UserText]) -> list[UserText]:
@@ -143,7 +144,8 @@ def news_of(texts: Iterable[str], at_ns: int, known: Mapping[int, UserText]) -> 
 def _user_text(key: int, text: str, at_ns: int) -> UserText:
     cut = text[:TEXT_LENGTH_MAX]
     words, folded = words_of(cut), words_of(cut, folded=True)
-    return UserText(key, at_ns, len(cut) < len(text), words, folded, tuple(numbers_in(cut)))
+    readings = (*numbers_in(cut), *readings_in(cut))
+    return UserText(key, at_ns, len(cut) < len(text), words, folded, readings)
 
 
 def earliest(texts: Iterable[UserText]) -> tuple[UserText, ...]:

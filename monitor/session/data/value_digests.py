@@ -35,6 +35,7 @@ __all__ = [
     "leaves_of",
     "numbers_in",
     "text_digest",
+    "text_digest_bytes",
     "words_of",
 ]
 
@@ -49,10 +50,16 @@ CARRIED_LENGTH_MIN: Final = 3
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 """A word, or a sign. Space parts words, and is left out."""
 
-_WORDS_MAX: Final = 4_096
-_WORD_LENGTH_MAX: Final = 32
-_word_digests: Final[dict[str, bytes]] = {}
-"""Digests of words that were met: a text has mostly words that others had, too. Less than a megabyte."""
+_NUMBERS: Final = (int, float)
+_LISTS: Final = (list, tuple)
+
+_KNOWN_MAX: Final = 4_096
+_KNOWN_LENGTH_MAX: Final = 32
+_chunk_digests: Final[dict[str, bytes]] = {}
+"""Digests of the words of what stands between two spaces: a text has mostly what others had, too."""
+
+_text_digests: Final[dict[str, bytes]] = {}
+"""Digests of short folded texts: ids and names go from results to arguments. Each of the two has less than a megabyte."""
 
 _NUMBER: Final = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w)")
 """A number in a sentence, as people write it."""
@@ -110,11 +117,27 @@ def as_text(value: Any) -> str:
 
 def text_digest(value: Any) -> int:
     """The digest of a value that is read as a text; of a list or mapping, as it is."""
-    if isinstance(value, str):
-        return int.from_bytes(_hashed(b"t", value.strip().casefold()), "big")
-    if isinstance(value, list | tuple | Mapping) or value is None:
-        return digest_of(value)
-    return int.from_bytes(_hashed(b"t", as_text(value)), "big")
+    return int.from_bytes(text_digest_bytes(value), "big")
+
+
+def text_digest_bytes(value: Any) -> bytes:
+    """The same, as it is packed."""
+    if isinstance(value, str):  # first, for most leaves are texts
+        text = value.strip().casefold()
+    elif isinstance(value, _NUMBERS):
+        text = as_text(value)
+    else:
+        return digest_of(value).to_bytes(DIGEST_BYTES, "big")
+    return _text_digests.get(text) or _kept(_text_digests, text, _hashed(b"t", text))
+
+
+def _kept(known: dict[str, bytes], text: str, digest: bytes) -> bytes:
+    """The digest, which is kept for the next time if the text is short."""
+    if len(text) <= _KNOWN_LENGTH_MAX:
+        if len(known) >= _KNOWN_MAX:
+            known.clear()
+        known[text] = digest
+    return digest
 
 
 def leaves_of(value: Any) -> Iterator[str | int | float]:
@@ -125,13 +148,13 @@ def leaves_of(value: Any) -> Iterator[str | int | float]:
         if isinstance(each, str):  # first, for most leaves are texts
             if each:
                 yield each
-        elif isinstance(each, int | float):
-            if not isinstance(each, bool):
+        elif isinstance(each, _NUMBERS):
+            if each is not True and each is not False:
                 yield each
-        elif isinstance(each, Mapping):
-            waiting.extend(each.values())
-        elif isinstance(each, list | tuple):
+        elif isinstance(each, _LISTS):
             waiting.extend(each)
+        elif isinstance(each, dict) or isinstance(each, Mapping):  # noqa: SIM101 - a dict is quickly told
+            waiting.extend(each.values())
 
 
 def is_cut(value: Any) -> bool:
@@ -145,22 +168,19 @@ def is_cut(value: Any) -> bool:
 
 def words_of(text: str, *, folded: bool = False) -> bytes:
     """The digests of the words and signs of a text, one behind the other."""
-    words = _WORD.findall(text.casefold() if folded else text)
+    chunks = (text.casefold() if folded else text).split()
     try:  # mostly each of them was met
-        return b"".join([_word_digests[each] for each in words])
+        return b"".join(map(_chunk_digests.__getitem__, chunks))
     except KeyError:
-        return b"".join([_word(each) for each in words])
+        return b"".join([_chunk_digests.get(each) or _chunk(each) for each in chunks])
 
 
-def _word(text: str) -> bytes:
-    found = _word_digests.get(text)
-    if found is None:
-        found = _hashed(b"w", text)
-        if len(text) <= _WORD_LENGTH_MAX:
-            if len(_word_digests) >= _WORDS_MAX:
-                _word_digests.clear()
-            _word_digests[text] = found
-    return found
+def _chunk(text: str) -> bytes:
+    words = _WORD.findall(text)
+    if len(words) == 1:  # the digest of a word is that of a chunk of this word alone
+        return _kept(_chunk_digests, text, _hashed(b"w", text))
+    digests = [_chunk_digests.get(each) or _chunk(each) for each in words]
+    return _kept(_chunk_digests, text, b"".join(digests))
 
 
 def has_part(words: bytes, part: bytes) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,6 +105,50 @@ def test_a_part_is_a_run_of_whole_words(words: list[str], data: Any) -> None:
 def test_numbers_in_sentences_are_read() -> None:
     """As people write them: with signs of thousands, fractions, and behind a currency."""
     assert numbers_in("Pay $1,250.50, not 7; see A1.") == [digest_of(1250.5), digest_of(7)]
+
+
+SPELLINGS: Final = [
+    ("Book it for May 1, 2024.", "2024-05-01", True),
+    ("From 01/05/2024 on, please", "2024-05-01", True),
+    ("From 01/05/2024 on, please", "2024-01-05", True),
+    ("due 25/12/2024", "December 25th, 2024", True),
+    ("on 2024-05-01", "May 1", True),
+    ("the 1st of May", "2024-05-01", True),
+    ("the 1st of May at 10 am", "2024-05-01T10:00:00Z", True),
+    ("at 12:15 AM", "00:15", True),
+    ("pay $1,000.00 now", 1000, True),
+    ("pay 1000 now", "$1,000", True),
+    ("the 1st of May", "2024-05-01 10:00", False),
+    ("Book it for May 1, 2023.", "2024-05-01", False),
+    ("Book it for May 2, 2024.", "2024-05-01", False),
+    ("on 2024-13-01", "2024-01-13", False),
+    ("at 10 am", "22:00", False),
+    ("pay 100 now", "$1,000", False),
+    ("May 1, 2024", "room of 2024-05-01", False),
+]
+"""What the user says, a value, and whether he said it."""
+
+
+@pytest.mark.parametrize(("said", "value", "is_from"), SPELLINGS)
+def test_dates_and_amounts_are_the_same_however_they_are_written(
+    said: str, value: Any, is_from: bool
+) -> None:
+    """What is ambiguous has both readings, and a day without a year is the day of any."""
+    asked = spec("{to: {from: [user]}}")
+    assert harmful(asked, {"user": said}, done(to=value)) is not is_from
+
+
+def test_leaves_of_results_are_the_same_however_they_are_written() -> None:
+    """Where values are read as texts, and only there."""
+    as_text, exact = spec("{to: {from: [find], as: text}}"), spec("{to: {from: [find]}}")
+    for leaf, value in (
+        ("May 1, 2024", "2024-05-01"),
+        ("01/05/2024 10:00", "1 May 2024, 10 am"),
+        ("$1,000", 1000),
+    ):
+        assert not harmful(as_text, found(leaf), done(to=value))
+        assert harmful(exact, found(leaf), done(to=value))
+    assert harmful(as_text, found("May 2, 2024"), done(to="2024-05-01"))
 
 
 def test_parts_of_results_count_where_it_is_asked_for() -> None:
