@@ -128,6 +128,10 @@ CODES: dict[str, tuple[Severity, str]] = {
     ),
     "few_runs": ("warning", "With fewer than two usual runs every alarm is a hint."),
     "no_writes": ("warning", "The strongest alarm, an unexpected write, is never raised."),
+    "no_risk": (
+        "warning",
+        "The risk warns of nothing: its alarm is never raised, or rests on no failure. Other alarms are as ever.",
+    ),
     "noisy_alarm": (
         "warning",
         "People switch such a page off; its arguments may differ in every run. Leave tools whose "

@@ -178,13 +178,14 @@ class _View:
         """
         if not operand.known or not operand.values:
             return None
-        said = [self._is_said(condition, each) for each in operand.values]
+        said = [self._is_said(condition, each, as_written=True) for each in operand.values]
         if True in said:
             return False
+        # What the user said in another spelling is his, but excuses no other value: days are shared by many actions.
         found = [
             self._found_in_results(condition, each)
             for each in operand.values
-            if not each.is_short
+            if not (each.is_short or (each.items and self._is_said(condition, each)))
         ]
         if True in found:
             return None if None in said else True
@@ -238,13 +239,17 @@ class _View:
             return None
         return False
 
-    def _is_said(self, condition: DataCondition, value: ComparedValue) -> bool | None:
+    def _is_said(
+        self, condition: DataCondition, value: ComparedValue, *, as_written: bool = False
+    ) -> bool | None:
         """Whether a leaf stands in a message of the user; None if no message was seen, or some were dropped."""
         begin_ns, texts = self._asking.begin_ns, self._data.texts
         for text in texts.values():
             if text.at_ns <= begin_ns:
                 words = text.folded_words if condition.folded else text.words
-                if has_part(words, value.words) or _is_read(value, text.readings):
+                if has_part(words, value.words) or value.digest in text.readings:
+                    return True
+                if not as_written and _is_read(value, text.readings):
                     return True
         return None if self._data.dropped or not texts else False
 
@@ -315,9 +320,7 @@ class _View:
 
 
 def _is_read(value: ComparedValue, readings: Sequence[int]) -> bool:
-    """True if a text says a value, however both are written."""
-    if value.digest in readings:
-        return True
+    """True if a text says all that a value consists of, however both are written."""
     return bool(value.items) and all(
         any(each in readings for each in item) for item in value.items
     )

@@ -21,6 +21,7 @@ def review(learnt: LearntReference, notes: Notes) -> None:
     _tree(learnt, notes)
     _counts(learnt, notes)
     _worth(learnt, notes)
+    _risk(learnt, notes)
 
 
 def _tools(learnt: LearntReference, notes: Notes) -> None:
@@ -100,3 +101,23 @@ def _noise(name: str, alarm: Alarm) -> str:
         f"{name} was raised in {alarm.raised} of {alarm.runs} recorded runs, "
         f"{alarm.false_per_1000:.0f} false alarms per 1,000 runs"
     )
+
+
+def _risk(learnt: LearntReference, notes: Notes) -> None:
+    """Says where the risk does not apply, for nothing else shows it: a session has a risk all the same."""
+    model = learnt.model
+    if model is not None and not learnt.runs:
+        notes.add(
+            "no_risk", "no usual run to compare with by the risk of other tasks", "risk_model"
+        )
+    elif model is not None and model.alarm >= 1:
+        notes.add(
+            "no_risk", "too few successes taught when its alarm is right", "risk_model", "alarm"
+        )
+    elif model is None and not learnt.failures:
+        message = "no run is known to have failed, and no risk of other tasks is here"
+        notes.add("no_risk", message, "learnt", "failures")
+    elif model is None and learnt.risk_alarm is not None and learnt.risk_alarm >= 1:
+        notes.add(
+            "no_risk", "too few usual runs taught when its alarm is right", "risk", "alarm"
+        )

@@ -47,6 +47,8 @@ CARRIED: Final = Step("send_mail", {"to": EVE, "body": "hello there"})
 OWN: Final = Step("send_mail", {"to": "bob@work.example", "body": "hello there"})
 SHORT: Final = Step("delete_mail", {"id": "28"})
 """Its value stands in results that number anything."""
+DAY: Final = Step("", text="Move it to May 1st, 2024.")
+ON_DAY: Final = Step("move_event", {"day": "2024-05-01"})
 OF_USER: Final = Step("send_mail", {"to": ANN, "body": f"see {EVE}"})
 
 
@@ -128,6 +130,10 @@ class Watched:
             CARRIED._replace(arguments={"to": EVE, "n": 28}),
             "hint",
         ),
+        # A day that the user said in another spelling is his, and excuses nothing else.
+        ([DAY, Step("read_mail", result=({"day": "2024-05-01"},))], ON_DAY, "hint"),
+        ([DAY, READ], ON_DAY._replace(arguments={"day": "2024-05-01", "to": EVE}), "page"),
+        ([HEARD, Step("read_mail", result=({"day": "2024-05-01"},))], ON_DAY, "page"),
         ([HEARD, Step("read_mail", result=({"text": "no news"},))], CARRIED, "hint"),
         # What is not known changes nothing.
         ([HEARD, BLIND], CARRIED, "page"),
