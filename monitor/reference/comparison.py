@@ -609,7 +609,16 @@ class Comparison:
     def risk_of(self, at: ComparisonState, *, ended: bool = False) -> float:
         """The risk that the session fails, 0 to 1; of one that is over if it has `ended`."""
         if self.travelling is not None and at.features is not None:
-            return self._travelling_risk(self.travelling, at, at.features, ended=ended)
+            if ended:
+                return self.travelling.of(self.vector(at, ended=True))
+            way = (at.calls, at.called, *at.features.key())
+            known = self._travelling_risks.get(way)
+            if known is None:
+                if len(self._travelling_risks) >= _RISKS_MAX:
+                    self._travelling_risks.clear()
+                known = self.travelling.of(self.vector(at, ended=False))
+                self._travelling_risks[way] = known
+            return known
         key = at.called << 3 | at.flags & _UNEXPECTED
         found = self._risks.get(key)
         if found is None:
@@ -617,25 +626,6 @@ class Comparison:
                 self._risks.clear()
             found = self.risk.of(at.called, unexpected_write=at.unexpected_write)
             self._risks[key] = found
-        return found
-
-    def _travelling_risk(
-        self,
-        model: TravellingRisk,
-        at: ComparisonState,
-        features: RunFeatures,
-        *,
-        ended: bool,
-    ) -> float:
-        if ended:
-            return model.of(self.vector(at, ended=True))
-        key = (at.calls, at.called, *features.key())
-        found = self._travelling_risks.get(key)
-        if found is None:
-            if len(self._travelling_risks) >= _RISKS_MAX:
-                self._travelling_risks.clear()
-            found = model.of(self.vector(at, ended=False))
-            self._travelling_risks[key] = found
         return found
 
     def vector(self, at: ComparisonState, *, ended: bool) -> list[float]:
