@@ -3,7 +3,8 @@
     {prompt_id | spec, run, agent | model | pipeline, calls: [{step, name, arguments, status, result}]}
 
 One JSON document (a run or a list of them) or a run a line. `run` is the session, and the spec
-that is named judges it, be it a task or a policy. A call failed when its status is anything but ok, or it has an error.
+that is named judges it, be it a task or a policy. A call failed when its status is anything but ok, or it has an error,
+or its result is an MCP server's answer with `isError: true`.
 Arguments are a mapping, or a text as models write it (`monitor.argument_texts`): one that cannot be read is unknown, and
 refuses no file. `result` is what the tool returned, any JSON value; without it that is unknown. `cut` beside it, if true,
 says that it is not all of it. An entry `{user: TEXT}` among the calls is a message of the user, and `prompt` beside the
@@ -18,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from collector.dialects.values.results import of_protocol
 from collector.dialects.values.returned import returned
 from monitor.argument_texts import read
 from monitor.engine import Monitor
@@ -205,7 +207,7 @@ def _call(raw: Any, where: str) -> RunCall:
     return RunCall(
         tool=tool,
         arguments=arguments,
-        failed=not _is_fine(raw.get("status")) or bool(raw.get("error")),
+        failed=not _is_fine(raw.get("status")) or bool(raw.get("error")) or _says_error(raw),
         at_ns=_time(raw.get("time_unix")),
         unread=unread,
         result=_result(raw),
@@ -217,6 +219,11 @@ def _result(raw: Mapping[str, Any]) -> str | None:
     """What a tool returned, as a text: of another value, its JSON."""
     found = next((raw[key] for key in _RESULTS if raw.get(key) is not None), None)
     return found if found is None or isinstance(found, str) else json.dumps(found)
+
+
+def _says_error(raw: Mapping[str, Any]) -> bool:
+    """True if a call's result is an MCP server's answer that says so, as it is read of spans."""
+    return any(of_protocol(raw[key]) for key in _RESULTS if key in raw)
 
 
 def _returned(raw: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -112,10 +112,14 @@ def test_one_file_in_each_form(tmp_path: Path) -> None:
         ({"error": "no such file"}, True),
         ({"error": None}, False),
         ({"status": "ok", "error": "late"}, True),
+        ({"status": "ok", "result": {"isError": True, "content": []}}, True),
+        ({"output": '{"isError": true, "content": [{"type": "text", "text": "no"}]}'}, True),
+        ({"result": {"isError": False, "content": []}}, False),
+        ({"result": {"isError": True, "status": "of the tool itself"}}, False),
     ],
 )
 def test_which_calls_failed(call: dict[str, Any], failed: bool) -> None:
-    """Any status but ok and success, or an error."""
+    """Any status but ok and success, or an error, or the answer of an MCP server that says so."""
     [run] = read({"calls": [{"name": "open", "arguments": {}, **call}]})
 
     assert run.calls[0].failed is failed
