@@ -18,6 +18,7 @@ from monitor.exposition.families import ExemplarLines
 from monitor.exposition.monitor_families import families_of
 from monitor.limits import SECOND
 from offrails_guard import Call, Decision, LocalGuard
+from offrails_guard.decision import Outcome
 from tests.property.test_decide import LETTERS, START, spec_of
 
 ATTRIBUTES = {"service.name": "shop", "tier": "gold"}
@@ -72,10 +73,9 @@ class Agent:
         """Makes a call, or does not. A denied call is made now and then, too."""
         decision, session, call, start_ns = self.waiting.pop(place)
         made = self.chance.random() < (0.9 if decision.allowed else 0.2)
-        failed = self.chance.random() < 0.1
-        self.guard.outcome(
-            decision.decision_id, "skipped" if not made else "failed" if failed else "ran"
-        )
+        failed, result = self.chance.random() < 0.1, self._returned(call)
+        outcome: Outcome = "skipped" if not made else "failed" if failed else "ran"
+        self.guard.outcome(decision.decision_id, outcome, result)
         if made:
             self.made.append(
                 tool_call(
@@ -88,8 +88,13 @@ class Agent:
                     agent=self.name,
                     attributes=ATTRIBUTES,
                     span_id=len(self.made).to_bytes(8, "big"),
+                    result=result,
                 )
             )
+
+    def _returned(self, call: Call) -> tuple[Any, ...]:
+        """What a call returns; empty where it is not known."""
+        return ()
 
 
 def judged(monitor: Monitor) -> list[Any]:
