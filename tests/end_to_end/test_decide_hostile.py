@@ -141,7 +141,21 @@ def check(service: Service, agent: Agent) -> None:
 # --- hostile clients ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FLOODS)
+SAMPLE: Final = (
+    "wrong tokens",
+    "many arguments",
+    "one name, many times",
+    "deep JSON",
+    "long attributes",
+    "chained calls that go ahead",
+)
+"""One of each way through the listener; all floods are in `make test-long`."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [each if each in SAMPLE else pytest.param(each, marks=pytest.mark.long) for each in FLOODS],
+)
 def test_a_flood_of_questions_holds_nobody_up(service: Service, name: str) -> None:
     """While four clients send one as fast as they can, a good agent is answered within 300 ms of work."""
     flood, code = FLOODS[name]

@@ -78,7 +78,14 @@ FLOODS: Final[dict[str, tuple[Callable[[int], dict[str, Any]], int]]] = {
 """What a question says, by its number; and how many such questions are sent: more than there is room for."""
 
 
-@pytest.mark.parametrize("name", FLOODS)
+SAMPLE: Final = ("arguments", "sessions that begin")
+"""All floods are in `make test-long`."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [each if each in SAMPLE else pytest.param(each, marks=pytest.mark.long) for each in FLOODS],
+)
 def test_a_flood_of_questions_leaves_room(serve: Serve, tmp_path: Path, name: str) -> None:
     """Never as full that spans are refused, and no fuller after a second flood; what is kept is in the metrics."""
     (tmp_path / "shop.yaml").write_text(SPECS["shop.yaml"])

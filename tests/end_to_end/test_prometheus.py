@@ -29,6 +29,9 @@ RULES = DEPLOY / "prometheus" / "rules" / "offrails.yml"
 HISTORIES = {"history_test.yml": "minutes", "slow_history_test.yml": "days"}
 WRITTEN = ("rules_test.yml", "alerts_test.yml", "slow_test.yml", "silence_test.yml")
 RULE_TESTS = (*WRITTEN, "loss_test.yml", *HISTORIES)
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+"""In C, where it is there: a tenth of the time."""
 BUDGET, FASTEST = 0.01, 14.4
 
 _NAME = re.compile(r"\b(?:offrails|process)_[a-z0-9_]+\b")
@@ -53,8 +56,14 @@ def _check(*command: str, within: float = 50) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@cache
+def _groups() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = yaml.load(RULES.read_text(), LOADER)["groups"]
+    return found
+
+
 def _rules() -> Iterator[dict[str, Any]]:
-    for group in yaml.safe_load(RULES.read_text())["groups"]:
+    for group in _groups():
         yield from group["rules"]
 
 
@@ -160,6 +169,8 @@ def test_every_alert_goes_through_six_histories() -> None:
         assert all(each.fires or each.silent for each in tested)
 
 
+_OF_ANY_ALERT = re.compile(r"ALERTS(?!\{[^}]*alertname)")
+"""A query whose answer is of every alert that there is."""
 _RANGE = re.compile(r"\[(\d+)([mhd])\]|_?rate(\d+)([mhd])\b|_(\d+)([mhd])\b")
 _MINUTES = {"m": 1, "h": 60, "d": 1440}
 
@@ -186,30 +197,40 @@ def test_no_alert_waits_longer_than_it_looks_back(rule: dict[str, Any]) -> None:
 def test_rules_fire_when_they_should(file: str, tmp_path: Path) -> None:
     """`promtool test rules` passes: firing, pending, not firing, and without series."""
     program = _tool("promtool")
-    text = (DEPLOY / "prometheus" / file).read_text()
-    assert "rules/offrails.yml" in text
-    (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": _groups_for(text)}))
-    (tmp_path / file).write_text(text.replace("rules/offrails.yml", "rules.yml"))
-    _check(program, "test", "rules", str(tmp_path / file), within=200)
+    document = yaml.load((DEPLOY / "prometheus" / file).read_text(), LOADER)
+    assert document["rule_files"] == ["rules/offrails.yml"]
+    # Each test with the rules that it needs, all in one call: the time goes into rules that no answer is of.
+    files = []
+    for number, test in enumerate(document["tests"]):
+        rules, asked = tmp_path / f"rules-{number}.yml", tmp_path / f"{number}-{file}"
+        rules.write_text(yaml.dump({"groups": _groups_for(test)}, Dumper=DUMPER))
+        alone = document | {"rule_files": [rules.name], "tests": [test]}
+        asked.write_text(yaml.dump(alone, Dumper=DUMPER, sort_keys=False))
+        files.append(str(asked))
+    _check(program, "test", "rules", *files, within=200)
 
 
-def _groups_for(text: str) -> list[dict[str, Any]]:
+def _groups_for(test: dict[str, Any]) -> list[dict[str, Any]]:
     """The groups with the rules that a test names, and those that these read: promtool evaluates all others, too."""
+    groups, text = _groups(), yaml.dump(test, Dumper=DUMPER)
+    if _OF_ANY_ALERT.search(text):
+        return groups
     rules = [(rule.get("alert") or rule["record"], rule["expr"]) for rule in _rules()]
     names, found = {name for name, _ in rules}, set[str]()
     while more := names.intersection(re.findall(r"[a-zA-Z_][\w:]*", text)) - found:
         found |= more
         text = " ".join(expr for name, expr in rules if name in more)
-    return [
+    needed = [
         each | {"rules": [r for r in each["rules"] if (r.get("alert") or r["record"]) in found]}
-        for each in yaml.safe_load(RULES.read_text())["groups"]
+        for each in groups
     ]
+    return [each for each in needed if each["rules"]]
 
 
 @cache
 def _written_tests() -> list[dict[str, Any]]:
     texts = ((DEPLOY / "prometheus" / file).read_text() for file in WRITTEN)
-    return [test for text in texts for test in yaml.safe_load(text)["tests"]]
+    return [test for text in texts for test in yaml.load(text, LOADER)["tests"]]
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
