@@ -96,7 +96,7 @@ class SharedThingsJudgement(ThingsJudgement):
         self.folded_to: StepOrder = (-1, 0, b"")
         """The place of the last folded step in the order of calls."""
         self.last_of_all: StepOrder = (-1, 0, b"")
-        """The place of the last call that is, or may be, of all things."""
+        """The place of the last call that is, or may be, of all things, here or in another session."""
         self.open_version = 0
         """Version of the space's calls whose values are not known, when it took them."""
         self.changed = -1
@@ -188,7 +188,7 @@ class SharedThingsJudgement(ThingsJudgement):
         """
         log, order, head = self.log, _order(visit), self.head
         assert isinstance(head, ThingsRun)
-        if self.changed >= 0 or self._held_back >= 0 or self.sight is not CLEAR:
+        if self.changed >= 0 or self._held_back >= 0 or self.sight != CLEAR:
             return False
         if visit.key is None or order < self.last_of_all:
             return False
@@ -271,6 +271,7 @@ class SharedThingsJudgement(ThingsJudgement):
                 self.drop_visit(old.span_id, None)
             # What it knows beyond those that the space keeps stays: its own calls beside them were judged by it.
             insort(self.visits, visit, key=_order)
+            self.last_of_all = max(self.last_of_all, _order(visit))
             self._note_lack(visit)
             self._note_change(_order(visit))
             self._bound_visits(visit)

@@ -584,3 +584,19 @@ def test_what_a_session_that_waits_does_not_know_any_more_is_no_claim() -> None:
         kinds_of += [str(each.kind) for each in found if each.span_id == asked.span_id]
     assert kinds_of[0] != "harmful"
     assert kinds_of[1] == "harmful"
+
+
+def test_a_thing_met_later_may_be_that_of_an_unknown_call_behind_its_own() -> None:
+    """A look-up of an unknown order behind a refund of A1 may be of A1, when another session meets A1 only then."""
+    monitor = Monitor([ACROSS], LIMITS)
+    calls = [
+        call(1, "a", "look_up", {"id": "A1"}, 10),
+        call(2, "a", "refund", {"id": "A1"}, 20),
+        call(3, "a", "look_up", None, 30),
+        call(4, "b", "look_up", {"id": "B7"}, 40),
+        call(5, "b", "refund", {"id": "A1"}, 50),
+    ]
+    for each in calls:
+        monitor.observe(each, 1_000)
+    [found] = monitor.find("b")
+    assert found["harmful"] == 0
