@@ -130,7 +130,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "no_writes": ("warning", "The strongest alarm, an unexpected write, is never raised."),
     "no_risk": (
         "warning",
-        "The risk warns of nothing: its alarm is never raised, or rests on no failure. Other alarms are as ever.",
+        "The risk warns of nothing: it is not told, or its alarm is never raised. Other alarms are as ever.",
     ),
     "noisy_alarm": (
         "warning",

@@ -114,10 +114,3 @@ def _risk(learnt: LearntReference, notes: Notes) -> None:
         notes.add(
             "no_risk", "too few successes taught when its alarm is right", "risk_model", "alarm"
         )
-    elif model is None and not learnt.failures:
-        message = "no run is known to have failed, and no risk of other tasks is here"
-        notes.add("no_risk", message, "learnt", "failures")
-    elif model is None and learnt.risk_alarm is not None and learnt.risk_alarm >= 1:
-        notes.add(
-            "no_risk", "too few usual runs taught when its alarm is right", "risk", "alarm"
-        )
