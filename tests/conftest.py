@@ -27,23 +27,29 @@ settings.register_profile("few", PATIENT, max_examples=30, derandomize=True)
 settings.register_profile("many", PATIENT, max_examples=500)
 settings.load_profile("few")
 
-# hypothesis takes constants of the loaded modules into its examples: all are loaded, so that a test sees the same
-# examples whichever tests run before it, and in whichever process.
-# A module of an extra that is not installed here is passed over.
-for package in (collector, monitor):
-    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if not found.name.endswith(".__main__"):
-            try:
-                import_module(found.name)
-            except ModuleNotFoundError as problem:
-                if (problem.name or "").partition(".")[0] != "inspect_ai":
-                    raise
+
+def load_all_modules() -> None:
+    """Loads each module of the product, but those of an extra that is not installed here."""
+    for package in (collector, monitor):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not found.name.endswith(".__main__"):
+                try:
+                    import_module(found.name)
+                except ModuleNotFoundError as problem:
+                    if (problem.name or "").partition(".")[0] != "inspect_ai":
+                        raise
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionstart() -> None:
-    """What tests load or write later adds no constants: which of them ran before in a process depends on timing."""
-    providers._get_local_constants()
+    """A test sees the same examples whichever tests run before it, and in whichever process.
+
+    hypothesis takes constants of the loaded modules into its examples, and which are loaded depends on timing. So it gets
+    those of all modules before the first test, or none: to read them takes seconds in each process, and few examples hold one.
+    """
+    if settings.get_current_profile_name() != "few":
+        load_all_modules()
+        providers._get_local_constants()
     providers._get_local_constants = lambda: providers._local_constants
 
 

@@ -10,7 +10,7 @@ import hashlib
 import sys
 
 from tests.fuzz.mutate import fuzz
-from tests.fuzz.targets import CRASHES, SEEDS, TARGETS
+from tests.fuzz.targets import CRASHES, TARGETS, seeds
 
 
 def main() -> int:
@@ -24,7 +24,7 @@ def main() -> int:
     code = 0
     for name in chosen:
         seconds = options.seconds / len(chosen)
-        tried, lines, crash = fuzz(TARGETS[name], SEEDS[name], seconds, options.seed)
+        tried, lines, crash = fuzz(TARGETS[name], seeds()[name], seconds, options.seed)
         print(f"{name}: {tried} inputs, {lines} lines reached", flush=True)
         if crash is not None:
             file = CRASHES / f"{name}-{hashlib.sha256(crash.body).hexdigest()[:12]}"

@@ -7,6 +7,7 @@ import base64
 import json
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ from tests.conformance.http2 import PREFACE, frame
 from tests.conformance.json_cases import ACCEPTED, REFUSED
 from tests.native import missing, native, native_json, native_reader
 
-__all__ = ["CRASHES", "SEEDS", "TARGETS"]
+__all__ = ["CRASHES", "TARGETS", "seeds"]
 
 CRASHES = Path(__file__).parent / "crashes"
 CAPTURES = Path(__file__).parents[2] / ".." / "shared" / "captures"
@@ -434,7 +435,9 @@ _TEXTS = [
 ] + [b' {"id" : "a" ,\t"id":"\\u0062", "\\u0069d": 1}\n', b"[" * 70 + b"]" * 70]
 
 
-def _seeds() -> dict[str, list[bytes]]:
+@cache
+def seeds() -> Mapping[str, list[bytes]]:
+    """Valid inputs of each target, from which a search begins."""
     captured = list(_captured())
     texts = [body for group in (*ACCEPTED.values(), *REFUSED.values()) for body in group]
     protos = [BODIES["pb"], proto_body(3), deep(20), *map(_as_protobuf, captured)]
@@ -493,6 +496,3 @@ def _calls() -> list[bytes]:
     end = frame(0, body[7:], 1, 1) + frame(8, b"\0\0\0\x09", 0, 1) + frame(6, bytes(8))
     again = frame(1, b"\xc1\xc0\xbf\xbe", 4, 3) + frame(3, b"\0\0\0\0", 0, 3)
     return [begin + whole, begin + pieces + end, begin + whole + again, begin + pieces]
-
-
-SEEDS: Mapping[str, list[bytes]] = _seeds()

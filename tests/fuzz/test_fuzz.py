@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.mutate import fuzz
-from tests.fuzz.targets import CRASHES, SEEDS, TARGETS
+from tests.fuzz.targets import CRASHES, TARGETS, seeds
 
 SECONDS = 0.4
 FOUND = sorted(path for path in CRASHES.iterdir() if "-" in path.name)
@@ -22,7 +22,7 @@ def test_old_crashes_are_survived(path: Path) -> None:
 @pytest.mark.parametrize("name", TARGETS)
 def test_seeds_are_survived(name: str) -> None:
     """Every seed, captures of real agents included."""
-    for body in SEEDS[name]:
+    for body in seeds()[name]:
         TARGETS[name](body)
 
 
@@ -30,7 +30,7 @@ def test_seeds_are_survived(name: str) -> None:
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_moment_of_fuzzing(name: str) -> None:
     """Mutations of the seeds crash nothing; `make fuzz` takes longer."""
-    tried, lines, crash = fuzz(TARGETS[name], SEEDS[name], SECONDS, seed=1)
+    tried, lines, crash = fuzz(TARGETS[name], seeds()[name], SECONDS, seed=1)
 
     assert crash is None, crash
     assert tried > 10

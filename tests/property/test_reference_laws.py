@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from hypothesis import given
@@ -66,6 +67,7 @@ def model() -> RiskModel:
     return RiskModel("m", tuple(FEATURES), trees, 0.1, 1.0, 0.0, 0.5, source)
 
 
+@cache
 def reference(*, travels: bool) -> Spec:
     """Usual runs look, read mail, and pay the landlord; bad ones send mail."""
     calls: list[tuple[str, dict[str, Any]]] = [
@@ -93,9 +95,6 @@ def reference(*, travels: bool) -> Spec:
     assert spec.learnt is not None
     assert spec.learnt.provenance
     return spec
-
-
-SPECS: Final = {travels: reference(travels=travels) for travels in (False, True)}
 
 
 def call(number: int, made: Made, run: Sequence[Made]) -> ToolCall:
@@ -146,7 +145,7 @@ def plainly(spec: Spec, run: Sequence[Made]) -> Watch:
 @given(RUNS, st.booleans(), st.randoms(use_true_random=False))
 def test_any_order_says_the_same(run: list[Made], travels: bool, chance: random.Random) -> None:
     """Calls that come in any order, and some results later than their calls, give the risk and the alarms of the run in order."""
-    spec = SPECS[travels]
+    spec = reference(travels=travels)
     order = list(range(len(run)))
     chance.shuffle(order)
     watch, late = Watch(spec), []
@@ -166,7 +165,7 @@ def test_any_order_says_the_same(run: list[Made], travels: bool, chance: random.
 @given(RUNS, st.booleans(), st.integers(0, 7))
 def test_another_process_says_the_same(run: list[Made], travels: bool, moved: int) -> None:
     """A session that goes on in another process, where unknown tools have other numbers, is told the same."""
-    spec = SPECS[travels]
+    spec = reference(travels=travels)
     first, second = Watch(spec), Watch(spec)
     stranger = call(0, Made("erase_disk", {}), run)._replace(session=SessionKey("", "o"))
     second.monitor.observe(stranger, NOW, quiet=True)
@@ -185,7 +184,7 @@ def test_another_process_says_the_same(run: list[Made], travels: bool, moved: in
 @given(RUNS, st.booleans())
 def test_replay_and_learning_say_the_same(run: list[Made], travels: bool) -> None:
     """`replay` of the run, and the features by which risks are learnt, give the risks of the live session."""
-    spec = SPECS[travels]
+    spec = reference(travels=travels)
     run = [made._replace(shared=False) for made in run]
     told = plainly(spec, run).told()
     calls = tuple(
@@ -207,7 +206,7 @@ def test_replay_and_learning_say_the_same(run: list[Made], travels: bool) -> Non
 @given(RUNS, CALLS, st.booleans())
 def test_a_question_changes_nothing(run: list[Made], made: Made, travels: bool) -> None:
     """A question before a call leaves the risk and the alarms as they are."""
-    spec = SPECS[travels]
+    spec = reference(travels=travels)
     watch = plainly(spec, run)
     before = watch.told()
     asked = call(len(run), made._replace(shared=False), [*run, made._replace(shared=False)])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -319,6 +320,7 @@ def test_two_keys_in_one_attribute_and_none_in_another() -> None:
     assert KeyValue.FromString(twice).key == "b"
 
 
+@cache
 def captured_bodies() -> list[bytes]:
     bodies = []
     for path in sorted(CAPTURES.glob("*/*.otlp.jsonl")):
@@ -344,7 +346,7 @@ def _to_proto(document: Any) -> bytes:
 @given(st.randoms(use_true_random=False))
 def test_mutated_captures_mean_what_the_full_parser_says(random: Any) -> None:
     """Real bodies with flipped, cut, doubled or swapped bytes are read alike or refused, never a crash."""
-    bodies = _CAPTURED or pytest.skip("no captures beside the checkout")
+    bodies = captured_bodies() or pytest.skip("no captures beside the checkout")
     body = bytearray(random.choice(bodies))
     for _ in range(random.randint(0, 3)):
         at = random.randrange(len(body))
@@ -361,6 +363,3 @@ def test_mutated_captures_mean_what_the_full_parser_says(random: Any) -> None:
         if not body:
             break
     check(bytes(body))
-
-
-_CAPTURED = captured_bodies()

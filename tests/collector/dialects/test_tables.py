@@ -21,7 +21,8 @@ ROWS: dict[str, dict[str, dict[str, Any]]] = {"calls": {}, "control": {}, "no_ca
 """Part -> name of a row -> row."""
 
 for path in TABLES:
-    for part, rows in yaml.safe_load(path.read_text()).items():
+    # libyaml reads them in a tenth of the time.
+    for part, rows in yaml.load(path.read_text(), yaml.CSafeLoader).items():
         for row in rows:
             assert row["row"] not in ROWS[part], (path.name, row["row"])
             ROWS[part][row["row"]] = row
