@@ -307,7 +307,7 @@ def run(seed: int, cases: int, calls: int) -> int:
 
 def test_as_many_harms_are_claimed_as_every_completion_has() -> None:
     """Policies and tasks, whole and joined, of few states and many: the number is exact."""
-    assert run(seed=1, cases=40, calls=8) > 80
+    assert run(seed=1, cases=20, calls=8) > 40
 
 
 @pytest.mark.long
@@ -349,8 +349,8 @@ def run_in_parts(seed: int, cases: int) -> tuple[int, int]:
 
 def test_nothing_more_is_claimed_where_constraints_are_read_in_parts() -> None:
     """Harms may be missed there, but none is claimed that some completion lacks."""
-    found, sessions = run_in_parts(seed=1, cases=6)
-    assert min(found, sessions) > 20
+    found, sessions = run_in_parts(seed=1, cases=3)
+    assert min(found, sessions) > 10
 
 
 @pytest.mark.long
@@ -380,7 +380,7 @@ def readings(seed: int, cases: int) -> None:
 
 def test_readings_are_the_symbols_that_some_arguments_make_of_a_call() -> None:
     """A reading is a symbol, or none, that some completion of the arguments gives."""
-    readings(seed=1, cases=60)
+    readings(seed=1, cases=30)
 
 
 @pytest.mark.long
@@ -443,7 +443,7 @@ def through_the_monitor(seed: int, cases: int) -> int:
 
 def test_the_monitor_claims_as_many_harms() -> None:
     """A session's judgement has the same harms: seen whole, sampled, or soon after the start."""
-    assert through_the_monitor(seed=1, cases=100) > 15
+    assert through_the_monitor(seed=1, cases=50) > 7
 
 
 @pytest.mark.long

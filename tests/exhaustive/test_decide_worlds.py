@@ -233,8 +233,8 @@ def run(seeds: range) -> Counter[str]:
 
 def test_no_answer_is_given_that_some_world_contradicts() -> None:
     """Random small sessions: sound in all, and exact where all calls have one parent."""
-    found = run(range(120))
-    assert min(found["allow"], found["deny"], found["unknown"]) > 40
+    found = run(range(60))
+    assert min(found["allow"], found["deny"], found["unknown"]) > 20
 
 
 @pytest.mark.parametrize("seed", [10_573, 12_432, 13_814, 21_916, 25_326])

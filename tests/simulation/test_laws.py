@@ -26,6 +26,8 @@ from tests.simulation.world import START, World
 ROOT = Path(__file__).parents[2]
 FEW = 4
 """Worlds of each law in `make test`; the others are for `make test-long`."""
+MANY = [300, pytest.param(1_000, marks=pytest.mark.long)]
+"""Sessions of the laws of whole services."""
 
 
 def seeds(number: int) -> list[Any]:
@@ -70,12 +72,13 @@ def test_some_calls_do_come_too_late() -> None:
     assert sum(beyond_the_window(seed) for seed in range(3)) > 0
 
 
-def test_a_restart_amid_a_thousand_sessions_pages_nobody() -> None:
+@pytest.mark.parametrize("sessions", MANY)
+def test_a_restart_amid_many_sessions_pages_nobody(sessions: int) -> None:
     """No harmful verdict of good sessions, those that show it joined; then each certain harm."""
-    live, joined = restart(1, sessions=1_000)
+    live, joined = restart(1, sessions=sessions)
 
-    assert live > 300
-    assert joined > 100
+    assert live > 0.3 * sessions
+    assert joined > 0.1 * sessions
 
 
 @pytest.mark.parametrize("seed", seeds(30))
@@ -90,9 +93,10 @@ def test_sampled_sessions_page_nobody(seed: int) -> None:
     sampled(seed)
 
 
-def test_a_share_of_a_thousand_sessions_pages_nobody() -> None:
-    """The same holds for hundreds of sampled sessions out of a thousand."""
-    assert sampled(1, sessions=1_000) > 500
+@pytest.mark.parametrize("sessions", MANY)
+def test_a_share_of_many_sessions_pages_nobody(sessions: int) -> None:
+    """The same holds for those that were sampled of very many."""
+    assert sampled(1, sessions=sessions) > 0.5 * sessions
 
 
 def test_a_seed_gives_one_world() -> None:
@@ -118,10 +122,10 @@ def test_the_price_is_first_steps_alone() -> None:
 
 def test_the_program_says_its_seeds() -> None:
     """`python -m tests.simulation` plays rounds and prints their seeds."""
-    command = [sys.executable, "-m", "tests.simulation", "--seed", "3", "--rounds", "2"]
+    command = [sys.executable, "-m", "tests.simulation", "--seed", "3", "--rounds", "1"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
 
-    assert "seeds 3 to 4: every law holds" in done.stdout
+    assert "seeds 3 to 3: every law holds" in done.stdout
 
 
 @pytest.mark.long

@@ -157,12 +157,12 @@ def test_no_runs() -> None:
 
 def test_size_is_bounded() -> None:
     """A tree of very different runs keeps the nodes that most runs share, parents first."""
-    runs = [run(str(n), "get_a", *(f"find_{n}_{k}" for k in range(60))) for n in range(100)]
+    runs = [run(str(n), "get_a", *(f"find_{n}_{k}" for k in range(180))) for n in range(30)]
 
     nodes = learn(runs).nodes
 
     assert len(nodes) == NODES_MAX
-    assert nodes[1].runs == 100
+    assert nodes[1].runs == 30
     assert all(node.parent < place for place, node in enumerate(nodes))
 
 

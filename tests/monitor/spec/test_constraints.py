@@ -21,7 +21,7 @@ from monitor.spec.constraints import (
 )
 
 SYMBOLS = ("a", "b", "c")
-LENGTH = 6
+LENGTH = 5
 AHEAD = 3
 """Steps after which the largest automaton here (four states) has surely been able to finish."""
 

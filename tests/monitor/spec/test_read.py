@@ -345,7 +345,17 @@ HOSTILE = {
 HOSTILE["constraints of a task"] = HOSTILE["constraints"].replace("kind: policy\n", "")
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+# As in `BOMBS` of test_fuzz_specs.py, which `make test` reads.
+SIMILAR = ("anchors", "constraints", "constraints of a task", "many symbols of one tool")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(each, marks=pytest.mark.long) if each in SIMILAR else each
+        for each in HOSTILE
+    ],
+)
 def test_hostile_documents_cost_little(name: str) -> None:
     """Bombs of every kind end in a spec or in findings, within two seconds."""
     with only_its_garbage():

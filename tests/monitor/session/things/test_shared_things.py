@@ -23,6 +23,7 @@ from monitor.spec.spec import Spec
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import EVER, Gap
 from tests.costly import COSTLY
+from tests.sampling import sample
 
 TEXT: Final = """
 id: s
@@ -471,7 +472,7 @@ def test_what_a_session_is_told_between_two_calls_is_bounded(arguments: Any) -> 
     kind("a", "look_up", "A1", HOUR)
     kind("a", "look_up", "B2", HOUR + 9 * SECOND)
     kind("b", "look_up", "A1", HOUR + 1)
-    for number in range(600):
+    for number in range(300):
         made = call(1_000 + number, "b", "refund", arguments, HOUR + SECOND + number)
         monitor.observe(made, HOUR + 9 * SECOND, quiet=True)
     [told] = next(s for s in monitor._table if s.key.id == "a").judgements
@@ -503,7 +504,7 @@ def test_a_session_goes_to_another_process_with_what_it_was_told(seed: int, coun
     assert kinds(there, "abc") == kinds(one, ["one"])
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", sample(range(3), every=3))
 def test_long_sessions_that_are_folded_have_the_things_of_one(seed: int) -> None:
     """Calls that arrive late within the window, in sessions whose older calls are folded, are judged as in one session."""
     made = random.Random(seed)
