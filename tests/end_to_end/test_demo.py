@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import shutil
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.demo.words import Paint, heading, report, step_lines
-from tests.end_to_end.service import ROOT, eventually
+from tests.end_to_end.service import ROOT
 
 pytestmark = [pytest.mark.alone, pytest.mark.timeout(240)]
 
@@ -149,97 +144,3 @@ def test_undefined_scores_are_dashes() -> None:
 
     row = list(report([found], [], PLAIN))[3]
     assert row.split() == ["s", "1", "0", "-", "-", "-"]
-
-
-STARTER = (
-    "import subprocess, sys; subprocess.call([sys.executable, '-m', 'tests.demo', '--stay'])"
-)
-COMMANDS = {"alone": ("-m", "tests.demo", "--stay"), "below": ("-c", STARTER)}
-ENDINGS = [
-    *(("alone", name) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGKILL")),
-    *(("below", name) for name in ("SIGTERM", "SIGKILL")),
-]
-"""How each demo was started, and what ends it."""
-
-
-@pytest.fixture(scope="module")
-def staying(
-    told: tuple[int, str, str, float],
-) -> Iterator[dict[tuple[str, str], subprocess.Popen[str]]]:
-    """A demo with `--stay` for each ending: they play side by side, once the timed one is over."""
-    with _heeding_signals():
-        demos = {
-            (how, name): subprocess.Popen(
-                [sys.executable, *COMMANDS[how]],
-                cwd=ROOT,
-                stdout=subprocess.PIPE,
-                text=True,
-                start_new_session=True,
-            )
-            for how, name in ENDINGS
-        }
-    yield demos
-    for demo in demos.values():
-        with demo:
-            if demo.poll() is None:  # its test was not run, or failed
-                os.killpg(demo.pid, signal.SIGTERM)
-
-
-@contextlib.contextmanager
-def _heeding_signals() -> Iterator[None]:
-    """Restores signals that a background shell ignores, since child processes inherit that."""
-    before = {
-        each: signal.signal(each, signal.SIG_DFL) for each in (signal.SIGINT, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
-
-
-def _service_of(demo: subprocess.Popen[str]) -> int:
-    """The process of its service, once the demo has come so far that it stays."""
-    assert demo.stdout is not None
-    for line in demo.stdout:
-        if line.startswith("All of it is at http://"):
-            return _owner(demo.pid)
-    raise AssertionError("the demo has ended")
-
-
-def _owner(demo: int) -> int:
-    """The process of the demo's service, found below the demo."""
-    found = subprocess.run(
-        ["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True
-    ).stdout
-    rows = [line.split(None, 2) for line in found.splitlines()[1:]]
-    below = {demo}
-    for pid, ppid, _ in sorted(rows, key=lambda row: int(row[0])):
-        if int(ppid) in below:
-            below.add(int(pid))
-    (service,) = [
-        int(pid) for pid, _, args in rows if int(pid) in below and "collector serve" in args
-    ]
-    return service
-
-
-def _gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    state = Path(f"/proc/{pid}/stat")
-    return state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z"
-
-
-@pytest.mark.skipif(shutil.which("ps") is None, reason="processes are found by ps")
-@pytest.mark.parametrize(("how", "name"), ENDINGS)
-def test_a_demo_that_is_ended_leaves_no_service(
-    staying: dict[tuple[str, str], subprocess.Popen[str]], how: str, name: str
-) -> None:
-    """The service ends with the demo, whichever signal ends it or its parent, such as make."""
-    demo = staying[how, name]
-    service = _service_of(demo)
-    demo.send_signal(getattr(signal, name))
-    demo.communicate(timeout=60)
-    eventually(lambda: _gone(service), 20)
