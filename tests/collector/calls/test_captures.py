@@ -25,17 +25,11 @@ from monitor.limits import Limits
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from tests.asking import AskedMonitor
-
-CAPTURES = Path(__file__).parents[3] / ".." / "shared" / "captures"
-RUNS = sorted(CAPTURES.glob("*/*.otlp.jsonl"))
+from tests.captures import CAPTURES, FEW, NO_CAPTURES, SAMPLED_CAPTURES, capture_name
 
 ROVER = Path(__file__).parents[3] / "dfa_specs" / "farm_rover.yaml"
 
-pytestmark = pytest.mark.skipif(not RUNS, reason="no captures beside the repository")
-
-
-def _name(path: Path) -> str:
-    return f"{path.parent.name}/{path.name.removesuffix('.otlp.jsonl')}"
+pytestmark = pytest.mark.skipif(not CAPTURES, reason=NO_CAPTURES)
 
 
 @cache
@@ -101,7 +95,16 @@ def _wanted(session: dict[str, Any]) -> list[dict[str, Any]]:
     return sorted(session["calls"], key=lambda call: call["start_order"])
 
 
-@pytest.mark.parametrize("path", RUNS, ids=_name)
+def test_the_sample_has_each_kind_of_capture() -> None:
+    """What stays in `make test` of the laws below has each instrumentation and each kind of run."""
+    for part in (0, 1):
+        few, every = (
+            {capture_name(path).split("/")[part] for path in paths} for paths in (FEW, CAPTURES)
+        )
+        assert few == every
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=capture_name)
 def test_a_capture_gives_the_calls_the_tools_logged(path: Path) -> None:
     """Calls, arguments, errors, grouping and start order are those of the expected file."""
     expected, judgements = _expected(path), _judgements(path)
@@ -119,14 +122,13 @@ def test_a_capture_gives_the_calls_the_tools_logged(path: Path) -> None:
         _same(_calls(judgement), _wanted(session), telemetry)
 
 
-@pytest.mark.parametrize("path", RUNS, ids=_name)
-def test_arguments_are_unknown_where_they_are_not_on_the_wire(path: Path) -> None:
+def test_arguments_are_unknown_where_they_are_not_on_the_wire() -> None:
     """Without content capture, the arguments of every call are None, never {}."""
-    if _expected(path)["telemetry"]["args_observable"]:
-        pytest.skip("arguments are on the wire here")
-    calls = [call for judgement in _judgements(path) for call in _calls(judgement)]
-
-    assert {call["arguments"] for call in calls} == {None}
+    hidden = [path for path in CAPTURES if not _expected(path)["telemetry"]["args_observable"]]
+    assert hidden
+    for path in hidden:
+        calls = [call for judgement in _judgements(path) for call in _calls(judgement)]
+        assert {call["arguments"] for call in calls} == {None}, path
 
 
 @cache
@@ -172,7 +174,7 @@ def _final(
     return sorted(objects, key=lambda found: (found["started"], found["session"]))
 
 
-@pytest.mark.parametrize("path", RUNS, ids=_name)
+@pytest.mark.parametrize("path", SAMPLED_CAPTURES, ids=capture_name)
 def test_arrival_order_does_not_matter(path: Path) -> None:
     """Backwards, by turns and doubled, the spans end in the same judgements."""
     spans = _spans(path)
@@ -181,7 +183,7 @@ def test_arrival_order_does_not_matter(path: Path) -> None:
         assert _final(order) == _in_order(path)
 
 
-@pytest.mark.parametrize("path", RUNS, ids=_name)
+@pytest.mark.parametrize("path", SAMPLED_CAPTURES, ids=capture_name)
 def test_what_comes_together_does_not_matter(path: Path) -> None:
     """In requests of a few spans, and in one of all, they end as each in its own."""
     spans = _spans(path)
@@ -191,7 +193,7 @@ def test_what_comes_together_does_not_matter(path: Path) -> None:
             assert _final(spans, requested, size) == _in_order(path, requested)
 
 
-@pytest.mark.parametrize("path", RUNS, ids=_name)
+@pytest.mark.parametrize("path", SAMPLED_CAPTURES, ids=capture_name)
 def test_requests_leave_no_trace_where_tools_have_spans(path: Path) -> None:
     """Even where every LLM span comes before any tool span, requests are taken back in the end."""
     spans = _spans(path)
@@ -207,7 +209,7 @@ def _check_decided(spans: list[Span], size: int, wanted: Any) -> None:
 
 
 @pytest.mark.plain  # a compiled monitor has no subclasses
-@pytest.mark.parametrize("path", RUNS, ids=_name)
+@pytest.mark.parametrize("path", SAMPLED_CAPTURES, ids=capture_name)
 def test_each_call_is_decided_as_it_is_judged(path: Path) -> None:
     """In time, out of order and all together: the answer is the verdict to come, and asking changes nothing."""
     spans = _spans(path)
@@ -218,7 +220,7 @@ def test_each_call_is_decided_as_it_is_judged(path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.plain
-@pytest.mark.parametrize("path", RUNS, ids=_name)
+@pytest.mark.parametrize("path", CAPTURES, ids=capture_name)
 def test_each_call_is_decided_as_it_is_judged_in_any_order(path: Path) -> None:
     """The same in any order, late and doubled, whatever comes together."""
     spans = _spans(path)

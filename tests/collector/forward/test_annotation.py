@@ -17,8 +17,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from collector.forward.annotation import SpanAnnotation, annotated_json, annotated_proto
 from collector.forward.transcode import to_protobuf
+from tests.captures import CAPTURES, NO_CAPTURES, SAMPLED_CAPTURES, capture_name
 
-CAPTURES = Path(__file__).parents[4] / "shared" / "captures"
 MARK = SpanAnnotation("harmful", "out_of_order", "farm_rover", 0.25, possible=False)
 MARKS = st.builds(
     SpanAnnotation,
@@ -179,25 +179,19 @@ def test_no_bytes_crash_it(body: bytes) -> None:
             continue
 
 
-@pytest.mark.skipif(not CAPTURES.exists(), reason="the captures are beside the checkout")
-def test_annotated_captures_are_official_messages() -> None:
+@pytest.mark.skipif(not CAPTURES, reason=NO_CAPTURES)
+@pytest.mark.parametrize("file", SAMPLED_CAPTURES, ids=capture_name)
+def test_annotated_captures_are_official_messages(file: Path) -> None:
     """Every span of real instrumentations can be annotated, and parses as it did, with the attributes."""
-    count = 0
-    for file in sorted(CAPTURES.rglob("*.jsonl")):
-        for line in file.read_text().splitlines():
-            record = json.loads(line)
-            body = json.dumps(record).encode()
-            if "resourceSpans" not in record:
-                continue
-            proto = to_protobuf("traces", body)
-            request = ExportTraceServiceRequest.FromString(proto)
-            marks = {each.trace_id + each.span_id: MARK for each in spans_of(request)}
-            wanted = annotated(request, marks)
-            for made in (
-                annotated_proto(proto, marks),
-                to_protobuf("traces", annotated_json(body, marks)),
-            ):
-                parsed = ExportTraceServiceRequest.FromString(made)
-                assert parsed.SerializeToString(deterministic=True) == wanted
-            count += len(marks)
-    assert count > 50
+    for body in file.read_bytes().splitlines():
+        proto = to_protobuf("traces", body)
+        request = ExportTraceServiceRequest.FromString(proto)
+        marks = {each.trace_id + each.span_id: MARK for each in spans_of(request)}
+        assert marks
+        wanted = annotated(request, marks)
+        for made in (
+            annotated_proto(proto, marks),
+            to_protobuf("traces", annotated_json(body, marks)),
+        ):
+            parsed = ExportTraceServiceRequest.FromString(made)
+            assert parsed.SerializeToString(deterministic=True) == wanted

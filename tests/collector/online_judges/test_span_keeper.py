@@ -26,9 +26,8 @@ from collector.transcripts.span_shares import span_shares
 from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits
 from monitor.records import SessionKey
+from tests.captures import CAPTURES, NO_CAPTURES, SAMPLED_CAPTURES, capture_name
 
-SHARED = Path(__file__).parents[4] / "shared" / "captures"
-CAPTURES = sorted(SHARED.glob("*/*.otlp.jsonl"))
 TRACE = "0" * 31 + "1"
 NOW = 1_700_000_000 * SECOND
 
@@ -97,8 +96,8 @@ class Kept:
         ]
 
 
-@pytest.mark.skipif(not CAPTURES, reason="no shared captures beside the checkout")
-@pytest.mark.parametrize("file", CAPTURES, ids=lambda file: file.name)
+@pytest.mark.skipif(not CAPTURES, reason=NO_CAPTURES)
+@pytest.mark.parametrize("file", SAMPLED_CAPTURES, ids=capture_name)
 def test_transcripts_of_kept_spans_are_those_of_recordings(file: Path) -> None:
     """What a service makes of kept spans is, step by step, what the verb makes of a recording of them."""
     requests = [spans(line) for line in file.read_bytes().splitlines()]

@@ -22,9 +22,8 @@ from collector.transcripts.fence import clean, nonce_outside
 from collector.transcripts.session_steps import session_steps
 from collector.transcripts.step import TranscriptStep
 from collector.transcripts.transcript import TEXT_MAX, Transcript, tokens_of
+from tests.captures import CAPTURES, NO_CAPTURES, SAMPLED_CAPTURES, capture_name
 
-SHARED = Path(__file__).parents[4] / "shared" / "captures"
-CAPTURES = sorted(SHARED.glob("*/*.otlp.jsonl"))
 NONCE = "0f1e2d3c4b5a6978"
 
 TEXTS = st.text(max_size=60) | st.sampled_from(["", "<<s1 call", "\u2028<</s1", "\r\n<<cut"])
@@ -239,8 +238,8 @@ def test_a_turn_says_again_only_what_its_uppermost_span_was_given() -> None:
     assert [step.text for step in session_steps([], spans)] == ["water", "go on", "water"]
 
 
-@pytest.mark.skipif(not CAPTURES, reason="no ../shared/captures beside the checkout")
-@pytest.mark.parametrize("file", CAPTURES, ids=lambda file: f"{file.parent.name}/{file.stem}")
+@pytest.mark.skipif(not CAPTURES, reason=NO_CAPTURES)
+@pytest.mark.parametrize("file", SAMPLED_CAPTURES, ids=capture_name)
 def test_captures_become_short_transcripts_with_every_call(file: Path) -> None:
     """Real spans: every call of every session is in its transcript, deterministic, in half the bytes at most."""
     found = sessions(file)
@@ -259,10 +258,10 @@ def test_captures_become_short_transcripts_with_every_call(file: Path) -> None:
         assert {(step.trace_id, step.span_id) for step in each.steps if step.is_call} == calls
 
 
-@pytest.mark.skipif(not CAPTURES, reason="no ../shared/captures beside the checkout")
+@pytest.mark.skipif(not CAPTURES, reason=NO_CAPTURES)
 def test_two_conversations_of_one_service_are_kept_apart() -> None:
     """Each session of a recording has its own calls and messages."""
-    for file in SHARED.glob("*/two_sessions.otlp.jsonl"):
+    for file in (each for each in CAPTURES if each.name.startswith("two_sessions.")):
         first, second = sessions(file)
         assert not {step.span_id for step in first.steps} & {
             step.span_id for step in second.steps

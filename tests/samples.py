@@ -1,0 +1,17 @@
+"""Samples of many cases that take long together: a few of them are in `make test`, all are parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import pytest
+
+__all__ = ["sampled"]
+
+
+def sampled(cases: Iterable[Any], few: Collection[Any]) -> list[Any]:
+    """The cases as parameters; all but the few are marked `long`, for `make test-long`."""
+    return [
+        each if each in few else pytest.param(each, marks=pytest.mark.long) for each in cases
+    ]
