@@ -6,7 +6,9 @@ import asyncio
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, permutations
+from math import factorial
 from typing import Any
 
 import pytest
@@ -174,6 +176,22 @@ def wire() -> Wire:
 def bench() -> type[Bench]:
     """Makes a monitor behind a pipeline."""
     return Bench
+
+
+Orders = Callable[[Sequence[Any]], Iterator[tuple[Any, ...]]]
+FEW_ORDERS = 20
+
+
+@pytest.fixture(params=["some", pytest.param("all", marks=pytest.mark.long)])
+def orders(request: pytest.FixtureRequest) -> Orders:
+    """Orders of five spans or more: some twenty, of which any two spans are in both orders, and in `make test-long` all."""
+
+    def of(spans: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+        # An even step would never swap the last two.
+        step = factorial(len(spans)) // FEW_ORDERS | 1 if request.param == "some" else 1
+        return islice(permutations(spans), None, None, step)
+
+    return of
 
 
 @pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop])

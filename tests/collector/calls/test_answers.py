@@ -10,7 +10,7 @@ import pytest
 from collector.calls.call.answers import TOOLS_MAX, ModelAnswer, ModelAnswers
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
-from tests.collector.conftest import BASE, SECOND
+from tests.collector.conftest import BASE, SECOND, Orders
 
 TASK = """
 id: shop
@@ -133,7 +133,7 @@ def _without_ids(wire: Any, *tools: str, **more: Any) -> list[Any]:
 
 @pytest.mark.parametrize("call_ids", [("c1", "c2"), ("", "")])
 def test_calls_without_ids_are_those_of_the_answer_before(
-    wire: Any, bench: Any, call_ids: tuple[str, str]
+    wire: Any, bench: Any, call_ids: tuple[str, str], orders: Orders
 ) -> None:
     """The model's requests have ids, or not; in whatever order the spans arrive. A strict policy takes their times."""
     asked = zip(call_ids, ("pay", "check"), strict=True)
@@ -142,7 +142,7 @@ def test_calls_without_ids_are_those_of_the_answer_before(
         _chat(wire, *asked),
         *_without_ids(wire, "pay", "check"),
     ]
-    for order in permutations(spans):
+    for order in orders(spans):
         found = bench([_spec(TASK), _spec(STRICT)]).send(*order, _root(wire))
         assert _harms(found) == {"shop": 0, "rules": 1}
         assert [each.answer for each in found.judged()] == [b"", *_answers(wire)]
@@ -156,7 +156,9 @@ def test_requests_without_ids_are_met_by_calls_with_ids(wire: Any, bench: Any) -
         assert _harms(bench([_spec(TASK)]).send(*order, _root(wire))) == {"shop": 0}
 
 
-def test_the_latest_answer_that_names_a_tool_asked_for_its_call(wire: Any, bench: Any) -> None:
+def test_the_latest_answer_that_names_a_tool_asked_for_its_call(
+    wire: Any, bench: Any, orders: Orders
+) -> None:
     """`pay` was asked for again, alone: it comes before the `check` of a third answer."""
     spans = [
         _chat(wire, ("c1", "pay"), ("c2", "look_up")),
@@ -164,7 +166,7 @@ def test_the_latest_answer_that_names_a_tool_asked_for_its_call(wire: Any, bench
         _chat(wire, ("c4", "check"), id="chat3", start=5, end=5.5),
         *_without_ids(wire, "pay", "check"),
     ]
-    for order in permutations(spans):
+    for order in orders(spans):
         found = bench([_spec(STRICT.replace("kind", "concurrent: any_order\nkind"))])
         found.send(*order, _root(wire))
         assert _harms(found) == {"rules": 1}
@@ -172,7 +174,7 @@ def test_the_latest_answer_that_names_a_tool_asked_for_its_call(wire: Any, bench
 
 
 def test_an_answer_beside_a_call_goes_before_a_later_one_elsewhere(
-    wire: Any, bench: Any
+    wire: Any, bench: Any, orders: Orders
 ) -> None:
     """An agent that works beside asks for the same tool meanwhile: it has a span of its own."""
     spans = [
@@ -181,7 +183,7 @@ def test_an_answer_beside_a_call_goes_before_a_later_one_elsewhere(
         _chat(wire, ("c3", "pay"), id="other", parent="beside", start=3.1, end=3.2),
         *_without_ids(wire, "pay", "check"),
     ]
-    for order in permutations(spans):
+    for order in orders(spans):
         assert _harms(bench([_spec(TASK)]).send(*order, _root(wire))) == {"shop": 0}
 
 

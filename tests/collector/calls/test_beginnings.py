@@ -16,12 +16,13 @@ from collector.decode.span import Span
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, load_spec
 from monitor.records import Verdict
-from tests.collector.conftest import BASE, Wire
+from tests.captures import CAPTURES, FEW, NO_CAPTURES, capture_name
+from tests.collector.conftest import BASE, Orders, Wire
+from tests.samples import sampled
 
-CAPTURES = Path(__file__).parents[3] / ".." / "shared" / "captures"
-RUNS = sorted(
+RUNS = [
     path
-    for path in CAPTURES.glob("*/*.otlp.jsonl")
+    for path in CAPTURES
     if path.parent.name
     in (
         "langchain-openinference",
@@ -29,7 +30,7 @@ RUNS = sorted(
         "openai-agents-openinference",
         "pydantic-ai",
     )
-)
+]
 SECOND = 1_000_000_000
 SPEC = load_spec(Path(__file__).parents[3] / "dfa_specs" / "farm_rover.yaml")
 ROVER = {"service.name": "farm-rover"}
@@ -164,7 +165,7 @@ def test_earlier_turns_take_every_proof_away(
         assert (found["joined"], found["harmful"]) == (True, 0), [each.name for each in order]
 
 
-def test_a_turn_is_proven_in_any_order_of_its_spans(wire: Wire) -> None:
+def test_a_turn_is_proven_in_any_order_of_its_spans(wire: Wire, orders: Orders) -> None:
     """The order of the spans does not change what is known in the end."""
     spans = [
         _model(wire, 1, USER, attributes=SESSION),
@@ -176,7 +177,7 @@ def test_a_turn_is_proven_in_any_order_of_its_spans(wire: Wire) -> None:
     wanted = Service().send(*spans).told()
     assert [each["harmful"] for each in wanted] == [2]
 
-    for order in permutations(spans):
+    for order in orders(spans):
         assert Service().send(*order).told() == wanted, [each.name for each in order]
 
 
@@ -353,20 +354,15 @@ def _numbers(service: Service) -> list[tuple[Any, ...]]:
     return [tuple(each[key] for key in keys) for each in service.told()]
 
 
-captures = pytest.mark.skipif(not RUNS, reason="no captures beside the repository")
-
-
-def _name(path: Path) -> str:
-    return f"{path.parent.name}/{path.name.removesuffix('.otlp.jsonl')}"
-
+captures = pytest.mark.skipif(not RUNS, reason=NO_CAPTURES)
 
 # Turns of this one share no id: to say that the history is complete would be a lie.
-WHOLE = [path for path in RUNS if _name(path) != "openai-agents-openinference/session"]
+WHOLE = [path for path in RUNS if capture_name(path) != "openai-agents-openinference/session"]
 
 
 @captures
 @pytest.mark.parametrize("left_out", ["", "unlock_safety"])
-@pytest.mark.parametrize("path", WHOLE, ids=_name)
+@pytest.mark.parametrize("path", sampled(WHOLE, FEW), ids=capture_name)
 def test_a_capture_is_judged_as_if_its_history_were_complete(path: Path, left_out: str) -> None:
     """On default settings just after the start, also where the agent leaves out its first step."""
     spans = [span for span in _spans(path) if left_out not in span.name or not left_out]
@@ -379,7 +375,7 @@ def test_a_capture_is_judged_as_if_its_history_were_complete(path: Path, left_ou
 
 @captures
 @pytest.mark.parametrize(
-    "path", [path for path in RUNS if path.name.startswith("session.")], ids=_name
+    "path", [path for path in RUNS if path.name.startswith("session.")], ids=capture_name
 )
 def test_a_capture_that_began_before_the_process_has_no_false_harm(path: Path) -> None:
     """The process starts between the two turns of a conversation: the second one is read both ways."""

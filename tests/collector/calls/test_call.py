@@ -22,6 +22,7 @@ from collector.dialects.read import SpanReading
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, load_spec
 from monitor.records import Evidence, SessionKey, ToolCall
+from tests.collector.conftest import Orders
 
 MOVE = {"x": 3, "y": 4}
 GEN = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "move"}
@@ -990,7 +991,7 @@ def test_an_attempt_that_was_made_anew_does_not_tell_how_it_went(
 
 
 def test_a_piece_stays_with_the_call_above_it_where_an_id_is_used_twice(
-    wire: Any, bench: Any
+    wire: Any, bench: Any, orders: Orders
 ) -> None:
     """The client's span failed below the second call: that one has the error, in any order."""
     client = {"mcp.method.name": "tools/call", "gen_ai.tool.name": "move"}
@@ -1001,7 +1002,7 @@ def test_a_piece_stays_with_the_call_above_it_where_an_id_is_used_twice(
         wire.span("client", client, id="client", parent="two", start=2, end=3),
         wire.span("inner", client, id="inner", parent="client", start=3, end=4, status=2),
     ]
-    for order in permutations(spans):
+    for order in orders(spans):
         found = bench().send(*order).steps()
         failed = {step["arguments"]["n"]: step["error"] for step in found}
         assert failed == {1: False, 2: True}

@@ -14,7 +14,7 @@ from collector.calls.tree.trace_store import Traces
 from collector.dialects.choose import SESSION_KEYS
 from monitor.records import SessionKey
 from monitor.spec.read import load_specs
-from tests.collector.conftest import BASE, SECOND, hex_id
+from tests.collector.conftest import BASE, SECOND, Orders, hex_id
 
 CONVERSATION = "gen_ai.conversation.id"
 
@@ -208,7 +208,7 @@ def test_a_model_beside_a_call_names_what_runs_inside_it(wire: Any, bench: Any) 
         assert _tools(bench().send(*order).sessions()) == {"one": ["ask", "move"]}
 
 
-def test_of_two_models_the_nearer_names_a_call(wire: Any, bench: Any) -> None:
+def test_of_two_models_the_nearer_names_a_call(wire: Any, bench: Any, orders: Orders) -> None:
     """Under one attribute the model below the nearest span counts, in any order."""
     spans = [
         _chat(wire, "far", "two", parent="root", start=1),
@@ -217,11 +217,13 @@ def test_of_two_models_the_nearer_names_a_call(wire: Any, bench: Any) -> None:
         wire.span("step", id="step", parent="root", start=2, end=8),
         wire.span("run", id="root", start=0, end=9),
     ]
-    for order in permutations(spans):
+    for order in orders(spans):
         assert _tools(bench().send(*order).sessions()) == {"one": ["move"]}
 
 
-def test_a_better_name_inside_a_call_is_the_sub_agents_own(wire: Any, bench: Any) -> None:
+def test_a_better_name_inside_a_call_is_the_sub_agents_own(
+    wire: Any, bench: Any, orders: Orders
+) -> None:
     """A framework that names each run is used in a tool: the conversation is that of the tool's caller."""
     app = {"session.id": "thread-1"}
     spans = [
@@ -231,7 +233,7 @@ def test_a_better_name_inside_a_call_is_the_sub_agents_own(wire: Any, bench: Any
         wire.tool("move", parent="a", start=8.5, attributes=app),
         wire.span("agent", app, id="a", start=0, end=9),
     ]
-    for order in permutations(spans):
+    for order in orders(spans):
         sessions = bench().send(*order).sessions()
         tools = [step["tool"] for step in sessions.pop("thread-1")]
         assert (tools, sessions) == (["irrigate", "water", "move"], {})
@@ -319,9 +321,11 @@ def _two_in_one_trace(wire: Any) -> list[Any]:
     ]
 
 
-def test_two_conversations_in_one_trace_stay_apart(wire: Any, bench: Any) -> None:
+def test_two_conversations_in_one_trace_stay_apart(
+    wire: Any, bench: Any, orders: Orders
+) -> None:
     """A call belongs to the conversation of its nearest ancestor that has one, in any order."""
-    for order in permutations(_two_in_one_trace(wire)):
+    for order in orders(_two_in_one_trace(wire)):
         sessions = bench().send(*order).sessions()
         tools = {key: [step["tool"] for step in steps] for key, steps in sessions.items()}
         assert tools == {"one": ["move"], "two": ["scan"]}
@@ -715,7 +719,9 @@ PLAIN = ["thread_id", "session_id", "conversation_id"]
 
 
 @pytest.mark.parametrize("key", PLAIN)
-def test_an_argument_of_a_call_names_no_session(wire: Any, bench: Any, key: str) -> None:
+def test_an_argument_of_a_call_names_no_session(
+    wire: Any, bench: Any, key: str, orders: Orders
+) -> None:
     """Attributes of spans below a call may be chosen by the model, so they name no session."""
     spans = [
         wire.tool("get_mail", id="call", parent="agent", start=1, end=4),
@@ -726,7 +732,7 @@ def test_an_argument_of_a_call_names_no_session(wire: Any, bench: Any, key: str)
             "agent", {"gen_ai.operation.name": "invoke_agent"}, id="agent", start=0, end=9
         ),
     ]
-    for order in permutations(spans):
+    for order in orders(spans):
         (session,) = bench().send(*order).sessions()
         assert session == hex_id("trace", 16)
 
@@ -734,7 +740,7 @@ def test_an_argument_of_a_call_names_no_session(wire: Any, bench: Any, key: str)
 @pytest.mark.parametrize("kind", [1, 2, 5])
 @pytest.mark.parametrize("key", PLAIN)
 def test_a_span_around_the_agent_may_name_its_session_plainly(
-    wire: Any, bench: Any, key: str, kind: int
+    wire: Any, bench: Any, key: str, kind: int, orders: Orders
 ) -> None:
     """Such a span is the application's own: a root, or below its server span."""
     spans = [
@@ -748,7 +754,7 @@ def test_a_span_around_the_agent_may_name_its_session_plainly(
         wire.tool("move", parent="agent", start=1, end=2),
         wire.tool("scan", parent="agent", start=3, end=4),
     ]
-    for order in permutations(spans):
+    for order in orders(spans):
         assert list(bench().send(*order).sessions()) == ["s1"]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import islice, permutations
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ from collector.dialects.model_messages.outputs import outputs_of
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from monitor.visibility.cause import Cause
-from tests.collector.conftest import BASE, SECOND, Wire
+from tests.collector.conftest import BASE, SECOND, Orders, Wire
 
 TASK = """
 id: shop
@@ -115,10 +114,9 @@ def test_a_call_without_a_span_was_made_if_a_model_was_given_its_result(
     assert _gaps(found) == []
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.long)])
-def test_no_order_of_arrival_makes_harm_certain(wire: Any, bench: Any, step: int) -> None:
-    """Whichever span comes first, the run is right, or calls of the tool may be missing: in each seventh order, and in all."""
-    for order in islice(permutations(_run(wire)), None, None, step):
+def test_no_order_of_arrival_makes_harm_certain(wire: Any, bench: Any, orders: Orders) -> None:
+    """Whichever span comes first, the run is right, or calls of the tool may be missing."""
+    for order in orders(_run(wire)):
         found = bench([_spec()]).send(*order)
         found.monitor.tick(BASE + 3600 * SECOND)
         assert sum(each["harmful"] or 0 for each in found.monitor.judgements()) == 0
@@ -167,7 +165,7 @@ def test_under_strict_a_call_without_a_span_overlaps_those_it_was_asked_for_with
 
 
 def test_a_call_without_a_span_had_ended_when_its_model_was_asked_again(
-    wire: Any, bench: Any
+    wire: Any, bench: Any, orders: Orders
 ) -> None:
     """Also where that request comes late: calls that were asked for after it stand behind, under `strict`, too."""
     spans = [
@@ -177,7 +175,7 @@ def test_a_call_without_a_span_had_ended_when_its_model_was_asked_again(
         _model(wire, 5, [PAY], [CHECK, LOOK], ["c2", "c1"]),
         _root(wire),
     ]
-    for order in permutations(spans):
+    for order in orders(spans):
         found = bench([_spec(STRICT)]).send(*order)
         found.monitor.tick(BASE + 10 * SECOND)
         assert sum(each["harmful"] or 0 for each in found.monitor.judgements()) == 0
