@@ -219,53 +219,6 @@ def test_a_reader_that_leaves_is_not_the_file_that_is_written(tmp_path: Path) ->
     assert out.exists()
 
 
-def test_serving_loads_what_serves() -> None:
-    """Of grpc, of the page, of learnt references and of other verbs nothing, where they are not asked for."""
-    heavy = (
-        *(
-            "grpc",
-            "opentelemetry",
-            "google.protobuf.text_format",
-            "google.protobuf.descriptor_pb2",
-        ),
-        *("rich", "prometheus_client"),
-        *("zstandard", "difflib", "encodings.idna", "http.server", "re2", "gzip"),
-        *(
-            "collector.api.session_view.routes",
-            "collector.api.session_view.files",
-            "collector.receive.grpc.builtin_server",
-        ),
-        *(
-            "collector.sinks.recorder",
-            "collector.offline.replay",
-            "collector.offline.learn",
-            "collector.client.doctor",
-            "collector.offline.draw",
-        ),
-        "monitor.spec.document.reference",
-    )
-    code = (
-        "import asyncio, sys\n"
-        "from pathlib import Path\n"
-        "from collector.app import serve\nfrom collector.cli import inputs, main\n"
-        "from collector.app.service import App\n"
-        "async def run():\n"
-        "    free = '127.0.0.1:0'\n"
-        "    options = {('receiver', 'grpc'): 'off', ('receiver', 'http'): free,\n"
-        "        ('metrics',): free, ('admin',): 'off'}\n"
-        f"    app = App(inputs.load_settings(None, options), inputs.load_specs_or_quit([Path({ROVER!r})]))\n"
-        "    await app.start()\n"
-        "    await app.stop()\n"
-        "asyncio.run(run())\n"
-        f"print([name for name in {heavy!r} if name in sys.modules])"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-
-    assert ended.stdout == "[]\n"
-
-
 def test_starting_is_quick() -> None:
     """Help loads neither grpc nor the metrics nor the compiler nor the models of the settings."""
     heavy = (

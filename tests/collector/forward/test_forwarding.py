@@ -392,27 +392,3 @@ def test_metrics_are_there_from_the_start() -> None:
         }
 
     run(main)
-
-
-def test_without_next_hops_nothing_is_loaded() -> None:
-    """The service without `forward` loads neither this package nor an HTTP client, and has no such series."""
-    import subprocess
-    import sys
-
-    program = (
-        "import sys, asyncio\n"
-        "from collector.app.service import App\n"
-        "from collector.config.settings.receiver import ReceiverSettings\n"
-        "from collector.config.settings.settings import Settings\n"
-        "free = '127.0.0.1:0'\n"
-        "async def main():\n"
-        "    app = App(Settings(receiver=ReceiverSettings(grpc=free, http=free), metrics=free, admin='off'), [])\n"
-        "    await app.start()\n"
-        "    await app.stop()\n"
-        "asyncio.run(main())\n"
-        "print([each for each in sys.modules if each.startswith(('collector.forward', 'httpx', 'grpc.'))])\n"
-    )
-    found = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert found.stdout.strip() == "[]"

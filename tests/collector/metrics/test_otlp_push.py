@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -243,19 +242,6 @@ def _settings(telemetry: TelemetrySettings) -> Settings:
         decide=DecideSettings(listen="off"),
         telemetry=telemetry,
     )
-
-
-def test_nothing_is_loaded_until_it_is_on() -> None:
-    """If it is off, neither the module nor the exporter nor the SDK is loaded."""
-    program = (
-        "import sys, collector.app.service, collector.cli.main; "
-        "print(sorted(n for n in sys.modules if n.startswith(('opentelemetry.sdk', "
-        "'opentelemetry.exporter', 'requests', 'collector.metrics.otlp'))))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
 
 
 def test_without_the_exporter_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
 import ssl
 import subprocess
 import sys
@@ -31,6 +30,7 @@ from collector.sinks.otlp_logs import OtlpLogs, of_verdict
 from tests.collector.sinks.test_delivery import NOW, SECOND, verdict
 from tests.end_to_end.certificates import Pair, authority, have_openssl, issue
 from tests.end_to_end.loopback import Loopback, Quiet
+from tests.end_to_end.service import run as run_verb
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
@@ -450,21 +450,11 @@ def test_files_that_cannot_be_used_are_said_at_the_start(
     if content is not None:
         file.write_text(content)
     variable = f"OFFRAILS_ALERTS_WEBHOOK_HTTP_{name.upper()}"
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "collector", "serve", "--grpc", "off"),
-            *("--http", "127.0.0.1:0", "--metrics", "off", "--admin", "off"),
-            *("--decide", "off"),
-        ],
-        env={
-            **os.environ,
-            "OFFRAILS_ALERTS_WEBHOOK_URL": "http://127.0.0.1:1",
-            variable: str(file),
-        },
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
+    done = run_verb(
+        *("serve", "--grpc", "off", "--http", "127.0.0.1:0"),
+        *("--metrics", "off", "--admin", "off", "--decide", "off"),
+        OFFRAILS_ALERTS_WEBHOOK_URL="http://127.0.0.1:1",
+        **{variable: str(file)},
     )
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith(f"offrails: {variable}: ")
@@ -654,19 +644,6 @@ def test_a_user_is_taken_out_of_a_url() -> None:
     """Host, port, path and query stay as they are."""
     assert without_user("https://a:b@[::1]:1/p?q#f")[0] == "https://[::1]:1/p?q#f"
     assert without_user("https://h/p@q") == ("https://h/p@q", "")
-
-
-def test_a_client_and_a_database_are_loaded_only_where_they_are_used() -> None:
-    """A service without sinks that post does not load httpx; one without an archive no sqlite3."""
-    program = (
-        "import sys, collector.app.service, collector.app.serve, collector.app.listening.admin, collector.cli.main; "
-        "unused = ('httpx', 'httpcore', 'anyio', 'urllib.request', 'http.cookiejar', 'sqlite3', 'judges'); "
-        "print([name for name in unused if name in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
 
 
 def test_a_missing_module_is_looked_for_once() -> None:
