@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from collector.cli.main import main
-from collector.offline.risk import protocol
+from collector.offline.risk import protocol, train_model
 from monitor.spec.read import load_spec, load_specs
 
 pytestmark = pytest.mark.skipif(
@@ -256,6 +256,7 @@ def test_the_protocol_is_printed(
 ) -> None:
     """`--evaluate` writes nothing, and prints areas, recall, lead and false pages of agents it held back."""
     monkeypatch.setattr(protocol, "DRAWS_OF_GROUPS", 1)
+    monkeypatch.setattr(train_model, "TREES", 8)  # of 80 models
     options = ["--evaluate", "--task", "task_id", "--success", "success=true", "--draws", "1"]
     assert main(["learn", str(runs), *options]) == 0
     out = capsys.readouterr().out
