@@ -140,6 +140,11 @@ def learn_files(
         learnt.split_alarms, learnt.page_false_per_1000, provenance=learnt.provenance
     )
     yield risk_alarm_line(learnt.risk_alarm)
+    if not _match(found):
+        yield (
+            "no one agent to watch: live sessions are watched only if they name it in `offrails.spec`; "
+            f"else write `match` into it, for example `match: {{{SERVICE}: NAME}}`"
+        )
     if not learnt.failures:
         yield "no run is known to have failed: until the end the risk tells hardly more than chance does"
     yield from runs_needed_lines(runs_needed([found.runs], given))

@@ -334,8 +334,8 @@ def _until_torn(file: Path, lines: Iterable[tuple[int, bytes]]) -> Iterator[tupl
             yield number, line
     except (EOFError, zlib.error):
         print(
-            f"{file}:{number + 1}: the recording is cut off here, as if its process had been"
-            " killed; what comes before is read",
+            f"{file}:{number + 1}: the recording is cut off here: its process was killed, or is still"
+            " writing; what comes before is read",
             file=sys.stderr,
         )
 

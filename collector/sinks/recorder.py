@@ -349,9 +349,18 @@ class Recorder:
         self._begun_ns, self._written = max(self._clock(), self._begun_ns + 1), 0
         self._path = self._folder / f"offrails-{self._begun_ns:020d}.jsonl.gz"
         self._held, self._flushed_ns = 0, self._begun_ns
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        self._raw = os.fdopen(os.open(f"{self._path}{OPEN}", flags, _FILE_MODE), "wb")
+        self._raw = os.fdopen(self._created(f"{self._path}{OPEN}"), "wb")
         self._file = gzip.GzipFile(self._path.stem, "wb", compresslevel=3, fileobj=self._raw)
+
+    def _created(self, path: str) -> int:
+        """A new file; its folder is made again if somebody has deleted it, and nothing above that."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        try:
+            return os.open(path, flags, _FILE_MODE)
+        except FileNotFoundError:
+            self._folder.mkdir(_FOLDER_MODE)
+            self._log.warning("recording_folder_made", folder=str(self._folder))
+            return os.open(path, flags, _FILE_MODE)
 
     def _close_old(self, *, now: bool = False) -> None:
         """Closes the file where it is old enough, or now; then there may be too many."""

@@ -271,8 +271,25 @@ class CallJudge:
             asking = seen.concerned() if seen is not None else []
             if asking:
                 sight = self._sights.sight(session, judge)
+                if judge.comparison is not None and len(asking) > 1:
+                    verdicts += self._compare_all(session, judge, asking, sight)
+                    continue
                 for each in asking:
                     verdicts += self._reread(session, judge, each, sight)
+        return verdicts
+
+    def _compare_all(
+        self, session: Session, judge: Judge, asking: Sequence[AskingCall], sight: Sight
+    ) -> list[Verdict]:
+        """Compares many calls again under a reference: the steps behind them are stepped once, not for each."""
+        held = [each for each in session.judgements if each.judge is judge]
+        for judgement in held:
+            judgement.hold_back()
+        verdicts: list[Verdict] = []
+        for each in asking:
+            verdicts += self._reread(session, judge, each, sight)
+        for judgement in held:
+            verdicts += self._reports.report(session, judgement, judgement.catch_up())
         return verdicts
 
     def _reread(
@@ -281,7 +298,7 @@ class CallJudge:
         """Judges a call again that has another token by what is known now."""
         assert session.data is not None
         call = asking.call
-        found = self.find(session, judge, call)
+        found = self.find_last(session, judge, call)
         if found is None and asking.token is not None:  # it is folded: its verdict stays
             session.data.of(judge).forget((call.span_id,))
             return ()
@@ -404,6 +421,17 @@ class CallJudge:
         for judgement in session.judgements:
             if judgement.judge is judge:
                 place = judgement.log.find(call.span_id)
+                if place is not None:
+                    return judgement, place
+        return None
+
+    def find_last(
+        self, session: Session, judge: Judge, call: ToolCall
+    ) -> tuple[Judgement, int] | None:
+        """The same, sought from the end: those that ask are the latest calls, and a log may be long."""
+        for judgement in session.judgements:
+            if judgement.judge is judge:
+                place = judgement.log.find_last(call.span_id)
                 if place is not None:
                     return judgement, place
         return None

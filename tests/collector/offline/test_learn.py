@@ -177,12 +177,16 @@ def test_several_agents_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
     lines = [spans(str(n), run, {"service.name": n}) for n in ("shop", "desk")]
     file.write_text(lines[0])
     assert main(["learn", str(file), *arguments]) == 0
-    assert capsys.readouterr().err == ""
+    told = capsys.readouterr()
+    assert told.err == ""
+    assert "no one agent to watch" not in told.out
     file.write_text("\n".join(lines))
 
     assert main(["learn", str(file), *arguments]) == 0
     said = "these runs are of 2 agents, and one reference is learnt of all: desk, shop\n"
-    assert capsys.readouterr().err == f"offrails: {said}"
+    told = capsys.readouterr()
+    assert told.err == f"offrails: {said}"
+    assert "no one agent to watch: live sessions are watched only if they name it" in told.out
 
 
 @given(st.permutations(range(4)), st.booleans())

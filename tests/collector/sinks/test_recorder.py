@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -376,6 +377,25 @@ def test_what_goes_into_a_deleted_file_is_not_written(tmp_path: Path) -> None:
     assert read(tmp_path) == [{"n": 3}]
     (told,) = events
     assert (told["event"], told["requests"]) == ("recording_deleted", 2)
+
+
+def test_a_deleted_folder_is_made_again(tmp_path: Path) -> None:
+    """Recording goes on behind a folder that somebody deleted whole; it is its owner's alone again."""
+    folder = tmp_path / "spans"
+    recorder = Recorder(folder, lambda: 1)
+    with captured() as events:
+        recorder.start()
+        recorder.record(b'{"n": 1}', "json")
+        wait(lambda: recorder.counts["written"] == 1)
+        shutil.rmtree(folder)
+        recorder.record(b'{"n": 2}', "json")
+        wait(lambda: recorder.counts["dropped"] == 1)
+        recorder.record(b'{"n": 3}', "json")
+        recorder.stop()
+
+    assert read(folder) == [{"n": 3}]
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert [each["event"] for each in events] == ["recording_deleted", "recording_folder_made"]
 
 
 def wait(until: Callable[[], bool]) -> None:

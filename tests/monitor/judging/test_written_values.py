@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -14,6 +15,7 @@ from monitor.decision import Answer
 from monitor.engine import Monitor
 from monitor.limits import Limits
 from monitor.records import Evidence, ReferenceAlarm, SessionKey, ToolCall
+from monitor.reference.comparison import Comparison
 from monitor.reference.document import reference_text
 from monitor.reference.learn import learn
 from monitor.reference.runs import SeenRun, seen_call
@@ -240,6 +242,27 @@ def test_a_message_that_is_heard_late_takes_a_page_back() -> None:
     (pair,) = [each for each in watched.monitor.totals.pairs.values() if each.spec == "r"]
     assert pair.drift is not None
     assert (pair.drift.unexpected_writes, pair.drift.paging_writes) == (1, 0)
+
+
+@pytest.mark.plain  # it counts calls of a method, which a compiled class does not let go
+def test_news_of_many_writes_steps_the_session_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A result that arrives late and concerns many writes costs one walk over the session, not one for each write."""
+    made = CARRIED._replace(result=({"state": "sent"},))
+    steps, stepped = [BLIND, *(made for _ in range(100))], Counter[str]()
+    watched = Watched(reference()).tell(steps)
+    assert watched.levels() == ["page"] * 100
+    step = Comparison.step
+
+    def counted(*given_: Any) -> None:
+        stepped["steps"] += 1
+        step(*given_)
+
+    monkeypatch.setattr(Comparison, "step", counted)
+    fuller = READ._replace(result=({"text": "no news"},))
+    watched.monitor.corrections.amend(call(0, BLIND), call(0, fuller), NOW)
+
+    assert watched.levels() == ["hint"] * 100
+    assert stepped["steps"] < 3 * len(steps)
 
 
 def test_a_session_goes_on_in_another_process() -> None:
