@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from offrails_guard.base import BaseGuard
     from offrails_guard.client import Guard
     from offrails_guard.decision import Decision, DeniedError
-    from offrails_guard.in_process import LocalGuard
+    from offrails_guard.in_process.local_guard import LocalGuard
+    from offrails_guard.in_process.span_processor import MonitorSpanProcessor
     from offrails_guard.question import Call
-    from offrails_guard.span_processor import MonitorSpanProcessor
 
 __all__ = [
     "BaseGuard",
@@ -39,8 +39,8 @@ _HOME = {
     "Decision": "offrails_guard.decision",
     "DeniedError": "offrails_guard.decision",
     "Guard": "offrails_guard.client",
-    "LocalGuard": "offrails_guard.in_process",
-    "MonitorSpanProcessor": "offrails_guard.span_processor",
+    "LocalGuard": "offrails_guard.in_process.local_guard",
+    "MonitorSpanProcessor": "offrails_guard.in_process.span_processor",
 }
 
 _FORMER = {"Denied": "DeniedError"}

@@ -13,11 +13,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from offrails_guard.base import BaseGuard, Session
-from offrails_guard.connection import Loop, ServiceConnection, Waiter
-from offrails_guard.deadline import TURNS_MAX
 from offrails_guard.decision import Decision, Outcome, Policy, UnreadableDecisionError
 from offrails_guard.question import Question
-from offrails_guard.wire import (
+from offrails_guard.transport.connection import Loop, ServiceConnection, Waiter
+from offrails_guard.transport.deadline import TURNS_MAX
+from offrails_guard.transport.wire import (
     DECIDE,
     OUTCOME,
     TOO_MUCH,

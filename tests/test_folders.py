@@ -18,7 +18,6 @@ LARGER: Final = {
     "collector/config/settings": "one module a section: a reader opens the one that they set",
     "collector/dialects/python": "tables, one a framework: a reader opens the one of theirs",
     "collector/api/session_view/script": "one module a part of the page, served from one address",
-    "offrails_guard": "one module a concept, under one import name that agents install",
 }
 """Folders with more files, and why."""
 

@@ -13,7 +13,7 @@ from claude_agent_sdk import HookMatcher
 
 from offrails_guard.adapters.claude_hooks import ASKED, OUTCOMES, denial, question
 from offrails_guard.base import BaseGuard
-from offrails_guard.held_decisions import HeldDecisions
+from offrails_guard.held.held_decisions import HeldDecisions
 
 __all__ = ["hooks"]
 

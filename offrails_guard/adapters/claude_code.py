@@ -24,7 +24,7 @@ from offrails_guard.adapters.claude_hooks import (
 )
 from offrails_guard.base import BaseGuard
 from offrails_guard.decision import NOT_ASKED, Decision, Policy
-from offrails_guard.held_files import HeldFiles
+from offrails_guard.held.held_files import HeldFiles
 from offrails_guard.lenient_json import read
 
 __all__ = ["HookReply", "reply"]

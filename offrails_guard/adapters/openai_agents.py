@@ -22,7 +22,7 @@ from agents import (
 )
 
 from offrails_guard.base import BaseGuard
-from offrails_guard.held_decisions import HeldDecisions
+from offrails_guard.held.held_decisions import HeldDecisions
 
 __all__ = ["guarded", "guardrails"]
 

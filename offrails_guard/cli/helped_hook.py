@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 
-from offrails_guard.resident import EVENT_BYTES_MAX, answer_of
+from offrails_guard.cli.resident import EVENT_BYTES_MAX, answer_of
 
 __all__ = ["answered"]
 

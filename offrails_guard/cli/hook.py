@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
         from offrails_guard.cli.hook_helper import serve
 
         return serve(options, _parse, reply_of)
-    from offrails_guard.direct import DirectGuard
+    from offrails_guard.cli.direct import DirectGuard
 
     try:
         guard = guard_of(options, DirectGuard)
@@ -86,7 +86,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 def reply_of(event: bytes, guard: BaseGuard, options: argparse.Namespace) -> HookReply:
     """The answer to one event."""
     from offrails_guard.adapters.claude_code import reply
-    from offrails_guard.held_files import HeldFiles
+    from offrails_guard.held.held_files import HeldFiles
 
     held = HeldFiles(scope=f"{options.url} {options.service}")
     return reply(event, guard, held, options.on_unavailable, as_json=options.json)

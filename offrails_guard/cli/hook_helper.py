@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from offrails_guard.base import BaseGuard
 from offrails_guard.cli.options import FAILED, OK, guard_of
+from offrails_guard.cli.resident import Answer, HookRequest, listen, socket_path
+from offrails_guard.cli.resident import serve as answer_hooks
 from offrails_guard.client import Guard
-from offrails_guard.resident import Answer, HookRequest, listen, socket_path
-from offrails_guard.resident import serve as answer_hooks
 
 __all__ = ["serve"]
 

@@ -78,7 +78,7 @@ def add_guard(verb: Any, *, deadline_seconds: float) -> None:
 
 def guard_of(options: argparse.Namespace, kind: Callable[..., Made], session: str = "") -> Made:
     """A guard of the options; what cannot be used ends the program."""
-    from offrails_guard.wire import URL
+    from offrails_guard.transport.wire import URL
 
     try:
         token = options.token_file.read_text().strip() if options.token_file else None

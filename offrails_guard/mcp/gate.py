@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from offrails_guard.base import BaseGuard
 from offrails_guard.decision import NOT_ASKED, Decision, Policy
-from offrails_guard.held_decisions import HeldDecisions
+from offrails_guard.held.held_decisions import HeldDecisions
 from offrails_guard.mcp import messages
 from offrails_guard.mcp.messages import ClientMessages
 

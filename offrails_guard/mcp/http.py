@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import httpcore
 
-from offrails_guard.held_decisions import HeldDecisions
+from offrails_guard.held.held_decisions import HeldDecisions
 from offrails_guard.mcp.gate import Gate
 from offrails_guard.mcp.messages import traceparent
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import IO, Final
 
-from offrails_guard.held_decisions import HeldDecisions
+from offrails_guard.held.held_decisions import HeldDecisions
 from offrails_guard.mcp.gate import ASKED_MAX, Gate
 from offrails_guard.mcp.messages import ClientMessages, key_of
 

@@ -17,7 +17,7 @@ from monitor import Monitor
 from offrails_guard import LocalGuard
 from offrails_guard.adapters.claude_code import reply
 from offrails_guard.decision import Policy
-from offrails_guard.held_files import FILES_MAX, HeldFiles
+from offrails_guard.held.held_files import FILES_MAX, HeldFiles
 from tests.end_to_end.loopback import free_port
 from tests.end_to_end.service import ROOT
 from tests.offrails_guard.double import DENIED, Double

@@ -390,7 +390,7 @@ def test_a_hanging_service_takes_no_more_than_its_share(
     guard = make(deadline_seconds=0)
     double.mode = "hang"
     monkeypatch.setattr(
-        f"offrails_guard.connection.{bound}", 20 if bound == "REQUESTS_MAX" else 2_000
+        f"offrails_guard.transport.connection.{bound}", 20 if bound == "REQUESTS_MAX" else 2_000
     )
     for _ in range(20):
         assert guard.check("scan", {"x": "x" * 70}).unavailable in ("deadline", "busy")

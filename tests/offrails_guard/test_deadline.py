@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offrails_guard.deadline import PARTS, Silence
+from offrails_guard.transport.deadline import PARTS, Silence
 
 SECONDS = 1.0
 PART = SECONDS / PARTS

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from offrails_guard import Call
-from offrails_guard.direct import DirectGuard
-from offrails_guard.patience import SLICE_SECONDS, Patience
+from offrails_guard.cli.direct import DirectGuard
+from offrails_guard.transport.patience import SLICE_SECONDS, Patience
 from tests.end_to_end.certificates import authority, have_openssl, issue
 from tests.end_to_end.loopback import free_port
 from tests.offrails_guard.double import DENIED, Double, running
@@ -158,8 +158,8 @@ def test_time_without_the_processor_is_not_the_services(
     waits = []
     for takes in (0.0, 10.0):
         host = Host(ready_after=10_000, takes=takes)
-        monkeypatch.setattr("offrails_guard.patience.time", host)
-        monkeypatch.setattr("offrails_guard.patience.select", host)
+        monkeypatch.setattr("offrails_guard.transport.patience.time", host)
+        monkeypatch.setattr("offrails_guard.transport.patience.select", host)
         patience = Patience(1.0)
         with pytest.raises(TimeoutError):
             patience.wait(0)

@@ -17,8 +17,8 @@ import pytest
 
 from monitor import Limits, Monitor
 from offrails_guard import Call, LocalGuard
-from offrails_guard.held_decisions import HeldDecisions
-from offrails_guard.pause import Pause
+from offrails_guard.held.held_decisions import HeldDecisions
+from offrails_guard.transport.pause import Pause
 from tests.end_to_end.service import ROOT
 from tests.offrails_guard.conftest import Make
 from tests.offrails_guard.double import Double
@@ -198,9 +198,11 @@ def test_the_first_check_of_a_child_keeps_its_deadline(
 ) -> None:
     """A child connects within the deadline of its check; it waits for no connection before it asks."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setattr("offrails_guard.connection.FIRST_SECONDS", 0.01)
+        monkeypatch.setattr("offrails_guard.transport.connection.FIRST_SECONDS", 0.01)
         guard = make(f"http://127.0.0.1:{silent.getsockname()[1]}", deadline_seconds=0.02)
-        monkeypatch.setattr("offrails_guard.connection.FIRST_SECONDS", 10.0 * PATIENCE)
+        monkeypatch.setattr(
+            "offrails_guard.transport.connection.FIRST_SECONDS", 10.0 * PATIENCE
+        )
 
         assert in_child(lambda: guard.check("water", {}).unavailable == "deadline")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from offrails_guard.held_decisions import HeldDecisions
-from offrails_guard.held_files import HeldFiles
+from offrails_guard.held.held_decisions import HeldDecisions
+from offrails_guard.held.held_files import HeldFiles
 
 
 def test_a_decision_is_taken_once() -> None:

@@ -13,8 +13,8 @@ import pytest
 from monitor import Limits, Monitor, Verdict
 from monitor.limits import SECOND
 from offrails_guard import Call, DeniedError, LocalGuard
-from offrails_guard.held_decisions import HeldDecisions
-from offrails_guard.in_process import HELD_MAX
+from offrails_guard.held.held_decisions import HeldDecisions
+from offrails_guard.in_process.local_guard import HELD_MAX
 from offrails_guard.mcp.gate import Gate
 from tests.monitor.test_engine import specs
 

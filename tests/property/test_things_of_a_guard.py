@@ -17,7 +17,7 @@ from monitor.limits import SECOND
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from offrails_guard import Call, Decision, LocalGuard
-from offrails_guard.in_process import _of_spec
+from offrails_guard.in_process.local_guard import _of_spec
 from tests.property.test_decide import START
 from tests.property.test_local_guard import (
     ATTRIBUTES,

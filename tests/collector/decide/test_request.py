@@ -19,7 +19,7 @@ from collector.decide.request import (
 from collector.dialects.names.name_bound import NAME_MAX, bounded
 from collector.dialects.values.arguments import mapping
 from monitor.partial import PartialArguments
-from offrails_guard.wire import outcome_body
+from offrails_guard.transport.wire import outcome_body
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 

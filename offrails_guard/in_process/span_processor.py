@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offrails_guard.extras import missing
+from offrails_guard.in_process.extras import missing
 
 try:
     from collector.sdk import MonitorSpanProcessor

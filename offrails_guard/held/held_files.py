@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from offrails_guard.own_folder import is_ours, own_folder
+from offrails_guard.held.own_folder import is_ours, own_folder
 
 __all__ = ["FILES_MAX", "HeldFiles"]
 

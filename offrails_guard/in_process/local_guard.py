@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, Final
 
-from offrails_guard.extras import missing
+from offrails_guard.in_process.extras import missing
 
 try:
     from monitor import (

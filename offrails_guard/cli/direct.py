@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 from offrails_guard.base import BaseGuard, Session
 from offrails_guard.decision import Decision, Outcome, Policy, UnreadableDecisionError
-from offrails_guard.patience import Patience
 from offrails_guard.question import Question
-from offrails_guard.wire import (
+from offrails_guard.transport.patience import Patience
+from offrails_guard.transport.wire import (
     DECIDE,
     OUTCOME,
     TOO_MUCH,

@@ -21,11 +21,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import httpcore
 
-from offrails_guard.deadline import Silence
 from offrails_guard.forks import hold_at_fork, renew_after_fork
-from offrails_guard.pause import Pause
-from offrails_guard.time_limit import time_limit
-from offrails_guard.wire import Failure, ServiceAddress, ServiceResponse, headers_of
+from offrails_guard.transport.deadline import Silence
+from offrails_guard.transport.pause import Pause
+from offrails_guard.transport.time_limit import time_limit
+from offrails_guard.transport.wire import Failure, ServiceAddress, ServiceResponse, headers_of
 
 __all__ = ["Loop", "ServiceConnection", "Waiter"]
 
