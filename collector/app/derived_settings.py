@@ -9,7 +9,7 @@ from collector.config.field_types import OFF
 from collector.config.settings.receiver import ReceiverSettings
 from collector.config.settings.settings import Settings
 from collector.config.settings.telemetry import RedactSettings
-from collector.net.watched_files import UnusableFileError
+from collector.net.watched_files import as_set
 from collector.restart.run_mark import RunMark
 from collector.telemetry.redaction import Redaction, key_of, rules
 from monitor.limits import NAMES_BYTES_MAX, SECOND, Limits
@@ -57,11 +57,8 @@ def redaction_of(settings: RedactSettings) -> Redaction:
     Raises:
         UnusableFileError: the key file cannot be used.
     """
-    try:
+    with as_set("redact.key_file", settings.key_file):
         key = key_of(settings.key_file)
-    except OSError as problem:
-        file, why = str(settings.key_file), str(problem.strerror)
-        raise UnusableFileError("redact.key_file", file, why, problem.errno) from problem
     return Redaction(rules(settings.replace, settings.hash, key), key)
 
 

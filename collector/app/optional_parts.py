@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collector.calls.decisions.prevented_calls import PreventedCalls
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "archive_of",
-    "begin_archive",
-    "begin_recorder",
-    "check_lines",
     "forwarding_of",
     "judges_of",
     "judges_thread_of",
@@ -190,41 +186,3 @@ def judges_thread_of(
     from collector.online_judges.judge_setup import thread_of
 
     return thread_of(settings, feed, redaction, steady)
-
-
-def begin_archive(feed: ArchiveFeed, settings: ArchiveSettings) -> None:
-    """Begins to write.
-
-    Raises:
-        UnusableFileError: the folder cannot be used.
-    """
-    try:
-        feed.start()
-    except OSError as problem:
-        folder, why = str(settings.dir), problem.strerror
-        raise UnusableFileError("archive.dir", folder, why, problem.errno) from problem
-
-
-def begin_recorder(recorder: Recorder, settings: RecordSettings) -> None:
-    """Begins to record.
-
-    Raises:
-        UnusableFileError: the folder cannot be used.
-    """
-    try:
-        recorder.start()
-    except OSError as problem:
-        folder, why = str(settings.folder), problem.strerror
-        raise UnusableFileError("record.folder", folder, why, problem.errno) from problem
-
-
-def check_lines(file: Path | None) -> None:
-    """Harmful verdicts are to be appended to a file: an error at the start, if that cannot be done."""
-    if file is None:
-        return
-    try:
-        file.open("ab").close()
-    except OSError as problem:
-        raise UnusableFileError(
-            "alerts.jsonl", file, problem.strerror, problem.errno
-        ) from problem

@@ -40,9 +40,6 @@ from collector.app.listening.listeners import (
 from collector.app.notices import Notices
 from collector.app.optional_parts import (
     archive_of,
-    begin_archive,
-    begin_recorder,
-    check_lines,
     forwarding_of,
     judges_of,
     judges_thread_of,
@@ -65,6 +62,7 @@ from collector.metrics.agent_calls import AgentCalls
 from collector.metrics.memory import MemoryMetrics
 from collector.metrics.service import Families, MetricsApp, MetricSource
 from collector.net.health import Health
+from collector.net.watched_files import as_set
 from collector.receive.admission import Admission
 from collector.receive.export import Consume, Export, RequestLimits
 from collector.receive.memory_guard import MemoryGuard
@@ -498,8 +496,11 @@ class App:
         try:
             await self._alerts.prepare()
             if self._recorder is not None:
-                begin_recorder(self._recorder, self.settings.record)
-            check_lines(self.settings.alerts.jsonl)
+                with as_set("record.folder", self.settings.record.folder):
+                    self._recorder.start()
+            if (lines := self.settings.alerts.jsonl) is not None:
+                with as_set("alerts.jsonl", lines):
+                    lines.open("ab").close()
             if self._traces is not None:
                 await self._traces.start()
             if self._forwarding is not None:
@@ -512,7 +513,8 @@ class App:
             if self._state is not None:
                 await self._recover(self._state)
             if self._archive is not None:
-                begin_archive(self._archive, self.settings.archive)
+                with as_set("archive.dir", self.settings.archive.dir):
+                    self._archive.start()
             if self._judges is not None and judges is not None:
                 self._judges.start(judges)
             self.pauses.begin()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-__all__ = ["UnusableFileError", "WatchedFiles", "read_file"]
+__all__ = ["UnusableFileError", "WatchedFiles", "as_set", "read_file"]
 
 LOOK_SECONDS: Final = 1.0
 """How often files are looked at, at most; and how late a change is noticed."""
@@ -29,6 +30,21 @@ class UnusableFileError(OSError):
     ) -> None:
         super().__init__(number or errno.EINVAL, f"{setting}: {path}: {reason}")
         self.setting = setting
+
+
+@contextmanager
+def as_set(setting: str, path: Path | None) -> Iterator[None]:
+    """What begins to use the file or folder of a setting: its errors name both.
+
+    Raises:
+        UnusableFileError: the block raised an `OSError`.
+    """
+    try:
+        yield
+    except OSError as problem:
+        raise UnusableFileError(
+            setting, str(path), problem.strerror, problem.errno
+        ) from problem
 
 
 class WatchedFiles:
@@ -75,7 +91,5 @@ def read_file(file: Path, setting: str) -> bytes:
     Raises:
         UnusableFileError: the file cannot be read; the message names setting and file.
     """
-    try:
+    with as_set(setting, file):
         return file.read_bytes()
-    except OSError as error:
-        raise UnusableFileError(setting, file, error.strerror, error.errno) from error

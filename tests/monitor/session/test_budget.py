@@ -24,7 +24,7 @@ START: Final = 1_700_000_000 * SECOND
 TOOLS: Final = 20
 GROUP: Final = 64
 GROUPS: Final = 8
-BEHIND: Final = 4
+BEHIND: Final = 2
 """Groups that were observed: two are more than can be ordered."""
 ONE_SEARCH: Final = 2 * chain_merges.STEPS_MAX + GROUP * TOOLS + GROUP * chain_merges.ENDS_MAX
 """What the search of one group may take: its steps, overdrawn by as much and by a layer, and a walk to each end."""
