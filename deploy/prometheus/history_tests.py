@@ -647,9 +647,9 @@ ALERTS: Final[Mapping[str, Alert]] = {
 # --- the files --------------------------------------------------------------------------------------
 
 
-def text(clock: str) -> str:
+def text(clock: str, all_alerts: Mapping[str, Alert] = ALERTS) -> str:
     """The file for promtool with the alerts of a clock."""
-    alerts = {name: alert for name, alert in ALERTS.items() if alert.clock == clock}
+    alerts = {name: alert for name, alert in all_alerts.items() if alert.clock == clock}
     names = dict.fromkeys(name for alert in alerts.values() for name in alert.histories)
     lines = [
         f"# Generated: python deploy/prometheus/history_tests.py {clock}",

@@ -45,7 +45,7 @@ def _tool(name: str) -> str:
     return found
 
 
-ENVIRONMENT = {**os.environ, "GOGC": "400"}
+ENVIRONMENT = {**os.environ, "GOGC": "off", "GOMEMLIMIT": "700MiB"}
 """A third of the work of `promtool test rules` would be to look for garbage."""
 
 
@@ -193,18 +193,43 @@ def test_no_alert_waits_longer_than_it_looks_back(rule: dict[str, Any]) -> None:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("file", RULE_TESTS)
+@pytest.mark.parametrize("file", [each for each in RULE_TESTS if each not in HISTORIES])
 def test_rules_fire_when_they_should(file: str, tmp_path: Path) -> None:
     """`promtool test rules` passes: firing, pending, not firing, and without series."""
-    program = _tool("promtool")
     document = yaml.load((DEPLOY / "prometheus" / file).read_text(), LOADER)
+    _test_rules(document, file, tmp_path)
+
+
+EACH_HISTORY = pytest.param(1, marks=pytest.mark.long, id="each alert")
+"""Half a minute of work."""
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("one_in", [pytest.param(4, id="a sample"), EACH_HISTORY])
+@pytest.mark.parametrize("clock", HISTORIES.values())
+def test_rules_keep_through_histories(clock: str, one_in: int, tmp_path: Path) -> None:
+    """Each alert goes through one of four of its histories, in turn; in `make test-long` through each."""
+    some = {
+        name: alert._replace(
+            histories=dict([*alert.histories.items()][place % one_in :: one_in])
+        )
+        for place, (name, alert) in enumerate(history_tests.ALERTS.items())
+    }
+    _test_rules(yaml.load(history_tests.text(clock, some), LOADER), "history.yml", tmp_path)
+
+
+def _test_rules(document: dict[str, Any], file: str, tmp_path: Path) -> None:
+    """Each test with the rules that it needs, all in one call: the time goes into rules that no answer is of."""
+    program = _tool("promtool")
     assert document["rule_files"] == ["rules/offrails.yml"]
-    # Each test with the rules that it needs, all in one call: the time goes into rules that no answer is of.
     files = []
     for number, test in enumerate(document["tests"]):
         rules, asked = tmp_path / f"rules-{number}.yml", tmp_path / f"{number}-{file}"
-        rules.write_text(yaml.dump({"groups": _groups_for(test)}, Dumper=DUMPER))
+        groups = _groups_for(test)
+        rules.write_text(yaml.dump({"groups": groups}, Dumper=DUMPER))
         alone = document | {"rule_files": [rules.name], "tests": [test]}
+        if groups == _groups():
+            alone["evaluation_interval"] = "1m"  # of what holds for long: a quarter of the work
         asked.write_text(yaml.dump(alone, Dumper=DUMPER, sort_keys=False))
         files.append(str(asked))
     _check(program, "test", "rules", *files, within=200)
