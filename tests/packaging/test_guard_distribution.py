@@ -19,8 +19,8 @@ from zipfile import ZipFile
 import pytest
 
 from tests.offrails_guard.double import DENIED, Double, running
+from tests.packaging.builds import ROOT, built, pip
 
-ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "offrails_guard"
 OURS = f"3.{sys.version_info.minor}"
 OLDEST = "3.10"
@@ -78,13 +78,13 @@ assert MonitorSpanProcessor.__module__.startswith("collector.sdk")
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The guard's wheel."""
-    return _built(FOLDER, tmp_path_factory.mktemp("guard"))
+    return built(FOLDER, tmp_path_factory.mktemp("guard"), tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The plain wheel of offrails."""
-    return _built(ROOT, tmp_path_factory.mktemp("offrails"))
+    return built(ROOT, tmp_path_factory.mktemp("offrails"), tmp_path_factory)
 
 
 @pytest.fixture(scope="module", params=PYTHONS)
@@ -98,7 +98,7 @@ def python(
     base = base or Path(sys.executable)  # the quick tests are run with one at least
     found = _environment(base, tmp_path_factory.mktemp("environment"))
     constraints = ROOT / "constraints.txt"
-    _pip("--python", found, "install", "--no-compile", "--constraint", constraints, wheel)
+    pip("--python", found, "install", "--no-compile", "--constraint", constraints, wheel)
     return found
 
 
@@ -152,12 +152,14 @@ def test_both_wheels_have_the_same_files(wheel: Path, whole: Path) -> None:
     }
 
 
-def test_the_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+def test_the_source_distribution_builds_the_same_wheel(
+    wheel: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """What is published as source needs nothing of the repository around it."""
     alone = tmp_path / "alone"
     shutil.copytree(FOLDER, alone, ignore=shutil.ignore_patterns("__pycache__"))
 
-    assert _files(_built(alone, tmp_path / "built")) == _files(wheel)
+    assert _files(built(alone, tmp_path / "built", tmp_path_factory)) == _files(wheel)
 
 
 def test_the_extra_of_offrails_needs_the_same() -> None:
@@ -170,8 +172,9 @@ def test_the_extra_of_offrails_needs_the_same() -> None:
 
 def test_its_source_is_of_the_oldest_python() -> None:
     """Type checkers find nothing in it that Python 3.10 has not; what needs offrails needs a newer one anyway."""
+    checked = ("mypy", "--python-version", OLDEST, "--follow-imports", "skip", "offrails_guard")
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--python-version", OLDEST, "offrails_guard"],
+        [sys.executable, "-m", *checked],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     found = [line for line in done.stdout.splitlines() if ": error:" in line]
@@ -317,7 +320,7 @@ def test_both_can_be_installed(wheel: Path, whole: Path, tmp_path: Path, last: s
     both = [wheel, whole] if last == "offrails" else [whole, wheel]
     place = _environment(sys.executable, tmp_path / "environment")
     for each in both:
-        _pip("--python", place, "install", "--no-compile", "--no-deps", each)
+        pip("--python", place, "install", "--no-compile", "--no-deps", each)
     shutil.copy(ROOT / "dfa_specs" / "farm_rover.yaml", tmp_path)
 
     assert _beside(place, tmp_path, "-c", LOCAL).stderr == ""
@@ -325,7 +328,7 @@ def test_both_can_be_installed(wheel: Path, whole: Path, tmp_path: Path, last: s
         "offrails hook claude-code"
         in _beside(place, tmp_path, "-m", "collector", "hook", "--help").stdout
     )
-    _pip("--python", place, "uninstall", "--yes", "offrails-guard")
+    pip("--python", place, "uninstall", "--yes", "offrails-guard")
     hook = _beside(place, tmp_path, "-m", "collector", "hook", "claude-code")
     checked = _beside(place, tmp_path, "-m", "collector", "check", "farm_rover.yaml")
 
@@ -375,12 +378,6 @@ def _files(wheel: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in names}
 
 
-def _built(source: Path, place: Path) -> Path:
-    _pip("wheel", "--no-deps", "--wheel-dir", place, source)
-    [found] = place.glob("*.whl")
-    return found
-
-
 def _environment(base: str | Path, place: Path) -> Path:
     """Python of a new virtual environment without pip."""
     subprocess.run([base, "-m", "venv", "--without-pip", place], check=True)
@@ -400,13 +397,3 @@ def _interpreter(version: str) -> Path | None:
         if re.match(rf"Python {re.escape(version)}\.", told.stdout):
             return Path(each)
     return None
-
-
-def _pip(*arguments: str | Path) -> None:
-    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    done = subprocess.run(
-        [*command, *map(str, arguments)], env=_bare(), capture_output=True, text=True, check=False
-    )  # fmt: skip
-    if done.returncode and "No matching distribution" in done.stderr:
-        pytest.skip("the package index cannot be reached")
-    assert done.returncode == 0, done.stderr[-3000:]

@@ -20,48 +20,45 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[2]
+from tests.packaging.builds import ROOT, built, pip
+
 OF_THE_GUARD_ALONE = {
     f"offrails_guard/{name}" for name in ("LICENSE", "README.md", "pyproject.toml")
 }
 OUR_PATHS = ("PYTHONPATH", "PYTHONSAFEPATH")
 pytestmark = pytest.mark.timeout(900)
-COMPILED = pytest.param("compiled", marks=pytest.mark.long)
+BUILDS = [
+    "plain",
+    pytest.param("plain, with what the package index has", marks=pytest.mark.long),
+    pytest.param("compiled", marks=pytest.mark.long),
+]
 
 
 class Built(NamedTuple):
-    """A wheel, and which build it must be."""
+    """A wheel, which build it must be, and whether what it needs comes from the package index."""
 
     file: Path
     build: str
+    from_index: bool
 
 
-@pytest.fixture(scope="module", params=["plain", COMPILED])
+@pytest.fixture(scope="module", params=BUILDS)
 def wheel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Plain, or the one that `make wheel` has left in dist/; else one is compiled untrained."""
-    if request.param == "compiled":
-        ours = f"cp{sys.version_info.major}{sys.version_info.minor}"
-        made = sorted((ROOT / "dist").glob(f"offrails-*-{ours}-*.whl"), key=os.path.getmtime)
-        if made:
-            return Built(made[-1], "compiled")
-        if shutil.which(os.environ.get("CC", "cc")) is None:
-            pytest.skip("no compiler, and no compiled wheel in dist/")
+    if request.param != "compiled":
+        file = built(ROOT, tmp_path_factory.mktemp("wheel"), tmp_path_factory)
+        return Built(file, "plain", request.param != "plain")
+    ours = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    made = sorted((ROOT / "dist").glob(f"offrails-*-{ours}-*.whl"), key=os.path.getmtime)
+    if made:
+        return Built(made[-1], "compiled", True)
+    if shutil.which(os.environ.get("CC", "cc")) is None:
+        pytest.skip("no compiler, and no compiled wheel in dist/")
     place = tmp_path_factory.mktemp("wheel")
-    environment = {
-        name: value for name, value in os.environ.items() if name != "OFFRAILS_NATIVE"
-    }
-    if request.param == "compiled":
-        environment["OFFRAILS_NATIVE"] = "untrained"
-    _pip(
-        "wheel",
-        "--no-deps",
-        "--wheel-dir",
-        str(place),
-        str(ROOT),
-        environment=environment,
-    )
+    untrained = {**os.environ, "OFFRAILS_NATIVE": "untrained"}
+    pip("wheel", "--no-deps", "--wheel-dir", place, ROOT, environment=untrained)
     [file] = place.glob("*.whl")
-    return Built(file, request.param)
+    return Built(file, "compiled", True)
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +68,16 @@ def empty(wheel: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
     venv.create(place)
     programs = place / "bin"
     without = {"PATH": str(programs), "CC": "/nonexistent", "CXX": "/nonexistent"}
-    constraints = str(ROOT / "constraints.txt")
+    given: tuple[str, ...] = ("--constraint", str(ROOT / "constraints.txt"))
+    if not wheel.from_index:
+        given = ("--no-deps",)
+        [packages] = place.glob("lib/python3*/site-packages")
+        for name in _needed("offrails", "demo", "grpcio") - {"offrails"}:
+            _link(name, packages)
     # What is loaded of it is compiled as it is loaded: that is a part of it.
-    _pip(
-        "--python", str(programs / "python"), "install", "--no-compile", "--only-binary", ":all:",
-        "--constraint", constraints, f"{wheel.file}[demo,grpcio]",
+    pip(
+        "--python", programs / "python", "install", "--no-compile", "--only-binary", ":all:",
+        *given, f"{wheel.file}[demo,grpcio]",
         environment={**_bare(), **without},
     )  # fmt: skip
     yield programs
@@ -140,14 +142,23 @@ def test_the_training_of_a_build_needs_nothing_that_the_program_does_not() -> No
     subprocess.run([sys.executable, "-c", code, *absent], cwd=ROOT, check=True, timeout=60)
 
 
-def _needed(name: str) -> set[str]:
-    """A distribution, and what it needs, directly or not."""
+def _needed(name: str, *extras: str) -> set[str]:
+    """A distribution, and what it needs with some of its extras, directly or not."""
     found: set[str] = {canonicalize_name(name)}
     for line in distribution(name).requires or ():
         one = Requirement(line)
-        if one.marker is None or one.marker.evaluate({"extra": ""}):
-            found |= _needed(one.name)
+        if one.marker is None or any(one.marker.evaluate({"extra": e}) for e in ("", *extras)):
+            found |= _needed(one.name, *one.extras)
     return found
+
+
+def _link(name: str, packages: Path) -> None:
+    """Makes a distribution of our own environment one of another, whose packages are in a folder."""
+    for file in distribution(name).files or ():
+        if ".." not in file.parts and (there := Path(str(file.locate()))).exists():
+            here = packages / file
+            here.parent.mkdir(parents=True, exist_ok=True)
+            here.symlink_to(there)
 
 
 @pytest.mark.long
@@ -156,6 +167,7 @@ def test_it_passes_the_conformance_suite(wheel: Built, empty: Path) -> None:
     _tests("tests/conformance/test_conformance.py", empty, wheel)
 
 
+@pytest.mark.long
 def test_it_shows_the_demo(wheel: Built, empty: Path, tmp_path: Path) -> None:
     """`make demo`, with the installed packages in place of the source."""
     for folder in ("tests", "dfa_specs"):
@@ -190,21 +202,6 @@ def _tests(path: str, programs: Path, wheel: Built) -> None:
 def _bare() -> dict[str, str]:
     """The environment without our paths, so a program loads what is installed beside it."""
     return {key: value for key, value in os.environ.items() if key not in OUR_PATHS}
-
-
-def _pip(*arguments: str, environment: dict[str, str]) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--quiet",
-        "--disable-pip-version-check",
-        *arguments,
-    ]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode and "No matching distribution" in done.stderr:
-        pytest.skip("the package index cannot be reached")
-    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def _tracked(folder: str) -> list[Path]:
