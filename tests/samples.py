@@ -11,7 +11,11 @@ __all__ = ["sampled"]
 
 
 def sampled(cases: Iterable[Any], few: Collection[Any]) -> list[Any]:
-    """The cases as parameters; all but the few are marked `long`, for `make test-long`."""
+    """The cases as parameters; all but the few are marked `long`, for `make test-long`. A tuple is a value of each."""
     return [
-        each if each in few else pytest.param(each, marks=pytest.mark.long) for each in cases
+        pytest.param(
+            *(case if isinstance(case, tuple) else (case,)),
+            marks=() if case in few else pytest.mark.long,
+        )
+        for case in cases
     ]

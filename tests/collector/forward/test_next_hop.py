@@ -176,7 +176,7 @@ def test_pauses_grow_with_full_jitter() -> None:
 
         run_virtual(main)
 
-    for seed in range(200):
+    for seed in range(100):
         attempt(seed)
     for place in range(9):
         most = min(0.5 * 2**place, PAUSE_SECONDS_MAX)

@@ -190,13 +190,13 @@ async def _beside(service: Service, raw: bytes) -> tuple[int, bool]:
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize(("seconds", "least", "most"), [(0, 3_000 / 32, 1_000), (1e9, 1, 10)])
+@pytest.mark.parametrize(("seconds", "least", "most"), [(0, 1_000 / 32, 400), (1e9, 1, 10)])
 def test_others_are_served_while_a_large_request_is_taken(
     monkeypatch: pytest.MonkeyPatch, seconds: float, least: float, most: float
 ) -> None:
     """Others get a turn by the clock, which is read at each slice and each 32 spans."""
     monkeypatch.setattr("collector.receive.export.TURN_SECONDS", seconds)
-    turns, taken = asyncio.run(_beside(Service(), body("proto", *large(3_000))))
+    turns, taken = asyncio.run(_beside(Service(), body("proto", *large(1_000))))
     assert taken
     assert least < turns < most
 

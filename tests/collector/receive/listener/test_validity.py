@@ -43,8 +43,10 @@ def made(folder: Path, *options: str) -> Path:
     return file
 
 
-@pytest.mark.parametrize("key", ["rsa:2048", "ed25519"])
-@pytest.mark.parametrize("days", [1, 90, 9_000, 40_000])
+@pytest.mark.parametrize(
+    ("key", "days"),
+    [("rsa:2048", 90), *(("ed25519", days) for days in (1, 90, 9_000, 40_000))],
+)
 def test_the_times_are_those_that_openssl_reads(key: str, days: int, tmp_path: Path) -> None:
     """Both forms of times (two digits of the year up to 2049, four after) and any key are read."""
     file = made(tmp_path, "-newkey", key, "-days", str(days))
@@ -54,7 +56,7 @@ def test_the_times_are_those_that_openssl_reads(key: str, days: int, tmp_path: P
 def test_of_a_chain_the_one_that_ends_first_counts(signer: Pair, tmp_path: Path) -> None:
     """Keys, remarks and other certificates in the file change nothing but the earliest end."""
     leaf = issue(signer, tmp_path, "leaf")
-    long = made(tmp_path, "-newkey", "rsa:2048", "-days", "400")
+    long = made(tmp_path, "-newkey", "ed25519", "-days", "400")
     parts = [leaf.key.read_bytes(), b"a remark\n", long.read_bytes(), leaf.cert.read_bytes()]
     first = min(told(leaf.cert), told(long), key=lambda each: each.ends)
     for order in (parts, parts[::-1]):
@@ -85,7 +87,7 @@ def test_a_renewed_certificate_is_in_use_without_a_connection(
     before = certificates.validity()
     assert before == told(pair.cert)
 
-    other = made(tmp_path, "-newkey", "rsa:2048", "-days", "700")
+    other = made(tmp_path, "-newkey", "ed25519", "-days", "700")
     pair.cert.write_bytes(other.read_bytes())
     assert certificates.validity() == before
     pair.key.write_bytes((tmp_path / "made.key").read_bytes())
