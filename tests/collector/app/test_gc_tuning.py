@@ -18,6 +18,7 @@ from collector.calls.pipeline import Pipeline
 from collector.receive.export import Export
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, load_spec
+from tests.bench import traffic
 from tests.bench.traffic import ROVER, SECOND, generate
 
 SOURCES = [
@@ -43,13 +44,13 @@ def restored() -> Iterator[None]:
     gc.enable()
 
 
-def test_spans_leave_no_garbage_behind(restored: None) -> None:
+def test_spans_leave_no_garbage_behind(restored: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions leave no objects in reference cycles, neither while they live nor once they are over."""
-    traffic = generate(50, 30)
+    monkeypatch.setattr(traffic, "IN_FLIGHT", 30)
     now = 1_800_000_000 * SECOND
     monitor, stats = Monitor([load_spec(ROVER)], Limits(history_complete=True)), Stats()
     export = Export(Pipeline(monitor, stats, lambda _: None).consume, stats, lambda: now)
-    first, *rest = traffic.requests
+    first, *rest = generate(50, 8).requests
     export.ingest_now("traces", first, "proto", "grpc")
     gc.collect()
     gc.disable()
@@ -146,7 +147,7 @@ def test_no_record_refers_to_itself(restored: None, wire: Any, requested: Mode) 
     But for requests and their trace, until they are closed, and for live sessions.
     """
     chance = Random(1)
-    spans = [_any_span(wire, chance) for _ in range(160)]
+    spans = [_any_span(wire, chance) for _ in range(110)]
     spans += [_harm(wire, number) for number in range(5)]
     _played(spans, requested)  # what is made once in a process, as readers of JSON are
     gc.collect()
@@ -175,17 +176,20 @@ def test_no_record_refers_to_itself(restored: None, wire: Any, requested: Mode) 
     assert gc.collect() == 0
 
 
-def test_a_dropped_monitor_leaves_no_cycles_of_sessions(restored: None) -> None:
+def test_a_dropped_monitor_leaves_no_cycles_of_sessions(
+    restored: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A dropped monitor breaks the references between its live sessions and their sums."""
-    traffic = generate(50, 10)
+    monkeypatch.setattr(traffic, "IN_FLIGHT", 30)
+    requests = generate(50, 4).requests
 
     def play() -> None:
         monitor, stats = Monitor([load_spec(ROVER)], Limits(history_complete=True)), Stats()
         pipeline = Pipeline(monitor, stats, lambda _: None)
         export = Export(pipeline.consume, stats, lambda: 1_800_000_000 * SECOND)
-        for body in traffic.requests:
+        for body in requests:
             export.ingest_now("traces", body, "proto", "grpc")
-        assert monitor.sessions > 100
+        assert monitor.sessions > 30
         pipeline.finish()
 
     play()  # what is made once in a process

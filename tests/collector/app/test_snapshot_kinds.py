@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -23,11 +24,9 @@ from monitor.scores.consistency import RollingConsistency
 
 ROOT: Final = Path(__file__).parents[3]
 OURS: Final = ("monitor.", "collector.")
-DECLARED: Final = {
-    each.name: each for each in KINDS.all if each.cls.__module__.startswith(OURS)
-}
-RECORDS: Final = [name for name, each in DECLARED.items() if each.form is Form.RECORD]
-TUPLES: Final = [name for name, each in DECLARED.items() if each.form is Form.VALUE]
+DECLARED: Final = [each for each in KINDS.all if each.cls.__module__.startswith(OURS)]
+RECORDS: Final = [each for each in DECLARED if each.form is Form.RECORD]
+TUPLES: Final = [each for each in DECLARED if each.form is Form.VALUE]
 NOT_WRITTEN: Final = {
     "Goldens": "belongs to a judge, and is named by it",
     "_Holder": "a protocol of judgements",
@@ -66,23 +65,23 @@ def fields_of(cls: type, an_object: object) -> set[str]:
     return found - {"__dict__", "__weakref__"}
 
 
-@pytest.mark.parametrize("name", RECORDS)
-def test_each_field_is_kept_or_left_on_purpose(name: str, parts: dict[type, object]) -> None:
+def test_each_field_is_kept_or_left_on_purpose(parts: dict[type, object]) -> None:
     """A field of a kept class is written, or made anew, or left as it is, or leads to a part: each is in the table, once."""
-    kind = DECLARED[name]
-    said = [*kind.fields, *kind.made, *kind.left, *kind.parts]
-    if kind.only_parts:
-        assert set(said) <= fields_of(kind.cls, parts.get(kind.cls))
-    else:
-        read = {name for name in kind.fields if hasattr(vars(kind.cls).get(name), "__set__")}
-        assert sorted(said) == sorted(fields_of(kind.cls, parts.get(kind.cls)) | read)
+    for kind in RECORDS:
+        there = fields_of(kind.cls, parts.get(kind.cls))
+        said = [*kind.fields, *kind.made, *kind.left, *kind.parts]
+        if kind.only_parts:
+            assert set(said) <= there, kind.name
+        else:
+            own = vars(kind.cls)
+            read = {field for field in kind.fields if hasattr(own.get(field), "__set__")}
+            assert sorted(said) == sorted(there | read), kind.name
 
 
-@pytest.mark.parametrize("name", TUPLES)
-def test_each_name_of_a_tuple_is_kept(name: str) -> None:
+def test_each_name_of_a_tuple_is_kept() -> None:
     """A tuple with names is written whole."""
-    kind = DECLARED[name]
-    assert kind.fields == getattr(kind.cls, "_fields", None)
+    for kind in TUPLES:
+        assert kind.fields == getattr(kind.cls, "_fields", None), kind.name
 
 
 # --- what fields refer to -------------------------------------------------------------------------
@@ -93,13 +92,20 @@ def classes_in(kind: PlainRecordKind) -> Iterator[tuple[str, str]]:
     for cls in kind.cls.__mro__:
         if not cls.__module__.startswith(OURS):
             continue
-        path = ROOT / Path(*cls.__module__.split(".")).with_suffix(".py")
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
+        for node in classes_of(cls.__module__):
+            if node.name == cls.__name__:
                 for field, annotation in annotations_in(node):
                     if field in kind.fields:
                         for name in re.findall(r"\w+", ast.unparse(annotation)):
                             yield cls.__module__, name
+
+
+@cache
+def classes_of(module: str) -> list[ast.ClassDef]:
+    """The classes that a module's text defines."""
+    path = ROOT / Path(*module.split(".")).with_suffix(".py")
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return [node for node in nodes if isinstance(node, ast.ClassDef)]
 
 
 def annotations_in(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
@@ -128,9 +134,10 @@ def meant(module: str, name: str) -> Iterator[type]:
             yield from meant(there, cls)
 
 
-@pytest.mark.parametrize("name", DECLARED)
-def test_what_a_kept_field_may_refer_to_is_kept(name: str) -> None:
+def test_what_a_kept_field_may_refer_to_is_kept() -> None:
     """Every class in the annotation of a written field has a kind: no rare state keeps a snapshot from being taken."""
-    for module, word in classes_in(DECLARED[name]):
+    named = {found for kind in DECLARED for found in classes_in(kind)}
+    assert len(named) > 100
+    for module, word in named:
         for cls in meant(module, word):
             assert cls in KINDS.by_class or cls.__name__ in NOT_WRITTEN, (module, word)

@@ -24,6 +24,7 @@ from collector.archive.store import (
     file_bytes,
 )
 from tests.collector.archive.sessions import made
+from tests.samples import sampled
 
 FOREVER = 1 << 62
 ROOM = ArchiveBounds(FOREVER, FOREVER, 1_000_000, 1 << 40)
@@ -147,7 +148,7 @@ def test_pages_follow_each_other(tmp_path: Path) -> None:
         assert sorted(seen) == sorted(f"s{n}" for n in range(3, 40))
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", sampled(range(1, 5), [1]))
 def test_short_pages_have_all_that_match(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from monitor import Limits, Monitor, Verdict
 from monitor.spec.read import load_spec
 from tests.bench import traffic
 from tests.bench.traffic import ROVER, SECOND, generate
+from tests.samples import sampled
 
 NOW = 1_800_000_000 * SECOND
 
@@ -49,7 +51,7 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def spans_of(seed: int, late: float) -> list[Span]:
     """Of a dozen sessions at a time, which end and begin, of four instrumentations."""
-    (body,) = generate(3 * TOGETHER + 7, 1, seed=seed, late=late, cut=True).requests
+    (body,) = generate(2 * TOGETHER + 7, 1, seed=seed, late=late, cut=True).requests
     return otlp_proto.decode(body).spans
 
 
@@ -58,10 +60,12 @@ def begun(spans: list[Span]) -> list[Span]:
     return sorted(spans, key=lambda span: span.start_ns)
 
 
-@pytest.mark.parametrize("quiet", [True, False])
-@pytest.mark.parametrize("late", [0.0, 0.08, 0.7])
 @pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))]
+    ("seed", "late", "quiet"),
+    sampled(
+        product((1, 2, 3), (0.0, 0.08, 0.7), (True, False)),
+        [(1, 0.0, True), (1, 0.08, False), (1, 0.7, True), (1, 0.7, False)],
+    ),
 )
 def test_together_is_told_what_is_told_one_by_one(seed: int, late: float, quiet: bool) -> None:
     """The same verdicts in the same order, revisions among them, however many come at once.
