@@ -362,7 +362,7 @@ def test_a_count_looks_at_so_many_and_says_so(
     assert (len(found.names), found.is_all) == (counted, is_all)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", sampled((1, 2, 3), [1]))
 @pytest.mark.parametrize("most", [0, MATCHING_MAX])
 def test_the_pages_of_a_time_have_all_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, seed: int
@@ -393,9 +393,8 @@ def test_the_pages_of_a_time_have_all_of_it(
         ]
 
 
-@pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
 def test_a_page_of_a_time_passes_over_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where many sessions match, and many came later or earlier: a page takes about what it takes of all."""
     monkeypatch.setattr("collector.archive.reader.MATCHING_MAX", 50)
@@ -410,17 +409,19 @@ def test_a_page_of_a_time_passes_over_nothing_else(
         return 0.0
 
     monkeypatch.setattr("collector.archive.reader.time", SimpleNamespace(monotonic=monotonic))
-    time, reader, cost = int(2_000 * place) * LONG_NS, ArchiveReader(tmp_path), []
-    for search in (
-        ArchiveSearch(),
-        ArchiveSearch(until=time),
-        ArchiveSearch(since=time),
-        ArchiveSearch(since=time - 99 * LONG_NS, until=time),
-    ):
-        looks.clear()
-        assert len(reader.search(search, 20)) == 20
-        cost.append(len(looks))
-    assert max(cost) < cost[0] + 40, cost
+    reader = ArchiveReader(tmp_path)
+    for time in (200 * LONG_NS, 1_000 * LONG_NS, 1_800 * LONG_NS):
+        cost = []
+        for search in (
+            ArchiveSearch(),
+            ArchiveSearch(until=time),
+            ArchiveSearch(since=time),
+            ArchiveSearch(since=time - 99 * LONG_NS, until=time),
+        ):
+            looks.clear()
+            assert len(reader.search(search, 20)) == 20
+            cost.append(len(looks))
+        assert max(cost) < cost[0] + 40, (time, cost)
 
 
 def said(session: str = "s", *, begun: int = 5, at: int = 0, text: str = "") -> ModelJudgement:

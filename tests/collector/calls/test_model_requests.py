@@ -179,7 +179,7 @@ def test_a_tool_span_of_a_framework_tells_of_all(wire: Any, bench: Any) -> None:
     assert found.tools() == ["look"]
 
 
-@pytest.mark.parametrize("over", [0, 1, 40])
+@pytest.mark.parametrize("over", [0, 40])
 def test_requests_that_are_held_are_lost_to_none_in_silence(
     wire: Any, bench: Any, over: int
 ) -> None:

@@ -282,7 +282,7 @@ def test_a_sink_that_fails_leaves_nothing_behind() -> None:
 
 def test_a_large_request_goes_on_behind_an_error() -> None:
     """It is judged in parts: those behind the one that failed are judged as well."""
-    (body,) = generate(1_500, 1, seed=1, cut=True).requests
+    (body,) = generate(800, 1, seed=1, cut=True).requests
     count = len(otlp_proto.decode(body).spans)
     assert len(body) > LARGE_BYTES
     service = Service()

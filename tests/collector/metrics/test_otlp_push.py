@@ -156,7 +156,7 @@ def test_pairs_are_pushed_on_request() -> None:
     """Every sample of /metrics arrives then, in requests of a bounded size."""
 
     async def main() -> None:
-        crowd = Crowd(400, 100, 4)
+        crowd = Crowd(200, 60, 4)
         crowd.finish(200)
         async with Receiver() as receiver:
             push = push_of(receiver.url, crowd.monitor, pairs=True)

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.cli.main import main
@@ -20,6 +20,7 @@ from collector.offline.progress_bar import Progress
 from collector.offline.replay import replay
 from monitor.spec.learnt_reference import LearntReference
 from monitor.spec.read import load_spec
+from tests.costly import COSTLY
 
 AIRLINE = Path(__file__).parents[3] / ".." / "shared" / "core" / "tau_airline_gpt4o.jsonl"
 Call = tuple[str, dict[str, Any]]
@@ -189,6 +190,7 @@ def test_several_agents_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "no one agent to watch: live sessions are watched only if they name it" in told.out
 
 
+@settings(COSTLY)
 @given(st.permutations(range(4)), st.booleans())
 def test_order_of_files(order: list[int], split: bool) -> None:
     """The order of the files does not change a byte of the document."""
