@@ -497,7 +497,11 @@ def test_two_services_share_it(url: str) -> None:
         found = await get(app, "/api/v1/sessions/s")
         assert found["sessions"][0]["harmful"] == 1
         path, text = "/api/v1/sessions/s/label", b'{"label": "right"}'
+        assert app._archive is not None
+        writer = app._archive.writer
+        done = writer.done
         assert (await http(app.addresses["admin"], "POST", path, text))[0] == 200
+        await until(lambda: writer.done > done)
         assert (await get(app, "/api/v1/sessions?steps=0&label=right"))["matching"] == 1
         everything = await get(app, "/api/v1/overview?since=0&until=7200000000000")
         assert everything["total"]["harmed_sessions"] == 1
