@@ -35,6 +35,16 @@ ACYCLIC = {
 
 
 @pytest.fixture
+def only_new() -> Iterator[None]:
+    """Garbage is looked for by the test alone, among what it makes."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.fixture
 def restored() -> Iterator[None]:
     before = gc.get_threshold()
     gc.unfreeze()  # what tests/conftest.py has frozen
@@ -44,7 +54,7 @@ def restored() -> Iterator[None]:
     gc.enable()
 
 
-def test_spans_leave_no_garbage_behind(restored: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spans_leave_no_garbage_behind(only_new: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions leave no objects in reference cycles, neither while they live nor once they are over."""
     monkeypatch.setattr(traffic, "IN_FLIGHT", 30)
     now = 1_800_000_000 * SECOND
@@ -53,7 +63,6 @@ def test_spans_leave_no_garbage_behind(restored: None, monkeypatch: pytest.Monke
     first, *rest = generate(50, 8).requests
     export.ingest_now("traces", first, "proto", "grpc")
     gc.collect()
-    gc.disable()
 
     for body in rest:
         export.ingest_now("traces", body, "proto", "grpc")
@@ -141,7 +150,7 @@ def _in_a_cycle() -> tuple[set[str], set[str]]:
 
 @pytest.mark.plain
 @pytest.mark.parametrize("requested", ["auto", "always"])
-def test_no_record_refers_to_itself(restored: None, wire: Any, requested: Mode) -> None:
+def test_no_record_refers_to_itself(only_new: None, wire: Any, requested: Mode) -> None:
     """Split traces, requests taken back, calls that merge and evictions: compiled, it would leak.
 
     But for requests and their trace, until they are closed, and for live sessions.
@@ -152,7 +161,6 @@ def test_no_record_refers_to_itself(restored: None, wire: Any, requested: Mode) 
     _played(spans, requested)  # what is made once in a process, as readers of JSON are
     gc.collect()
     gc.freeze()
-    gc.disable()
     monitor, pipeline = _played(spans, requested)
     made, circular = _in_a_cycle()
     assert {
@@ -177,7 +185,7 @@ def test_no_record_refers_to_itself(restored: None, wire: Any, requested: Mode) 
 
 
 def test_a_dropped_monitor_leaves_no_cycles_of_sessions(
-    restored: None, monkeypatch: pytest.MonkeyPatch
+    only_new: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dropped monitor breaks the references between its live sessions and their sums."""
     monkeypatch.setattr(traffic, "IN_FLIGHT", 30)

@@ -146,7 +146,7 @@ def test_what_is_inflated_is_held_as_it_is_made(coding: str, size: int) -> None:
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "zstd"])
 def test_without_room_nothing_more_is_inflated(coding: str) -> None:
     """A body that outgrows the free memory while inflating is refused at once as retryable."""
-    packed = PACK[coding](bytes(50_000_000))
+    packed = PACK[coding](bytes(20_000_000))
     admission = Admission(max_inflight_bytes=8 << 20)
     room = Reservation(admission)
     most = 0
