@@ -23,7 +23,7 @@ from collector.offline.replay import Recording, recorded, sessions
 from collector.offline.tables import printable
 from collector.offline.value_origins import own_values, value_watch
 from monitor.errors import SpecError
-from monitor.findings import has_errors
+from monitor.findings import Finding, has_errors
 from monitor.reference.document import reference_text
 from monitor.reference.learn import learn
 from monitor.reference.runs import SeenRun, seen_call
@@ -148,10 +148,14 @@ def learn_files(
     if not learnt.failures:
         yield "no run is known to have failed: until the end the risk tells hardly more than chance does"
     yield from runs_needed_lines(runs_needed([found.runs], given))
-    yield from _doubts(text, out)
+    _, doubts = compile_text(text, out.name)
+    yield from _doubts(doubts)
     if old is not None and old.learnt is not None:
         yield from _difference(old.learnt, learnt, old.version, number)
-    yield f"now `offrails draw {printable(str(out))}` to look at it, and `serve --specs`"
+    if has_errors(doubts):
+        yield "It does not load as it is: learn it from other runs, such as shorter or fewer ones."
+    else:
+        yield f"now `offrails draw {printable(str(out))}` to look at it, and `serve --specs`"
     if spec is not None:
         yield from _drafted(draft(found.runs, f"{own}_task", _match(found), alergia), spec)
 
@@ -210,9 +214,8 @@ def _one_agent(found: Files) -> None:
         print(f"offrails: {warning}", file=sys.stderr)
 
 
-def _doubts(text: str, out: Path) -> Iterator[str]:
+def _doubts(findings: Sequence[Finding]) -> Iterator[str]:
     """What the compiler says of the new reference."""
-    _, findings = compile_text(text, out.name)
     for each in findings:
         yield printable(f"{each.severity} {each.code}: {each.message}")
         yield f"    {each.impact}"

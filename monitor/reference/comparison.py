@@ -18,7 +18,7 @@ from monitor.partial import PartialArguments
 from monitor.reference.calls import digest, digest_of_text, seems_to_write
 from monitor.reference.path_distribution import PathDistribution
 from monitor.reference.risk import Risk
-from monitor.reference.run_features import CallSeen, RunFeatures, UsualRuns
+from monitor.reference.run_features import CallSeen, RunFeatures, UsualCalls, UsualRuns
 from monitor.reference.runs import SeenCall
 from monitor.reference.settings import AHEAD_MAX, RISK_ALARM, UNKNOWN_MAX
 from monitor.reference.travelling_risk import TravellingRisk
@@ -253,6 +253,16 @@ def _foreign(learnt: LearntReference) -> frozenset[str]:
     return frozenset(tool for tool in learnt.tools if tool not in seen and seems_to_write(tool))
 
 
+def _usual_calls(learnt: LearntReference, tokens: Mapping[tuple[int, str], int]) -> UsualCalls:
+    """The calls of usual runs by their tokens without the last bit; of a call that has none, the arguments vary."""
+    return UsualCalls(
+        [
+            (runs, [(tokens.get(call, _NONE), call[0]) for call in calls])
+            for runs, calls in learnt.usual_calls
+        ]
+    )
+
+
 class Comparison:
     """One reference, ready to compare sessions with; it holds no session."""
 
@@ -297,7 +307,6 @@ class Comparison:
         # Without a usual run nothing departs from one: the model does not apply.
         model = learnt.model if learnt.runs else None
         self.travelling = TravellingRisk(model) if model is not None else None
-        self._usual = UsualRuns(learnt) if model is not None else None
         told = learnt.surprise is not None
         self.paths = PathDistribution(learnt.nodes, len(tools)) if told else None
         """How unlikely paths are; None if the reference does not tell it."""
@@ -320,6 +329,9 @@ class Comparison:
         self._number_writes()
         self._seen: list[frozenset[int] | None] = []
         self._number_nodes()
+        self._usual = (
+            UsualRuns(learnt, _usual_calls(learnt, self._pairs)) if model is not None else None
+        )
         varying = {tool for tool, _ in self._pairs}
         self._plain = frozenset(set(range(len(tools))) - varying)
         """Tools whose arguments make no difference: they are not looked at."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from monitor.spec.document.reference import node_text
+from monitor.spec.document.reference import calls_text, node_text
 from monitor.spec.document.write import flow, name
 from monitor.spec.learnt_reference import (
     PAGE_PRECISION,
@@ -98,6 +98,9 @@ def _lines(
     yield "write_calls:" if learnt.write_calls else "write_calls: {}"
     for tool, digests in sorted(learnt.write_calls.items()):
         yield f"  {flow(tool)}: {flow(sorted(digests))}"
+    if learnt.model is not None and learnt.usual_calls:
+        yield "usual_calls:  # runs, then tool:digest of their calls: the risk compares them"
+        yield from (f"  - {flow(calls_text(*each))}" for each in learnt.usual_calls)
     if learnt.agreed_arguments:
         yield "agreed_arguments:  # what every usual run gave them"
     for tool, agreed in learnt.agreed_arguments.items():

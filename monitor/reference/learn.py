@@ -23,12 +23,14 @@ from monitor.reference.settings import (
     COMPARED_MAX,
     RISK_FALSE_PER_1000,
     SURPRISED_MAX,
+    USUAL_CALLS_MAX,
     WRITES_MAX,
 )
 from monitor.reference.tree import PrefixTree
 from monitor.scores.conformal import conformal
 from monitor.scores.consistency import Consistency, consistency
 from monitor.scores.roc_area import roc_area
+from monitor.spec.document.reference import USUAL_RUNS_MAX
 from monitor.spec.learnt_reference import Alarm, AlarmCounts, LearntReference, RiskCeiling
 from monitor.spec.risk_model import RiskModel
 
@@ -409,9 +411,21 @@ class _Learning:
             source=source,
             consistency=None,
             writes_from="given" if self.given else "inferred",
+            usual_calls=self._usual_calls(numbers),
             model=model,
             provenance=tells_origins(self.runs),
         )
+
+    def _usual_calls(
+        self, numbers: Mapping[str, int]
+    ) -> tuple[tuple[int, tuple[tuple[int, str], ...]], ...]:
+        """Calls of the usual runs, those that most runs made first; of long runs the first calls."""
+        ways = Counter(
+            tuple((numbers[call.tool], call.digest) for call in run.calls[:USUAL_CALLS_MAX])
+            for run in self.seen
+        )
+        ranked = sorted(ways, key=lambda way: (-ways[way], way))
+        return tuple((ways[way], way) for way in ranked[:USUAL_RUNS_MAX])
 
     def _expected(self, wrote: Counter[str], full: int) -> tuple[str, ...]:
         return tuple(sorted(tool for tool, count in wrote.items() if full and count == full))

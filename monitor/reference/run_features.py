@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
@@ -17,7 +18,7 @@ from mypy_extensions import mypyc_attr
 from monitor.spec.learnt_reference import LearntReference
 from monitor.spec.risk_features import FEATURES
 
-__all__ = ["CallSeen", "RunFeatures", "UsualRuns"]
+__all__ = ["CallSeen", "RunCalls", "RunFeatures", "UsualCalls", "UsualRuns"]
 
 
 _WRONG_TOOL: Final = 0
@@ -50,6 +51,129 @@ _WAYS_MAX: Final = 32
 
 _ALIKE_MAX: Final = 1_024
 
+_LIKENESSES_MAX: Final = 1_024
+_ALL_WAYS: Final = -1
+_ANY_CALL: Final = -2
+_VARYING: Final = -3
+"""Any call of a tool, and one whose arguments vary, stand among tokens as these less twice its number."""
+
+
+class CallsLikeness(NamedTuple):
+    """How alike different calls are to those of usual runs; 1 is alike."""
+
+    nearest: float
+    """Jaccard index with the usual run that is most alike."""
+    covered: float
+    """Largest share of the calls that one usual run made, too."""
+    done: float
+    """Largest share of one usual run's calls that were made."""
+    mean: float
+    """Mean Jaccard index with all usual runs."""
+
+
+@mypyc_attr(acyclic=True)
+class RunCalls:
+    """Which calls of usual runs one session has made."""
+
+    __slots__ = ("beginning", "begun", "made", "strange")
+
+    def __init__(self) -> None:
+        self.made = 0
+        """Bit mask of the calls of usual runs."""
+        self.strange = 0
+        """Number of calls that no usual run made."""
+        self.begun = 0
+        """Number of its first calls that are those of one usual run."""
+        self.beginning = _ALL_WAYS
+        """Bit mask of the usual runs that begin as it did so far."""
+
+    def copy(self) -> RunCalls:
+        twin = RunCalls()
+        twin.made, twin.strange = self.made, self.strange
+        twin.begun, twin.beginning = self.begun, self.beginning
+        return twin
+
+
+class _CallsWay(NamedTuple):
+    runs: int
+    mask: int
+    calls: int
+
+
+class UsualCalls:
+    """The calls of usual runs.
+
+    Args:
+        ways: how many runs took each way, and the tokens (-1: its arguments vary) and tools of its calls.
+    """
+
+    __slots__ = ("_bits", "_known", "_places", "_runs", "_ways")
+
+    def __init__(self, ways: Sequence[tuple[int, Sequence[tuple[int, int]]]]) -> None:
+        self._bits: dict[int, int] = {}
+        self._places: list[dict[int, int]] = []
+        """Masks of ways, place by place: by the token or the tool that they have there."""
+        found: list[_CallsWay] = []
+        for number, (runs, calls) in enumerate(ways):
+            mask = 0
+            for place, (token, tool) in enumerate(calls):
+                key = token if token >= 0 else _VARYING - 2 * tool
+                mask |= 1 << self._bits.setdefault(key, len(self._bits))
+                self._enter(place, (key, _ANY_CALL - 2 * tool), 1 << number)
+            found.append(_CallsWay(runs, mask, mask.bit_count()))
+        self._ways = tuple(found)
+        self._runs = sum(way.runs for way in found)
+        self._known: dict[tuple[int, int], CallsLikeness] = {}
+        """Likeness by what it depends on: sessions make the same few calls."""
+
+    def _enter(self, place: int, keys: tuple[int, int], way: int) -> None:
+        if place == len(self._places):
+            self._places.append({})
+        there = self._places[place]
+        for key in keys:
+            there[key] = there.get(key, 0) | way
+
+    def take(self, run: RunCalls, token: int, tool: int, *, told: bool) -> None:
+        """Counts one call; if it is not `told` which arguments it had, its tool alone is compared."""
+        varying = _VARYING - 2 * tool
+        bit = self._bits.get(token, self._bits.get(varying))
+        if bit is not None:
+            run.made |= 1 << bit
+        elif told:
+            run.strange += 1
+        if run.beginning:
+            there = self._places[run.begun] if run.begun < len(self._places) else {}
+            key = token if told else _ANY_CALL - 2 * tool
+            run.beginning &= there.get(key, 0) | there.get(varying, 0)
+            run.begun += run.beginning != 0
+
+    def likeness(self, run: RunCalls) -> CallsLikeness:
+        """How alike the calls so far are to those of usual runs."""
+        key = run.made, run.strange
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _LIKENESSES_MAX:
+                self._known.clear()
+            known = self._known[key] = self._likeness(run.made, run.strange)
+        return known
+
+    def _likeness(self, made: int, strange: int) -> CallsLikeness:
+        own, most = made.bit_count() + strange, 0
+        nearest = done = total = 0.0
+        for runs, mask, calls in self._ways:
+            both = (mask & made).bit_count()
+            index = both / (own + calls - both) if own or calls else 1.0
+            part = both / calls if calls else 1.0
+            total += runs * index
+            if both > most:
+                most = both
+            if index > nearest:
+                nearest = index
+            if part > done:
+                done = part
+        covered = most / own if own else float(bool(self._ways))
+        return CallsLikeness(nearest, covered, done, total / self._runs if self._runs else 0.0)
+
 
 class CallSeen(NamedTuple):
     """One call as the comparison reads it."""
@@ -71,9 +195,9 @@ class CallSeen(NamedTuple):
 
 @mypyc_attr(acyclic=True)
 class RunFeatures:
-    """What one session has done so far: nineteen counts, three sums and its different calls."""
+    """What one session has done so far: nineteen counts, three sums, its different calls, and those of usual runs."""
 
-    __slots__ = ("counts", "last", "previous", "seen", "surprise", "worst")
+    __slots__ = ("calls", "counts", "last", "previous", "seen", "surprise", "worst")
 
     def __init__(self) -> None:
         self.counts: list[int] = [0] * _COUNTS
@@ -82,17 +206,21 @@ class RunFeatures:
         self.worst = 0.0
         self.last = 0.0
         self.seen: tuple[int, ...] = ()
+        self.calls = RunCalls()
 
     def copy(self) -> RunFeatures:
         twin = RunFeatures()
         twin.counts = self.counts.copy()
         twin.previous, twin.seen = self.previous, self.seen
         twin.surprise, twin.worst, twin.last = self.surprise, self.worst, self.last
+        twin.calls = self.calls.copy()
         return twin
 
     def key(self) -> tuple[object, ...]:
         """All that it is, in a form that can be looked up."""
-        return (*self.counts, self.surprise, self.worst, self.last, self.previous)
+        calls = self.calls
+        of_calls = calls.made, calls.strange, calls.begun
+        return (*self.counts, self.surprise, self.worst, self.last, self.previous, *of_calls)
 
     def take(self, usual: UsualRuns, call: CallSeen) -> None:
         """Counts one call."""
@@ -109,6 +237,7 @@ class RunFeatures:
         counts[_FAILED_WRITES] += call.failed and call.writes
         self._remember(call)
         self._compare(usual, call)
+        usual.calls.take(self.calls, call.token, tool, told=call.known >= 0 or tool < 0)
 
     def _remember(self, call: CallSeen) -> None:
         """Counts what is repeated."""
@@ -134,7 +263,12 @@ class RunFeatures:
 
 
 class UsualRuns:
-    """What the usual runs of a reference have in common, computed once from its prefix tree."""
+    """What the usual runs of a reference have in common, computed once.
+
+    Args:
+        learnt: the reference.
+        calls: the calls of its usual runs.
+    """
 
     __slots__ = (
         "_after",
@@ -145,6 +279,7 @@ class UsualRuns:
         "_kinds",
         "_ways",
         "any",
+        "calls",
         "every",
         "longest",
         "mean",
@@ -152,7 +287,8 @@ class UsualRuns:
         "total",
     )
 
-    def __init__(self, learnt: LearntReference) -> None:
+    def __init__(self, learnt: LearntReference, calls: UsualCalls) -> None:
+        self.calls = calls
         self._followed: Counter[tuple[int, int]] = Counter()
         self._after: Counter[int] = Counter()
         self._counts: Counter[int] = Counter()
@@ -263,6 +399,7 @@ class UsualRuns:
         length, over = calls / mean, calls - self.longest
         done = (length if length < 1.0 else 1.0) - (1 - left / every)
         departures = wrong_tool + wrong_arguments + extra + missing
+        nearest, covered, done_calls, alike = self.calls.likeness(run.calls)
         so_far: list[float] = [
             run.surprise / number,
             run.worst,
@@ -293,6 +430,11 @@ class UsualRuns:
             left / every,
             done if done > 0.0 else 0.0,
             likeness,
+            nearest,
+            covered,
+            done_calls,
+            alike,
+            run.calls.begun / calls if calls else 1.0,
         ]
         if not ended:
             return so_far + _NOT_ENDED
@@ -310,6 +452,7 @@ class UsualRuns:
             likeness,
             new_write_arguments if new_write_arguments < 3 else 3,
             known_writes if known_writes < 3 else 3,
+            nearest,
         ]
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "SPLIT_RUNS_MAX",
     "SURPRISED_MAX",
     "UNKNOWN_MAX",
+    "USUAL_CALLS_MAX",
     "VARIANTS_MAX",
     "VERSION",
     "WRITES_MAX",
@@ -71,6 +72,9 @@ AGREED_FROM: Final = 5
 
 WRITES_MAX: Final = 10_000
 """Different writing calls that are kept."""
+
+USUAL_CALLS_MAX: Final = 256
+"""Calls that are kept of one usual run, the first ones."""
 
 CANDIDATES_MAX: Final = 128
 """Sequences that may be the medoid, the most frequent first."""

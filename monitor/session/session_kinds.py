@@ -24,7 +24,7 @@ from monitor.records import (
     Kind as CallKind,
 )
 from monitor.reference.comparison import ComparisonState, Departure, Divergence
-from monitor.reference.run_features import RunFeatures
+from monitor.reference.run_features import RunCalls, RunFeatures
 from monitor.scores.running import HarmTally, PathRows
 from monitor.scores.score_records import Episode
 from monitor.session.data.seen_values import (
@@ -255,7 +255,13 @@ SESSION_KINDS: Final = (
             KindChange(added={"path": int}),
         ),
     ),
-    kept("features of a run", RunFeatures, "counts last previous seen surprise worst"),
+    kept(
+        "features of a run",
+        RunFeatures,
+        "calls counts last previous seen surprise worst",
+        changes=(KindChange(added={"calls": RunCalls}),),
+    ),
+    kept("calls of a run", RunCalls, "beginning begun made strange"),
     kept("resume points", ResumePoints, "_last_group _resume_points"),
     kept(
         "resume point",

@@ -143,6 +143,11 @@ class LearntReference:
     """Agent -> (successes, failures) at other tasks: known before the first call, and no part of the risk."""
     model: RiskModel | None = None
     """A risk learnt on many tasks; None: the risk is that of the tools called."""
+    usual_calls: tuple[tuple[int, tuple[tuple[int, str], ...]], ...] = ()
+    """How many usual runs made which calls, the most frequent first: numbers of tools and digests of arguments.
+
+    The risk of other tasks reads them.
+    """
     agreed_arguments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Writing tool -> argument -> digest of the value that all usual runs gave it."""
     page_precision: float = PAGE_PRECISION

@@ -51,6 +51,13 @@ FEATURES: Final[Mapping[str, Feature]] = {
     "left_out": Feature("coverage", 0, "tools that every usual run called are not called"),
     "behind": Feature("coverage", 1, "it is behind the usual runs"),
     "likeness": Feature("coverage", -1, "its tools are those of no usual run"),
+    "calls_likeness": Feature("calls", -1, "its calls are those of no usual run"),
+    "calls_covered": Feature("calls", -1, "no usual run made most of its calls"),
+    "calls_done": Feature("calls", -1, "it has made few of the calls of any usual run"),
+    "calls_likeness_mean": Feature(
+        "calls", -1, "its calls are unlike those of most usual runs"
+    ),
+    "begun_alike": Feature("calls", -1, "it does not begin as usual runs do"),
     "ended": Feature("end", 0, "it has ended"),
     "ended_surprise": Feature("end", 1, "runs hardly ever end after such a call"),
     "ended_left_out": Feature("end", 1, "it ended without tools that every usual run called"),
@@ -62,5 +69,6 @@ FEATURES: Final[Mapping[str, Feature]] = {
     "ended_likeness": Feature("end", -1, "it ended with tools of no usual run"),
     "ended_new_write": Feature("end", 1, "it ended with a write of no usual run"),
     "ended_known_write": Feature("end", -1, "it ended with few writes of usual runs"),
+    "ended_calls_likeness": Feature("end", -1, "it ended with calls of no usual run"),
 }
 """Features in the order of a vector. Their caps bound what one long run can say."""

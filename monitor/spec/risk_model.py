@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-__all__ = ["NODES_MAX", "TREES_MAX", "RiskModel", "RiskNode", "tree_text", "trees_of"]
+__all__ = [
+    "NODES_MAX",
+    "TREES_MAX",
+    "RiskModel",
+    "RiskNode",
+    "tree_of",
+    "tree_text",
+    "trees_of",
+]
 
 TREES_MAX: Final = 200
 NODES_MAX: Final = 63
@@ -70,26 +78,35 @@ def trees_of(texts: tuple[str, ...], features: int) -> tuple[Tree, ...]:
     """
     if len(texts) > TREES_MAX:
         raise ValueError(f"{len(texts)} trees are more than {TREES_MAX}")
-    return tuple(_tree(text, number, features) for number, text in enumerate(texts))
+    return tuple(tree_of(text, features) for text in texts)
 
 
-def _tree(text: str, number: int, features: int) -> Tree:
+@lru_cache(maxsize=4 * TREES_MAX)
+def tree_of(text: str, features: int) -> Tree:
+    """The tree of a line.
+
+    Raises:
+        ValueError: it is none, or asks for a feature beyond the number of `features`.
+    """
     try:
         nodes = tuple(_nodes(text))
     except ValueError:
         raise ValueError(
-            f"tree {number} is not: feature, threshold, right, value; ..."
+            "expected nodes, apart by semicolons: feature, threshold, node on the right, value; or a value"
         ) from None
     if not 0 < len(nodes) <= NODES_MAX:
-        raise ValueError(f"tree {number} has {len(nodes)} nodes, not 1 to {NODES_MAX}")
+        raise ValueError(f"a tree of {len(nodes)} nodes; expected 1 to {NODES_MAX}")
     for place, node in enumerate(nodes):
         # Ways lead onward alone, so that each ends.
         if node.feature != LEAF and not (
             0 <= node.feature < features and place + 1 < node.right < len(nodes)
         ):
-            raise ValueError(f"tree {number}, node {place}: no such feature, or no such node")
+            raise ValueError(
+                f"node {place}: expected a feature below {features} and a node on the right from {place + 2} to "
+                f"{len(nodes) - 1}"
+            )
     if nodes[-1].feature != LEAF:
-        raise ValueError(f"tree {number} does not end with a leaf")
+        raise ValueError("expected a leaf at the end of the tree")
     return nodes
 
 

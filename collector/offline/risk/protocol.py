@@ -242,7 +242,7 @@ def _figures_at(point: str, scores: Sequence[Sequence[ScoredRun]]) -> list[str]:
 def _figure(
     of: Callable[[Sequence[ScorePair]], float], draws: Sequence[Sequence[ScorePair]]
 ) -> str:
-    return f"{mean(of(each) for each in draws):.2f}"
+    return _told(mean(of(each) for each in draws))
 
 
 def _pair(run: ScoredRun, point: str, group: str) -> ScorePair:
@@ -321,13 +321,16 @@ def page_figures(rows: Sequence[tuple[bool, bool]]) -> PageFigures:
 
 
 def _page_row(found: PageFigures) -> list[str]:
-    shares = [f"{each:.2f}" for each in found[:3]]
-    return [*shares, f"{found.false_per_1000:.0f}", str(found.raised), str(found.runs)]
+    shares = [_told(each) for each in found[:3]]
+    per_1000 = "-" if math.isnan(found.false_per_1000) else f"{found.false_per_1000:.0f}"
+    return [*shares, per_1000, str(found.raised), str(found.runs)]
 
 
 def without_groups(runs: Sequence[SeenRun], writes: Sequence[str] | None) -> Iterator[str]:
     """The areas with all features, and without each group of them: pooled / within tasks."""
     drawn = splits(runs, writes, DRAWS_OF_GROUPS)
+    if not any(each.judged for each in drawn):
+        return
     yield _row(("features", *POINTS))
     for group in ("", *dict.fromkeys(each.group for each in FEATURES.values())):
         weights = Weights(frozenset({group} - {""}), calibrated=False)
@@ -341,7 +344,11 @@ def without_groups(runs: Sequence[SeenRun], writes: Sequence[str] | None) -> Ite
 
 def _areas(point: str, scores: Sequence[Sequence[ScoredRun]]) -> str:
     pairs = _pairs_at(point, scores)
-    return f"{mean(map(area, pairs)):.2f} / {mean(map(area_within, pairs)):.2f}"
+    return f"{_told(mean(map(area, pairs)))} / {_told(mean(map(area_within, pairs)))}"
+
+
+def _told(figure: float) -> str:
+    return "-" if math.isnan(figure) else f"{figure:.2f}"
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -142,6 +142,8 @@ def _alarm(model: RiskModel, scores: Sequence[_Score]) -> Alarm:
 
 
 def _enough(examples: Sequence[Example]) -> None:
+    if not examples:
+        raise TooFewRuns("no task has three successes to refer to")
     runs = {each.run.id: each.run for each in examples}.values()
     failures = sum(not run.success for run in runs)
     tasks = {run.task for run in runs}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from monitor.spec.document.match_document import MatchDocument, Name
 from monitor.spec.document.validation import StrictModel
@@ -19,18 +20,25 @@ from monitor.spec.learnt_reference import (
     RiskCeiling,
 )
 from monitor.spec.risk_features import FEATURES
-from monitor.spec.risk_model import TREES_MAX, RiskModel, trees_of
+from monitor.spec.risk_model import TREES_MAX, RiskModel, tree_of, trees_of
 
-__all__ = ["ReferenceDocument", "learnt_of", "node_text"]
+__all__ = ["USUAL_RUNS_MAX", "ReferenceDocument", "calls_text", "learnt_of", "node_text"]
+
+USUAL_RUNS_MAX: Final = 16
+"""Different usual runs whose calls a reference keeps, those of most runs first."""
 
 DIGEST = r"[0-9a-f]{12}"
 _NODE: Final = re.compile(
     rf"(-1|\d{{1,6}}) (-1|\d{{1,6}}) (\d{{1,9}}) (\d{{1,9}})(?: (\*|{DIGEST}(?:,{DIGEST})*))?"
 )
+_CALLS: Final = re.compile(rf"\d{{1,9}}(?: \d{{1,6}}:(?:{DIGEST})?)*")
 
 Digest = Annotated[str, Field(pattern=rf"^{DIGEST}$")]
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+_FEATURES_MAX: Final = 100
 
 
 class FileDocument(StrictModel):
@@ -97,20 +105,33 @@ class LearntOnDocument(StrictModel):
     agents: Count
 
 
+def _calls(text: str) -> str:
+    """The calls of usual runs, if they are such."""
+    if not _CALLS.fullmatch(text):
+        raise ValueError("expected the number of runs, then tool:digest of each call")
+    return text
+
+
+def _tree(text: str) -> str:
+    """The tree if it is one, for some number of features: so that what is wrong is told at its line."""
+    tree_of(text, _FEATURES_MAX)
+    return text
+
+
 class RiskModelDocument(StrictModel):
     """A risk learnt over many tasks: the sum over small trees, calibrated."""
 
     id: Annotated[str, Field(min_length=1, max_length=200)]
     learnt: LearntOnDocument
-    features: Annotated[list[str], Field(min_length=1, max_length=100)]
-    base: float
+    features: Annotated[list[str], Field(min_length=1, max_length=_FEATURES_MAX)]
+    base: Finite
     slope: Annotated[
-        float, Field(ge=0, description="log-odds = offset + slope * (base + trees)")
+        Finite, Field(ge=0, description="log-odds = offset + slope * (base + trees)")
     ]
-    offset: float
+    offset: Finite
     alarm: Annotated[Share, Field(description="risk from which an alarm is raised")]
     trees: Annotated[
-        list[str],
+        list[Annotated[str, AfterValidator(_tree)]],
         Field(
             min_length=1,
             max_length=TREES_MAX,
@@ -123,13 +144,13 @@ class RiskModelDocument(StrictModel):
     def _known(cls, features: list[str]) -> list[str]:
         unknown = [name for name in features if name not in FEATURES]
         if unknown:
-            raise ValueError(f"no such feature: {unknown[0]!r}")
+            near = get_close_matches(unknown[0], FEATURES, 1)
+            hint = f"; expected {near[0]!r}?" if near else "; a newer version may know it"
+            raise ValueError(f"no such feature: {unknown[0]!r}{hint}")
         return features
 
     @model_validator(mode="after")
     def _whole(self) -> RiskModelDocument:
-        if not all(map(math.isfinite, (self.base, self.slope, self.offset))):
-            raise ValueError("expected finite numbers")
         trees_of(tuple(self.trees), len(self.features))
         return self
 
@@ -233,6 +254,13 @@ class ReferenceDocument(StrictModel):
         dict[str, list[Digest]],
         Field(description="tool: digests of the arguments it was called with"),
     ] = {}
+    usual_calls: Annotated[
+        list[Annotated[str, AfterValidator(_calls)]],
+        Field(
+            max_length=USUAL_RUNS_MAX,
+            description="of usual runs: how many made these calls, then tool:digest of each; the risk model reads them",
+        ),
+    ] = []
     agreed_arguments: Annotated[
         dict[str, dict[str, Digest]],
         Field(
@@ -264,6 +292,11 @@ class ReferenceDocument(StrictModel):
             description="nodes of the prefix tree: parent, tool, runs, runs that end here, digests",
         ),
     ]
+
+
+def calls_text(runs: int, calls: Iterable[tuple[int, str]]) -> str:
+    """The calls of so many usual runs as they are written in a document."""
+    return " ".join((str(runs), *(f"{tool}:{digest}" for tool, digest in calls)))
 
 
 def node_text(node: PrefixNode) -> str:
@@ -307,6 +340,7 @@ def learnt_of(model: ReferenceDocument) -> LearntReference:
         },
         ceiling=RiskCeiling(**model.ceiling.model_dump()) if model.ceiling else None,
         model=_risk_model(model.risk_model) if model.risk_model else None,
+        usual_calls=_usual_calls(model),
         agreed_arguments=model.agreed_arguments,
         page_precision=model.page_precision,
         page_false_per_1000=model.page_false_per_1000,
@@ -330,6 +364,20 @@ def _risk_model(model: RiskModelDocument) -> RiskModel:
         alarm=model.alarm,
         source=model.learnt.model_dump(),
     )
+
+
+def _usual_calls(
+    model: ReferenceDocument,
+) -> tuple[tuple[int, tuple[tuple[int, str], ...]], ...]:
+    found: list[tuple[int, tuple[tuple[int, str], ...]]] = []
+    for number, text in enumerate(model.usual_calls):
+        runs, *calls = text.split(" ")
+        pairs = (each.split(":") for each in calls)
+        made = tuple((int(tool), digest) for tool, digest in pairs)
+        if any(tool >= len(model.tools) for tool, _ in made):
+            raise ValueError(f"usual_calls {number} names no tool of the list")
+        found.append((int(runs), made))
+    return tuple(found)
 
 
 def _nodes(model: ReferenceDocument) -> tuple[PrefixNode, ...]:

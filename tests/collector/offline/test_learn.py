@@ -171,6 +171,20 @@ def test_labels_of_other_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert not out.exists()
 
 
+def test_a_reference_that_does_not_load_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A document that is too large is not one to serve."""
+    calls = [{"tool": "read_" + "x" * 180, "arguments": {}}] * 6_000
+    file, out = tmp_path / "runs.jsonl", tmp_path / "r.yaml"
+    file.write_text(json.dumps({"run": "1", "calls": calls}))
+    assert main(["learn", str(file), "--id", "r", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "error too_large" in said
+    assert "It does not load as it is" in said
+    assert "serve --specs" not in said
+
+
 def test_several_agents_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One reference is made of all, and somebody should know."""
     run = [(*A, False), (*B, False)]

@@ -203,6 +203,21 @@ def test_what_cannot_be_learnt_from_is_said(
     assert message in capsys.readouterr().err
 
 
+def test_failed_runs_alone_teach_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is said what is missing, and no table of figures that are none is printed."""
+    file = tmp_path / "runs.jsonl"
+    run = {"task": "book", "success": False, "calls": [{"tool": "list"}]}
+    file.write_text("".join(json.dumps({**run, "run": n, "agent": n}) + "\n" for n in "abcd"))
+    assert main(["learn", str(file), "--risk", "--id", "r", "--out", str(tmp_path / "m")]) == 0
+    said = capsys.readouterr().out
+    assert "no risk is learnt: no task has three successes to refer to" in said
+    assert main(["learn", str(file), "--evaluate"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "nothing can be measured" in line
+
+
 @pytest.mark.parametrize(
     ("task", "why"), [("book " * 50, "at most 200 characters"), ("book\nnow", "pattern")]
 )
@@ -235,7 +250,7 @@ def test_a_folder_with_other_files_is_not_written_into(
     [
         ("surprise_mean", "moon_phase", "no such feature"),
         ("base: ", "base: .nan # ", "finite"),
-        ("trees:\n    - ", 'trees:\n    - "0 0.5 9 0.1"\n    - ', "tree 0"),
+        ("trees:\n    - ", 'trees:\n    - "0 0.5 9 0.1"\n    - ', "a node on the right"),
     ],
 )
 def test_a_broken_model_is_a_finding(
