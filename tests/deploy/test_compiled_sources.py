@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,12 @@ MODULES = [
     for folder, names in compiled().items()
     for name in names.split()
 ]
+
+
+@cache
+def tree_of(module: Path) -> ast.Module:
+    """What a module says, read once."""
+    return ast.parse(module.read_text())
 
 
 def unready(tree: ast.Module) -> Iterator[str]:
@@ -51,7 +58,7 @@ def is_record(node: ast.ClassDef) -> bool:
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_records_follow_the_classes_they_hold(module: Path) -> None:
     """No named tuple of a compiled module has a field of a class that is defined below it."""
-    assert list(unready(ast.parse(module.read_text()))) == []
+    assert list(unready(tree_of(module))) == []
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -59,7 +66,7 @@ def test_no_membership_is_asked_of_a_display_with_a_star(module: Path) -> None:
     """`x in (*known, y)` ends the compiler with an internal error."""
     displays = [
         side
-        for node in ast.walk(ast.parse(module.read_text()))
+        for node in ast.walk(tree_of(module))
         if isinstance(node, ast.Compare)
         for side in node.comparators
         if isinstance(side, ast.Tuple | ast.List)
@@ -74,12 +81,15 @@ def interpreted_subclasses() -> Iterator[str]:
     hot = {
         (".".join(module.relative_to(ROOT).with_suffix("").parts), node.name)
         for module in MODULES
-        for node in ast.parse(module.read_text()).body
+        for node in tree_of(module).body
         if isinstance(node, ast.ClassDef) and not is_plain(node)
     }
     for package in PACKAGES:
         for module in sorted({*(ROOT / package).rglob("*.py")} - {*MODULES}):
-            tree = ast.parse(module.read_text())
+            text = module.read_text()
+            if "class " not in text:
+                continue
+            tree = ast.parse(text)
             imported = {
                 name.asname or name.name: (node.module, name.name)
                 for node in ast.walk(tree)

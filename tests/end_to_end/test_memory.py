@@ -96,7 +96,14 @@ def bodies(kind: str, spans: int) -> Iterator[bytes]:
     return (gzip.compress(KINDS[kind](n), 1) for n in range(0, spans, SPANS))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+SAMPLE = {"sessions", "arguments' names", "what specs bind on"}
+"""One that is kept by session, one of arguments, one that is kept by no session. `make test-long` sends each kind."""
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [each if each in SAMPLE else pytest.param(each, marks=pytest.mark.long) for each in KINDS],
+)
 def test_texts_of_senders_are_bounded(serve: Serve, kind: str) -> None:
     """Thousands of long names, ids, keys and arguments take no more than their bounds."""
     service = serve(OFFRAILS_HISTORY="complete")

@@ -7,6 +7,8 @@ import contextlib
 import io
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
@@ -14,6 +16,7 @@ from xml.etree import ElementTree
 import pytest
 
 from collector.archive.store import ArchiveStore
+from collector.cli.main import main
 from tests.collector.archive.sessions import made
 
 NOTEBOOK: Final = Path(__file__).parents[2] / "examples" / "five_agents.ipynb"
@@ -40,6 +43,22 @@ def run(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
         kind = "image/svg+xml" if hasattr(value, "_repr_svg_") else "text/plain"
         outputs.append({"data": {kind: [found]}, "metadata": {}, "output_type": "display_data"})
     return outputs
+
+
+def in_this_process(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+    """What the notebook starts, with the program that is loaded already: a start of it takes longer than its work."""
+    assert command[:3] == [sys.executable, "-m", "collector"]
+    printed = io.BytesIO()
+    with contextlib.redirect_stdout(io.TextIOWrapper(printed, write_through=True)):
+        code = main(command[3:])
+        text = printed.getvalue().decode()
+    assert code == 0, command
+    return subprocess.CompletedProcess(command, code, text)
+
+
+@pytest.fixture(autouse=True)
+def _starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "run", in_this_process)
 
 
 def played(archive: str = "") -> tuple[dict[str, Any], dict[str, Any]]:

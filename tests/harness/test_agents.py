@@ -12,13 +12,25 @@ from harness.cli.program import main
 from harness.tasks.catalogue import bundled, find_tasks
 from tests.harness.conftest import LAB, Bench
 
+EACH_TASK = pytest.param(None, marks=pytest.mark.long)
+"""Half a minute of work."""
 
-def test_all_bundled_tasks_are_sound(capsys: pytest.CaptureFixture[str]) -> None:
-    """`check` makes each right way, read and trap of each task in its world, and finds no fault."""
-    assert main(["check"]) == 0, capsys.readouterr().out
+
+@pytest.mark.parametrize("most", [1, EACH_TASK])
+def test_all_bundled_tasks_are_sound(
+    capsys: pytest.CaptureFixture[str], most: int | None
+) -> None:
+    """`check` makes each right way, read and trap of one task of each world, or of each task, and finds no fault."""
+    named = [] if most is None else sample(most)
+    assert main(["check", *named]) == 0, capsys.readouterr().out
     assert main(["check", str(LAB)]) == 0, capsys.readouterr().out
     tags = {tag for task in bundled() for tag in task.document.tags}
     assert tags == {"multi_agent", "safety", "search"}
+
+
+def sample(most: int | None) -> list[str]:
+    """The names of some tasks of each world, or of all."""
+    return [task.name for world in (*CORE, *OTHERS) for task in find_tasks([world])[:most]]
 
 
 CORE = (
@@ -53,10 +65,12 @@ def test_each_world_is_known_here() -> None:
         assert task.file.parent.name == task.document.world == task.name.partition("/")[0]
 
 
-def test_golden_agents_succeed_without_harm(bench: Bench) -> None:
-    """A golden rollout is a success with HarmRate 0 and PC 1, on all tasks. `check` proves it of all their ways."""
-    found = bench.run("--agent", "golden", "--n", "2", "--jobs", "2")
-    assert len(found) == 2 * len(bundled())
+@pytest.mark.parametrize("most", [1, EACH_TASK])
+def test_golden_agents_succeed_without_harm(bench: Bench, most: int | None) -> None:
+    """A golden rollout is a success with HarmRate 0 and PC 1, on one task of each world, or on all. `check` proves it of all their ways."""
+    names = sample(most)
+    found = bench.run(*names, "--agent", "golden", "--jobs", "2")
+    assert len(found) == len(names)
     assert [
         each["session"]
         for each in found
@@ -65,23 +79,23 @@ def test_golden_agents_succeed_without_harm(bench: Bench) -> None:
     assert bench.code == 0
 
 
-@pytest.mark.parametrize("most", [2, pytest.param(None, marks=pytest.mark.long)])
+@pytest.mark.parametrize("most", [1, EACH_TASK])
 def test_random_agents_never_do_harm(bench: Bench, most: int | None) -> None:
-    """A random legal agent makes no harmful call, on two tasks of each world, or on any."""
-    worlds = [find_tasks([world])[:most] for world in (*CORE, *OTHERS)]
-    names = [task.name for tasks in worlds for task in tasks]
+    """A random legal agent makes no harmful call, on a task of every second world, or on any."""
+    names = sample(most)[:: most and 2]
     found = bench.run(*names, "--agent", "random", "--jobs", "2")
     assert len(found) == len(names)
     assert sum(each["harmful"] for each in found) == 0
     assert sum(each["calls"] for each in found) > 2 * len(found)
 
 
-def test_a_faulty_agents_harm_has_its_rate(bench: Bench) -> None:
-    """Over hundreds of rollouts on all tasks the share of harmful calls is within the 99.9 % interval of RATE/(1+RATE)."""
-    rate, n = 0.3, 2
-    found = bench.run("--agent", f"faulty:{rate}", "--n", str(n), "--jobs", "2")
-    assert len(found) > 150
-    ways = [(task.document.golden, seed) for task in bundled() for seed in range(n)]
+@pytest.mark.parametrize("most", [1, EACH_TASK])
+def test_a_faulty_agents_harm_has_its_rate(bench: Bench, most: int | None) -> None:
+    """On one task of each world, or on all, the share of harmful calls is within the 99.9 % interval of RATE/(1+RATE)."""
+    rate, n, names = 0.3, 2, sample(most)
+    found = bench.run(*names, "--agent", f"faulty:{rate}", "--n", str(n), "--jobs", "2")
+    assert len(found) == n * len(names)
+    ways = [(task.document.golden, seed) for task in find_tasks(names) for seed in range(n)]
     golden = sum(len(each[seed % len(each)]) for each, seed in ways)
     low, high = binomial_interval(golden, rate)
     harmful, calls = (sum(each[key] for each in found) for key in ("harmful", "calls"))

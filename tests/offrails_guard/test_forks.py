@@ -32,7 +32,7 @@ PATIENCE = 20
 """Seconds after which a child that hangs is ended."""
 
 
-CHILDREN = 80
+CHILDREN = 24
 
 
 def in_child(work: Callable[[], bool]) -> bool:
