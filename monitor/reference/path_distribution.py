@@ -186,14 +186,16 @@ def _at(ranked: Sequence[float], share: float) -> float:
 
 
 def percentile(surprise: float, known: Sequence[float]) -> float | None:
-    """How many of 100 usual runs are at most as surprising; None if too few are known."""
+    """How many of 100 usual runs are less surprising, of those that are as surprising half; None if too few are known."""
     if not known:
         return None
-    right = bisect_right(known, surprise)
+    left, right = bisect_left(known, surprise), bisect_right(known, surprise)
     if right == 0:
         return 0.0
-    if right == len(known) or bisect_left(known, surprise) < right:
-        return float(SURPRISE_LEVELS[right - 1])
+    if left < right:
+        return (SURPRISE_LEVELS[left] + SURPRISE_LEVELS[right - 1]) / 2
+    if right == len(known):
+        return float(SURPRISE_LEVELS[-1])
     low, high = known[right - 1], known[right]
     one, other = SURPRISE_LEVELS[right - 1], SURPRISE_LEVELS[right]
     return round(one + (other - one) * (surprise - low) / (high - low), 1)

@@ -171,6 +171,12 @@ def test_one_run_has_no_percentile() -> None:
     assert percentile(surprise, ()) is None
 
 
+def test_what_all_usual_runs_did_is_in_the_middle() -> None:
+    """Of runs that are equally surprising half count: an agent that never varies is not the most surprising of all."""
+    assert percentile(0.5, [0.5] * 9) == 50
+    assert percentile(0.6, [0.5] * 9) == 100
+
+
 @given(st.lists(st.floats(0, 20, allow_nan=False), min_size=2, max_size=40), st.floats(0, 25))
 def test_percentile(surprises: list[float], surprise: float) -> None:
     """A percentile lies in 0 to 100 and never falls as the surprise grows."""

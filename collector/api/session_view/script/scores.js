@@ -59,7 +59,7 @@ function recordTile({ agent_record: { successes, failures, risk }, risk_with_rec
 }
 
 function surpriseTile({ surprise, surprise_percentile: percentile }) {
-  const among = percentile === null ? '' : ` Of 100 learnt runs, ${Math.round(percentile)} are at most as surprising.`;
+  const among = percentile === null ? '' : ` Of 100 learnt runs, ${Math.round(percentile)} are less surprising.`;
   return tile('surprise', `${surprise.toFixed(2)} bits`, percentile === 100 ? 'warn' : '', `Bits a call: how unlikely its path is among the learnt runs.${among}`);
 }
 
