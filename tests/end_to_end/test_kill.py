@@ -28,7 +28,7 @@ GIVE_UP_SECONDS = 240
 RECOVERED_SECONDS = 120
 SESSIONS = {2: 15, 5: 40, 50: 40}
 """Begun in a round, by rounds."""
-WINDOW_SECONDS = {2: 30, 5: 60, 50: 120}
+WINDOW_SECONDS = {2: 20, 5: 60, 50: 120}
 """By rounds: no restart takes as long, so that no call is late."""
 SENDERS = ("grpc", "http", "grpc", "http")
 SPEC = """

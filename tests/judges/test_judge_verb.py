@@ -168,7 +168,7 @@ MISBEHAVIOURS: Mapping[str, tuple[Behaviour, str, int, int]] = {
 
 def seconds_for(behaviour: Behaviour) -> float:
     """Time for an answer: short where none comes, else so long that no slow machine reaches it."""
-    return 2 if behaviour({}, 1).hang else 60
+    return 0.3 if behaviour({}, 1).hang else 60
 
 
 @pytest.mark.parametrize("name", MISBEHAVIOURS)
@@ -704,10 +704,11 @@ def test_what_a_gateway_says_with_a_good_status_is_told(
     """A body that is an error names the reason, without the key that it may repeat, wherever the text is cut."""
     monkeypatch.setattr("judges.models.openai_endpoint._PAUSE_SECONDS", 0.01)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-77")
+    run_file.write_text(run_file.read_text().splitlines()[0])
     for padding in range(200, 300, 7):
         said = FakeAnswer(b'{"error": "no quota' + b"." * padding + b' sk-secret-77"}')
         with serving(always(said)) as endpoint:
             found = judge(capsys, run_file, endpoint, "--judges", "TC")
-        assert found.outcomes == ["failed", "failed"]
+        assert found.outcomes == ["failed"]
         assert 'no chat completion: {"error": "no quota' in found.err
         assert "sk-s" not in found.err
