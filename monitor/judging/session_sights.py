@@ -6,7 +6,7 @@ are told only if what they are to allow for has changed. Causes that hold for on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from monitor.judging.change_reports import ChangeReports
@@ -160,14 +160,20 @@ class SessionSights:
         self._state.follow_gaps(session.touched_ns)
         if not (len(ledger) or session.gaps):
             return
-        known = [
-            each
-            for each in session.gaps
-            if each.cause in OF_ONE_SESSION or ledger.stands(each) or each in session.carried
-        ]
         found = ledger.reaching(
             session.key.namespace, session.is_of, session.agent, session.opened_ns
         )
+        if found == list(session.gaps):
+            return
+        if session.carried:
+            carried = session.carried
+            known = [
+                each
+                for each in session.gaps
+                if each.cause in OF_ONE_SESSION or ledger.stands(each) or each in carried
+            ]
+        else:
+            known = ledger.standing(session.gaps)
         session.gaps = tuple(known if found == known else dict.fromkeys((*known, *found)))
 
     def sight(self, session: Session, judge: Judge, part: str = "") -> Sight:
@@ -182,7 +188,7 @@ class SessionSights:
             return CLEAR
         gaps = session.gaps
         if session.fresh and session.proof is not None and gaps:
-            gaps = tuple(_since(gaps, session.proof.start_ns))
+            gaps = _since(gaps, session.proof.start_ns)
         lead = self._clocks.lead_of(session.key) if gaps else None
         if lead is not None:
             gaps = (*gaps, *[each.shifted(-lead) for each in gaps if each.service])
@@ -269,8 +275,12 @@ def _nothing(_session: Session) -> list[Verdict]:
     return []
 
 
-def _since(gaps: Iterable[Gap], begin_ns: int) -> Iterator[Gap]:
+def _since(gaps: tuple[Gap, ...], begin_ns: int) -> tuple[Gap, ...]:
     """What is left of some gaps for a session that began at a moment."""
-    for each in gaps:
-        if each.until_ns > begin_ns:
-            yield each if each.since_ns >= begin_ns else each._replace(since_ns=begin_ns)
+    return tuple(
+        [
+            each if each.since_ns >= begin_ns else each._replace(since_ns=begin_ns)
+            for each in gaps
+            if each.until_ns > begin_ns
+        ]
+    )

@@ -18,11 +18,9 @@ SAID_SLACK_NS: Final = 60_000_000_000
 
 def of_both(known: Proof | None, found: Proof | None) -> Proof | None:
     """The proof that counts of one that is known and another one: the word of a client, else the earliest trace."""
-    if known is not None and known.is_said:
+    if found is None or (known is not None and known.is_said):
         return known
-    if found is not None and found.is_said:
-        return found
-    if found is not None and (
+    if found.is_said or (
         known is None or found.trace_id == known.trace_id or found.start_ns < known.start_ns
     ):
         return found

@@ -10,10 +10,10 @@ has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from monitor.visibility.cause import Cause
+from monitor.visibility.cause import OF_ONE_SESSION, Cause
 from monitor.visibility.gap import Gap
 
 __all__ = ["GAPS_MAX", "Ledger", "is_within"]
@@ -84,6 +84,16 @@ class Ledger:
         """True if a gap that once reached a session was not taken back since."""
         return gap in self._gaps or self.is_over(gap)
 
+    def standing(self, gaps: Iterable[Gap]) -> list[Gap]:
+        """Those of some gaps that `stands`, and those of one session, which it keeps itself."""
+        # As `is_over`, without a call for each.
+        over_ns, known = self._forgotten_ns - self._linger_ns, self._gaps
+        return [
+            each
+            for each in gaps
+            if each in known or each.until_ns < over_ns or each.cause in OF_ONE_SESSION
+        ]
+
     def covers(self, now: int) -> bool:
         """True if a session that is first seen now may have begun in a gap or before it."""
         for gap in self._gaps:  # noqa: SIM110 - `any` makes a generator
@@ -109,14 +119,20 @@ class Ledger:
             opened_ns: when its first call was received, Unix nanoseconds.
         """
         since_ns = opened_ns - self._linger_ns
-        return [
-            gap
-            for gap in self._gaps
-            if gap.until_ns >= since_ns
-            and (not gap.agent or gap.agent == agent)
-            and (gap.namespace is None or is_within(namespace, gap.namespace))
-            and (not gap.service or is_of(gap.service))
-        ]
+        found: list[Gap] = []
+        # Gaps of one sender often come one after the other: each is asked for once.
+        outer, service, is_mine = None, "", True
+        for gap in self._gaps:
+            if gap.until_ns < since_ns or (gap.agent and gap.agent != agent):
+                continue
+            if gap.service != service or gap.namespace != outer:
+                outer, service = gap.namespace, gap.service
+                is_mine = (outer is None or is_within(namespace, outer)) and (
+                    not service or is_of(service)
+                )
+            if is_mine:
+                found.append(gap)
+        return found
 
     def _merge(self) -> None:
         """Makes one of the two oldest gaps of the tenant and cause that have most."""

@@ -84,6 +84,8 @@ _ORDERED_MAX: Final = 16_384
 _COMPARED_MAX: Final = 8_192
 """Limit of the cache of scores, as calls of its paths plus _EACH for each path: 100 KB."""
 _EACH: Final = 16
+_MISSING_MAX: Final = 256
+"""Limit of the cache of what may be missing, by at most _EACH tools."""
 
 
 def code_of(reason: Reason) -> int:
@@ -115,6 +117,7 @@ class Judge:
         "_compared",
         "_compared_tokens",
         "_explained",
+        "_missing",
         "_ordered",
         "_orders",
         "_possible",
@@ -225,6 +228,7 @@ class Judge:
         self._unsatisfied: dict[Position, tuple[str, ...]] = {}
         self._skipped: dict[tuple[Position, int], tuple[str, ...]] = {}
         self._explained: dict[tuple[Position, int, Reason], str] = {}
+        self._missing: dict[tuple[str | None, ...], tuple[int, ...]] = {}
         self._possible: dict[int, bool] = {}
         self._orders: dict[_Group, Order] = {}
         self._ordered = 0
@@ -350,8 +354,19 @@ class Judge:
         """The symbols of calls that may be missing; "" and None stand for any tool."""
         if "" in tools or None in tools:
             return self.every
-        found = {symbol for tool in tools for symbol in self._tool_symbols.get(tool or "", ())}
-        return self.every if len(found) == self.plain else tuple(sorted(found))
+        # Each session asks for the same few tools again at each of its calls.
+        asked = tuple(tools)
+        known = self._missing.get(asked)
+        if known is None:
+            found = {
+                symbol for tool in asked for symbol in self._tool_symbols.get(tool or "", ())
+            }
+            known = self.every if len(found) == self.plain else tuple(sorted(found))
+            if len(self._missing) >= _MISSING_MAX:
+                self._missing.clear()
+            if len(asked) <= _EACH:
+                self._missing[asked] = known
+        return known
 
     def shared_of(self, symbols: Iterable[int]) -> tuple[int, ...]:
         """Of some symbols those that are of every thing: their tools are not named in `each`."""

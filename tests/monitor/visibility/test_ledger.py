@@ -35,6 +35,26 @@ def test_a_gap_reaches_the_sessions_that_agree_with_all_that_it_names() -> None:
     assert reaching(ledger, 15, namespace="m") == [everybody]
 
 
+def test_a_service_with_many_gaps_is_asked_for_once() -> None:
+    """Orphans leave a gap for each tool and each ten seconds of their service, and each call looks at all of them."""
+    ledger, asked = Ledger(LINGER), list[str]()
+
+    def is_of(service: str) -> bool:
+        asked.append(service)
+        return service == "shop"
+
+    gaps = [
+        Gap(Cause.UNPLACED, 10, 20, tool=f"t{number}", namespace="n", service=service)
+        for service in ("bank", "shop")
+        for number in range(50)
+    ]
+    for gap in gaps:
+        ledger.note(gap)
+
+    assert ledger.reaching("n", is_of, "a", 15) == gaps[50:]
+    assert asked == ["bank", "shop"]
+
+
 def test_a_session_that_begins_long_after_a_gap_is_not_reached() -> None:
     """One that is first seen soon after it may have begun in it; the ledger says until when."""
     ledger = Ledger(LINGER)
@@ -58,10 +78,9 @@ def test_a_gap_that_is_over_stands_and_one_that_is_lifted_does_not() -> None:
 
     assert len(ledger) == 0
     assert ledger.version == version + 1
-    assert (ledger.stands(over), ledger.stands(lifted._replace(until_ns=5_000))) == (
-        True,
-        False,
-    )
+    later, own = lifted._replace(until_ns=5_000), Gap(Cause.MISTIMED, 10, 5_000)
+    assert (ledger.stands(over), ledger.stands(later)) == (True, False)
+    assert ledger.standing([over, later, own]) == [over, own]
 
 
 def test_a_gap_that_is_known_is_no_news() -> None:
