@@ -109,7 +109,6 @@ class Repeats:
         call.noted = keys[0] if keys else b""
         if not keys:
             return False
-        key = keys[0]
         row = _ROW.pack(
             new.trace_id, new.span_id, new.start_ns, new.end_ns, _given(new), new.error
         )
@@ -121,12 +120,14 @@ class Repeats:
             if now >= calls.since + 2 * PERIOD_NS:
                 self._age(name, calls, now)
             self._age(name, calls, now)
-        known = calls.young.setdefault(key, row)
-        if known is not row:
-            calls.young[key] = (known + row)[-LIKE_MAX * _ROW.size :]
-        self._held.add(name, 1)
-        calls.young_count += 1
-        is_known = known is not row or key in calls.old
+        is_known = False
+        for key in keys:
+            known = calls.young.setdefault(key, row)
+            if known is not row:
+                calls.young[key] = (known + row)[-LIKE_MAX * _ROW.size :]
+            is_known = is_known or known is not row or key in calls.old
+        self._held.add(name, len(keys))
+        calls.young_count += len(keys)
         if calls.young_count >= CALLS_MAX // 2:
             self._age(name, calls, now)
         elif self._held.total >= CALLS_MAX:
@@ -150,7 +151,10 @@ class Repeats:
         if not before or before == call.noted:
             return []
         call.shared = True  # its own doubts may be over
-        return self._review(before, call, new, session)
+        changed = self._review(before, call, new, session)
+        if call.has_request:
+            changed += self._review(_key(session, "", new.tool), call, new, session)
+        return changed
 
     def _age(self, name: str, calls: _Calls, now: int) -> None:
         """Forgets the older calls of a tenant."""
@@ -180,12 +184,19 @@ class Repeats:
         """The same for the calls that are known by one key, also where the call is not known by it any more."""
         changed: list[Review] = []
         seen = self._seen(key, call, new, session)
-        for number, each in enumerate(seen):
+        for each in seen:
             other, place = each.call, each.place
             if other is None or place is None or other.given_up:
                 continue
-            other.shared = len(seen) > 1
-            doubts = _doubts(each, seen[:number])
+            like = seen
+            if other.has_request:
+                for more in _keys(other, session, new.tool):
+                    if more != key:
+                        like = sorted(
+                            {*like, *self._seen(more, call, new, session)}, key=_order
+                        )
+            other.shared = len(like) > 1
+            doubts = _doubts(each, [one for one in like if _order(one) < _order(each)])
             if doubts != other.doubts:
                 other.doubt(doubts)
                 changed.append(Review(*place, other))
@@ -210,7 +221,7 @@ class Repeats:
             known = new if other is call else other.judged
             if other.doubled or known is None or known.session != session:
                 continue
-            if key not in _keys(other, session, known.tool)[:1]:  # it may have none by now
+            if key not in _keys(other, session, known.tool):  # it may have none by now
                 continue
             node = place[1].node(known.span_id) or place[2]
             found[id(other)] = _Seen(
@@ -240,7 +251,7 @@ def _order(seen: _Seen) -> tuple[int, int, bytes]:
 
 
 def _keys(call: LogicalCall, session: SessionKey, tool: str) -> tuple[bytes, ...]:
-    """Digests of what calls that may be one have in common. The first is the call's own; a part of it may have another.
+    """Digests of what calls that may be one have in common. The first is the call's own; requests to a server have one more.
 
     They outlive the process, in snapshots: Python's own hashes are others in the next one.
     """
@@ -291,6 +302,8 @@ def _doubt(first: _Seen, later: _Seen) -> Cause | None:
     if one is None or other is None:
         same = first.given == later.given or not (first.given and later.given)
         return Cause.REPLAYED if same and first.error is later.error else None
+    if one.request and other.request and one.request != other.request:
+        return None
     if one.against(other):
         return Cause.TOLD_TWICE if _is_copy(first, later, one, other) else None
     if not other.call_id and not _is_asked_again(one, other):
@@ -324,12 +337,11 @@ def _may_be_round(first: _Seen, later: _Seen) -> bool:
     It is sent where the first one was: below the same span. While the span above a request has not come, that may be
     the client's span of the same request.
     """
+    if first.error or first.place is None or later.place is None:
+        return False
     if (
-        first.error
-        or first.end_ns > later.start_ns
-        or first.place is None
-        or later.place is None
-    ):
+        first.start_ns > 0 and first.end_ns > later.start_ns
+    ):  # without a start, its times say nothing
         return False
     one, other = first.place[2], later.place[2]
     if first.place[0] is later.place[0]:

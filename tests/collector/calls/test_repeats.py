@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
-from itertools import permutations
+from itertools import islice, permutations
 from typing import Any
 
 import pytest
@@ -219,6 +220,32 @@ def test_requests_one_after_the_other_may_be_one_call(
     spans = _asked(wire, "1", 1, version, **first) + _asked(wire, "2", 5, version, **second)
     for order in permutations(spans):
         assert bench().send(*order).doubts() == [("pay", SURE), ("pay", doubt)]
+
+
+@pytest.mark.parametrize("which", [1, 3])
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_request_without_times_may_be_one_beside_it(
+    wire: Any, bench: Any, which: int, asked: bool
+) -> None:
+    """Nothing says that it was sent before the other was answered, also where the answer that asked for one is known."""
+    spans = _asked(wire, "1", 1, "") + _asked(wire, "2", 5, "")
+    spans[which] = wire.span(
+        "MCP send tools/call pay",
+        {"mcp.method.name": "tools/call", "jsonrpc.request.id": "12"[which == 3]},
+        id="12"[which == 3],
+        parent="step",
+        start=-BASE / SECOND,
+        end=-BASE / SECOND,
+        scope="mcp-python-sdk",
+    )
+    if asked:
+        parts = [{"type": "tool_call", "id": "c", "name": "pay", "arguments": {}}]
+        said = json.dumps([{"role": "assistant", "parts": parts}])
+        model = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": said}
+        spans.append(wire.span("chat", model, id="m", parent="step", start=0, end=0.5))
+    for order in islice(permutations(spans), 0, None, 5):
+        found = bench().send(*order)
+        assert sorted(each for _, each in found.doubts()) == [SURE, ROUND]
 
 
 def test_requests_at_once_or_of_other_steps_are_calls(wire: Any, bench: Any) -> None:

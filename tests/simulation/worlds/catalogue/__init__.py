@@ -83,7 +83,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "mcp_round_trips + client_tool",
         "mcp_calls + mcp_round_trips",
         "told_twice + mcp_round_trips",
-        "no_times + mcp_round_trips",
         "mcp_calls + parallel_tools_without_spans",
         "client_tool_unanswered + parallel_tools_without_spans",
         "client_tool_unanswered + lost_and_answered",
@@ -124,6 +123,9 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "where several things are in doubt at once, a certain harm is told of a call that may be right": (
         "ids_by_turn + started_in_mid_session",
         "arguments_twice_in_one_text + started_in_mid_session",
+    ),
+    "calls of one answer, of which one has no times and another is two requests, have the order of their receipt": (
+        "no_times + mcp_round_trips",
     ),
     "no twin is proven: what the other entry writes depends on the calls that are lost, or on their times (ids and clocks that count, parents that are calls, copies)": (
         "lost_with_parents + lost_without_a_sign",
