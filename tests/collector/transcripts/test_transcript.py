@@ -6,7 +6,6 @@ import base64
 import json
 import random
 import re
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from collector.transcripts.fence import clean, nonce_outside
 from collector.transcripts.session_steps import session_steps
 from collector.transcripts.step import TranscriptStep
 from collector.transcripts.transcript import TEXT_MAX, Transcript, tokens_of
+from tests.bench.things import function_calls
 from tests.captures import CAPTURES, NO_CAPTURES, SAMPLED_CAPTURES, capture_name
 
 NONCE = "0f1e2d3c4b5a6978"
@@ -333,25 +333,30 @@ def test_traces_in_trails_form_are_read(tmp_path: Path) -> None:
     assert call.at_ns == 1742402285_500_000_000
 
 
-@pytest.mark.alone
-def test_two_thousand_spans_take_under_a_tenth_of_a_second() -> None:
-    """A long session is read and cut in under 100 ms of CPU time, which no load beside it makes longer."""
+@pytest.mark.plain
+def test_twice_as_many_spans_are_twice_the_work() -> None:
+    """A long session is read and cut in work that grows with its spans: counted, as load beside it changes no count."""
+    few, many = read_and_cut(500), read_and_cut(1_000)
+    assert many < 2.1 * few
+
+
+def read_and_cut(count: int) -> int:
+    """Calls of functions for a transcript of so many spans."""
     spans = history(1)
     spans += [
         _span(n, "gen_ai.tool.name", "t", **{"gen_ai.tool.call.result": "r" * 100})
-        for n in range(1, 2_000)
+        for n in range(1, count)
     ]
     decoded = otlp_json.decode(request(spans)).spans
     steps = [
         {"trace_id": s.trace_id.hex(), "span_id": s.span_id.hex(), "start_ns": s.start_ns, "tool": "t", "arguments": {"n": 1}}
         for s in decoded[1:]
     ]  # fmt: skip
-    took = []
-    for _ in range(5):
-        began = time.process_time()
+
+    def read() -> None:
         found = Transcript(session_steps([{"agent": "a", "steps": steps}], decoded), 20_000)
         found.text(NONCE)
-        took.append(time.process_time() - began)
-    assert found.calls == 1_999
-    assert found.cut.calls
-    assert min(took) < 0.1
+        assert found.calls == count - 1
+        assert found.cut.calls
+
+    return function_calls(read)
