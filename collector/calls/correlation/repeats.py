@@ -307,6 +307,8 @@ def _doubt(first: _Seen, later: _Seen) -> Cause | None:
     if one.against(other):
         return Cause.TOLD_TWICE if _is_copy(first, later, one, other) else None
     if not other.call_id and not _is_asked_again(one, other):
+        if first.given == later.given and _is_copy(first, later, one, other):
+            return Cause.TOLD_TWICE
         rounds = one.may_be_round and other.may_be_round and _may_be_round(first, later)
         return Cause.ROUND_TRIP if rounds else None
     if overlaps(one.outer, other.outer):
@@ -317,12 +319,18 @@ def _doubt(first: _Seen, later: _Seen) -> Cause | None:
 def _is_copy(first: _Seen, later: _Seen, one: LogicalCall, other: LogicalCall) -> bool:
     """True if two spans differ in their ids alone: two executions hardly begin and end at the same instants."""
     return (
-        one.is_one
-        and other.is_one
-        and first.start_ns == later.start_ns < first.end_ns == later.end_ns
+        first.start_ns == later.start_ns < first.end_ns == later.end_ns
         and first.error is later.error
         and agree(one.outer, other.outer)
+        and _are_copies(one, other)
     )
+
+
+def _are_copies(one: LogicalCall, other: LogicalCall) -> bool:
+    """True if each span of the call that has fewer has a span of the same times in the other."""
+    few, many = sorted((one.pieces.values(), other.pieces.values()), key=len)
+    times = {(each.start_ns, each.end_ns) for each in many}
+    return all((each.start_ns, each.end_ns) in times for each in few)
 
 
 def _is_asked_again(one: LogicalCall, other: LogicalCall) -> bool:

@@ -222,6 +222,17 @@ def test_requests_one_after_the_other_may_be_one_call(
         assert bench().send(*order).doubts() == [("pay", SURE), ("pay", doubt)]
 
 
+@pytest.mark.parametrize("later", [0, 0.001])
+def test_requests_that_are_written_twice_may_be_one_call(
+    wire: Any, bench: Any, later: float
+) -> None:
+    """Client's and server's spans come again under other ids, with the times of the first ones: other times are another call."""
+    spans = _asked(wire, "1", 1, "2025-11-25") + _asked(wire, "2", 1 + later, "2025-11-25")
+    for order in permutations(spans):
+        found = bench().send(*order)
+        assert found.doubts() == [("pay", SURE), ("pay", SURE if later else TWICE)]
+
+
 @pytest.mark.parametrize("which", [1, 3])
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_request_without_times_may_be_one_beside_it(
