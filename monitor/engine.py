@@ -157,7 +157,7 @@ class Monitor:
         session = self._lifecycle.session(call, now)
         seen, judged = session.seen, session.judged
         try:
-            if proof is not None or session.fresh:
+            if proof is not None or session.fresh or Cause.RESUMED in session.causes:
                 self._state.news += self._sights.prove(session, proof)
             return self._observe(session, call, now, named, quiet=quiet, doubted=doubted)
         except Exception:

@@ -180,14 +180,18 @@ class Proof:
     A client may say it instead, who knows better than any trace: of those the first counts.
     """
 
-    __slots__ = ("holds", "start_ns", "trace_id")
+    __slots__ = ("holds", "resumed", "start_ns", "trace_id")
 
-    def __init__(self, start_ns: int, trace_id: bytes, *, holds: bool) -> None:
+    def __init__(
+        self, start_ns: int, trace_id: bytes, *, holds: bool, resumed: bool = False
+    ) -> None:
         self.start_ns = start_ns
         """When the session begins by it, Unix nanoseconds."""
         self.trace_id = trace_id
         self.holds = holds
         """False if the trace shows that the session may have begun before, or does not show that it did not."""
+        self.resumed = resumed
+        """True if the trace shows that there were calls before, which this session or another one has."""
 
     @staticmethod
     def said(now: int) -> Proof:

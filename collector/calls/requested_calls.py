@@ -54,8 +54,7 @@ class RequestedCalls:
             Errors of ours, one for each request that could not be judged: it waits for the next answer.
         """
         trace = context.trace
-        if trace.first is None:
-            _note_answers(span, outputs, trace)
+        self._note_answers(span, outputs, trace)
         found = self._requests.read(requester, trace, span, outputs, context.agent, context.now)
         if self._requests.answered:
             answered, self._requests.answered = self._requests.answered, []
@@ -63,7 +62,7 @@ class RequestedCalls:
         if self._requests.overtaken:
             self._requests.overtaken = False
             self._correlation.overtook(context, span.start_ns)
-        if trace.answered_ns < NEVER:
+        if trace.answered_ns < NEVER and trace.first is None:
             self._sessions.doubt(trace)
         self._sessions.beginnings.note_request(trace, span, outputs, context.now)
         errors: list[Exception] = []
@@ -88,6 +87,19 @@ class RequestedCalls:
             self._coverage.count_traces("over_bound", [(trace, self._requests.oversized)])
             self._requests.oversized = 0
         return errors
+
+    def _note_answers(self, span: Span, outputs: Outputs, trace: Trace) -> None:
+        """A model may have been given answers of tools that were called in other traces.
+
+        Where its session has made calls before, they may be theirs, and the messages are not read.
+        """
+        start_ns = span.start_ns
+        if start_ns >= trace.called_ns or start_ns >= trace.answered_ns:
+            return
+        if trace.first is not None and self._sessions.has_calls(trace, start_ns):
+            return
+        if goes_on(span, outputs):
+            trace.answered_ns = start_ns
 
     def _judge(self, requester: Requester, request: RequestPiece, now: int) -> None:
         trace, piece = request
@@ -118,11 +130,3 @@ class RequestedCalls:
     def finish(self) -> None:
         """Counts all requests that were not executed: the input is over."""
         self._coverage.count_traces("requested_only", self._requests.rest())
-
-
-def _note_answers(span: Span, outputs: Outputs, trace: Trace) -> None:
-    """A model may have been given answers of tools that were called in other traces."""
-    start_ns = span.start_ns
-    known = start_ns >= trace.called_ns or start_ns >= trace.answered_ns
-    if not known and goes_on(span, outputs):
-        trace.answered_ns = start_ns

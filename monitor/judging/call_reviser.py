@@ -214,6 +214,7 @@ class CallReviser:
         for call, judges in moved.owed or ():
             target.owe(call, judges)
         target.fresh = proves(target.proof, target.started_ns)
+        verdicts += self._sights.doubt_beginning(target)
         verdicts += self._sights.look_again(target)
         self._accounting.relabel(target)
         if target.binder is not None:

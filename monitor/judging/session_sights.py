@@ -17,7 +17,7 @@ from monitor.judging.thing_spaces import is_shared
 from monitor.records import NO_TRACE, Proof, ToolCall, Verdict
 from monitor.session.judge.judge import Judge
 from monitor.session.log.log import is_led
-from monitor.session.proofs import is_dated, of_both, proves
+from monitor.session.proofs import is_dated, of_both, proves, resumes
 from monitor.session.session import Session
 from monitor.visibility.cause import FACTS, OF_ONE_SESSION, Cause
 from monitor.visibility.gap import EVER, Gap, with_own
@@ -93,7 +93,15 @@ class SessionSights:
         known, dated = session.fresh, bool(session.gaps) and is_dated(session.proof, proof)
         session.proof = of_both(session.proof, proof)
         session.fresh = proves(session.proof, session.started_ns)
-        return self.look_again(session) if dated or session.fresh is not known else []
+        verdicts = self.doubt_beginning(session)
+        if dated or session.fresh is not known:
+            verdicts += self.look_again(session)
+        return verdicts
+
+    def doubt_beginning(self, session: Session) -> list[Verdict]:
+        """Sets whether the session goes on with calls that it lacks, as far as its proof shows."""
+        holds = resumes(session.proof, session.started_ns)
+        return self.doubt(session, Cause.RESUMED, holds=holds)
 
     def by_our_clock(self, session: Session, proof: Proof | None) -> Proof | None:
         """The proof as its sender would give it if its clock were ours.
@@ -108,7 +116,9 @@ class SessionSights:
             or proof.start_ns <= session.opened_ns
         ):
             return proof
-        return Proof(proof.start_ns - lead, proof.trace_id, holds=proof.holds)
+        return Proof(
+            proof.start_ns - lead, proof.trace_id, holds=proof.holds, resumed=proof.resumed
+        )
 
     def move_back(self, session: Session) -> list[Verdict]:
         """The clock of a sender has turned out to be ahead: its earlier calls are moved, as the others are."""
@@ -125,6 +135,7 @@ class SessionSights:
         session.set_times_anew()
         session.proof = self.by_our_clock(session, session.proof)
         session.fresh = proves(session.proof, session.started_ns)
+        verdicts += self.doubt_beginning(session)
         return verdicts + self.look_again(session)
 
     def follow(self, session: Session) -> list[Verdict]:

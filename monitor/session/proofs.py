@@ -10,7 +10,7 @@ from typing import Final
 
 from monitor.records import Proof
 
-__all__ = ["is_dated", "of_both", "proves"]
+__all__ = ["is_dated", "of_both", "proves", "resumes"]
 
 SAID_SLACK_NS: Final = 60_000_000_000
 """How long before a client's question a call may have begun that the client says is the first of its session."""
@@ -34,6 +34,11 @@ def proves(proof: Proof | None, started_ns: int) -> bool:
     # A framework's span of a call begins before its client asks about the call.
     slack = SAID_SLACK_NS if proof.is_said else 0
     return proof.start_ns - slack <= started_ns
+
+
+def resumes(proof: Proof | None, started_ns: int) -> bool:
+    """True if a session that began at a time (Unix nanoseconds) goes on with calls that it lacks."""
+    return proof is not None and proof.resumed and proof.start_ns <= started_ns
 
 
 def is_dated(known: Proof | None, found: Proof | None) -> bool:

@@ -403,7 +403,7 @@ class Session:
         self.gaps = tuple(dict.fromkeys((*self.gaps, *other.gaps)))
         self.carry((*self.carried, *other.carried))
         for cause in other.causes:
-            if cause is not Cause.EARLIER_TURN:
+            if cause not in (Cause.EARLIER_TURN, Cause.RESUMED):
                 self.note_cause(cause)
 
     def carry(self, gaps: Iterable[Gap]) -> None:

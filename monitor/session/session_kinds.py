@@ -286,7 +286,12 @@ SESSION_KINDS: Final = (
         changes=(KindChange(added={"result": tuple}),),
     ),
     kept("name of a session", AgentName, "agent span_id start_ns"),
-    kept("proof of a beginning", Proof, "holds start_ns trace_id"),
+    kept(
+        "proof of a beginning",
+        Proof,
+        "holds resumed start_ns trace_id",
+        changes=(KindChange(added={"resumed": bool}),),
+    ),
     kept(
         "verdict",
         Verdict,

@@ -52,6 +52,9 @@ class Cause(StrEnum):
     """A span of the session began before our start."""
     EARLIER_TURN = "earlier_turn"
     """A trace without a session id is a later turn of a conversation."""
+    RESUMED = "resumed"
+    """A session with an id begins with what other sessions left: its first model is given results of calls that it
+    lacks, or its id is that of a model's earlier answer."""
     FORGOTTEN = "forgotten"
     """The session's state was dropped, and it goes on."""
     BOUND_LATE = "bound_late"
@@ -107,6 +110,7 @@ FACTS: Final[Mapping[Cause, Fact]] = {
     Cause.EARLIER_TURN: Fact(
         Effect.MISSING, False, False, True, "a session id, or an earlier call"
     ),
+    Cause.RESUMED: Fact(Effect.MISSING, False, True, True, "an earlier call of the session"),
     Cause.FORGOTTEN: Fact(Effect.MISSING, True, False, False, ""),
     Cause.BOUND_LATE: Fact(Effect.MISSING, True, False, False, ""),
     Cause.SAMPLED: Fact(Effect.SCATTERED, True, False, True, ""),

@@ -13,6 +13,7 @@ DOUBTED_CALLS: Final = "doubted_calls"
 """Stands beside the causes of gaps: a call of the session may not be what it seems."""
 
 _WORDS: Final[Mapping[str, str]] = {
+    Cause.RESUMED: "it goes on with calls that another session has",
     Cause.OUTAGE: "calls were missed while the monitor was down",
     Cause.REFUSED: "calls are missing whose spans were refused",
     Cause.LOST: "calls are missing whose spans were lost",

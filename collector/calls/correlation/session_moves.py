@@ -131,8 +131,8 @@ class SessionMoves:
                 except Exception:
                     trace.unbelong(before)
                     raise
-            if trace.beginning is not None:
-                self.beginnings.review(trace)
+            if known is not trace.first or trace.beginning is not None:
+                self.beginnings.note_claim(trace)
         parts = tree.parts
         if parts is None:
             return False
@@ -183,6 +183,10 @@ class SessionMoves:
             trace.noted = True
             if first.rung < RESOURCE_RUNG:
                 self._batch.monitor.corrections.note_source(first.key, first.name)
+
+    def has_calls(self, trace: Trace, start_ns: int) -> bool:
+        """True if calls of a trace's session that began before a moment are known."""
+        return self._monitor.reader.goes_on(trace.key, b"", start_ns)
 
     def doubt(self, trace: Trace) -> None:
         """Tells the monitor if the first calls of a trace's session may be missing now, or no longer are."""

@@ -15,7 +15,11 @@ Example: a trace has a model's span, whose request is a system's and a user's me
 asked for. The session begins with `move`. A second model's span arrives late, started before the first, and was
 given results of tools: the proof is taken back.
 
-While no proof is wanted nothing is added: after `Limits.idle_ns` no trace gets a `TraceBeginning`.
+A trace may also show that its session *resumes* a conversation that other sessions have begun: before any call is made or
+asked for in the trace, its model is given results of tools, or the session's id is that of a model's earlier answer (OpenAI's
+Responses API). Calls that the session lacks came before then, at any time after our start.
+
+After `Limits.idle_ns` no proof is wanted, and only such a trace gets a `TraceBeginning`.
 """
 
 from __future__ import annotations
@@ -34,6 +38,9 @@ __all__ = ["Beginnings"]
 FORGETFUL_MAX: Final = 1_000
 """Services remembered whose models are not given earlier turns; beyond it no request proves anything."""
 
+ANSWERS: Final = ("resp_", "caresp_")
+"""How ids of answers begin, at OpenAI and at Azure. Each answer has another one."""
+
 
 class Beginnings:
     """Notes what proves that sessions are new, and tells the monitor.
@@ -51,11 +58,11 @@ class Beginnings:
 
     def note_request(self, trace: Trace, span: Span, outputs: Outputs, now: int) -> None:
         """A model's span has come: its request may be the first of its conversation."""
-        if not self._monitor.gaps.is_young(now):
-            return
         found = trace.beginning
         start_ns = span.start_ns
         if found is None:
+            if not (self._monitor.gaps.is_young(now) or _resumes(trace)):
+                return
             if start_ns >= trace.called_ns:
                 return
             found = trace.beginning = TraceBeginning()
@@ -103,18 +110,32 @@ class Beginnings:
             found.root_ns = span.start_ns
         self.review(trace)
 
+    def note_claim(self, trace: Trace) -> None:
+        """A trace's session is known, or is another one now: it may be one that resumes a conversation."""
+        if trace.beginning is None and _resumes(trace):
+            trace.beginning = TraceBeginning()
+        if trace.beginning is not None:
+            self.review(trace)
+
     def review(self, trace: Trace) -> None:
         """More is known of the trace: tells the monitor if the proof is another one."""
         found = trace.beginning
         if found is None:
             return
         start_ns, holds = self._read(trace, found)
+        resumed = _resumes(trace)
+        if resumed:
+            start_ns, holds = 0 if _is_answer(trace) else trace.answered_ns, False
         known = found.proof
-        if known is not None and (known.start_ns, known.holds) == (start_ns, holds):
+        if known is not None and (known.start_ns, known.holds, known.resumed) == (
+            start_ns,
+            holds,
+            resumed,
+        ):
             return
         if known is None and start_ns == NEVER:
             return
-        found.proof = Proof(start_ns, trace.trace_id, holds=holds)
+        found.proof = Proof(start_ns, trace.trace_id, holds=holds, resumed=resumed)
         trace.changed = True
         self._batch.prove(trace.key, found.proof)
 
@@ -128,3 +149,16 @@ class Beginnings:
         if root < NEVER and trace.has_agent and not refuted and not trace.is_rest:
             return min(root, asked_ns), root >= self._monitor.started_ns
         return asked_ns, found.fresh_ns < NEVER and not refuted
+
+
+def _resumes(trace: Trace) -> bool:
+    """True if calls were made before the trace that a session with its id may lack."""
+    if trace.first is None or trace.split:
+        return False
+    return trace.answered_ns < trace.called_ns or _is_answer(trace)
+
+
+def _is_answer(trace: Trace) -> bool:
+    """True if the trace's session has the id of a model's answer, which the trace goes on from."""
+    first = trace.first
+    return first is not None and not trace.split and first.key.id.startswith(ANSWERS)

@@ -45,7 +45,7 @@ from monitor.session.judgement.possible_outcomes import (
 from monitor.session.judgement.step_marks import JudgedStep
 from monitor.session.log.rows import order_of
 from monitor.session.overlap.budget import Budget
-from monitor.session.proofs import is_dated, of_both, proves
+from monitor.session.proofs import is_dated, of_both, proves, resumes
 from monitor.session.session import Session
 from monitor.session.tool_names import BorrowedNames, Names
 from monitor.visibility.cause import Cause
@@ -200,9 +200,12 @@ class CallDecider:
             session.gaps, start_ns, call.end_ns, now, self._state.limits.window_ns
         ):
             return True
-        if proof is not None or session.fresh:
+        if proof is not None or session.fresh or Cause.RESUMED in causes:
             started_ns = min(session.started_ns, start_ns) if session.seen else start_ns
-            if proves(of_both(session.proof, proof), started_ns) is not session.fresh:
+            counts = of_both(session.proof, proof)
+            if proves(counts, started_ns) is not session.fresh:
+                return True
+            if resumes(counts, started_ns) is not (Cause.RESUMED in causes):
                 return True
             if session.gaps and is_dated(session.proof, proof):
                 return True
@@ -304,7 +307,7 @@ class Rehearsal:
             sights.doubt(session, Cause.SAMPLED)
         if call.start_ns < self._judging.state.started_ns:
             sights.doubt(session, Cause.SEEN_BEFORE)
-        if proof is not None or session.fresh:
+        if proof is not None or session.fresh or Cause.RESUMED in session.causes:
             sights.prove(session, proof)
         if doubted:
             sights.doubt(session, Cause.EARLIER_TURN)

@@ -459,11 +459,12 @@ def test_a_first_turn_of_a_bare_model_is_judged_from_the_beginning(
         {"resource": {"session.id": "s1"}},
     ],
 )
-def test_a_turn_in_a_session_that_may_hold_all_is_judged_from_the_beginning(
+def test_a_turn_that_was_given_results_which_its_session_lacks_is_not_paged(
     wire: Any, more: dict[str, Any]
 ) -> None:
-    """The other turns share its session id, so none is missing."""
-    assert _turn(wire, *_GIVEN["conventions"], **more) == 1
+    """A session id does not say that all turns share it: the calls behind these results are elsewhere."""
+    assert _turn(wire, *_GIVEN["conventions"], **more) == 0
+    assert _turn(wire, *_TOLD["a first request"], **more) == 1
 
 
 def test_a_model_that_asks_for_nothing_more_confirms_what_was_asked(
