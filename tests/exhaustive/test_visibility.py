@@ -22,7 +22,7 @@ from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
-from tests.sampling import sample
+from tests.samples import sampled
 
 START = 1_700_000_000 * SECOND
 TOOLS = "abc"
@@ -189,7 +189,7 @@ def judged(
     return found
 
 
-@pytest.mark.parametrize("seed", sample(range(12), every=4))
+@pytest.mark.parametrize("seed", sampled(range(12), range(0, 12, 4)))
 def test_harm_is_claimed_exactly_if_every_world_has_it(seed: int) -> None:
     """The number of harmful calls is the least of all worlds, with any automaton, doubts and gaps."""
     dice = Random(seed)
@@ -217,7 +217,7 @@ def test_harm_is_claimed_exactly_if_every_world_has_it(seed: int) -> None:
     assert possible > 20
 
 
-@pytest.mark.parametrize("seed", sample(range(4), every=2))
+@pytest.mark.parametrize("seed", sampled(range(4), range(0, 4, 2)))
 def test_the_order_in_which_it_becomes_known_makes_no_difference(seed: int) -> None:
     """Calls in any order, doubts that come and go, gaps before or after: the judgement is the same."""
     dice = Random(seed)
