@@ -5,6 +5,7 @@ It was written without reading the code that it tests. It assumes, beside what d
 - A conversation is what its agent names by one id. Without an id and without messages of models, it is a trace.
 - Calls that one answer of a model asks for have no order of their own: a task takes the best one, whatever their
   times. Under `strict`, the truth lies between the worst order of those that overlapped and the worst of all.
+- What a call executes within itself begins once all calls of its answer have begun, and comes after them.
 - A failed call changes nothing, and begins no episode.
 - `history: complete` is not set where spans are lost, nor where the trace of a call names no session.
 - A verdict may be wrong until it is final, and a page for as long as pages wait (0.5 s): spans that come later, with

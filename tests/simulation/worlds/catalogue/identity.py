@@ -91,9 +91,10 @@ def repeats_below_one_call(world: World, random: Chance) -> None:
     for outer in world.some_tool_spans(random, 1):
         answer = _answer_of(world, outer.calls[0])
         count = random.of(outer.id).choice([2, 3, 5])
-        long = (outer.end - outer.start) / (count + 1)
+        begun = max(call.start for call in answer.calls if call.start < outer.end)
+        long = (outer.end - begun) / (count + 1)
         for place in reversed(range(count)):
-            start = outer.start + (place + 0.5) * long
+            start = begun + (place + 0.5) * long
             again = _execution(world, outer, random, start, start + 0.8 * long)
             again.parent, again.sent = outer.id, outer.sent - outer.end + again.end
             _name(again, f"call_{random.of(again.id).getrandbits(32)}")
