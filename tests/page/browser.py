@@ -32,7 +32,7 @@ MISSING = (
     else ""
 )
 """Why there is no browser; "" where there is one."""
-WAIT_SECONDS = 15
+WAIT_SECONDS = 45
 
 Found = TypeVar("Found")
 Wait = Callable[[Coroutine[Any, Any, Any]], Any]
