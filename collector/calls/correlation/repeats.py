@@ -46,6 +46,9 @@ LIKE_MAX: Final = 16
 _ROW: Final = Struct("<16s8sqqq?")
 """Trace id, span id, start, end, a digest of the arguments (0 if they are unknown), and whether the call failed."""
 
+_NAMED: Final = "\1"
+"""A name in place of an id: requests to a server of which it is known who asked."""
+
 _ENTRY_BYTES: Final = 240
 """Approximate bytes of a call."""
 
@@ -105,7 +108,7 @@ class Repeats:
 
     def note(self, call: LogicalCall, new: ToolCall, now: int) -> bool:
         """Remembers a call under its session; True if equal ones are remembered, so that it needs a review."""
-        keys = _keys(call, new.session, new.tool)
+        keys = _noted_under(call, new.session, new.tool)
         call.noted = keys[0] if keys else b""
         if not keys:
             return False
@@ -120,12 +123,12 @@ class Repeats:
             if now >= calls.since + 2 * PERIOD_NS:
                 self._age(name, calls, now)
             self._age(name, calls, now)
-        is_known = False
+        alike = _looked_under(call, new.session, new.tool)
+        is_known = any(key in calls.young or key in calls.old for key in alike)
         for key in keys:
             known = calls.young.setdefault(key, row)
             if known is not row:
                 calls.young[key] = (known + row)[-LIKE_MAX * _ROW.size :]
-            is_known = is_known or known is not row or key in calls.old
         self._held.add(name, len(keys))
         calls.young_count += len(keys)
         if calls.young_count >= CALLS_MAX // 2:
@@ -153,7 +156,8 @@ class Repeats:
         call.shared = True  # its own doubts may be over
         changed = self._review(before, call, new, session)
         if call.has_request:
-            changed += self._review(_key(session, "", new.tool), call, new, session)
+            for key in (_key(session, "", new.tool), _key(session, _NAMED, new.tool)):
+                changed += self._review(key, call, new, session)
         return changed
 
     def _age(self, name: str, calls: _Calls, now: int) -> None:
@@ -174,7 +178,7 @@ class Repeats:
             The calls whose doubts have changed.
         """
         changed: list[Review] = []
-        for key in _keys(call, session, new.tool):
+        for key in _looked_under(call, session, new.tool):
             changed += self._review(key, call, new, session)
         return changed
 
@@ -190,7 +194,7 @@ class Repeats:
                 continue
             like = seen
             if other.has_request:
-                for more in _keys(other, session, new.tool):
+                for more in _looked_under(other, session, new.tool):
                     if more != key:
                         like = sorted(
                             {*like, *self._seen(more, call, new, session)}, key=_order
@@ -221,7 +225,7 @@ class Repeats:
             known = new if other is call else other.judged
             if other.doubled or known is None or known.session != session:
                 continue
-            if key not in _keys(other, session, known.tool):  # it may have none by now
+            if key not in _noted_under(other, session, known.tool):  # it may have none by now
                 continue
             node = place[1].node(known.span_id) or place[2]
             found[id(other)] = _Seen(
@@ -250,19 +254,28 @@ def _order(seen: _Seen) -> tuple[int, int, bytes]:
     return seen.start_ns, -seen.end_ns, seen.span_id
 
 
-def _keys(call: LogicalCall, session: SessionKey, tool: str) -> tuple[bytes, ...]:
-    """Digests of what calls that may be one have in common. The first is the call's own; requests to a server have one more.
+def _noted_under(call: LogicalCall, session: SessionKey, tool: str) -> tuple[bytes, ...]:
+    """Digests of what calls that may be one have in common. The first is the call's own.
 
-    They outlive the process, in snapshots: Python's own hashes are others in the next one.
+    A request to a server of which it is known who asked is found by those of which it is not, too. Two of which it is known
+    are told apart by that, and never compared. They outlive the process, in snapshots: Python's own hashes are others in the next one.
     """
-    call_id = call.call_id
-    if call_id:
-        own = _key(session, call_id, tool)
-        return (own, _key(session, "", tool)) if call.has_request else (own,)
-    if call.request:
+    if call.call_id:
+        own = _key(session, call.call_id, tool)
+    elif call.request:
         own = _key(session, f"\0{call.request.hex()}", tool)
-        return (own, _key(session, "", tool)) if call.has_request else (own,)
-    return (_key(session, "", tool),) if call.has_request else ()
+    else:
+        return (_key(session, "", tool),) if call.has_request else ()
+    return (own, _key(session, _NAMED, tool)) if call.has_request else (own,)
+
+
+def _looked_under(call: LogicalCall, session: SessionKey, tool: str) -> tuple[bytes, ...]:
+    """Digests under which calls are found that may be one with a call."""
+    own = _noted_under(call, session, tool)[:1]
+    if not call.has_request:
+        return own
+    is_named = bool(call.call_id or call.request)
+    return (*own, _key(session, "" if is_named else _NAMED, tool))
 
 
 def _key(session: SessionKey, call_id: str, tool: str) -> bytes:
@@ -302,8 +315,6 @@ def _doubt(first: _Seen, later: _Seen) -> Cause | None:
     if one is None or other is None:
         same = first.given == later.given or not (first.given and later.given)
         return Cause.REPLAYED if same and first.error is later.error else None
-    if one.request and other.request and one.request != other.request:
-        return None
     if one.against(other):
         return Cause.TOLD_TWICE if _is_copy(first, later, one, other) else None
     if not other.call_id and not _is_asked_again(one, other):
