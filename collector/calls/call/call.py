@@ -77,9 +77,11 @@ class LogicalCall:
         "request",
         "request_span",
         "retold",
+        "service",
         "shared",
         "together",
         "told",
+        "unplaced",
         "withdrawn",
     )
 
@@ -127,7 +129,11 @@ class LogicalCall:
         self.echo = False
         """True if it may be the call of another trace, reported a second time: see `echoes`."""
         self.shared = False
-        """True once equal calls of its session are known, which may make it doubtful."""
+        """True once equal calls are known, which may make it doubtful."""
+        self.service: str | None = None
+        """Its service, once one of the calls of that service has been unplaced; None else."""
+        self.unplaced = False
+        """True if spans above it that may name its conversation have not come, awaited or not: see `orphans`."""
         self.agent = ""
         """Agent name of the nearest ancestor that has one."""
         self.lifted: bytes | None = None

@@ -9,6 +9,9 @@ own, and the later ones get a doubt (`monitor.visibility.cause`): the judge then
 - `ROUND_TRIP`: requests to an MCP server, one after the other. From protocol version 2026-07-28 on, a server may answer
   that it needs input, and the client sends the same call again.
 
+Calls of two sessions are two, but for a call whose conversation is not known (`orphans`): it may be any session's of its
+service, and so one that another session has.
+
 Invariant: the doubts follow from the calls, whatever the order of their arrival. The first call, by its start, has none.
 
 Example: `pay` with call id c1 runs from 1 to 2 s in one trace, and from 5 to 6 s in another one of its session. The
@@ -64,6 +67,8 @@ class _Seen(NamedTuple):
     place: tuple[Trace, SpanTree, SpanNode] | None
     call: LogicalCall | None
     """None if its spans are no longer remembered."""
+    session: SessionKey | None
+    """None if it is no longer remembered."""
 
 
 class Review(NamedTuple):
@@ -154,11 +159,10 @@ class Repeats:
         if not before or before == call.noted:
             return []
         call.shared = True  # its own doubts may be over
-        changed = self._review(before, call, new, session)
+        keys = [before]
         if call.has_request:
-            for key in (_key(session, "", new.tool), _key(session, _NAMED, new.tool)):
-                changed += self._review(key, call, new, session)
-        return changed
+            keys += (_key(session, "", new.tool), _key(session, _NAMED, new.tool))
+        return [each for key in keys for each in self._review(key, call, new, session)]
 
     def _age(self, name: str, calls: _Calls, now: int) -> None:
         """Forgets the older calls of a tenant."""
@@ -190,15 +194,11 @@ class Repeats:
         seen = self._seen(key, call, new, session)
         for each in seen:
             other, place = each.call, each.place
-            if other is None or place is None or other.given_up:
+            if other is None or place is None or each.session is None or other.given_up:
                 continue
             like = seen
-            if other.has_request:
-                for more in _looked_under(other, session, new.tool):
-                    if more != key:
-                        like = sorted(
-                            {*like, *self._seen(more, call, new, session)}, key=_order
-                        )
+            if other.has_request or other.service is not None:
+                like = self._alike(other, each.session, call, new)
             other.shared = len(like) > 1
             doubts = _doubts(each, [one for one in like if _order(one) < _order(each)])
             if doubts != other.doubts:
@@ -206,10 +206,19 @@ class Repeats:
                 changed.append(Review(*place, other))
         return changed
 
+    def _alike(
+        self, other: LogicalCall, session: SessionKey, call: LogicalCall, new: ToolCall
+    ) -> list[_Seen]:
+        """The calls that may be one with another call of a session, and itself, in the order of their starts."""
+        found: set[_Seen] = set()
+        for key in _looked_under(other, session, new.tool):
+            found.update(self._seen(key, call, new, session))
+        return sorted(found, key=_order)
+
     def _seen(
         self, key: bytes, call: LogicalCall, new: ToolCall, session: SessionKey
     ) -> list[_Seen]:
-        """The calls of a session under a key, in the order of their starts; each once."""
+        """The calls under a key, in the order of their starts; each once. Those that are forgotten are the session's."""
         calls = self._calls.get(self._held.name(session.namespace))
         if calls is None:
             return []
@@ -220,12 +229,15 @@ class Repeats:
             place = self._place(session, trace_id, span_id)
             other = place[2].call if place is not None else None
             if other is None or place is None:
-                found[-at - 1] = _Seen(start, end, span_id, error, given, None, None)
+                owner = session if key != _key_of_service(call, session, new.tool) else None
+                found[-at - 1] = _Seen(start, end, span_id, error, given, None, None, owner)
                 continue
             known = new if other is call else other.judged
-            if other.doubled or known is None or known.session != session:
+            if other.doubled or known is None:
                 continue
-            if key not in _noted_under(other, session, known.tool):  # it may have none by now
+            if key not in _noted_under(
+                other, known.session, known.tool
+            ):  # it has another by now
                 continue
             node = place[1].node(known.span_id) or place[2]
             found[id(other)] = _Seen(
@@ -236,6 +248,7 @@ class Repeats:
                 _given(known),
                 (place[0], place[1], node),
                 other,
+                known.session,
             )
         return sorted(found.values(), key=_order)
 
@@ -266,16 +279,27 @@ def _noted_under(call: LogicalCall, session: SessionKey, tool: str) -> tuple[byt
         own = _key(session, f"\0{call.request.hex()}", tool)
     else:
         return (_key(session, "", tool),) if call.has_request else ()
-    return (own, _key(session, _NAMED, tool)) if call.has_request else (own,)
+    found = (own, _key(session, _NAMED, tool)) if call.has_request else (own,)
+    return found if call.service is None else (*found, _key_of_service(call, session, tool))
 
 
 def _looked_under(call: LogicalCall, session: SessionKey, tool: str) -> tuple[bytes, ...]:
     """Digests under which calls are found that may be one with a call."""
-    own = _noted_under(call, session, tool)[:1]
-    if not call.has_request:
-        return own
     is_named = bool(call.call_id or call.request)
-    return (*own, _key(session, "" if is_named else _NAMED, tool))
+    found = _noted_under(call, session, tool)[:1]
+    if call.has_request:
+        found = (*found, _key(session, "" if is_named else _NAMED, tool))
+    if call.service is not None and is_named:
+        found = (*found, _key_of_service(call, session, tool))
+    return found
+
+
+def _key_of_service(call: LogicalCall, session: SessionKey, tool: str) -> bytes:
+    """What a call is known by in all sessions of its service, whose calls may wait for their conversation; b"" if they do not."""
+    if call.service is None:
+        return b""
+    service = SessionKey(session.namespace, f"\0{call.service}")
+    return _key(service, call.call_id or f"\0{call.request.hex()}", tool)
 
 
 def _key(session: SessionKey, call_id: str, tool: str) -> bytes:
@@ -312,6 +336,8 @@ def doubts_of_span(call: LogicalCall) -> tuple[Cause, ...]:
 def _doubt(first: _Seen, later: _Seen) -> Cause | None:
     """Why two calls may be one; None if they are two for certain."""
     one, other = first.call, later.call
+    if first.session != later.session and not (_is_unplaced(one) or _is_unplaced(other)):
+        return None
     if one is None or other is None:
         same = first.given == later.given or not (first.given and later.given)
         return Cause.REPLAYED if same and first.error is later.error else None
@@ -325,6 +351,10 @@ def _doubt(first: _Seen, later: _Seen) -> Cause | None:
     if overlaps(one.outer, other.outer):
         return Cause.TOLD_TWICE
     return Cause.REPLAYED if first.error is later.error else None
+
+
+def _is_unplaced(call: LogicalCall | None) -> bool:
+    return call is not None and call.unplaced
 
 
 def _is_copy(first: _Seen, later: _Seen, one: LogicalCall, other: LogicalCall) -> bool:

@@ -59,7 +59,7 @@ WAIT_NS: Final = 60 * 1_000_000_000
 class ConversationNaming:
     """How a service names its conversations."""
 
-    __slots__ = ("agreed", "apart", "rung", "traces", "whole")
+    __slots__ = ("agreed", "apart", "rung", "traces", "unplaced", "whole")
 
     def __init__(self) -> None:
         self.agreed = False
@@ -72,6 +72,8 @@ class ConversationNaming:
         """True once nothing in a trace had named one, though no span above its calls was missing any more."""
         self.traces: dict[Trace, None] = {}
         """Waiting traces."""
+        self.unplaced = False
+        """True once a call has waited for spans above it: it may be told again in another session (`repeats`)."""
 
 
 class Orphans:
@@ -108,7 +110,18 @@ class Orphans:
             self._unplaced.add(requester, call, context.now)
         else:
             self._unplaced.remove(call)
+        if self._services and (call.judged is None or call.unplaced) and call.service is None:
+            self._note_service(context, call)
         return found
+
+    def _note_service(self, context: Context, call: LogicalCall) -> None:
+        """Notes the service of a call if the conversations of its calls may be unknown."""
+        requester = self._ids.requester(context.trace.namespace, call.outer.attributes)
+        naming = self._services.get(requester)
+        if naming is not None:
+            naming.unplaced = naming.unplaced or call.unplaced
+            if naming.unplaced:
+                call.service = requester.service
 
     def forget(self, call: LogicalCall) -> None:
         """The monitor does not have the call: it is missing nowhere."""
@@ -133,7 +146,10 @@ class Orphans:
                     )
                 return self._await(context, call, naming, rung, beside=beside)
             if rung == UNNAMED_RUNG and tree.parts is None:
+                call.unplaced = False
                 return self._is_unnamed(context, call, naming)
+        if node is not None:
+            call.unplaced = False
         return tree.unsettled is not None and _settle(tree, call)
 
     def _await(
@@ -151,8 +167,11 @@ class Orphans:
         """
         self._wait(context, call, naming, missing=True)
         if naming.rung < rung or (beside and naming.apart):
+            call.unplaced = True
             return True
         awaited = not naming.agreed if beside else rung == UNNAMED_RUNG and not naming.whole
+        # Where the wait ends without them, its trace is its session, and nobody knows its conversation.
+        call.unplaced = awaited or (call.unplaced and rung == UNNAMED_RUNG)
         return awaited and not _is_new(context.trace)
 
     def _is_unnamed(

@@ -97,7 +97,12 @@ CALL_KINDS: Final = (
         left="_coverage _ids _monitor",
         parts="_unplaced",
     ),
-    kept("naming", ConversationNaming, "agreed apart rung traces whole"),
+    kept(
+        "naming",
+        ConversationNaming,
+        "agreed apart rung traces unplaced whole",
+        changes=(KindChange(added={"unplaced": bool}),),
+    ),
     kept(
         "unplaced calls",
         UnplacedCalls,
@@ -183,11 +188,12 @@ CALL_KINDS: Final = (
         LogicalCall,
         "_inner _made _pieces agent asked_by beside chained decided doubled doubts "
         "echo given_up guessed judged lifted noted outer refused request request_span retold "
-        "shared together told withdrawn",
+        "service shared together told unplaced withdrawn",
         changes=(
             KindChange(added={"told": tuple}),
             KindChange(added={"request": bytes, "request_span": bytes}),
             KindChange(added={"noted": bytes, "retold": bool}),
+            KindChange(added={"service": type(None), "unplaced": bool}),
         ),
     ),
     kept(
@@ -225,7 +231,9 @@ CALL_KINDS: Final = (
     ),
     kept("repeats", Repeats, "_calls", left="_traces", parts="_held"),
     kept("calls that may repeat", _Calls, "old old_count since young young_count"),
-    kept("call that may repeat", _Seen, "start_ns end_ns span_id error given place call"),
+    kept(
+        "call that may repeat", _Seen, "start_ns end_ns span_id error given place call session"
+    ),
     kept("review of a repeat", Review, "trace tree node call"),
     kept(
         "model requests",

@@ -196,6 +196,80 @@ def test_what_never_comes_is_awaited_for_a_minute(wire: Wire) -> None:
     assert service.doubted() == {"one"}
 
 
+def _doubts(service: Service) -> dict[bytes, set[Cause]]:
+    """Trace -> why its call is in doubt, but for its conversation."""
+    trees = [trace.tree for trace in service.pipeline._traces if trace.tree is not None]
+    calls = [
+        node.call.judged for tree in trees for node in tree.calls() if node.call is not None
+    ]
+    return {each.trace_id: set(each.doubts) - set(ORPHAN) for each in calls if each is not None}
+
+
+def _again(wire: Wire, *conversations: str, **more: Any) -> list[Span]:
+    """A turn whose spans are written again in a trace of its own: both calls, and the spans above them."""
+    one, two = (
+        wire.tool("pay", parent=each, trace=each, start=at, call_id="c1", **given)
+        for each, at, given in (("one", 1, {}), ("two", 5, more))
+    )
+    names = zip(("one", "two"), (0, 4), conversations, strict=False)
+    return [one, two, *(_agent(wire, t, name, trace=t, start=at) for t, at, name in names)]
+
+
+@pytest.mark.parametrize(
+    ("conversations", "doubt"), [(("s1", "s1"), {Cause.REPLAYED}), (("s1", "s2"), set())]
+)
+def test_a_call_that_waits_may_be_one_of_another_trace(
+    wire: Wire, conversations: tuple[str, str], doubt: set[Cause]
+) -> None:
+    """Equal ids are two calls for certain once both conversations are known to be two, in any order of arrival.
+
+    The service has had a call that waited, and so the ids of its later calls are remembered across sessions.
+    """
+    spans = _again(wire, *conversations)
+    first, later = (each.trace_id for each in spans[:2])
+    for order in permutations(spans):
+        service = Service().send(*_turn(wire, "before", "s0"))
+        for number, span in enumerate(order):
+            service.send(span)
+            known = order[: number + 1]
+            found = _doubts(service)
+            assert not found.get(first)
+            if first in found and later in found and len(known) < len(spans):
+                assert found[later] == {Cause.REPLAYED}
+        assert (found[first], found[later]) == (set(), doubt)
+
+
+def test_a_call_whose_conversation_is_never_known_may_be_one_of_another_trace(
+    wire: Wire,
+) -> None:
+    """The wait for the spans above it ends, and nobody has named its conversation: nothing shows that it is another one's."""
+    spans = _again(wire, "s1")
+    service = Service().send(*spans)
+    service.pipeline.tick(NOW + 2 * WAIT_NS)
+    assert _doubts(service)[spans[1].trace_id] == {Cause.REPLAYED}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"call_id": "c2"},
+        {"arguments": {"amount": 2}},
+        {"status": 2},
+        {"resource": {"service.name": "other"}},
+    ],
+)
+def test_a_call_that_waits_is_another_one_if_something_differs(
+    wire: Wire, more: dict[str, Any]
+) -> None:
+    """Its id, its arguments, its outcome, or its service."""
+    given = {"arguments": {"amount": 1}, "call_id": "c1"}
+    service = Service().send(
+        wire.tool("pay", parent="one", trace="one", start=1, **given),
+        wire.tool("pay", parent="two", trace="two", start=5, **{**given, **more}),
+    )
+    assert list(_doubts(service).values()) == [set(), set()]
+
+
 WRAPPERS: dict[str, tuple[Any, ...]] = {
     "a root": (),
     "below a wrapper": (("run_tool", {"traceloop.span.kind": "task"}),),

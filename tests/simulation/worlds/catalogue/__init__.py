@@ -159,8 +159,9 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "no world: by its times, a turn rests in the middle of its spans": (
         "clock_set_back + resumed_after_its_end",
     ),
-    "of a call that is wrong in every conversation, it is final before its conversation is known that it comes again": (
-        "id_on_parents_later + replayed",
+    "undecidable: an equal id in a trace whose conversation nobody ever names is one call told again, or another conversation's": (
+        "id_never + ids_by_answer",
+        "id_never + ids_by_turn",
     ),
     "a call within a lost call is taken for one that its tracer has chained": (
         "lost_and_answered + calls_within_calls",
