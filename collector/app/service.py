@@ -96,7 +96,11 @@ REST_SHARE = 0.8
 
 
 class App:
-    """The running service. Everything happens on one event loop, so nothing needs a lock."""
+    """The running service. Everything happens on one event loop, so nothing needs a lock.
+
+    The parts that other parts are given have names without an underscore: `monitor`, `pipeline`, `stats`, `state`, `archive`,
+    `alerts`, `forwarding`, `traces`, `decisions`. None stands for a part that the settings leave out.
+    """
 
     def __init__(
         self,
@@ -122,24 +126,24 @@ class App:
         self._log = log
         self._memory = memory
         self._steady = steady
-        self._state = state_of(settings.state, settings.sessions, clock)
+        self.state = state_of(settings.state, settings.sessions, clock)
         # A clock of somebody's own is right whatever it says, unless there is another beside it.
         is_own = clock is not now_ns and steady is steady_ns
         watch = None if is_own else ClockWatch(clock, steady)
-        self._clock = clock if self._state is None else self._state.clock
+        self._clock = clock if self.state is None else self.state.clock
         self._health = Health()
-        self._stats = Stats()
-        self._stats.log_lines_dropped = self._log.dropped
-        self._faults = FaultCounter(self._stats)
+        self.stats = Stats()
+        self.stats.log_lines_dropped = self._log.dropped
+        self._faults = FaultCounter(self.stats)
         self._redaction = redaction_of(settings.redact) if redaction is None else redaction
         self._mark = mark_of(settings)
         self.monitor = self._build_monitor(specs)
         self._build_telling()
-        self._pipeline = self._build_pipeline()
+        self.pipeline = self._build_pipeline()
         self._build_keepers()
         admission = self._build_receivers()
         self._build_spec_reload()
-        self._decisions = self._build_decisions()
+        self.decisions = self._build_decisions()
         self.pauses = Pauses(steady, self.monitor)
         self._servers: dict[str, Server] = dict(self._receivers)
         """All listeners, by name."""
@@ -151,7 +155,7 @@ class App:
         self._observers = self._build_observers(families)
         self._servers |= self._observers
         self._ticker = self._build_ticker(
-            ClockChanges(watch, self.monitor, self._state, self._stats)
+            ClockChanges(watch, self.monitor, self.state, self.stats)
         )
         self._watcher: asyncio.Task[None] | None = None
 
@@ -166,7 +170,7 @@ class App:
         return Monitor(
             specs,
             limits,
-            started_ns=self._clock() if self._state is None else self._state.started_ns,
+            started_ns=self._clock() if self.state is None else self.state.started_ns,
             show=self._redaction.value,
             digest_key=self._redaction.digest_key,
         )
@@ -175,9 +179,9 @@ class App:
         """Who is told of verdicts: pages, the log, streams of the API, next hops."""
         settings, clock = self.settings, self._clock
         self._sink = LogSink(self._log, settings.log, clock, settings.alerts.joined)
-        self._traces = traces_of(settings.telemetry, clock)
-        self._tracer = self._traces.tracer if self._traces is not None else None
-        self._alerts = Alerts(
+        self.traces = traces_of(settings.telemetry, clock)
+        self._tracer = self.traces.tracer if self.traces is not None else None
+        self.alerts = Alerts(
             settings.alerts,
             links_of(settings),
             self.monitor.limits.idle_ns,
@@ -187,11 +191,11 @@ class App:
             tracer=self._tracer,
         )
         self._feed = VerdictFeed(self._attend)
-        self._forwarding = forwarding_of(settings, self.monitor, self._stats, clock)
-        is_annotated = self._forwarding is not None and self._forwarding.annotates
-        self._annotated = self._forwarding if is_annotated else None
+        self.forwarding = forwarding_of(settings, self.monitor, self.stats, clock)
+        is_annotated = self.forwarding is not None and self.forwarding.annotates
+        self._annotated = self.forwarding if is_annotated else None
         self._deliveries = Deliveries(
-            self._redaction, self._alerts, self._sink, self._feed, self._annotated, self._faults
+            self._redaction, self.alerts, self._sink, self._feed, self._annotated, self._faults
         )
         self.monitor.on_alarm(self._deliveries.alarm)
 
@@ -204,7 +208,7 @@ class App:
         settings, sessions = self.settings, self.settings.sessions
         pipeline = Pipeline(
             self.monitor,
-            self._stats,
+            self.stats,
             self._deliveries.verdicts,
             session_keys=sessions.id_attributes,
             namespace_keys=namespace_keys(settings),
@@ -220,14 +224,14 @@ class App:
         )
         pipeline.quiet = self._annotated is None
         self._notices = Notices(
-            self.monitor, pipeline.inventory, self._sink, self._stats, self._clock
+            self.monitor, pipeline.inventory, self._sink, self.stats, self._clock
         )
         return pipeline
 
     def _build_keepers(self) -> None:
         """What is kept of sessions and of requests: the archive, the judges' sessions, the recording."""
-        settings, pipeline, clock = self.settings, self._pipeline, self._clock
-        self._archive = archive_of(
+        settings, pipeline, clock = self.settings, self.pipeline, self._clock
+        self.archive = archive_of(
             settings.archive,
             owner_of(settings.receiver),
             self.monitor,
@@ -238,33 +242,33 @@ class App:
         self._judges = judges_of(settings, self.monitor, pipeline, self._redaction, clock)
         if self._judges is not None:
             self._deliveries.judge = self._judges.ended
-            self._judges.deliver.append(self._alerts.judged)
-            if self._archive is not None:
-                self._judges.deliver.append(self._archive.judged)
-        self._deliveries.archive = self._archive
-        self._recorder = recorder_of(settings.record, clock, self._stats)
+            self._judges.deliver.append(self.alerts.judged)
+            if self.archive is not None:
+                self._judges.deliver.append(self.archive.judged)
+        self._deliveries.archive = self.archive
+        self._recorder = recorder_of(settings.record, clock, self.stats)
         if self._recorder is not None:
             self._recorder.hide(self._redaction.rules)
 
     def _build_receivers(self) -> Admission:
         """The listeners for telemetry, and what they hand requests to. Returns what lets requests in."""
         settings, receiver = self.settings, self.settings.receiver
-        consume: Consume = self._pipeline.consume
+        consume: Consume = self.pipeline.consume
         if self._judges is not None:
             consume = self._judges.keeper.after(consume)
         gaps = self.monitor.gaps
         self.export = Export(
             consume,
-            self._stats,
-            self._clock if self._state is None else self._state.clock.present,
+            self.stats,
+            self._clock if self.state is None else self.state.clock.present,
             self._request_limits,
             self._recorder.record if self._recorder is not None else None,
             self._tracer,
-            self._forwarding,
-            self._state.journal if self._state is not None else None,
+            self.forwarding,
+            self.state.journal if self.state is not None else None,
             Refusals(gaps.note, gaps.lift, self.monitor.limits.window_ns),
         )
-        admission = build_admission(receiver, self._stats, self._memory)
+        admission = build_admission(receiver, self.stats, self._memory)
         if self._memory is not None:
             self._memory.relieve = self._relieve
         self._capacity = capacity_of(settings)
@@ -280,7 +284,7 @@ class App:
 
     def _build_spec_reload(self) -> None:
         """What reads the specs again, and what becomes of sessions that run then."""
-        settings, state = self.settings, self._state
+        settings, state = self.settings, self.state
         self._keep_specs = keeper_of(settings, self._clock)
         self._running = RunningSessions(
             self.monitor,
@@ -308,17 +312,17 @@ class App:
         """What answers before calls, and its listener where it is on."""
         settings = self.settings
         decisions = DecideService(
-            self._pipeline,
+            self.pipeline,
             self.monitor,
             self._clock,
-            self._state.journal if self._state is not None else None,
+            self.state.journal if self.state is not None else None,
             self._sink.question_without_spec,
         )
         if settings.decide.listen != OFF:
             self._receivers["decide"] = build_decide(
                 settings,
                 decisions,
-                self._stats,
+                self.stats,
                 self._faults.of_decision,
                 self._capacity.receiver,
                 self._memory,
@@ -328,7 +332,7 @@ class App:
     def _build_families(self, admission: Admission) -> Families:
         """All metrics; the state that is kept counts on."""
         held = MemoryMetrics(
-            self.monitor.kept.memory, self._pipeline.memory, self._decisions.memory
+            self.monitor.kept.memory, self.pipeline.memory, self.decisions.memory
         )
         if self._memory is not None:
             self._memory.held = held.total
@@ -337,46 +341,44 @@ class App:
             admission,
             ConnectionMetrics(self._servers),
             self._certificates,
-            AgentCalls(self._pipeline.inventory, namespaced=self._is_namespaced),
-            self._alerts,
-            self._decisions,
+            AgentCalls(self.pipeline.inventory, namespaced=self._is_namespaced),
+            self.alerts,
+            self.decisions,
             self._tracer,
-            self._forwarding,
-            self._archive.writer if self._archive is not None else None,
+            self.forwarding,
+            self.archive.writer if self.archive is not None else None,
             self._judges,
         ]
-        if self._state is not None:
-            self._wire_state(self._state)
-            sources += [self._state.journal, self._state.snapshots]
+        if self.state is not None:
+            self._wire_state(self.state)
+            sources += [self.state.journal, self.state.snapshots]
         there = [source for source in sources if source is not None]
-        families = Families(self.monitor, self._stats, self.reloader.reloads, there)
-        if self._state is not None:
-            families.since = self._state.since
+        families = Families(self.monitor, self.stats, self.reloader.reloads, there)
+        if self.state is not None:
+            families.since = self.state.since
         return families
 
     def _wire_state(self, state: KeptState) -> None:
         """The state that is kept is of these parts."""
         again = Export(
-            self._pipeline.consume,
-            self._stats,
+            self.pipeline.consume,
+            self.stats,
             self._clock,
             self._request_limits,
             is_timed=False,
         )
         state.wire(
             self.monitor,
-            self._stats,
+            self.stats,
             again,
-            StatefulParts(
-                self._alerts, self.reloader.reloads, self._decisions, self._forwarding
-            ),
+            StatefulParts(self.alerts, self.reloader.reloads, self.decisions, self.forwarding),
             self,
             self.settings,
             self._memory,
             {
                 "monitor": self.monitor.kept.state,
-                "pipeline": self._pipeline,
-                **self._alerts.kept(),
+                "pipeline": self.pipeline,
+                **self.alerts.kept(),
             },
         )
 
@@ -396,7 +398,7 @@ class App:
                 app, settings.last_scrape_seconds, self._calls, self._finalise
             )
             found["metrics"] = build_observer(
-                "metrics", app, settings, self._capacity.observer, self._stats
+                "metrics", app, settings, self._capacity.observer, self.stats
             )
         if settings.admin != OFF:
             # Loaded here: where it is off, it costs nothing.
@@ -405,33 +407,31 @@ class App:
             admin = build_admin(
                 settings,
                 self.monitor,
-                self._pipeline.inventory,
+                self.pipeline.inventory,
                 self._health,
                 self._redaction,
                 self.reloader,
                 self._feed,
                 self.addresses,
-                denied=self._pipeline.decision_records,
-                scopes=self._pipeline.scopes,
-                follow=self._pipeline.sessions_of,
+                denied=self.pipeline.decision_records,
+                scopes=self.pipeline.scopes,
+                follow=self.pipeline.sessions_of,
                 end=self._running.end,
-                feed_of_archive=self._archive,
+                feed_of_archive=self.archive,
                 judged=self._judges.of if self._judges is not None else None,
             )
             found["admin"] = build_observer(
-                "admin", admin, settings, self._capacity.observer, self._stats
+                "admin", admin, settings, self._capacity.observer, self.stats
             )
         return found
 
     def _build_ticker(self, changes: ClockChanges) -> Ticker:
         """What time brings, in the order in which it is done."""
-        readiness = Readiness(
-            self.settings.ready, self._health, self._stats, self._alerts.queues
-        )
+        readiness = Readiness(self.settings.ready, self._health, self.stats, self.alerts.queues)
         going_on: list[Step] = [
             self._note_time,
-            self._pipeline.tick,
-            self._decisions.tick,
+            self.pipeline.tick,
+            self.decisions.tick,
             self._end_sessions,
             self._sink.tick,
             self._notices.tick,
@@ -440,8 +440,8 @@ class App:
         ]
         if self._judges is not None:
             going_on.append(self._judges.tick)
-        if self._state is not None:
-            snapshots = self._state.snapshots
+        if self.state is not None:
+            snapshots = self.state.snapshots
             going_on.append(lambda _now: snapshots.tick())
         if self._memory is not None:
             memory = self._memory
@@ -459,7 +459,7 @@ class App:
         return until(found) if found > self._clock() else ""
 
     def _attend(self, anybody: bool) -> None:
-        self._pipeline.quiet = not anybody and self._annotated is None
+        self.pipeline.quiet = not anybody and self._annotated is None
 
     def _use(self, specs: Sequence[Spec]) -> bool:
         """Sessions that begin from now on are judged under these specs, all of which are sound."""
@@ -467,10 +467,10 @@ class App:
             self._health.reason = ""
         changed = self.monitor.use(specs)
         if changed:
-            self._pipeline.specs_changed()
+            self.pipeline.specs_changed()
             self._notices.specs_changed()
-            if self._state is not None and not self._deliveries.is_past:
-                self._state.use(specs)
+            if self.state is not None and not self._deliveries.is_past:
+                self.state.use(specs)
         return changed
 
     def start_without(self, refused: int, before: CompiledSpecs | None = None) -> None:
@@ -484,8 +484,8 @@ class App:
         self._health.reason = "specs refused"
         if before is not None:
             self._health.reason += ", the last good ones are in use"
-            if self._state is not None:
-                self._state.heads.texts = before.texts
+            if self.state is not None:
+                self.state.heads.texts = before.texts
 
     async def start(self) -> dict[str, str]:
         """Binds all listeners and returns their addresses by name.
@@ -494,43 +494,43 @@ class App:
             AddressInUse: nothing stays open then, nor after any other error.
         """
         try:
-            await self._alerts.prepare()
+            await self.alerts.prepare()
             if self._recorder is not None:
                 with as_set("record.folder", self.settings.record.folder):
                     self._recorder.start()
             if (lines := self.settings.alerts.jsonl) is not None:
                 with as_set("alerts.jsonl", lines):
                     lines.open("ab").close()
-            if self._traces is not None:
-                await self._traces.start()
-            if self._forwarding is not None:
-                await self._forwarding.prepare()
-            if self._archive is not None:
-                self._archive.listen()
+            if self.traces is not None:
+                await self.traces.start()
+            if self.forwarding is not None:
+                await self.forwarding.prepare()
+            if self.archive is not None:
+                self.archive.listen()
             judges = judges_thread_of(
                 self._judges, self.settings, self._redaction, self._steady
             )
-            if self._state is not None:
-                await self._recover(self._state)
-            if self._archive is not None:
+            if self.state is not None:
+                await self._recover(self.state)
+            if self.archive is not None:
                 with as_set("archive.dir", self.settings.archive.dir):
-                    self._archive.start()
+                    self.archive.start()
             if self._judges is not None and judges is not None:
                 self._judges.start(judges)
             self.pauses.begin()
             for name, server in self._servers.items():
                 if name not in self.addresses:
                     self.addresses[name] = await server.start()
-            if self._forwarding is not None:
+            if self.forwarding is not None:
                 await asyncio.to_thread(self._refuse_loops)
         except BaseException:
             await self.stop()
             raise
         warn_if_open(self.settings, self.addresses)
         warn_if_few(self.settings.receiver, self._capacity)
-        self._alerts.start()
-        if self._forwarding is not None:
-            self._forwarding.start()
+        self.alerts.start()
+        if self.forwarding is not None:
+            self.forwarding.start()
         if self._push is not None:
             self._push.start()
         self._ticker.start()
@@ -564,17 +564,17 @@ class App:
         if not is_early:
             self._health.reason = self._health.reason or RECOVERING
         self._deliveries.is_past = True
-        self._alerts.hold()
+        self.alerts.hold()
         early = Stats()
         try:
             await state.recover(specs, partial(self._receive, early) if is_early else None)
         finally:
             self._deliveries.is_past = False
-        self.export.judge_now(self._stats)
-        self._stats.add_early(early)
-        self._alerts.keep(state.journal)
-        self._alerts.release()
-        self._pipeline.inventory.new.clear()
+        self.export.judge_now(self.stats)
+        self.stats.add_early(early)
+        self.alerts.keep(state.journal)
+        self.alerts.release()
+        self.pipeline.inventory.new.clear()
         self._health.is_early = False
         if self._health.reason == RECOVERING:
             self._health.reason = ""
@@ -585,17 +585,17 @@ class App:
         for name, server in self._receivers.items():
             if name != "decide":
                 self.addresses[name] = await server.start()
-        if self._forwarding is not None:
+        if self.forwarding is not None:
             await asyncio.to_thread(self._refuse_loops)
-            self._forwarding.start()
+            self.forwarding.start()
         self._health.ready = True
         self._log.info("receiving", judged="later", **self.addresses)
 
     def tick_again(self, now: int) -> None:
         """Time went on, in an earlier process."""
-        self._pipeline.tick(now)
+        self.pipeline.tick(now)
         self._end_sessions(now)
-        self._alerts.tick(now)
+        self.alerts.tick(now)
 
     def operated_again(self, done: OperatorRecord) -> None:
         """What an operator did with sessions, in an earlier process."""
@@ -604,7 +604,7 @@ class App:
     def use_again(self, specs: Sequence[Spec]) -> None:
         """Specs that were in use, in an earlier process."""
         if self.monitor.use(specs):
-            self._pipeline.specs_changed()
+            self.pipeline.specs_changed()
 
     # --- time ----------------------------------------------------------------------------------
 
@@ -614,9 +614,9 @@ class App:
 
     def _note_time(self, now: int) -> None:
         """Counters and the time go to the journal, before what the time brings."""
-        if self._state is not None:
-            is_busy = self.monitor.sessions > 0 or len(self._pipeline.decided) > 0
-            self._state.tick(now, is_busy)
+        if self.state is not None:
+            is_busy = self.monitor.sessions > 0 or len(self.pipeline.decided) > 0
+            self.state.tick(now, is_busy)
 
     def _end_sessions(self, now: int) -> None:
         """What time brings to sessions goes to the sinks."""
@@ -630,8 +630,8 @@ class App:
         """Memory is scarce: what is shown alone goes, and what is known only so that it need not be read again."""
         if self.settings.show_arguments:
             self.monitor.kept.relieve()
-        self._pipeline.relieve()
-        self._decisions.relieve()
+        self.pipeline.relieve()
+        self.decisions.relieve()
 
     async def stop(self) -> None:
         """Ends so that nothing is lost which can be kept.
@@ -646,10 +646,10 @@ class App:
 
     async def _before_close(self) -> None:
         """Waits until the next process can go on, or until pages have left and counters are scraped."""
-        if self._state is not None:
-            await self._state.before_close()
+        if self.state is not None:
+            await self.state.before_close()
             return
-        waits = [self._alerts.hurry(self.settings.drain_seconds)]
+        waits = [self.alerts.hurry(self.settings.drain_seconds)]
         if self._last_scrape is not None:
             self._last_scrape.begin()
             waits.append(self._last_scrape.wait())
@@ -668,34 +668,34 @@ class App:
             self._watcher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._watcher
-        if self._state is None:
+        if self.state is None:
             self._finalise()
         else:
-            self._state.stop(self._clock())  # the next process goes on
+            self.state.stop(self._clock())  # the next process goes on
         if self._recorder is not None:
             await asyncio.to_thread(self._recorder.stop)
         self._feed.close()
         left = deadline.share(grace, REST_SHARE)
-        parts: list[Awaitable[None]] = [self._alerts.stop(left)]
+        parts: list[Awaitable[None]] = [self.alerts.stop(left)]
         if self._last_scrape is not None:
             parts.append(self._last_scrape.wait_for_rest(left))
-        if self._forwarding is not None:
-            parts.append(self._forwarding.stop(left))
+        if self.forwarding is not None:
+            parts.append(self.forwarding.stop(left))
         if self._push is not None:
             parts.append(self._push.stop(left))
         if self._judges is not None:
             parts.append(self._judges.stop(left))
-        if self._archive is not None:
-            parts.append(self._archive.stop(left, is_over=self._state is None))
+        if self.archive is not None:
+            parts.append(self.archive.stop(left, is_over=self.state is None))
         await asyncio.gather(*parts)
         self._sink.close()
         watched = [self._observers[name] for name in self.addresses if name in self._observers]
         left = deadline.share(grace, REST_SHARE)
         await asyncio.gather(*(server.stop(left) for server in watched))
-        if self._traces is not None:
-            await self._traces.stop(deadline.share(grace, REST_SHARE))
-        if self._state is not None:
-            await self._state.close()
+        if self.traces is not None:
+            await self.traces.stop(deadline.share(grace, REST_SHARE))
+        if self.state is not None:
+            await self.state.close()
 
     def _finalise(self) -> None:
         """Verdicts so far become final, and what that brings goes to the sinks."""
@@ -708,5 +708,5 @@ class App:
 
     def _calls(self) -> int:
         """Tool calls so far."""
-        counts = self._stats.counts
+        counts = self.stats.counts
         return sum(count for key, count in counts.items() if key[0] == "calls")

@@ -135,7 +135,8 @@ class Snapshots:
         self._clock = clock
         self._known = named({**parts, **BADNESS}, KINDS)
         """What does not change while the process lives; what goes with the specs in use does."""
-        self._child = 0
+        self.child = 0
+        """The process that writes a snapshot; 0 while there is none."""
         self._begun = self._ended = time.monotonic()
         self._due_since: float | None = None
         """When the snapshot became due; None if none is due."""
@@ -157,7 +158,7 @@ class Snapshots:
     def tick(self) -> None:
         """Looks after the process that writes one, or begins one where it is due."""
         self.versions.look()
-        if self._child:
+        if self.child:
             self._look_after()
         elif self._is_on and self._is_due():
             self._due_since = self._due_since or time.monotonic()
@@ -187,7 +188,7 @@ class Snapshots:
         state = self._state()  # which may write records
         about = self._about()
         try:
-            self._child = begun(partial(self._write, about, state), nice)
+            self.child = begun(partial(self._write, about, state), nice)
         except OSError as problem:
             self._fail(problem.strerror or str(problem))
 
@@ -198,15 +199,15 @@ class Snapshots:
 
     def _look_after(self) -> None:
         try:
-            child, status = os.waitpid(self._child, os.WNOHANG)
+            child, status = os.waitpid(self.child, os.WNOHANG)
         except ChildProcessError:  # somebody else has asked
-            child, status = self._child, FAILED << 8
+            child, status = self.child, FAILED << 8
         if child:
             self._end(status)
 
     def _end(self, status: int) -> None:
         """The child has ended."""
-        self._child = 0
+        self.child = 0
         code = os.waitstatus_to_exitcode(status)
         if code == 0:
             self._succeed()
@@ -233,10 +234,10 @@ class Snapshots:
             return
         self._end_child()  # it gives way to all else, and what it writes is older
         self._fork(nice=0)
-        while self._child and time.monotonic() < until:
+        while self.child and time.monotonic() < until:
             await asyncio.sleep(LOOK_SECONDS)
             self._look_after()
-        if self._child:
+        if self.child:
             self._fail("the stop could not wait for it")
 
     def close(self) -> None:
@@ -245,11 +246,11 @@ class Snapshots:
         self._end_child()
 
     def _end_child(self) -> None:
-        if self._child:
+        if self.child:
             with suppress(ProcessLookupError, ChildProcessError):
-                os.kill(self._child, signal.SIGKILL)
-                os.waitpid(self._child, 0)
-            self._child = 0
+                os.kill(self.child, signal.SIGKILL)
+                os.waitpid(self.child, 0)
+            self.child = 0
 
     def _blocks(self, state: SnapshotState) -> Iterator[Block]:
         return write(self._known | self.versions.named(), KINDS, tuple(state))

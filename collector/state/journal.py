@@ -166,7 +166,7 @@ class Journal:
         self._clock = clock
         self._lock: Lock | None = None
         self._old: list[File] = []
-        self._file: Writer | None = None
+        self.file: Writer | None = None
         """The newest file; None before the first one."""
         self._number = 0
         """Number of the newest file."""
@@ -218,7 +218,7 @@ class Journal:
         self._number = max((number for number, _ in segments(self.folder)), default=0)
         self.begun = place_of(self._number + 1, HEADERS_BYTES)
         if self.rules.durability == "power":
-            self._commit = GroupCommit(lambda: self._file, self._fail)
+            self._commit = GroupCommit(lambda: self.file, self._fail)
         self.renew()
 
     def renew(self) -> None:
@@ -245,18 +245,18 @@ class Journal:
     @property
     def salt(self) -> bytes:
         """What the newest file is known by among all that ever had its number; empty before the first one."""
-        return b"" if self._file is None else self._file.header.salt
+        return b"" if self.file is None else self.file.header.salt
 
     @property
     def end(self) -> int:
         """The place of the record to come, if it goes to the newest file."""
-        return place_of(self._number, 0) if self._file is None else self._file.end
+        return place_of(self._number, 0) if self.file is None else self.file.end
 
     async def sync(self) -> None:
         """Brings to the disk what is written so far, beside the event loop: little is left for `close` then."""
-        if self._file is not None:
+        if self.file is not None:
             with suppress(OSError):
-                fd = os.dup(self._file.fd)
+                fd = os.dup(self.file.fd)
                 try:
                     await asyncio.to_thread(os.fdatasync, fd)
                 finally:
@@ -266,11 +266,11 @@ class Journal:
         """Writes no more."""
         if self._commit is not None:
             await self._commit.settle()
-        if self._file is not None:
+        if self.file is not None:
             with suppress(OSError):
-                os.fsync(self._file.fd)
-            os.close(self._file.fd)
-            self._file.fd = -1
+                os.fsync(self.file.fd)
+            os.close(self.file.fd)
+            self.file.fd = -1
         if self._commit is not None:
             self._commit.close()
         self.release()
@@ -355,7 +355,7 @@ class Journal:
         """
         while True:
             try:
-                file = self._file
+                file = self.file
                 if file is None or self._is_over(file, kind, at_ns):
                     file = self._rotated()
                 place = file.end
@@ -448,8 +448,8 @@ class Journal:
     def whole(self, at_ns: int) -> None:
         """The newest file has all that a replay needs: older ones may go."""
         if self.try_append(RecordKind.WHOLE, at_ns):
-            assert self._file is not None
-            self._file.is_whole = True
+            assert self.file is not None
+            self.file.is_whole = True
             self.prune(at_ns)
 
     def _rotated(self) -> Writer:
@@ -458,7 +458,7 @@ class Journal:
         Raises:
             OSError: the disk refuses it.
         """
-        before = self._file
+        before = self.file
         self._is_head = True
         try:
             is_begun = before is not None and not (before.is_whole or before.is_broken)
@@ -469,8 +469,8 @@ class Journal:
             self._is_head = False
 
     def _opened(self) -> Writer:
-        before, now = self._file, self._clock()
-        file = self._file = Writer(self.folder, self._number + 1, now)
+        before, now = self.file, self._clock()
+        file = self.file = Writer(self.folder, self._number + 1, now)
         self._number = file.number
         self._until_ns = now + self.rules.keep_ns // FILES
         self.bytes += file.size
@@ -490,7 +490,7 @@ class Journal:
         """Deletes the oldest files that are too old and not needed, or too many."""
         needed = self.needed() if self.needed is not None else self._number
         wholes = [place for place, each in enumerate(self._old) if place and each.is_whole]
-        if self._old and self._file is not None and self._file.is_whole:
+        if self._old and self.file is not None and self.file.is_whole:
             wholes.append(len(self._old))
         gone, left = 0, self.bytes
         for place in wholes:
@@ -546,7 +546,7 @@ class Journal:
 
     def _look_for_files(self) -> None:
         """Tells of files that somebody else has deleted. The newest is begun anew: what went to it would be nowhere."""
-        file = self._file
+        file = self.file
         if file is not None and file.is_deleted:
             self.folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
             file.is_broken = True

@@ -80,8 +80,8 @@ def _files(folder: Path, *, sync: bool) -> Iterator[Put]:
     def put() -> None:
         journal.keep(time.time_ns(), Request("traces", BODY, "proto", "grpc"))
         if sync:
-            assert journal._file is not None
-            os.fdatasync(journal._file.fd)
+            assert journal.file is not None
+            os.fdatasync(journal.file.fd)
 
     yield put
     journal.release()

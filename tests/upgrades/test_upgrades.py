@@ -76,7 +76,7 @@ def test_its_sessions_go_on(name: str, tmp_path: Path) -> None:
         assert judged(life.app) == known
         await send(life, "goes-on", "pay")
         assert judged(life.app)["goes-on"]["harmful"] == known["goes-on"]["harmful"] == 0
-        assert life.app._stats.spans["http_json", "accepted"] == 1 + sum(
+        assert life.app.stats.spans["http_json", "accepted"] == 1 + sum(
             each["calls"] for each in known.values()
         )
 
@@ -160,8 +160,8 @@ def test_an_older_program_refuses_a_newer_folder_by_name(
         life = Life(tmp_path / "state", [spec])
         await life.start()
         await send(life, "new", "look_up")
-        assert life.app._state is not None
-        life.app._state.journal.keep_operated(life.clock.now, "end", "new", "")
+        assert life.app.state is not None
+        life.app.state.journal.keep_operated(life.clock.now, "end", "new", "")
         life.kill()
         before = {path.name: path.read_bytes() for path in (tmp_path / "state").iterdir()}
         assert {format_of(path) for path in (tmp_path / "state").glob("journal-*")} == {3}

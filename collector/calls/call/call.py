@@ -131,7 +131,7 @@ class LogicalCall:
         self.shared = False
         """True once equal calls are known, which may make it doubtful."""
         self.service: str | None = None
-        """Its service, once one of the calls of that service has been unplaced; None else."""
+        """Name of its service, once a call of that service was unplaced; None until then."""
         self.unplaced = False
         """True if spans above it that may name its conversation have not come, awaited or not: see `orphans`."""
         self.agent = ""

@@ -48,8 +48,8 @@ def kept(folder: Path, **more: Any) -> dict[str, Any]:
 
 
 async def written(app: App, count: int) -> None:
-    assert app._archive is not None
-    writer = app._archive.writer
+    assert app.archive is not None
+    writer = app.archive.writer
     await until(lambda: writer.written >= count)
 
 
@@ -129,8 +129,8 @@ def test_a_session_of_the_journal_is_there_once(tmp_path: Path) -> None:
         await written(app, 1)
         listed = await get(app, "/api/v1/sessions?steps=0")
         assert listed["matching"] == 1
-        assert app._archive is not None
-        found = app._archive.past.reader.session("s")
+        assert app.archive is not None
+        found = app.archive.past.reader.session("s")
         assert len(found) == 1
 
     running(first, **kept(tmp_path / "a", state=state))
@@ -151,7 +151,7 @@ def test_pages_of_live_and_past_sessions_follow_each_other(tmp_path: Path) -> No
             await http(app.addresses["http"], "POST", "/v1/traces", text)
             clock.now += SECOND
             app.step()
-        assert app._archive is not None
+        assert app.archive is not None
         await written(app, 5)
         seen: list[str] = []
         cursor = ""
@@ -189,9 +189,9 @@ def test_short_pages_of_live_and_past_sessions_follow_each_other(
     stop_looking_soon(monkeypatch, stretch=1)
 
     async def use(app: App, clock: Clock) -> None:
-        assert app._archive is not None
+        assert app.archive is not None
         for number in range(6):
-            app._archive.writer.put(
+            app.archive.writer.put(
                 made(
                     f"p{number}",
                     begun=clock.now - (2 * number + 9) * SECOND,
@@ -220,11 +220,11 @@ def test_the_overview_has_the_worst_sessions_however_far_they_are(
     stop_looking_soon(monkeypatch, stretch=2)
 
     async def use(app: App, clock: Clock) -> None:
-        assert app._archive is not None
+        assert app.archive is not None
         for number in range(1, 31):
             begun = number if number <= 6 else 3 * HOUR_NS + number
             whole = {"session": f"p{number}", "namespace": "", "started": begun}
-            app._archive.writer.put(
+            app.archive.writer.put(
                 made(f"p{number}", begun=begun, harmful=1, summary=json.dumps(whole).encode())
             )
         await written(app, 30)
@@ -248,8 +248,8 @@ def test_labels_are_kept_with_who_and_when(tmp_path: Path) -> None:
         await end(app, clock)
         assert (await get(app, "/api/v1/sessions?label=wrong"))["matching"] == 1
         await post(app, "/api/v1/sessions/s/label", b'{"label": "right"}')
-        assert app._archive is not None
-        writer = app._archive.writer
+        assert app.archive is not None
+        writer = app.archive.writer
         await until(lambda: not len(writer))
         found = await get(app, "/api/v1/sessions/s")
         assert [each["label"] for each in found["labels"]] == ["right", "wrong"]
@@ -276,8 +276,8 @@ def test_labels_are_the_precision_of_a_spec(
             assert (await post(app, f"/api/v1/sessions/{session}/label", text))[0] == 200
             await until(lambda: writer.done > before)
 
-        assert app._archive is not None
-        writer = app._archive.writer
+        assert app.archive is not None
+        writer = app.archive.writer
         await send(app, "water")
         await written(app, 1)
         await holds(0, 0, None)
@@ -536,8 +536,8 @@ def test_figures_keep_to_namespaces(tmp_path: Path) -> None:
             return not list(app.monitor.reader.open_judgements())
 
         await until(is_past)
-        assert app._archive is not None
-        writer = app._archive.writer
+        assert app.archive is not None
+        writer = app.archive.writer
         await until(lambda: not len(writer))
         await hold()
 

@@ -382,7 +382,7 @@ def test_a_sink_that_fails_keeps_verdicts_from_no_other(
         def broken(_: Any) -> None:
             raise ZeroDivisionError
 
-        monkeypatch.setattr(app._alerts, "deliver", broken)
+        monkeypatch.setattr(app.alerts, "deliver", broken)
         with captured() as events:
             taken = await http(app.addresses["http"], "POST", "/v1/traces", body("water"))
         metrics = await http(app.addresses["metrics"], "GET", "/metrics")

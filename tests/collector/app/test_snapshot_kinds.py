@@ -50,9 +50,9 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> dict[type, object]:
         clock=lambda: SECOND,
         steady=lambda: SECOND,
     )
-    assert app._state is not None
-    known = [*app._state.snapshots._known.values(), app.monitor.binder, RollingConsistency(0)]
-    app._state.journal.release()
+    assert app.state is not None
+    known = [*app.state.snapshots._known.values(), app.monitor.binder, RollingConsistency(0)]
+    app.state.journal.release()
     return {type(each): each for each in known}
 
 

@@ -62,15 +62,15 @@ def settings(folder: Path, **changes: Any) -> Settings:
 def fields(folder: Path, **changes: Any) -> dict[tuple[str, str], object]:
     """What is written of the parts of a service that has just been made, if it is plain: by part and field."""
     app = App(settings(folder, **changes), (), clock=lambda: SECOND, steady=lambda: SECOND)
-    assert app._state is not None
+    assert app.state is not None
     found: dict[tuple[str, str], object] = {}
-    for part, each in app._state.snapshots._known.items():
+    for part, each in app.state.snapshots._known.items():
         kind = KINDS.by_class.get(type(each))
         for name in kind.fields if kind is not None else ():
             value = getattr(each, name)
             if isinstance(value, PLAIN) and name != RANDOM:
                 found[part, name] = value
-    app._state.journal.release()
+    app.state.journal.release()
     return found
 
 

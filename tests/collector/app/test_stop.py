@@ -176,11 +176,11 @@ def test_what_comes_beside_the_last_snapshot_is_taken(tmp_path: Path) -> None:
     state = StateSettings(dir=tmp_path / "state")
 
     async def use(app: App, _hook: Hook) -> int:
-        assert app._state is not None
+        assert app.state is not None
         place = app.addresses["http"]
-        snapshots = app._state.snapshots
+        snapshots = app.state.snapshots
         stopping = asyncio.create_task(app.stop())
-        await until(lambda: snapshots._child)
+        await until(lambda: snapshots.child)
         status, _ = await http(place, "POST", "/v1/traces", other("t"))
         await stopping
         return status

@@ -403,8 +403,8 @@ def test_two_monitors_of_one_host_keep_their_live_rows(url: str, tmp_path: Path)
     stored(url, made("left", ended=None), owner=owner_of(first)).close()
 
     async def settled(app: App, clock: Clock) -> None:
-        assert app._archive is not None
-        writer = app._archive.writer
+        assert app.archive is not None
+        writer = app.archive.writer
         await until(lambda: writer._store is not None and not len(writer))
 
     archive = ArchiveSettings(url=SecretStr(url))
@@ -497,8 +497,8 @@ def test_two_services_share_it(url: str) -> None:
         found = await get(app, "/api/v1/sessions/s")
         assert found["sessions"][0]["harmful"] == 1
         path, text = "/api/v1/sessions/s/label", b'{"label": "right"}'
-        assert app._archive is not None
-        writer = app._archive.writer
+        assert app.archive is not None
+        writer = app.archive.writer
         done = writer.done
         assert (await http(app.addresses["admin"], "POST", path, text))[0] == 200
         await until(lambda: writer.done > done)

@@ -262,7 +262,7 @@ def test_a_call_that_waits_is_another_one_if_something_differs(
     wire: Wire, more: dict[str, Any]
 ) -> None:
     """Its id, its arguments, its outcome, or its service."""
-    given = {"arguments": {"amount": 1}, "call_id": "c1"}
+    given: dict[str, Any] = {"arguments": {"amount": 1}, "call_id": "c1"}
     service = Service().send(
         wire.tool("pay", parent="one", trace="one", start=1, **given),
         wire.tool("pay", parent="two", trace="two", start=5, **{**given, **more}),

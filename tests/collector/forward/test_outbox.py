@@ -66,15 +66,15 @@ async def life(folder: Path, *hops: NextHopSettings, **state: Any) -> AsyncItera
 
 def kill(app: App) -> None:
     """Ends a process as kill -9 does, as far as the journal and next hops see it."""
-    assert app._state is not None
-    assert app._forwarding is not None
-    journal = app._state.journal
-    assert journal._file is not None
-    os.close(journal._file.fd)
-    journal._file.fd = -1
+    assert app.state is not None
+    assert app.forwarding is not None
+    journal = app.state.journal
+    assert journal.file is not None
+    os.close(journal.file.fd)
+    journal.file.fd = -1
     journal.release()
-    app._state = None  # what stops is no journal any more
-    for hop in app._forwarding.destinations:
+    app.state = None  # what stops is no journal any more
+    for hop in app.forwarding.destinations:
         for task in [hop._task, *hop._in_flight]:
             if task is not None:
                 task.cancel()
@@ -110,7 +110,7 @@ def test_what_waits_is_sent_by_the_next_process(tmp_path: Path, durability: str)
                     address = app.addresses["http"]
                     assert await export("http", signal, address, headers={"x-tenant": "farm"})
                 await until(lambda: len(other.got) == 3 and hop.got)
-                await until(lambda: not app._forwarding or not _waits(app, "other"))
+                await until(lambda: not app.forwarding or not _waits(app, "other"))
             sent = {each.path: each.body for each in other.got}
             hop.got.clear()
             gate.is_open = True
@@ -128,8 +128,8 @@ def _is_empty(app: App, name: str) -> bool:
 
 
 def _waits(app: App, name: str) -> int:
-    assert app._forwarding is not None
-    (hop,) = [each for each in app._forwarding.destinations if each.name == name]
+    assert app.forwarding is not None
+    (hop,) = [each for each in app.forwarding.destinations if each.name == name]
     return hop.queue.bytes
 
 
@@ -292,8 +292,8 @@ def test_a_disk_that_fails_refuses_or_goes_on_without(tmp_path: Path) -> None:
             settings = named(hop.url, "hop")
             more = {"state": {"dir": tmp_path / on_error, "on_error": on_error}}
             async with service(settings, more=more) as app:
-                assert app._state is not None
-                journal = app._state.journal
+                assert app.state is not None
+                journal = app.state.journal
 
                 def fail(*_: Any) -> int:
                     raise OSError(28, "No space left on device")
@@ -346,7 +346,7 @@ def test_at_the_journals_bound_what_waits_is_given_up_for_the_next_process(
         async with HttpHop(gate) as hop:
             settings = named(hop.url, "hop")
             async with life(tmp_path, settings, bytes_max=16 * FILE_BYTES_MIN) as app:
-                assert app._state is not None
+                assert app.state is not None
                 for number in range(60):
                     padded = body_number(number) + b" " * FILE_BYTES_MIN
                     assert await post(app, padded, "/v1/logs") == 200
@@ -355,7 +355,7 @@ def test_at_the_journals_bound_what_waits_is_given_up_for_the_next_process(
                 found = await metrics(app)
                 unkept = found['offrails_forward_unkept_total{destination="hop"}']
                 assert 30 < unkept < 55
-                assert app._state.journal.bytes < 18 * FILE_BYTES_MIN
+                assert app.state.journal.bytes < 18 * FILE_BYTES_MIN
             gate.is_open = True
             async with life(tmp_path, settings) as app:
                 await until(lambda: len(gate.taken) == 60 - unkept)

@@ -225,7 +225,7 @@ def test_our_own_receiver_takes_them() -> None:
         )
         app = App(_settings(telemetry), [])
         await app.start()
-        await until(lambda: ("http_proto", "metrics", "200") in other._stats.requests)
+        await until(lambda: ("http_proto", "metrics", "200") in other.stats.requests)
         await app.stop()
         await other.stop()
 

@@ -81,7 +81,7 @@ async def scrape(app: App) -> str:
 
 def calls(app: App) -> dict[str, int]:
     """Tool calls that were found, by evidence."""
-    return {key[1]: n for key, n in app._stats.counts.items() if key[0] == "calls"}
+    return {key[1]: n for key, n in app.stats.counts.items() if key[0] == "calls"}
 
 
 def spans_at(receiver: Receiver) -> list[tuple[dict[str, Any], Span]]:
@@ -104,8 +104,8 @@ def _attributes(holder: Any) -> dict[str, Any]:
 
 
 def results(app: App) -> dict[str, int]:
-    assert app._traces is not None
-    return app._traces.tracer.results
+    assert app.traces is not None
+    return app.traces.tracer.results
 
 
 def test_all_work_has_spans(tmp_path: Path) -> None:
@@ -168,8 +168,8 @@ def test_a_flood_has_few_spans() -> None:
         async with Receiver() as receiver:
             app = App(settings(traces(receiver.url, per_second=2)), [])
             now = [app._clock()]
-            assert app._traces is not None
-            app._traces.tracer.clock = lambda: now[0]
+            assert app.traces is not None
+            app.traces.tracer.clock = lambda: now[0]
             await app.start()
             for _ in range(100):
                 assert await post(app, MOVE) == 200
@@ -197,7 +197,7 @@ def test_pointed_at_itself_it_makes_no_span_of_its_spans() -> None:
         assert await post(app, MOVE) == 200
         await until(lambda: results(app)["ok"] >= 5)
         assert results(app) == {"ok": 5, "failed": 0, "dropped": 0}
-        assert app._stats.requests["http_proto", "traces", "200"] >= 4
+        assert app.stats.requests["http_proto", "traces", "200"] >= 4
         assert sum(calls(app).values()) == 1  # sent twice, judged once
         await app.stop()
 
@@ -256,12 +256,10 @@ def test_spans_of_an_offrails_are_not_judged_by_another(traces_too: bool) -> Non
             await scrape(app)
             await until(lambda: results(app)["ok"] == 2)
             await app.stop()
-            assert other._stats.spans["http_proto", "accepted"] == 2
+            assert other.stats.spans["http_proto", "accepted"] == 2
             assert (calls(app), calls(other)) == ({"executed": 1}, {})
-            assert other._pipeline.inventory.new == []
-            found = {
-                key[1]: n for key, n in other._stats.counts.items() if key[0] == "coverage"
-            }
+            assert other.pipeline.inventory.new == []
+            found = {key[1]: n for key, n in other.stats.counts.items() if key[0] == "coverage"}
             assert found == {"no_dialect": 2}
             if traces_too:
                 assert results(other) == {"ok": 0, "failed": 0, "dropped": 0}
@@ -318,7 +316,7 @@ def test_without_an_endpoint_traces_are_refused() -> None:
 def test_off_there_is_no_tracer() -> None:
     """If only metrics are on, no spans are made."""
     app = App(settings(TelemetrySettings(otlp_endpoint="http://127.0.0.1:1")), [])
-    assert app._traces is None
+    assert app.traces is None
     assert app._tracer is None
 
 

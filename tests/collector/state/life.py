@@ -96,21 +96,21 @@ class Life:
         return asyncio.create_task(self._recover(self.app))
 
     async def _recover(self, app: App) -> None:
-        if app._state is not None:
-            await app._recover(app._state)
+        if app.state is not None:
+            await app._recover(app.state)
 
     def kill(self) -> None:
         """Ends the process as kill -9 does: nothing more is written."""
-        state = self.app._state
+        state = self.app.state
         assert state is not None
-        if state.journal._file is not None and state.journal._file.fd >= 0:
-            os.close(state.journal._file.fd)
-            state.journal._file.fd = -1
+        if state.journal.file is not None and state.journal.file.fd >= 0:
+            os.close(state.journal.file.fd)
+            state.journal.file.fd = -1
         state.journal.release()
 
     def snapshot(self) -> None:
         """Takes a snapshot, where the journal is between two records."""
-        state = self.app._state
+        state = self.app.state
         assert state is not None
         if not state.journal.in_parts:
             take(state.snapshots)
@@ -124,7 +124,7 @@ class Life:
     def tick(self) -> None:
         """What the service does every quarter of a second."""
         self.app.step()
-        self.app._alerts.step()
+        self.app.alerts.step()
 
     def pass_to(self, now: int) -> None:
         """Time goes on to a moment, with all ticks on the way."""
@@ -163,16 +163,16 @@ class Life:
 
     def counters(self) -> dict[str, Any]:
         """The process's counters, without what takes real time."""
-        found = self.app._stats.kept()
+        found = self.app.stats.kept()
         del found["verdict_latency"], found["log_lines_dropped"]
         return {
             **{key: _sorted(value) for key, value in found.items()},
-            "withheld": dict(self.app._alerts.pager.withheld),
+            "withheld": dict(self.app.alerts.pager.withheld),
         }
 
     def firing(self) -> set[Any]:
         """What pages."""
-        return set(self.app._alerts.pager.firing)
+        return set(self.app.alerts.pager.firing)
 
 
 def _sorted(value: Any) -> Any:

@@ -56,7 +56,7 @@ async def replaying(life: Life, past: Sequence[Request]) -> asyncio.Task[None]:
 
 def pass_early(life: Life, now: int) -> None:
     """Time goes on while the service goes through its journal: it is written there, and nothing else happens."""
-    state = life.app._state
+    state = life.app.state
     assert state is not None
     while life.clock.now + TICK_NS <= now:
         life.clock.now += TICK_NS
@@ -158,7 +158,7 @@ def test_what_is_refused_meanwhile_is_counted(tmp_path: Path) -> None:
         assert answer.rejected == 1
         assert answer.message
         await replay
-        stats = life.app._stats
+        stats = life.app.stats
         assert export.stats is stats
         assert stats.requests["grpc", "traces", "INVALID_ARGUMENT"] == 1
         assert stats.requests["grpc", "traces", "OK"] == 21
@@ -201,7 +201,7 @@ def test_damage_of_what_arrived_costs_what_is_damaged(tmp_path: Path) -> None:
         life = Life(tmp_path, SPECS, alerts=ALERTS)
         requests = traffic(1)
         replay = await replaying(life, requests[:20])
-        state = life.app._state
+        state = life.app.state
         assert state is not None
         places = []
         for request in requests[20:23]:
@@ -238,7 +238,7 @@ def test_a_disk_that_is_full_refuses_meanwhile_too(tmp_path: Path) -> None:
         await life.send(requests[20].spans)
         assert not replay.done()
         await replay
-        assert life.app._stats.requests["grpc", "traces", "OK"] == 21
+        assert life.app.stats.requests["grpc", "traces", "OK"] == 21
 
     asyncio.run(run())
 

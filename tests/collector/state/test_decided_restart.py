@@ -42,7 +42,7 @@ class Client:
             "calls": [{"tool": tool, "arguments": {}} for tool in tools],
             **more,
         }
-        decisions = self.life.app._decisions
+        decisions = self.life.app.decisions
         status, answer = decisions.decide(json.dumps(question).encode(), None)
         decisions.requests.add(1, str(status))
         assert status == 200, answer
@@ -52,7 +52,7 @@ class Client:
     def say(self, decision_id: str, outcome: str) -> int:
         """Says what became of a call; returns the status."""
         body = json.dumps({"decision_id": decision_id, "outcome": outcome}).encode()
-        decisions = self.life.app._decisions
+        decisions = self.life.app.decisions
         status, _ = decisions.settle(body, None)
         decisions.requests.add(1, str(status))
         return status
@@ -60,7 +60,7 @@ class Client:
 
 def decided(life: Life) -> list[tuple[Any, ...]]:
     """All that is known of decided calls."""
-    table = life.app._pipeline.decided
+    table = life.app.pipeline.decided
     return [
         (table.name(each.number), each.state, each.known, each.call, each.expires_ns)
         for each in table
@@ -71,7 +71,7 @@ def figures(life: Life) -> list[tuple[str, list[Any]]]:
     """Counters of decisions, without latencies."""
     return [
         (each.name, list(each.values))
-        for each in life.app._decisions.readings()
+        for each in life.app.decisions.readings()
         if each.name != "decision_seconds"
     ]
 
@@ -157,7 +157,7 @@ def test_what_was_denied_is_still_shown_and_not_logged_again(tmp_path: Path) -> 
         assert move["decision"] == "deny"
         with captured() as lines:
             await life.restart()
-        (denied,) = life.app._pipeline.decision_records.named("one", "")
+        (denied,) = life.app.pipeline.decision_records.named("one", "")
         assert (denied.tool, denied.decision_id) == ("move", move["decision_id"])
         assert not [line for line in lines if "prevented" in str(line)]
 
@@ -218,7 +218,7 @@ def test_ids_of_decisions_are_not_given_twice_where_old_files_are_gone(tmp_path:
             skip(life, 30 * SECOND)
             client.ask("other", "unlock", commit=False)
         await life.restart()
-        assert not len(life.app._pipeline.decided)
+        assert not len(life.app.pipeline.decided)
         assert client.ask("one", "unlock")[0]["decision_id"] not in given
 
     asyncio.run(run())

@@ -287,8 +287,8 @@ def test_answers_wait_for_the_disk_together(
 
         async def one() -> None:
             keep(journal, b"x")
-            assert journal._file is not None
-            size = journal._file.size
+            assert journal.file is not None
+            size = journal.file.size
             await journal.synced()
             assert max(synced) >= size
 
@@ -373,8 +373,8 @@ def test_a_sync_that_failed_is_not_believed_later(
 
 def test_a_record_of_a_later_kind_is_passed_over(journal: Journal) -> None:
     """What this version does not know is damage with its place; the rest is read."""
-    assert journal._file is not None
-    journal._file.append(99, START, (b"?",))
+    assert journal.file is not None
+    journal.file.append(99, START, (b"?",))
     keep(journal, b"known")
     flaw, request = read_file(found_in(journal.folder)[0].path)
     assert "kind 99" in flaw.why  # type: ignore[union-attr]

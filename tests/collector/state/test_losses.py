@@ -58,8 +58,8 @@ def test_a_damaged_record_is_doubt_about_the_sessions_around_it(tmp_path: Path) 
         assert "journal_damaged" in [each["event"] for each in told]
         assert rover.judgement("s")["harmful"] == 0
         assert await is_in_doubt(rover)
-        assert life.app._state is not None
-        assert life.app._state.journal.gaps["damage"] == 1
+        assert life.app.state is not None
+        assert life.app.state.journal.gaps["damage"] == 1
 
     asyncio.run(run())
 
@@ -70,8 +70,8 @@ def test_a_file_that_is_missing_is_told(tmp_path: Path) -> None:
     async def run() -> None:
         life = life_in(tmp_path)
         rover = await run_once(life)
-        assert life.app._state is not None
-        journal = life.app._state.journal
+        assert life.app.state is not None
+        journal = life.app.state.journal
         journal.renew()
         await rover.call("t", "unlock")
         gone = numbered(tmp_path, journal._number)
@@ -172,10 +172,10 @@ def test_a_record_of_a_newer_version_is_named_so(tmp_path: Path) -> None:
     async def run() -> None:
         life = life_in(tmp_path)
         rover = await run_once(life)
-        assert life.app._state is not None
-        journal = life.app._state.journal
-        assert journal._file is not None
-        journal._file.append(max(RecordKind) + 40, life.clock.now, (b"?",))
+        assert life.app.state is not None
+        journal = life.app.state.journal
+        assert journal.file is not None
+        journal.file.append(max(RecordKind) + 40, life.clock.now, (b"?",))
         await rover.call("u", "unlock")
         with captured() as told:
             await life.restart(0)

@@ -238,8 +238,8 @@ def test_after_a_long_down_time_sessions_count_as_joined(tmp_path: Path) -> None
         for session in ("done", "old"):
             await rover.call(session, "unlock")
         await life.restart(60 * SECOND)
-        assert life.app._state is not None
-        assert 60 <= life.app._state.journal.down_seconds < 61
+        assert life.app.state is not None
+        assert 60 <= life.app.state.journal.down_seconds < 61
         await rover.call("old", "lock")
         await rover.call("new", "move")
         old, new, done = (rover.judgement(each) for each in ("old", "new", "done"))
@@ -272,8 +272,8 @@ def test_a_start_that_fails_ends_no_down_time(tmp_path: Path) -> None:
                     await life.start()
         life.settings = settings
         await life.restart(8 * SECOND)
-        assert life.app._state is not None
-        assert 32 <= life.app._state.journal.down_seconds < 33
+        assert life.app.state is not None
+        assert 32 <= life.app.state.journal.down_seconds < 33
         await rover.call("s", "lock")
         assert rover.judgement("s")["joined"]
 
@@ -438,7 +438,7 @@ def test_a_large_request_survives(tmp_path: Path) -> None:
             while not sent.done():
                 await asyncio.sleep(0)
                 if folder is not None:
-                    life.app._state.heads.tick(life.clock.now)  # type: ignore[union-attr]
+                    life.app.state.heads.tick(life.clock.now)  # type: ignore[union-attr]
             await sent
             if folder is not None:
                 await life.restart(0)
@@ -462,11 +462,11 @@ def test_a_request_that_fills_a_file_is_behind_a_whole_head(tmp_path: Path) -> N
             )  # a field that nobody knows
             await app.export.ingest("traces", body_of(spans) + bulk, "proto", "grpc")
             life.pass_to(life.clock.now + SECOND)
-        assert app._state is not None
-        journal = app._state.journal
+        assert app.state is not None
+        journal = app.state.journal
         assert journal.records["whole"] >= 39
         assert journal.bytes < (1 << 20) + (256 << 10)
-        assert not [key for key in app._stats.counts if key[0] == "internal_errors"]
+        assert not [key for key in app.stats.counts if key[0] == "internal_errors"]
 
     with captured():
         asyncio.run(main())
@@ -553,7 +553,7 @@ def test_a_service_without_traffic_writes_next_to_nothing(tmp_path: Path) -> Non
         life = Life(tmp_path, [spec_of(ROVER)])
         await life.start()
         life.pass_to(START + 10 * SECOND)
-        journal = life.app._state.journal if life.app._state is not None else None
+        journal = life.app.state.journal if life.app.state is not None else None
         assert journal is not None
         before = journal.records.copy()
         life.pass_to(START + 70 * SECOND)
@@ -568,13 +568,13 @@ def test_a_service_without_traffic_writes_next_to_nothing(tmp_path: Path) -> Non
 
 def waiting(life: Life) -> list[dict[str, Any]]:
     """What waits to be sent to the Alertmanager."""
-    (queue,) = life.app._alerts.queues
+    (queue,) = life.app.alerts.queues
     return [entry.message for entry in queue._entries]
 
 
 def deliver_all(life: Life) -> None:
     """The Alertmanager takes what waits."""
-    (queue,) = life.app._alerts.queues
+    (queue,) = life.app.alerts.queues
     queue._settle(list(queue._entries), "ok")
 
 

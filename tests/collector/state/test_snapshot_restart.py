@@ -33,8 +33,8 @@ ALERTS = AlertSettings(alertmanager=("http://127.0.0.1:1/",))
 
 
 def snapshots_of(life: Life) -> Snapshots:
-    assert life.app._state is not None
-    return life.app._state.snapshots
+    assert life.app.state is not None
+    return life.app.state.snapshots
 
 
 async def started(folder: Path, **more: Any) -> tuple[Life, Rover]:
@@ -206,7 +206,7 @@ def test_sessions_outlive_their_requests(tmp_path: Path) -> None:
             await rover.call("other", "unlock")
             if life.app.monitor.find("s"):
                 life.snapshot()
-        journal = life.app._state.journal  # type: ignore[union-attr]
+        journal = life.app.state.journal  # type: ignore[union-attr]
         assert min(each.number for each in journal.old) > 1
         await life.restart(0)
         assert rover.judgement("s") == {**rover.judgement("s"), "harmful": true["harmful"]}
@@ -222,19 +222,19 @@ def test_pages_that_had_not_left_leave(tmp_path: Path) -> None:
     async def run() -> None:
         life, _ = await started(tmp_path)
         skip(life, 60 * SECOND)
-        before = [queue.waiting() for queue in life.app._alerts.queues]
+        before = [queue.waiting() for queue in life.app.alerts.queues]
         assert len(before[0]) == 1
         life.snapshot()
         await life.restart(0)
-        after = [queue.waiting() for queue in life.app._alerts.queues]
+        after = [queue.waiting() for queue in life.app.alerts.queues]
         assert [key for key, _ in after[0]] == [key for key, _ in before[0]]
         [(key, _)] = after[0]
-        queue = life.app._alerts.queues[0]
-        assert life.app._state is not None
+        queue = life.app.alerts.queues[0]
+        assert life.app.state is not None
         life.snapshot()
-        life.app._state.journal.settled(queue.id, [key])
+        life.app.state.journal.settled(queue.id, [key])
         await life.restart(0)
-        assert life.app._alerts.queues[0].waiting() == []
+        assert life.app.alerts.queues[0].waiting() == []
 
     asyncio.run(run())
 
@@ -413,10 +413,10 @@ def test_one_that_was_skipped_is_tried_again_soon(
         assert snapshots.results["skipped"] == 1
         snapshots._memory = None
         snapshots.tick()
-        assert not snapshots._child
+        assert not snapshots.child
         snapshots._ended -= snapshots._every
         snapshots.tick()
-        assert snapshots._child
+        assert snapshots.child
         await _settle(snapshots)
         assert snapshots.results == {"ok": 1, "failed": 0, "skipped": 1}
 
@@ -440,15 +440,15 @@ def test_one_is_taken_before_the_journal_forgets_the_last(
         journal.rules = journal.rules._replace(bytes_max=60_000)
         while journal.written - before < 30_000:
             snapshots.tick()
-            assert not snapshots._child
+            assert not snapshots.child
             await rover.call("s", "unlock")
         snapshots.tick()
-        assert snapshots._child
+        assert snapshots.child
         await _settle(snapshots)
         snapshots._took = 1e9
         await rover.call("s", "unlock")
         snapshots.tick()
-        assert not snapshots._child
+        assert not snapshots.child
         assert snapshots.results == {"ok": 2, "failed": 0, "skipped": 0}
 
     asyncio.run(run())
@@ -456,7 +456,7 @@ def test_one_is_taken_before_the_journal_forgets_the_last(
 
 async def _settle(snapshots: Snapshots) -> None:
     """Until the process that writes has ended."""
-    while snapshots._child:
+    while snapshots.child:
         await asyncio.sleep(0.001)
         snapshots.tick()
 
@@ -471,7 +471,7 @@ def test_another_process_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         snapshots._every = 0.0001
         with captured() as told:
             snapshots.tick()
-            assert snapshots._child
+            assert snapshots.child
             await rover.call("s", "unlock")
             await _settle(snapshots)
             assert snapshots.results == {"ok": 1, "failed": 0, "skipped": 0}, told
@@ -497,7 +497,7 @@ def test_a_writer_that_is_killed_leaves_nothing(
         with captured() as told:
             snapshots._written = 0
             snapshots.tick()
-            os.kill(snapshots._child, signal.SIGKILL)
+            os.kill(snapshots.child, signal.SIGKILL)
             await _settle(snapshots)
         results = snapshots.results
         assert results["failed"] + results["ok"] == 1
