@@ -61,6 +61,7 @@ class LogicalCall:
         "_pieces",
         "agent",
         "asked_by",
+        "begun_anew",
         "beside",
         "chained",
         "decided",
@@ -108,6 +109,8 @@ class LogicalCall:
         """Why it may be no call of its own: see `repeats`."""
         self.noted = b""
         """What calls that may be one with it are known by: see `repeats`."""
+        self.begun_anew = False
+        """True if another span came under the ids of one of its spans, and began later."""
         self.retold = False
         """True if another span came under the ids of one of its spans, and began earlier."""
         self.asked_by = b""
@@ -446,7 +449,7 @@ class LogicalCall:
             doubts = (Cause.TOLD_TWICE, *doubts)
         if orphan:
             doubts = (Cause.ORPHAN, *doubts)
-        if disputed:
+        if disputed and Cause.CONTRADICTED not in doubts:
             doubts = (*doubts, Cause.CONTRADICTED)
         call = ToolCall(
             session,

@@ -29,6 +29,7 @@ __all__ = [
     "digest_of",
     "is_again",
     "is_another",
+    "is_copy",
     "is_lone",
     "is_told_again",
     "is_unnamed",
@@ -167,6 +168,17 @@ def is_another(known: Piece, piece: Piece) -> bool:
     return (
         known.tool != piece.tool or known.start_ns != piece.start_ns or not agree(known, piece)
     )
+
+
+def is_copy(one: Piece, other: Piece) -> bool:
+    """True if two spans differ in their ids alone: two executions hardly begin and end at the same instants.
+
+    A span without times differs in none.
+    """
+    if one.start_ns and other.start_ns:
+        same = one.start_ns == other.start_ns < one.end_ns == other.end_ns
+        return same and agree(one, other)
+    return agree(one, other)
 
 
 def is_told_again(one: Piece, other: Piece) -> bool:

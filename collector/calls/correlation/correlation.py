@@ -294,8 +294,13 @@ class Correlation:
             self._retract(call)
         if call.doubled or call.refused:
             return
+        was_lone = context.tree.lone
         orphan = self._sessions.orphans.is_orphan(context, call, outer)
         if call.echo or (orphan and context.tree.lone):
+            if not was_lone and old is not None:  # the spans above it came after it
+                self._reviews += self._echoes.note_alone(
+                    self._requester(trace, call), trace, call
+                )
             call.echoes(
                 echo=orphan
                 and context.tree.lone
@@ -310,7 +315,7 @@ class Correlation:
             orphan=orphan,
             now=context.now,
         )
-        if new is old and not call.shared and call.request == request:
+        if new is old and not call.shared and call.request == request and not self._reviews:
             return
         if call.withdrawn and new.evidence is Evidence.REQUESTED:
             self._sessions.orphans.forget(call)
@@ -487,10 +492,14 @@ class Correlation:
         if not is_told_again(earlier, later):
             return
         call, node = (other, again) if earlier.start_ns < later.start_ns else (one, first)
-        if node is not None and not call.retold and not call.call_id:
-            call.retold = True
+        if node is None or call.retold:
+            return
+        call.retold = True
+        (one if call is other else other).begun_anew = True
+        if not call.call_id:
             known = (*call.doubts, Cause.REPLAYED)
             call.doubt(tuple([each for each in Cause if each in known]))
+        if call.shared or not call.call_id:
             self._update(Context(trace, tree, node, now), call, node, "")
 
     def moved(self, now: int) -> None:

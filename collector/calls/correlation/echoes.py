@@ -82,21 +82,37 @@ class Echoes:
 
     def note(self, requester: Requester, trace: Trace, call: LogicalCall) -> None:
         """Remembers a call that the monitor is told of."""
-        service, outer = self._service(requester), call.outer
-        end_ns = EVER if outer.evidence is Evidence.PENDING else outer.end_ns
-        row = _Row(outer.tool, outer.start_ns, end_ns, trace.trace_id, outer.span_id)
+        service, row = self._service(requester), _row(trace, call)
         service.calls.append(row)
         if trace.tree is not None and trace.tree.lone:
-            if service.alone is None:
-                service.alone = deque(maxlen=CALLS_MAX)
-                self.awaits = True
+            self._keep_alone(service, row)
+
+    def note_alone(self, requester: Requester, trace: Trace, call: LogicalCall) -> list[Review]:
+        """A call that the monitor knows turns out to stand alone: remembers that.
+
+        Returns:
+            Others that stand alone, and that may be this one told once more.
+        """
+        others = self.concerned(requester, trace, call)
+        self._keep_alone(self._service(requester), _row(trace, call))
+        return others
+
+    def _keep_alone(self, service: _Service, row: _Row) -> None:
+        if service.alone is None:
+            service.alone = deque(maxlen=CALLS_MAX)
+            self.awaits = True
+        if row not in service.alone:
             service.alone.append(row)
 
     def is_echo(self, requester: Requester, trace: Trace, call: LogicalCall) -> bool:
         """True for a call alone in its trace that may be told by another trace, too."""
         for row in _beside(self._service(requester).calls, trace, call):
             found = self._find(requester, row)
-            if found is not None and _may_echo(call, found.call, alone=found.tree.lone):
+            if found is None or (
+                found.tree.lone and _place(trace, call) < _place(found.trace, found.call)
+            ):
+                continue
+            if _may_echo(call, found.call):
                 return True
         return False
 
@@ -118,6 +134,12 @@ class Echoes:
         return Review(trace, tree, node, call)
 
 
+def _row(trace: Trace, call: LogicalCall) -> _Row:
+    outer = call.outer
+    end_ns = EVER if outer.evidence is Evidence.PENDING else outer.end_ns
+    return _Row(outer.tool, outer.start_ns, end_ns, trace.trace_id, outer.span_id)
+
+
 def _beside(rows: Iterable[_Row], trace: Trace, call: LogicalCall) -> list[_Row]:
     """The calls of the same tool in other traces that a call may overlap."""
     outer = call.outer
@@ -133,12 +155,15 @@ def _beside(rows: Iterable[_Row], trace: Trace, call: LogicalCall) -> list[_Row]
     ]
 
 
-def _may_echo(call: LogicalCall, other: LogicalCall, *, alone: bool) -> bool:
-    """True if a call may be another one, told once more. `alone`: the other stands alone, too."""
+def _place(trace: Trace, call: LogicalCall) -> tuple[int, bytes, bytes]:
+    """Of two calls that stand alone, the first by this is no echo."""
+    return call.outer.start_ns, call.outer.span_id, trace.trace_id
+
+
+def _may_echo(call: LogicalCall, other: LogicalCall) -> bool:
+    """True if a call may be another one, told once more."""
     one, two = call.outer, other.outer
     if one.evidence is Evidence.REQUESTED or two.evidence is Evidence.REQUESTED:
-        return False
-    if alone and (one.start_ns, one.span_id) < (two.start_ns, two.span_id):
         return False
     ids = {call.call_id, other.call_id} - {""}
     return len(ids) < 2 and overlaps(one, two) and not call.against(other)

@@ -93,6 +93,7 @@ class CallMerge:
                 overlaps(piece, known)
                 and not differ(piece, known)
                 and not are_apart(piece, known)
+                and not _is_executed_apart(call, other)
             ):
                 self._merge(tree, each, node)
         nodes.append(node)
@@ -232,6 +233,18 @@ class CallMerge:
         if tree.released is None:
             tree.released = []
         tree.released.append(nodes[0])
+
+
+def _is_executed_apart(one: LogicalCall, other: LogicalCall) -> bool:
+    """True if two calls have executions that only a model's request would join: it does not say that they are one."""
+    if one.is_one and other.is_one:
+        return False
+    pieces = [*one.pieces.values(), *other.pieces.values()]
+    if not any(each.evidence is Evidence.REQUESTED for each in pieces):
+        return False
+    return any(
+        are_apart(mine, each) for mine in one.pieces.values() for each in other.pieces.values()
+    )
 
 
 def _is_repeated(call: LogicalCall, inner: LogicalCall) -> bool:

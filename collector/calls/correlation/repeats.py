@@ -7,7 +7,7 @@ own, and the later ones get a doubt (`monitor.visibility.cause`): the judge then
 - `REPLAYED`: such a call comes again after it had ended. A durable workflow that is replayed writes all its spans anew.
   Where spans of tools have no ids, the ids of the requests in the model's answer count, if that answer has come again, too.
 - `ROUND_TRIP`: requests to an MCP server, one after the other. From protocol version 2026-07-28 on, a server may answer
-  that it needs input, and the client sends the same call again.
+  that it needs input, and the client sends the same call again. If it has failed then, so has the first one (`CONTRADICTED`).
 
 Calls of two sessions are two, but for a call whose conversation is not known (`orphans`): it may be any session's of its
 service, and so one that another session has.
@@ -26,7 +26,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from collector.calls.call.call import LogicalCall
-from collector.calls.call.same_call import agree, digest_of, overlaps
+from collector.calls.call.same_call import agree, digest_of, is_copy, overlaps
 from collector.calls.tree.span_tree import SpanNode, SpanTree
 from collector.calls.tree.trace import Trace
 from collector.calls.tree.trace_store import Traces
@@ -200,7 +200,7 @@ class Repeats:
             if other.has_request or other.service is not None:
                 like = self._alike(other, each.session, call, new)
             other.shared = len(like) > 1
-            doubts = _doubts(each, [one for one in like if _order(one) < _order(each)])
+            doubts = _doubts(each, like)
             if doubts != other.doubts:
                 other.doubt(doubts)
                 changed.append(Review(*place, other))
@@ -315,12 +315,30 @@ def _given(call: ToolCall) -> int:
     return int.from_bytes(digest_of(arguments)[:8], signed=True) or 1
 
 
-def _doubts(seen: _Seen, earlier: Iterable[_Seen]) -> tuple[Cause, ...]:
-    """Why a call may be one of those before it."""
-    causes = {cause for each in earlier if (cause := _doubt(each, seen)) is not None}
+def _doubts(seen: _Seen, like: Iterable[_Seen]) -> tuple[Cause, ...]:
+    """Why a call may be one of those before it, or have failed as one of those behind it did, which may be the same."""
+    causes = set[Cause]()
+    for each in like:
+        if _order(each) < _order(seen):
+            cause = _doubt(each, seen)
+        else:
+            cause = Cause.CONTRADICTED if _may_fail_as(seen, each) else None
+        if cause is not None:
+            causes.add(cause)
     if seen.call is not None:
         causes.update(doubts_of_span(seen.call))
     return tuple([cause for cause in Cause if cause in causes])
+
+
+def _may_fail_as(seen: _Seen, later: _Seen) -> bool:
+    """True if a later call failed that a call may be: sent again, or written once more."""
+    one, other = seen.call, later.call
+    if seen.error or not later.error or one is None or other is None:
+        return False
+    cause = _doubt(seen, later)
+    return cause is Cause.ROUND_TRIP or (
+        cause is Cause.TOLD_TWICE and _is_copy(seen, later, one, other)
+    )
 
 
 def is_known(call: LogicalCall) -> bool:
@@ -358,20 +376,29 @@ def _is_unplaced(call: LogicalCall | None) -> bool:
 
 
 def _is_copy(first: _Seen, later: _Seen, one: LogicalCall, other: LogicalCall) -> bool:
-    """True if two spans differ in their ids alone: two executions hardly begin and end at the same instants."""
+    """True if the spans of two calls differ in their ids alone."""
+    if one.retold or other.retold or one.begun_anew or other.begun_anew:
+        return _is_copy_in_part(first, later, one, other)
+    few, many = sorted((one.pieces.values(), other.pieces.values()), key=len)
     return (
-        first.start_ns == later.start_ns < first.end_ns == later.end_ns
-        and first.error is later.error
-        and agree(one.outer, other.outer)
-        and _are_copies(one, other)
+        is_copy(one.outer, other.outer)
+        # A server's span says what its client's may leave open.
+        and (first.error is later.error or one.outer.error is other.outer.error)
+        and all(any(is_copy(each, like) for like in many) for each in few)
     )
 
 
-def _are_copies(one: LogicalCall, other: LogicalCall) -> bool:
-    """True if each span of the call that has fewer has a span of the same times in the other."""
-    few, many = sorted((one.pieces.values(), other.pieces.values()), key=len)
-    times = {(each.start_ns, each.end_ns) for each in many}
-    return all((each.start_ns, each.end_ns) in times for each in few)
+def _is_copy_in_part(first: _Seen, later: _Seen, one: LogicalCall, other: LogicalCall) -> bool:
+    """The same where spans came again under their ids with a later start.
+
+    The earlier one's end and status were provisional, and the later one's start is not that of the call.
+    """
+    is_open = one.begun_anew or other.begun_anew
+    return (
+        (first.start_ns == later.start_ns or one.retold or other.retold)
+        and (is_open or (first.end_ns == later.end_ns and first.error is later.error))
+        and agree(one.outer, other.outer)
+    )
 
 
 def _is_asked_again(one: LogicalCall, other: LogicalCall) -> bool:

@@ -29,6 +29,7 @@ from mypy_extensions import mypyc_attr
 
 from collector.calls.batch import EventBatch
 from collector.calls.call.call import LogicalCall
+from collector.calls.call.same_call import is_copy
 from collector.calls.coverage import Coverage
 from collector.calls.records import Requester
 from collector.calls.sessions.session_ids import (
@@ -359,7 +360,9 @@ def _is_alone(tree: SpanTree, call: LogicalCall) -> bool:
         other = node.call
         if other is None or other is call:
             continue
-        if other.outer.tool != call.outer.tool or call.against(other):
+        if other.outer.tool != call.outer.tool:
+            return False
+        if call.against(other) and not is_copy(call.outer, other.outer):
             return False
     return True
 

@@ -97,6 +97,33 @@ def test_of_two_that_stand_alone_the_later_one_is_in_doubt(wire: Wire) -> None:
         assert Service().send(*order).doubts() == {"own": LONE, "other": ECHO}
 
 
+def test_of_two_below_workers_of_their_own_one_is_in_doubt(wire: Wire) -> None:
+    """The workers' spans end after the calls: that these stand alone is known only then, in any order."""
+    spans = [
+        _pay(wire, "own", 1, 3, parent="job", call_id="c"),
+        wire.span("run job", id="job", trace="own", start=0.9, end=3.1),
+        _pay(wire, "other", 1, 3, parent="job", call_id="c"),
+        wire.span("run job", id="job", trace="other", start=0.9, end=3.1),
+    ]
+    for order in permutations(spans):
+        assert sorted(Service().send(*order).doubts().values()) == [LONE, ECHO]
+
+
+def test_a_copy_of_a_call_does_not_make_its_trace_a_conversation(wire: Wire) -> None:
+    """Two spans below one worker that differ in their ids alone: one call that stands alone, or two."""
+    spans = [
+        _pay(wire, "own", 1, 3, parent="job", call_id="c"),
+        _pay(wire, "own", 1, 3, parent="job", call_id="c", id="copy"),
+        wire.span("run job", id="job", trace="own", start=0.9, end=3.1),
+    ]
+    for order in permutations(spans):
+        service = Service().send(*order)
+        (trace,) = service.pipeline._traces
+        assert trace.tree is not None
+        found = [node.call.judged for node in trace.tree.calls() if node.call is not None]
+        assert sorted(each.doubts for each in found if each is not None) == [LONE, ECHO]
+
+
 def test_arguments_that_come_later_tell_two_calls_apart(wire: Wire) -> None:
     """A span without arguments may tell of any call of its tool, until a fuller copy comes."""
     bare = _pay(wire, "agent", 10, 12, arguments=None, attributes=IN)

@@ -117,6 +117,49 @@ def test_siblings_of_one_instrumentation_are_two_calls_for_certain(
         assert [each for _, each in bench().send(*order).doubts()] == [SURE, SURE]
 
 
+def test_siblings_of_which_one_has_no_times_may_be_one_call(wire: Any, bench: Any) -> None:
+    """Times that are not on the wire do not tell two spans apart; the call that has none is the first."""
+    never = -BASE / SECOND
+    for times in ([(never, never), (1, 3)], [(never, never), (never, never)]):
+        spans = [
+            _pay(wire, name, *each, parent="p") for name, each in zip("ab", times, strict=True)
+        ]
+        for order in permutations(spans):
+            assert [each for _, each in bench().send(*order).doubts()] == [SURE, TWICE]
+
+
+def test_a_copy_of_a_span_that_is_begun_anew_may_be_the_same_call(
+    wire: Any, bench: Any
+) -> None:
+    """Its span is exported while it runs, and again with a later start: the copy has the start of one and the end of the other."""
+    spans = [
+        _pay(wire, "a", 1, 2, parent="p"),
+        _pay(wire, "a", 3, 4, parent="p"),
+        _pay(wire, "b", 1, 4, parent="p"),
+    ]
+    for order in permutations(spans):
+        doubts = [each for _, each in bench().send(*order).doubts()]
+        assert len(doubts) == 3
+        assert doubts[0] == SURE
+        assert SURE not in doubts[1:]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_request_does_not_make_two_executions_one(
+    wire: Any, bench: Any, at_once: bool
+) -> None:
+    """The request was judged, as its tool had no spans; then both spans of its id come: two executions, or one told twice."""
+    asked = {"type": "tool_call", "id": "c", "name": "pay", "arguments": PAY}
+    said = [{"role": "assistant", "parts": [asked]}]
+    model = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps(said)}
+    chat = wire.span("chat", {**model, **IN}, id="m", parent="run", start=0, end=0.5)
+    second = (2, 4) if at_once else (5, 6)
+    spans = [_pay(wire, "a", 1, 3), _pay(wire, "b", *second)]
+    for order in permutations(spans):
+        found = bench(requested="always").send(chat, *order)
+        assert found.doubts() == [("pay", SURE), ("pay", TWICE if at_once else AGAIN)]
+
+
 def test_a_span_between_makes_them_one_call(wire: Any, bench: Any) -> None:
     """Until the span between them comes they may be two; then one is below the other, and the doubt ends."""
     spans = [
@@ -185,10 +228,17 @@ def _asked(wire: Any, name: str, start: float, version: str, **more: Any) -> lis
     """A request as the MCP SDK for Python tells it: the client's span, and below it the server's."""
     method = {"mcp.method.name": "tools/call", "jsonrpc.request.id": name}
     told = {"mcp.protocol.version": version} if version else {}
+    status = more.pop("status", 0)
     server = {**method, **told, "gen_ai.tool.name": "pay", **more}
     return [
         wire.span(
-            "tools/call pay", server, id=f"s{name}", parent=name, start=start, end=start + 1
+            "tools/call pay",
+            server,
+            id=f"s{name}",
+            parent=name,
+            start=start,
+            end=start + 1,
+            status=status,
         ),
         wire.span(
             "MCP send tools/call pay",
@@ -220,6 +270,26 @@ def test_requests_one_after_the_other_may_be_one_call(
     spans = _asked(wire, "1", 1, version, **first) + _asked(wire, "2", 5, version, **second)
     for order in permutations(spans):
         assert bench().send(*order).doubts() == [("pay", SURE), ("pay", doubt)]
+
+
+def test_a_request_that_is_sent_again_and_fails_leaves_the_first_open(
+    wire: Any, bench: Any
+) -> None:
+    """Both may be one call, which has failed: the first is no success for certain."""
+    spans = _asked(wire, "1", 1, "2026-07-28") + _asked(wire, "2", 5, "2026-07-28", status=2)
+    for order in permutations(spans):
+        found = bench().send(*order)
+        assert found.doubts() == [("pay", (Cause.CONTRADICTED,)), ("pay", ROUND)]
+
+
+def test_a_clients_span_that_is_written_twice_may_be_the_request_that_failed(
+    wire: Any, bench: Any
+) -> None:
+    """The server's span below the first one says that it failed; below the copy there is none."""
+    failed, copy = _asked(wire, "1", 1, "2025-11-25", status=2), _asked(wire, "0", 1, "")[1]
+    for order in permutations([*failed, copy]):
+        doubts = [each for _, each in bench().send(*order).doubts()]
+        assert doubts == [(Cause.CONTRADICTED,), TWICE]
 
 
 @pytest.mark.parametrize("later", [0, 0.001])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from random import Random
@@ -61,6 +61,28 @@ class World:
 
     def calls(self) -> list[Call]:
         return [call for each in self.conversations for call in each.calls()]
+
+    def executed_again(self) -> set[int]:
+        """Calls that were executed with the id of another one: of those without a span of their own, nothing tells."""
+        told = {span.calls[0].id for span in self.tool_spans()}
+        first: dict[str, int] = {}
+        calls = sorted((call.number, call.id) for call in self.calls())
+        silent = {call.number for call in self.calls()} - {
+            call.number for span in self.tool_spans() for call in span.calls
+        }
+        return {
+            number
+            for number, id_ in calls
+            if number in silent and (id_ in told or first.setdefault(id_, number) != number)
+        }
+
+    def forget(self, numbers: Collection[int]) -> None:
+        """What nothing tells of is no part of the truth that verdicts are held against."""
+        for conversation in self.conversations:
+            for answer in conversation.answers():
+                answer.calls = [call for call in answer.calls if call.number not in numbers]
+            for turn in conversation.turns:
+                turn.answers = [answer for answer in turn.answers if answer.calls]
 
     def tool_spans(self) -> list[Span]:
         return [span for span in self.spans if span.role == "tool"]

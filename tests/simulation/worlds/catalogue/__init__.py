@@ -13,7 +13,9 @@ It was written without reading the code that it tests. It assumes, beside what d
   window (10 s) may contradict a final count.
 - Harm is told by a possible harm, by any reason of `offrails_coverage_total` but `duplicate`, `no_dialect`,
   `control` and `arguments_late`, or by a counter of `service.TELLING`.
-- Harm of a call of which nothing arrives is not asked for.
+- Harm of a call of which nothing arrives is not asked for. Of executions with one id, a model is given one result: those without spans are
+  no part of the truth. So is a lost call that another call's tool made.
+- Of spans that are written twice, both tell of the same requests to a server.
 - A clock that is set back by less than the window looks like spans that come late: that is not asked for.
 - When spans arrive tells nothing of their calls: a request may be late, or sent again. So a false certain harm is no fault where
   a twin of the world is written with the same spans, and has the harm (`worlds.twins`).
@@ -56,10 +58,8 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "context_lost_with_ids + answer_one_by_one",
         "context_lost_with_ids + lost_and_answered",
     ),
-    "undecidable: a tool without spans executes a call more often than it was asked for": (
-        "executed_twice + client_tool",
+    "the tool without spans begins an answer whose other call is in doubt: under `strict`, which of the two is harmful is not known": (
         "made_again + client_tool",
-        "equal_calls_without_parents + client_tool",
     ),
     "undecidable: the agent's span that tells a call once more makes its trace a run of an agent, and so a session": (
         "a_trace_a_call + told_twice",
@@ -149,12 +149,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "clock_set_back + repeats_below_one_call",
         "clock_set_back + told_again_with_a_later_start",
         "clock_set_back + client_tool_unanswered",
-    ),
-    "copies are known by equal times and arguments: where these differ, or a trace has one call alone, two spans are two calls": (
-        "written_twice + no_times",
-        "written_twice + a_trace_a_call",
-        "written_twice + mcp_round_trips",
-        "written_twice + told_again_with_a_later_start",
     ),
     "no world: by its times, a turn rests in the middle of its spans": (
         "clock_set_back + resumed_after_its_end",

@@ -64,7 +64,7 @@ def lost_without_a_sign(world: World, random: Chance) -> None:
         calls = list(conversation.calls())
         if len(calls) > 1:
             _lose(world, random.choice(calls))
-            _never_made(world, calls)
+            world.forget(world.unseen)
 
 
 @fault("B7", Stage.ARRIVAL, Hides.ORDER, models=True)
@@ -72,7 +72,10 @@ def lost_and_answered(world: World, random: Chance) -> None:
     """A tool's span is lost; the model's next request holds the call's result."""
     world.complete = False
     for conversation in world.conversations:
-        _lose(world, random.choice(list(conversation.calls())))
+        # What a call makes within itself is nothing that a model is given.
+        asked = [call for call in conversation.calls() if call.number not in world.within]
+        _lose(world, random.choice(asked))
+    world.forget(world.unseen & world.executed_again())
 
 
 @fault("uncertainty.md: span_missing", Stage.ARRIVAL, Hides.ORDER, models=False, twin=skipped)
@@ -119,12 +122,3 @@ def _lose(world: World, call: Call) -> None:
 
 def _is_of(span: Span, call: Call) -> bool:
     return span.role == "tool" and call in span.calls
-
-
-def _never_made(world: World, calls: list[Call]) -> None:
-    """What nothing tells of is no part of the truth that verdicts are held against."""
-    for conversation in world.conversations:
-        for answer in conversation.answers():
-            answer.calls = [call for call in answer.calls if call.number not in world.unseen]
-        for turn in conversation.turns:
-            turn.answers = [answer for answer in turn.answers if answer.calls]

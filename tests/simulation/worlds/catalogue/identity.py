@@ -158,7 +158,7 @@ def _through_mcp(world: World, random: Chance, *, version: str, trips: Sequence[
         call = span.calls[0]
         world.vague.add(call.number)
         count, ids = (
-            own.choice(trips),
+            random.of("trips", call.number).choice(trips),
             [
                 (k, v)
                 for k, v in span.attributes

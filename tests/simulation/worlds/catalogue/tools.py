@@ -43,6 +43,7 @@ def _without_spans(world: World, random: Chance) -> None:
     gone = {call.number for call in world.calls() if call.tool == tool}
     world.unseen |= gone
     world.spans = [s for s in world.spans if s.role != "tool" or s.calls[0].number not in gone]
+    world.forget(world.executed_again())
 
 
 @fault(
