@@ -134,8 +134,11 @@ def _environment(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _may_fork(variables: Mapping[str, str]) -> bool:
-    """Whether a fork finds what a new process would: other variables are read before the program is."""
-    ours = all(name.startswith("OFFRAILS_") for name in variables)
+    """Whether a fork finds what a new process would: other variables are read before the program is.
+
+    Those of exporters are read where one is made.
+    """
+    ours = all(name.startswith(("OFFRAILS_", "OTEL_EXPORTER_")) for name in variables)
     return forks.POSSIBLE and ours and "OFFRAILS_PROGRAM" not in os.environ
 
 
