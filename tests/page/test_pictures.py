@@ -25,6 +25,9 @@ SHARE_MAX = 0.01
 FONTS_MAX = 0.005
 """Of a text's width."""
 
+SAMPLE = ("session.png", "session-narrow-dark.png")
+"""A wide one in the light, and a narrow one in the dark; `make test-long` takes all."""
+
 COMPARE = """
 (async () => {
   const cells = async (text) => {
@@ -86,7 +89,13 @@ def share_of_others(page: Page, golden: bytes, taken: bytes) -> float:
     return found
 
 
-@pytest.mark.parametrize("shot", SHOTS, ids=[shot.file for shot in SHOTS])
+@pytest.mark.parametrize(
+    "shot",
+    [
+        pytest.param(each, id=each.file, marks=() if each.file in SAMPLE else pytest.mark.long)
+        for each in SHOTS
+    ],
+)
 def test_picture_is_the_golden_one(scenes_then: Service, page: Page, shot: Shot) -> None:
     """A session looks as in its picture, but for one cell of 8 by 8 pixels in a hundred."""
     widths = page.run(WIDTHS)
