@@ -23,7 +23,7 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 # each time, so that a red run can be repeated; `make test-long` takes new ones (`--hypothesis-profile many`).
 # No test asks how long an example takes: some compile what they test, and machines are busy.
 PATIENT: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("few", PATIENT, max_examples=20, derandomize=True)
+settings.register_profile("few", PATIENT, max_examples=12, derandomize=True)
 settings.register_profile("many", PATIENT, max_examples=500)
 settings.load_profile("few")
 
