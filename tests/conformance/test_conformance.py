@@ -45,8 +45,8 @@ def _unix(folder: Path) -> tuple[dict[str, str], Target]:
 
 VARIANTS = {"plain": _plain, "tls": _tls, "unix": _unix}
 SERVERS = ("builtin", "grpcio")
-SOME = 6
-"""Of so many cases of grpcio over TLS and Unix sockets, `make test` takes one."""
+SOME = {"builtin": 3, "grpcio": 6}
+"""Of so many cases over TLS and Unix sockets, `make test` takes one. The cases of a server are the same over each."""
 Kind = tuple[str, str]
 """Server and variant."""
 
@@ -105,14 +105,14 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
 def _runs() -> Iterator[Any]:
     """Every case of every variant; those over HTTP once, since only the gRPC server differs.
 
-    grpcio does TLS and Unix sockets itself: there, `make test` takes some of its cases.
+    Over TLS and Unix sockets, `make test` takes some of the cases.
     """
     for server, variant in product(SERVERS, VARIANTS):
         ours = server == "builtin"
         chosen = [each for each in cases() if ours or each.name.startswith("grpc.")]
         names = (variant,) if ours else (server, variant)
         for number, each in enumerate(chosen):
-            long = not ours and variant != "plain" and number % SOME
+            long = variant != "plain" and number % SOME[server]
             marks = [pytest.mark.long] if long else []
             yield pytest.param(
                 (server, variant), each, marks=marks, id="-".join((*names, each.name))

@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from tests.samples import sampled
+
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "how-to-change-it.md"
 COPIED: Final = ("collector", "judges", "monitor", "docs", "grafana")
@@ -354,13 +356,21 @@ def test_a_change_touches_few_files_that_are_there(title: str) -> None:
 
 
 @pytest.mark.parametrize("title", CHANGES)
-def test_a_made_up_change_needs_the_listed_files_alone(title: str, tmp_path: Path) -> None:
-    """An example that edits the files of its list, and no other, is seen wherever the page says."""
+def test_a_made_up_change_edits_the_listed_files_alone(title: str) -> None:
+    """An example edits the files of its list, and no other; the texts that it changes are there."""
     change, (steps, _) = CHANGES[title], sections()[title]
-    listed = files(steps)
     there = {name for name in change.edits if (ROOT / name).exists()}
-    assert there == listed
+    assert there == files(steps)
     assert len(change.edits) == len(steps)
+    for name in there:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert [old for old, _ in change.edits[name] if old not in text] == []
+
+
+@pytest.mark.parametrize("title", sampled(CHANGES, ["Add a dialect", "Add a spec key"]))
+def test_a_made_up_change_is_seen(title: str, tmp_path: Path) -> None:
+    """An example is seen wherever the page says."""
+    change = CHANGES[title]
     copy_of_the_code(tmp_path)
     for name, texts in change.edits.items():
         edit(tmp_path / name, texts)

@@ -78,7 +78,7 @@ FLOODS: Final[dict[str, tuple[Callable[[int], dict[str, Any]], int]]] = {
 """What a question says, by its number; and how many such questions are sent: more than there is room for."""
 
 
-SAMPLE: Final = ("arguments", "sessions that begin")
+SAMPLE: Final = ("sessions that begin",)
 """All floods are in `make test-long`."""
 
 

@@ -201,8 +201,8 @@ def spec(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("rounds", "durability", "snapshots"),
     [
-        (2, "process", "60"),
         (2, "process", OFTEN),
+        pytest.param(2, "process", "60", marks=pytest.mark.long),
         pytest.param(50, "process", "0", marks=pytest.mark.long),
         pytest.param(50, "process", OFTEN, marks=pytest.mark.long),
         pytest.param(5, "power", "1", marks=pytest.mark.long),

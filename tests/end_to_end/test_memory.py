@@ -15,6 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.end_to_end.traffic import Rover, as_json
+from tests.samples import sampled
 
 if TYPE_CHECKING:
     from tests.end_to_end.conftest import Serve
@@ -129,7 +130,7 @@ def test_large_arguments_are_given_up(serve: Serve) -> None:
     assert service.metric("offrails_tool_calls_total") == 10
 
 
-@pytest.mark.parametrize("sessions", [1, 120])
+@pytest.mark.parametrize("sessions", sampled([1, 120], [120]))
 def test_shown_arguments_are_given_up_before_requests_are_refused(
     serve: Serve, sessions: int
 ) -> None:

@@ -311,7 +311,8 @@ def test_what_its_program_cannot_use_is_said(python: Path, tmp_path: Path) -> No
 # --- beside offrails ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("last", ["guard", pytest.param("offrails", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("last", ["guard", "offrails"])
 def test_both_can_be_installed(wheel: Path, whole: Path, tmp_path: Path, last: str) -> None:
     """In either order: `LocalGuard`, the span processor and each verb work; the guard alone can be uninstalled.
 

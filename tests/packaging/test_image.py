@@ -18,6 +18,7 @@ from zipfile import ZipFile
 import pytest
 
 from tests.packaging.builds import built
+from tests.samples import sampled
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "deploy" / "docker"
@@ -213,10 +214,45 @@ VERBS: dict[str, Callable[[Image, dict[str, str]], None]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("verb", VERBS)
+SAMPLE = ("serve", "replay", "harness", "hook")
+"""`make test-long` runs all verbs: each needs no other module than those of the next test, but for what it reads."""
+
+LOADS_ALL = """
+import importlib, pkgutil, sys
+for package in sys.argv[1:]:
+    for found in pkgutil.walk_packages(importlib.import_module(package).__path__, package + '.'):
+        if not found.name.endswith('.__main__'):
+            try:
+                importlib.import_module(found.name)
+            except ModuleNotFoundError as problem:
+                if (problem.name or '').partition('.')[0] in sys.argv[1:]:
+                    raise
+            print(found.name)
+"""
+
+
+@pytest.mark.parametrize("verb", sampled(VERBS, SAMPLE))
 def test_the_image_runs_each_verb(image: Image, service: dict[str, str], verb: str) -> None:
     """Each does its work, or says what is wrong with what it was given; none lacks a module."""
     VERBS[verb](image, service)
+
+
+def test_no_module_lacks_another_of_ours(image: Image, packages: Path) -> None:
+    """Each module of the image loads, with those alone that the image has: also where a verb loads it late."""
+    ours = sorted(each.parent.name for each in packages.glob("*/__init__.py"))
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", LOADS_ALL, *ours], env=image.environment, cwd=image.folder,
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    files = {
+        ".".join(file.relative_to(packages).with_suffix("").parts).removesuffix(".__init__")
+        for name in ours
+        for file in (packages / name).rglob("*.py")
+        if file.name != "__main__.py" and (file.parent / "__init__.py").exists()
+    }
+    assert {"collector", "monitor", "offrails_guard"} <= set(ours)
+    assert files - set(ours) == set(done.stdout.split())
 
 
 def test_no_verb_is_left_out(image: Image) -> None:
