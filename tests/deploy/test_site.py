@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("docs", "dfa_specs", "deploy", "examples", "grafana", "tests")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 def test_the_site_is_built(tmp_path: Path) -> None:
     """mkdocs gives no warning, each page and code block is rendered, and nothing is loaded from other sites."""

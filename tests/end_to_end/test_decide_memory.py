@@ -112,6 +112,7 @@ MORE: Final = 3 * MIB
 """What the allocator may still take for full tables. Each flood has 4 MB of new names."""
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_floods_with_new_names_take_no_more_than_the_bounds(
     serve: Serve, tmp_path: Path

@@ -10,6 +10,7 @@ import pytest
 
 from tests.end_to_end.service import run
 from tests.end_to_end.traffic import send
+from tests.samples import sampled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,7 @@ def resident_mb(service: Service, what: str) -> float:
 
 
 @pytest.mark.plain  # compiled modules are tested with an allocator that keeps more
-@pytest.mark.parametrize("server", IDLE_MB_MAX)
+@pytest.mark.parametrize("server", sampled(IDLE_MB_MAX, ["builtin"]))
 def test_memory_and_modules(
     serve: Serve, server: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -29,6 +29,7 @@ from tests.end_to_end.traffic import (
     export,
     send,
 )
+from tests.samples import sampled
 
 if TYPE_CHECKING:
     from tests.end_to_end.conftest import Serve
@@ -437,7 +438,7 @@ def silent() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
-@pytest.mark.parametrize("journal", [False, True])
+@pytest.mark.parametrize("journal", sampled([False, True], [True]))
 def test_receivers_that_never_answer_do_not_hold_up_the_end(
     serve: Serve, silent: str, tmp_path: Path, *, journal: bool
 ) -> None:

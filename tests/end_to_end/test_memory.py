@@ -115,6 +115,7 @@ def test_texts_of_senders_are_bounded(serve: Serve, kind: str) -> None:
     assert resident(service) - idle < GROWTH_MAX
 
 
+@pytest.mark.long
 def test_large_arguments_are_given_up(serve: Serve) -> None:
     """Arguments of a megabyte each are held up to their bound, and the calls stay judged."""
     service = serve()

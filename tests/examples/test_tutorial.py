@@ -10,15 +10,12 @@ import pytest
 from tests.examples.test_examples import AGENTS
 from tests.examples.tutorial import follow
 
-OTHERS = [each for each in AGENTS if each != "pydantic_ai"]
 pytestmark = pytest.mark.timeout(240)
 STAND_IN = Path(__file__).with_name("stand_in.py")
 
 
-@pytest.mark.parametrize(
-    "agent",
-    ["pydantic_ai", *(pytest.param(each, marks=pytest.mark.long) for each in OTHERS)],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("agent", AGENTS)
 def test_the_tutorial_says_what_happens(agent: str, tmp_path: Path) -> None:
     """Each command gives the answer that is shown, up to the page in Alertmanager where it is installed."""
     python = tmp_path / "python"

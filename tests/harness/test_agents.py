@@ -11,6 +11,7 @@ import pytest
 from harness.cli.program import main
 from harness.tasks.catalogue import bundled, find_tasks
 from tests.harness.conftest import LAB, Bench
+from tests.samples import sampled
 
 EACH_TASK = pytest.param(None, marks=pytest.mark.long)
 """Half a minute of work."""
@@ -144,7 +145,13 @@ def test_injected_agents_are_attacked(bench: Bench) -> None:
     assert {each["cause"]["kind"] for each in found} == {"obeyed_injection"}
 
 
-@pytest.mark.parametrize("agent", ["injected", "faulty:0.5", "faulty:0.3,swap,repeat"])
+@pytest.mark.parametrize(
+    "agent",
+    sampled(
+        ["injected", "faulty:0.5", "faulty:0.3,swap,repeat"],
+        ["injected", "faulty:0.3,swap,repeat"],
+    ),
+)
 def test_nobody_does_harm_behind_a_guard(agent: str, bench: Bench) -> None:
     """With a guard that blocks, no agent makes a harmful call, and what it meant is counted as prevented."""
     found = bench.run("mailbox", "shop", "--agent", agent, "--n", "5", "--jobs", "2", "--guard")

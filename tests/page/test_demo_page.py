@@ -32,6 +32,7 @@ def demo() -> Iterator[subprocess.Popen[str]]:
             process.wait(20)
 
 
+@pytest.mark.long
 def test_demo_is_on_the_page(demo: subprocess.Popen[str], page: Page) -> None:
     """The printed address shows sessions as they come, and why the worst call was harmful."""
     assert demo.stdout is not None

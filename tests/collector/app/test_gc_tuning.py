@@ -20,6 +20,7 @@ from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, load_spec
 from tests.bench import traffic
 from tests.bench.traffic import ROVER, SECOND, generate
+from tests.samples import sampled
 
 SOURCES = [
     file
@@ -149,7 +150,7 @@ def _in_a_cycle() -> tuple[set[str], set[str]]:
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize("requested", ["auto", "always"])
+@pytest.mark.parametrize("requested", sampled(["auto", "always"], ["always"]))
 def test_no_record_refers_to_itself(only_new: None, wire: Any, requested: Mode) -> None:
     """Split traces, requests taken back, calls that merge and evictions: compiled, it would leak.
 
