@@ -38,7 +38,15 @@ from collector.calls.records import Requester
 from collector.calls.set_clocks import LatestRequests, set_back
 from collector.calls.tree.span_tree import AlikeSpans, SpanTree, WatchedRequest
 from collector.calls.tree.trace import OpenRequest, Trace
-from collector.calls.unseen_calls import Change, UnseenCalls, is_unseen, note_id, watch
+from collector.calls.unseen_calls import (
+    Change,
+    UnseenCalls,
+    has_come,
+    is_unseen,
+    note_id,
+    spans_between,
+    watch,
+)
 from collector.decode.span import Span
 from collector.dialects.model_messages.given_results import (
     GivenResult,
@@ -255,7 +263,7 @@ class ModelRequests:
                 self._note_answer(trace, span, found)
             self._shorten(known, trace, span)
             if trace.tree is not None and trace.tree.watched is not None:
-                self._look_for_unseen(requester, trace, trace.tree, results, waiting)
+                self._look_for_unseen(requester, trace, trace.tree, results, waiting, now)
             if held:
                 self._hold(requester, known, held)
             return ready
@@ -341,28 +349,41 @@ class ModelRequests:
         tree: SpanTree,
         results: SpanResults,
         opened: Collection[str],
+        now: int,
     ) -> None:
         """Calls may be missing whose results a model was given, and of which no span has told.
 
         `opened`: tools of which fewer calls had been executed than asked for, before this span.
         """
         heard_ns = results.span.start_ns
-        waiting = [
-            each
-            for each in tree.watched or ()
-            if each.start_ns >= heard_ns or is_unseen(tree, each, is_open=each.tool in opened)
-        ]
+        parent = results.span.parent_span_id
+        between: dict[str, set[bytes]] = {}
+        waiting: list[WatchedRequest] = []
+        for each in tree.watched or ():
+            if each.start_ns < heard_ns and not is_unseen(
+                tree, each, is_open=each.tool in opened
+            ):
+                if has_come(tree, each) or not (above := spans_between(tree, each, parent)):
+                    continue
+                between[each.call_id] = above
+            waiting.append(each)
         tree.watched = waiting or None
         earlier = [each.call_id for each in waiting if each.start_ns < heard_ns]
         if not earlier or not results.may_answer(earlier):
             return
         ids = results.all().keys() & earlier
         tree.watched = [each for each in waiting if each.call_id not in ids] or None
-        for call_id, tool, start_ns in waiting:
-            if call_id in ids:
+        for each in waiting:
+            if each.call_id in ids:
                 # Without ids, the span that came may be a later request's, and an earlier one has none.
-                since_ns = min(start_ns, trace.called_ns) if tree.nameless else start_ns
-                self.gaps += self._unseen.miss(requester, trace, tool, since_ns, heard_ns)
+                since_ns = each.start_ns
+                if tree.nameless:
+                    since_ns = min(since_ns, trace.called_ns)
+                self.gaps += self._unseen.miss(
+                    requester, trace, each, since_ns, heard_ns, between.get(each.call_id, ())
+                )
+                if each.tool not in opened and each.call_id not in between:
+                    self._await(trace, each.tool, now)  # another execution was taken for it
 
     def _mind_gaps(self, requester: Requester, known: _Agent) -> None:
         """While requests for a tool are held beside tools with spans, calls of that tool may be missing."""
@@ -554,15 +575,23 @@ class ModelRequests:
     def _miss_again(self, trace: Trace, outer: Piece) -> None:
         """A judged request is retracted, since its tool leaves spans; its own has not come."""
         requester, tree, tool = trace.requester, trace.tree, outer.tool
-        if requester is None or tree is None or _open_of(trace, tool) is None:
+        if requester is None or tree is None:
             return
         if tool not in self._agent(requester).tools or not self.is_named(tool):
             return
+        request = WatchedRequest(outer.call_id, tool, outer.start_ns)
         self._watch(trace, outer.call_id, tool, outer.start_ns)
+        between = spans_between(tree, request, outer.parent)
+        if not between and not is_unseen(
+            tree, request, is_open=_open_of(trace, tool) is not None
+        ):
+            return
         if tree.heard_ns > outer.start_ns:  # as a model was asked again, the call was made
             # It may have been made before the others of its answer, which begin within so many nanoseconds (`_piece`).
             since_ns = outer.start_ns - REQUESTS_MAX
-            self.gaps += self._unseen.miss(requester, trace, tool, since_ns, tree.heard_ns)
+            self.gaps += self._unseen.miss(
+                requester, trace, request, since_ns, tree.heard_ns, between
+            )
 
     def executed(
         self,
@@ -586,14 +615,19 @@ class ModelRequests:
             elif trace.tree is not None:
                 _note_early(trace.tree, tool)
         if trace.tree is not None:
-            note_id(trace.tree, call_id, tool)
-        if _open_of(trace, tool) is None:
-            self.gaps += self._unseen.came(trace, tool)
+            # A request to a server has an id of its own.
+            note_id(trace.tree, "" if source in _PROTOCOL else call_id, tool)
+        is_open = _open_of(trace, tool) is not None
+        self.gaps += self._unseen.came(trace, tool, call_id, is_open=is_open)
         back = self._is_loud(requester, trace, tool, source)
         other = trace.requester
         if other is None or other is requester or other == requester:
             return back
         return back + self._is_loud(other, trace, tool, source)
+
+    def above_came(self, trace: Trace, span_id: bytes, tool: str = "") -> None:
+        """A span has come that calls waited for; `tool`: that it is a call of."""
+        self.gaps += self._unseen.above_came(trace, span_id, tool)
 
     def _is_loud(
         self, requester: Requester, trace: Trace, tool: str, source: str

@@ -7,12 +7,16 @@ tool may then be missing in that time (`Cause.SILENT_TOOL`), until the span come
 Requests of tools that leave spans are *watched* until the next request to a model of their trace. Mostly their spans have come by
 then, and nothing is read.
 
+Where no ids tell, executions are counted. One below a span that has not come may be a call within the lost one: it does not count
+until that span comes.
+
 Example: an answer asks for `check` and `pay`. The model's next request holds both results; a span has come of `pay` alone.
 So `pay` without `check` is possible harm.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from collector.calls.records import Requester
@@ -22,7 +26,17 @@ from monitor.records import Evidence
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 
-__all__ = ["GAPS_MAX", "WATCHED_MAX", "Change", "UnseenCalls", "is_unseen", "note_id", "watch"]
+__all__ = [
+    "GAPS_MAX",
+    "WATCHED_MAX",
+    "Change",
+    "UnseenCalls",
+    "has_come",
+    "is_unseen",
+    "note_id",
+    "spans_between",
+    "watch",
+]
 
 WATCHED_MAX: Final = 256
 """Requests of one trace that are watched. Further ones are not."""
@@ -42,7 +56,7 @@ class _Key(NamedTuple):
 
 def watch(tree: SpanTree, request: WatchedRequest) -> None:
     """Watches a request, unless a span has told of its execution."""
-    if _has_come(tree, request.call_id, request.tool):
+    if has_come(tree, request):
         _match(tree, request.tool)
         return
     if tree.watched is None:
@@ -72,13 +86,20 @@ def is_unseen(tree: SpanTree, request: WatchedRequest, *, is_open: bool) -> bool
 
     `is_open`: fewer calls of the tool were executed than asked for, in this trace.
     """
-    if _has_come(tree, request.call_id, request.tool):
+    if has_come(tree, request):
         return False
-    return is_open or (tree.matched is not None and request.tool in tree.matched)
+    return is_open or _do_ids_tell(tree, request.tool)
 
 
-def _has_come(tree: SpanTree, call_id: str, tool: str) -> bool:
-    like = tree.known(call_id, tool)
+def _do_ids_tell(tree: SpanTree, tool: str) -> bool:
+    """True if spans of a tool would have the ids of the models' requests: its own have, or others, and none has no id."""
+    matched = tree.matched
+    return matched is not None and (tool in matched or not tree.nameless)
+
+
+def has_come(tree: SpanTree, request: WatchedRequest) -> bool:
+    """True if a span has told of a request's execution, by its id."""
+    like = tree.known(request.call_id, request.tool)
     if like is None or like.first is None:
         return False
     for node in like.nodes():
@@ -90,32 +111,101 @@ def _has_come(tree: SpanTree, call_id: str, tool: str) -> bool:
     return False
 
 
+def spans_between(tree: SpanTree, request: WatchedRequest, beside: bytes) -> set[bytes]:
+    """Missing spans above all executions of a tool since a request for it: they may be calls within the one that was asked for.
+
+    `beside`: the span above the models' own, which mostly comes last. A call whose id a model has asked for is its execution.
+    """
+    expected = tree.node(beside)
+    if tree.missing <= (expected is not None and expected.waiting is not None):
+        return set()
+    found = set[bytes]()
+    for node in tree.calls():
+        call, above = node.call, node.above
+        if call is None or not call.is_executed or call.outer.tool != request.tool:
+            continue
+        if call.outer.start_ns < request.start_ns:
+            continue
+        if above is None or above.came or above.span_id == beside or call.asked_by:
+            return set()
+        found.add(above.span_id)
+    return found
+
+
+class _Missed(NamedTuple):
+    gap: Gap
+    ids: dict[str, set[bytes]]
+    """Ids of the requests of whose executions no span has told; each with the missing spans that may show it (`spans_between`)."""
+
+
 class UnseenCalls:
     """The gaps of calls that no span tells of, by trace and tool."""
 
     def __init__(self) -> None:
-        self._gaps: dict[_Key, Gap] = {}
+        self._gaps: dict[_Key, _Missed] = {}
 
     def miss(
-        self, requester: Requester, trace: Trace, tool: str, since_ns: int, until_ns: int
+        self,
+        requester: Requester,
+        trace: Trace,
+        request: WatchedRequest,
+        since_ns: int,
+        until_ns: int,
+        between: Collection[bytes] = (),
     ) -> list[Change]:
-        """Calls of a tool were made in a time span, and no span has told of them."""
-        key = _Key(trace.namespace, trace.trace_id, tool)
-        known = self._gaps.pop(key, None)
+        """A call was made in a time span, and no span has told of it."""
+        key = _Key(trace.namespace, trace.trace_id, request.tool)
+        known, ids = self._gaps.pop(key, None), {request.call_id: set(between)}
         if known is not None:
-            since_ns, until_ns = min(known.since_ns, since_ns), max(known.until_ns, until_ns)
+            since_ns = min(known.gap.since_ns, since_ns)
+            until_ns = max(known.gap.until_ns, until_ns)
+            ids = known.ids | ids
         namespace, service = requester
-        gap = Gap(Cause.SILENT_TOOL, since_ns, until_ns, tool, namespace, service)
-        self._gaps[key] = gap
+        gap = Gap(Cause.SILENT_TOOL, since_ns, until_ns, request.tool, namespace, service)
+        self._gaps[key] = _Missed(gap, ids)
         if len(self._gaps) > GAPS_MAX:
             del self._gaps[next(iter(self._gaps))]
-        if known == gap:
-            return []
-        return [(gap, True)] if known is None else [(gap, True), (known, False)]
+        if known is None:
+            return [(gap, True)]
+        return [] if known.gap == gap else [(gap, True), (known.gap, False)]
 
-    def came(self, trace: Trace, tool: str) -> list[Change]:
-        """Spans have told of all calls of a tool that models of a trace asked for."""
+    def came(self, trace: Trace, tool: str, call_id: str, *, is_open: bool) -> list[Change]:
+        """A span has told of a call of a tool.
+
+        `is_open`: fewer calls of the tool were executed than asked for, in this trace. That counts where no ids tell.
+        """
         if not self._gaps:
             return []
-        gap = self._gaps.pop(_Key(trace.namespace, trace.trace_id, tool), None)
-        return [] if gap is None else [(gap, False)]
+        key = _Key(trace.namespace, trace.trace_id, tool)
+        known = self._gaps.get(key)
+        if known is None:
+            return []
+        known.ids.pop(call_id, None)
+        tree = trace.tree
+        if tree is not None and _do_ids_tell(tree, tool):
+            is_open = bool(known.ids)
+        if is_open or any(known.ids.values()):
+            return []
+        del self._gaps[key]
+        return [(known.gap, False)]
+
+    def above_came(self, trace: Trace, span_id: bytes, tool: str) -> list[Change]:
+        """A span has come that calls waited for: those below it are no calls within a lost one, unless it is another tool's.
+
+        `tool`: that it is a call of; "" if it is none.
+        """
+        found: list[Change] = []
+        for key, (gap, ids) in list(self._gaps.items()):
+            if key.trace_id != trace.trace_id or key.namespace != trace.namespace:
+                continue
+            if tool and tool != key.tool:
+                continue
+            for call_id, between in list(ids.items()):
+                if span_id in between:
+                    between.remove(span_id)
+                    if not between:
+                        del ids[call_id]
+            if not ids:
+                del self._gaps[key]
+                found.append((gap, False))
+        return found

@@ -373,6 +373,58 @@ def test_a_result_tells_of_a_call_also_if_its_tool_is_seen_first_elsewhere(
     assert (Cause.SILENT_TOOL, "check") in _gaps(found)
 
 
+def _within(wire: Any, call_id: str) -> Any:
+    """An execution of `pay` below a span that is not there."""
+    return wire.tool(
+        "pay", id="inner", parent="outer", start=6, end=6.5, call_id=call_id, attributes=IN
+    )
+
+
+@pytest.mark.parametrize("ids", [True, False])
+@pytest.mark.parametrize("comes", ["call", "step", "nothing"])
+def test_a_call_below_a_span_that_has_not_come_may_be_within_the_one_that_was_asked_for(
+    wire: Any, bench: Any, ids: bool, comes: str
+) -> None:
+    """Until that span comes: it is the call, whose tool made the other one, or stands between the agent and its tool."""
+    outer = {
+        "call": wire.tool(
+            "pay", id="outer", parent="run", start=5.8, end=7, attributes=IN, call_id=ids * "c3"
+        ),
+        "step": wire.span("step", IN, id="outer", parent="run", start=5.8, end=7),
+    }
+    found = bench([_spec()]).send(
+        *_seen_elsewhere(wire),
+        _model(wire, 5, [PAY]),
+        _within(wire, ids * "x"),
+        _model(wire, 8, [], [PAY], ["c3"]),
+    )
+    assert _gaps(found) == [(Cause.SILENT_TOOL, "pay")]
+    if comes in outer:
+        assert _gaps(found.send(outer[comes])) == []
+    else:
+        assert (Cause.SILENT_TOOL, "pay") in _gaps(found.send(_root(wire)))
+
+
+def test_where_ids_are_the_models_a_call_with_another_one_was_not_asked_for(
+    wire: Any, bench: Any
+) -> None:
+    """The span of `look_up` has its request's id. So `pay` with another id is not the `pay` whose result was given."""
+    found = bench([_spec()]).send(
+        *_seen_elsewhere(wire),
+        _model(wire, 1, [LOOK]),
+        _tool(wire, "look_up", "c1", 2),
+        _model(wire, 5, [PAY], [LOOK], ["c1"]),
+        _tool(wire, "pay", "x", 6),
+        _model(wire, 8, [], [LOOK, PAY], ["c1", "c3"]),
+    )
+    assert _gaps(found) == [(Cause.SILENT_TOOL, "pay")]
+    assert _gaps(found.send(_tool(wire, "pay", "y", 7))) == [(Cause.SILENT_TOOL, "pay")]
+    own = wire.tool(
+        "pay", id="own", parent="run", start=5.5, end=6, call_id="c3", attributes=IN
+    )
+    assert _gaps(found.send(own)) == []
+
+
 def test_what_is_watched_is_bounded(wire: Any, bench: Any) -> None:
     """Requests of one trace, and gaps that can be lifted."""
     tree, unseen = SpanTree(), UnseenCalls()
@@ -381,7 +433,8 @@ def test_what_is_watched_is_bounded(wire: Any, bench: Any) -> None:
     assert len(tree.watched or ()) == WATCHED_MAX
     for number in range(2 * GAPS_MAX):
         trace = Trace("", number.to_bytes(16, "big"))
-        unseen.miss(Requester("", "svc"), trace, "pay", number, number + 1)
+        request = WatchedRequest("c", "pay", number)
+        unseen.miss(Requester("", "svc"), trace, request, number, number + 1)
     assert len(unseen._gaps) == GAPS_MAX
 
 
