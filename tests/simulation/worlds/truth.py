@@ -13,6 +13,9 @@ from tests.simulation.worlds.specs import LIMIT
 _RIGHT = ("look_up", "check", "pay", "send")
 _WRONG = ("wipe", "guess")
 
+# Parts of a second that times are whole numbers of.
+_PARTS = 2**20
+
 
 @dataclass
 class Call:
@@ -174,17 +177,22 @@ def schedule(random: Random, conversations: list[Conversation]) -> None:
     for conversation in conversations:
         time = conversation.start = random.uniform(0, 2)
         for turn in conversation.turns:
-            turn.start = time
+            turn.start = instant(time)
             for answer in turn.answers:
                 time += random.uniform(0.05, 0.3)
                 time = _run_together(random, answer.calls, time)
-            turn.end = time + 0.05
+            turn.end = instant(time + 0.05)
             time += random.uniform(0.3, 2)
 
 
 def _run_together(random: Random, calls: list[Call], begun: float) -> float:
     """All calls begin before the first one ends."""
     for place, call in enumerate(calls):
-        call.start = begun + place * 0.002
-        call.end = begun + 0.02 + random.uniform(0, 0.1)
+        call.start = instant(begun + place * 0.002)
+        call.end = instant(begun + 0.02 + random.uniform(0, 0.1))
     return max(call.end for call in calls) + 0.002
+
+
+def instant(seconds: float) -> float:
+    """The nearest time of which a sum with whole seconds is exact: so a world and its twin have the same times."""
+    return round(seconds * _PARTS) / _PARTS

@@ -6,7 +6,7 @@ of these spans is that of the spans sent, byte for byte. When they arrive proves
 whatever it holds.
 
 What was sent is taken at its word. A call of which nothing was sent by then was not made. An agent whose span was not sent
-is still at work.
+is still at work, and so is a call that a span names as its parent. What a fault has chosen by chance, it may have chosen in the twin, too.
 
 Example: an exporter drops the spans of `check` and of the agent. What is left is `pay`, below a span that was not sent. In the
 twin the agent made no call but `pay`, which is harmful, and its run goes on.
@@ -30,7 +30,9 @@ def twins(world: World, until: float) -> Iterator[World]:
     sent = [span for span in world.spans if span.sent <= until]
     for number in range(1, len(kinds) + 1):
         for chosen in combinations(kinds, number):
-            other = build(world.plan, _change(chosen, sent), without=chosen)
+            other = build(
+                world.plan, _change(chosen, sent), without=chosen, choices=world.choices
+            )
             if _is_written_as(other, sent, is_over=until >= world.end()):
                 yield _in_order(other)
 
@@ -47,13 +49,18 @@ def _change(faults: Sequence[Fault], sent: Sequence[Span]) -> Change:
 
 
 def _is_written_as(world: World, sent: Sequence[Span], *, is_over: bool) -> bool:
-    """Whether these spans are what is written of a world; all of it, but agents' own spans, if nothing is sent any more."""
-    known = _written(sent)
+    """Whether these spans are what is written of a world.
+
+    If nothing is sent any more, that is all of it, but for agents and calls that are still at work.
+    """
+    known, at_work = _written(sent), {span.parent for span in sent}
     missing = [span for span in world.spans if body([span]) not in known]
     return (
         known <= _written(world.spans)
         and all(span.start <= span.end for span in sent)
-        and not (is_over and any(span.role != "root" for span in missing))
+        and not (
+            is_over and any(span.role != "root" and span.id not in at_work for span in missing)
+        )
     )
 
 
@@ -66,8 +73,9 @@ def _in_order(world: World) -> World:
 
 
 def skipped(world: World, sent: Sequence[Span]) -> None:
-    """Calls without a span were never made."""
+    """Calls without a span were never made, but for those that a span names as its parent."""
     told = {call.number for span in sent if span.role == "tool" for call in span.calls}
+    told |= set(_open(world, sent))
     for conversation in world.conversations:
         for answer in conversation.answers():
             answer.calls = [call for call in answer.calls if call.number in told]
@@ -83,7 +91,7 @@ def at_their_times(world: World, sent: Sequence[Span]) -> None:
         for turn in conversation.turns:
             by = 0.0
             for call in [call for answer in turn.answers for call in answer.calls]:
-                by = moved[call.number]
+                by = moved.get(call.number, by)
                 call.start, call.end = call.start + by, call.end + by
             turn.start, turn.end = turn.start + by, turn.end + by
             turn.answers.sort(key=_start)
@@ -94,11 +102,29 @@ def _moved(world: World, sent: Sequence[Span]) -> dict[int, float]:
     """By how much the faults that have twins have moved the times of each call, by its number."""
     assert world.plan is not None
     kinds = [each for each in world.plan.faults if each.twin is not None]
-    begun = {span.id: span.start for span in build(world.plan, without=kinds).spans}
-    return {
+    begun = {
+        span.id: span.start
+        for span in build(world.plan, without=kinds, choices=world.choices).spans
+    }
+    found = {
         span.calls[0].number: span.start - begun[span.id]
         for span in sent
         if span.role == "tool" and span.id in begun
+    }
+    for outer, inner in _open(world, sent).items():
+        found.setdefault(outer, inner.start - begun.get(inner.id, inner.start))
+    return found
+
+
+def _open(world: World, sent: Sequence[Span]) -> dict[int, Span]:
+    """Calls of which no span was sent, though one below it was: they go on. By number, with that span."""
+    assert world.plan is not None
+    kinds = [each for each in world.plan.faults if each.twin is not None]
+    parents = {span.parent: span for span in sent if span.parent}
+    return {
+        span.calls[0].number: parents[span.id]
+        for span in build(world.plan, without=kinds, choices=world.choices).spans
+        if span.role == "tool" and span.id in parents and span.calls
     }
 
 

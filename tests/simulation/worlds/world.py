@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.simulation.worlds import specs
 from tests.simulation.worlds.chance import Chance
@@ -18,6 +18,7 @@ from tests.simulation.worlds.truth import Call, Conversation, conversations
 HOUR = 3600.0
 
 Change = Callable[["World"], None]
+T = TypeVar("T")
 
 
 @dataclass
@@ -40,6 +41,7 @@ class World:
         late: whether spans come later than pages wait, with no sign that they will: pages may then be withdrawn.
         very_late: whether they come after the window: final counts, too, may then be wrong.
         plan: what it is made of.
+        choices: what its faults have chosen (`once`).
     """
 
     documents: list[dict[str, Any]]
@@ -58,6 +60,7 @@ class World:
     very_late: bool = False
     hides: Hides = Hides.NOTHING
     plan: Plan | None = None
+    choices: dict[str, Any] = field(default_factory=dict)
 
     def calls(self) -> list[Call]:
         return [call for each in self.conversations for call in each.calls()]
@@ -90,8 +93,14 @@ class World:
     def some_tool_spans(self, random: Chance, most: int) -> list[Span]:
         """So many of them, or all; none where tools leave none."""
         drawn = random.each(self.tool_spans(), "some")
-        ranked = sorted(drawn, key=lambda each: each[1].random())
-        return [span for span, _ in ranked[:most]]
+        ranked = [span for span, _ in sorted(drawn, key=lambda each: each[1].random())]
+        chosen = self.once(random, "some", [span.id for span in ranked[:most]])
+        return [span for span in ranked if span.id in chosen]
+
+    def once(self, random: Chance, what: str, chosen: T) -> T:
+        """What a fault has chosen; in a twin, what it chose in the first world: it could have been chosen there."""
+        found: T = self.choices.setdefault(str(random.of(what).random()), chosen)
+        return found
 
     def end(self) -> float:
         """When all that arrives has arrived."""
@@ -113,10 +122,20 @@ class Plan:
     kept: frozenset[int] | None = None
 
 
-def build(plan: Plan, change: Change | None = None, *, without: Sequence[Fault] = ()) -> World:
-    """The world of a plan; or another one, whose truth is changed before it is written, and to which some faults do not happen."""
+def build(
+    plan: Plan,
+    change: Change | None = None,
+    *,
+    without: Sequence[Fault] = (),
+    choices: Mapping[str, Any] | None = None,
+) -> World:
+    """The world of a plan; or another one, whose truth is changed before it is written, and to which some faults do not happen.
+
+    `choices`: what its faults choose, as far as they do.
+    """
     random = Random(plan.seed)
     world = _true_world(random)
+    world.choices.update(choices or {})
     world.plan = plan
     if plan.kept is not None:
         _keep(world, plan.kept)

@@ -89,7 +89,12 @@ def lost_with_parents(world: World, random: Chance) -> None:
         if span.parent in roots and random.random() < 0.4:
             _lose(world, span.calls[0])
     world.gone |= world.unseen
-    world.spans = [span for span in world.spans if span.id not in roots]
+    above = {span.parent for span in world.spans}
+    world.spans = [
+        span
+        for span in world.spans
+        if span.id not in roots and (span.role != "worker" or span.id in above)
+    ]
 
 
 @fault("uncertainty.md: sampling marks", Stage.ARRIVAL, Hides.ORDER)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.simulation.worlds.chance import Chance
 from tests.simulation.worlds.fault import Hides, Stage, fault
 from tests.simulation.worlds.spans import BEGIN
+from tests.simulation.worlds.truth import instant
 from tests.simulation.worlds.twins import at_their_times
 from tests.simulation.worlds.world import World
 
@@ -42,7 +43,7 @@ def _a_moment(world: World, random: Chance) -> float:
     starts = [
         min(call.start for call in a.calls) for c in world.conversations for a in c.answers()
     ]
-    return random.choice(starts) - 0.035
+    return world.once(random, "moment", instant(random.choice(starts) - 0.035))
 
 
 @fault("B6", Stage.ARRIVAL, Hides.ORDER)

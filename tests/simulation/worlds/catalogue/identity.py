@@ -9,8 +9,10 @@ from tests.simulation.worlds.chance import Chance
 from tests.simulation.worlds.emitters import CALL_IDS
 from tests.simulation.worlds.fault import WITH_CALL_IDS, Hides, Stage, fault
 from tests.simulation.worlds.spans import Span
-from tests.simulation.worlds.truth import Answer, Call
+from tests.simulation.worlds.truth import Answer, Call, instant
 from tests.simulation.worlds.world import World, copy_of
+
+_MCP = "mcp-python-sdk"
 
 
 @fault("B9", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS)
@@ -152,8 +154,12 @@ def mcp_calls(world: World, random: Chance) -> None:
 
 
 def _through_mcp(world: World, random: Chance, *, version: str, trips: Sequence[int]) -> None:
-    """MCP's own spans have no arguments."""
+    """MCP's own spans have no arguments. Of two servers, each has some of the tools."""
     for span, own in random.each(world.tool_spans()):
+        if span.scope == _MCP or (
+            _has_two_servers(world) and random.of("server", span.calls[0].tool).random() < 0.5
+        ):
+            continue
         world.spans.remove(span)
         call = span.calls[0]
         world.vague.add(call.number)
@@ -171,7 +177,7 @@ def _through_mcp(world: World, random: Chance, *, version: str, trips: Sequence[
             request_id = str(2 * call.number + trip)
             client = copy_of(
                 span, name=f"MCP send tools/call {call.tool}", id=own.getrandbits(63), kind=3, start=start, end=end,
-                scope="mcp-python-sdk", version="", sent=span.sent - span.end + end,
+                scope=_MCP, version="", sent=span.sent - span.end + end,
                 attributes=[("mcp.method.name", "tools/call"), ("jsonrpc.request.id", request_id), *ids],
             )  # fmt: skip
             server = copy_of(
@@ -189,12 +195,18 @@ def _through_mcp(world: World, random: Chance, *, version: str, trips: Sequence[
             world.spans += [client, server]
 
 
+def _has_two_servers(world: World) -> bool:
+    faults = world.plan.faults if world.plan is not None else ()
+    return sum(each.name in {"mcp_calls", "mcp_round_trips"} for each in faults) > 1
+
+
 def _execution(world: World, span: Span, random: Chance, start: float, end: float) -> Span:
     """The call of a span is made once more: a span, and a call that the truth is to have."""
     number = max(call.number for call in world.calls()) + 1
+    start, end = instant(start), instant(end)
     again = copy_of(
         span,
-        id=random.of(span.id, start).getrandbits(63),
+        id=random.of(span.id, start - span.start).getrandbits(63),
         start=start,
         end=end,
         sent=span.sent + end - span.end,
