@@ -15,6 +15,7 @@ from collector.calls.tree.context import Context
 from collector.calls.tree.trace import NEVER, Trace
 from collector.calls.tree.trace_store import Traces
 from collector.decode.span import Span
+from collector.dialects.model_messages.given_results import given_results
 from collector.dialects.model_messages.outputs import Outputs, goes_on
 
 __all__ = ["RequestedCalls"]
@@ -62,7 +63,7 @@ class RequestedCalls:
         if self._requests.overtaken:
             self._requests.overtaken = False
             self._correlation.overtook(context, span.start_ns)
-        if trace.answered_ns < NEVER and trace.first is None:
+        if trace.first is None and (trace.answered_ns < NEVER or trace.given or trace.doubted):
             self._sessions.doubt(trace)
         self._sessions.beginnings.note_request(trace, span, outputs, context.now)
         errors: list[Exception] = []
@@ -94,12 +95,22 @@ class RequestedCalls:
         Where its session has made calls before, they may be theirs, and the messages are not read.
         """
         start_ns = span.start_ns
-        if start_ns >= trace.called_ns or start_ns >= trace.answered_ns:
+        is_first = start_ns < trace.modelled_ns
+        if is_first:
+            trace.modelled_ns, trace.given = start_ns, 0
+            trace.changed = True
+        is_before = start_ns < trace.called_ns and start_ns < trace.answered_ns
+        if not (is_first or is_before):
             return
-        if trace.first is not None and self._sessions.has_calls(trace, start_ns):
+        if trace.first is not None and self._sessions.has_calls(
+            trace, min(start_ns, trace.called_ns)
+        ):
             return
         if goes_on(span, outputs):
-            trace.answered_ns = start_ns
+            if is_before:
+                trace.answered_ns = start_ns
+            if is_first:
+                trace.given = len(given_results(span, outputs))
 
     def _judge(self, requester: Requester, request: RequestPiece, now: int) -> None:
         trace, piece = request

@@ -361,9 +361,11 @@ class Correlation:
     def _tell(self, context: Context, call: LogicalCall, new: ToolCall, switch: str) -> None:
         """Tells the monitor what is new of a call: `new` is not what it knows."""
         trace, old = context.trace, call.judged
-        if new.start_ns < trace.called_ns:
+        is_first = new.start_ns < trace.called_ns
+        if is_first:
             trace.called_ns = new.start_ns
-            if trace.answered_ns < NEVER:
+        if is_first or (trace.given and new.start_ns < trace.modelled_ns):
+            if trace.answered_ns < NEVER or trace.given:
                 self._sessions.doubt(trace)
             if trace.beginning is not None:
                 self._sessions.beginnings.review(trace)

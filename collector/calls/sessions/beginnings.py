@@ -16,8 +16,9 @@ asked for. The session begins with `move`. A second model's span arrives late, s
 given results of tools: the proof is taken back.
 
 A trace may also show that its session *resumes* a conversation that other sessions have begun: before any call is made or
-asked for in the trace, its model is given results of tools, or the session's id is that of a model's earlier answer (OpenAI's
-Responses API). Calls that the session lacks came before then, at any time after our start.
+asked for in the trace, its model is given results of tools; or its first model is given more results than calls were made
+before it; or the session's id is that of a model's earlier answer (OpenAI's Responses API). Calls that the session lacks came
+before then, at any time after our start.
 
 After `Limits.idle_ns` no proof is wanted, and only such a trace gets a `TraceBeginning`.
 """
@@ -61,9 +62,8 @@ class Beginnings:
         found = trace.beginning
         start_ns = span.start_ns
         if found is None:
-            if not (self._monitor.gaps.is_young(now) or _resumes(trace)):
-                return
-            if start_ns >= trace.called_ns:
+            is_early = start_ns < trace.called_ns and self._monitor.gaps.is_young(now)
+            if not (is_early or _resumes(trace)):
                 return
             found = trace.beginning = TraceBeginning()
         is_first = start_ns < found.fresh_ns and start_ns < found.earlier_ns
@@ -125,7 +125,8 @@ class Beginnings:
         start_ns, holds = self._read(trace, found)
         resumed = _resumes(trace)
         if resumed:
-            start_ns, holds = 0 if _is_answer(trace) else trace.answered_ns, False
+            begun_ns = min(trace.answered_ns, trace.called_ns)
+            start_ns, holds = 0 if _is_answer(trace) else begun_ns, False
         known = found.proof
         if known is not None and (known.start_ns, known.holds, known.resumed) == (
             start_ns,
@@ -155,7 +156,7 @@ def _resumes(trace: Trace) -> bool:
     """True if calls were made before the trace that a session with its id may lack."""
     if trace.first is None or trace.split:
         return False
-    return trace.answered_ns < trace.called_ns or _is_answer(trace)
+    return trace.goes_on or _is_answer(trace)
 
 
 def _is_answer(trace: Trace) -> bool:

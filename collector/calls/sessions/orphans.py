@@ -8,7 +8,8 @@ call is an orphan while no span names its conversation (on the best rung that it
   context of its agent was not handed on. Nobody knows its conversation.
 
 Which spans name conversations is learnt of each service (`ConversationNaming`). Once a trace of it was there up to its root and
-nothing named its conversation, the spans above its calls are no longer awaited; nor where spans beside the calls name it,
+nothing named its conversation, the spans above its calls are no longer awaited, but for a call before any request to a model, in a
+service whose models are asked first: an earlier trace may have asked for it. Nor are they awaited where spans beside the calls name it,
 and those above named no other one. So it is once a trace has waited for `WAIT_NS`, since spans get lost. But where a
 span named a conversation on a better rung than the call's own spans did, or one above named another than those beside
 it, they are awaited for as long as it takes. Nor is a call an orphan whose conversation provably begins in its trace: nothing came before.
@@ -41,7 +42,7 @@ from collector.calls.sessions.session_ids import (
 from collector.calls.sessions.unplaced_calls import UnplacedCalls
 from collector.calls.tree.context import Context
 from collector.calls.tree.span_tree import DEPTH_MAX, Parts, SpanNode, SpanTree
-from collector.calls.tree.trace import Trace
+from collector.calls.tree.trace import NEVER, Trace
 from monitor.engine import Monitor
 
 __all__ = ["Orphans"]
@@ -60,13 +61,15 @@ WAIT_NS: Final = 60 * 1_000_000_000
 class ConversationNaming:
     """How a service names its conversations."""
 
-    __slots__ = ("agreed", "apart", "rung", "traces", "unplaced", "whole")
+    __slots__ = ("agreed", "apart", "asks", "rung", "traces", "unplaced", "whole")
 
     def __init__(self) -> None:
         self.agreed = False
         """True once spans beside a call had named its conversation, and those above it, all there, no other one."""
         self.apart = False
         """True once a span above a call had named another conversation than those beside it, on one rung."""
+        self.asks = False
+        """True once a trace without a name had shown a request to a model before its call."""
         self.rung = UNNAMED_RUNG
         """The best rung on which a span named a conversation that the spans of the call itself did not."""
         self.whole = False
@@ -170,10 +173,14 @@ class Orphans:
         if naming.rung < rung or (beside and naming.apart):
             call.unplaced = True
             return True
-        awaited = not naming.agreed if beside else rung == UNNAMED_RUNG and not naming.whole
+        is_nameless = rung == UNNAMED_RUNG and not beside
+        awaited = not naming.agreed if beside else is_nameless and not naming.whole
         # Where the wait ends without them, its trace is its session, and nobody knows its conversation.
         call.unplaced = awaited or (call.unplaced and rung == UNNAMED_RUNG)
-        return awaited and not _is_new(context.trace)
+        if is_nameless and context.trace.modelled_ns <= call.outer.start_ns:
+            naming.asks = True
+        is_unasked = is_nameless and naming.asks and context.trace.modelled_ns == NEVER
+        return (awaited or is_unasked) and not _is_new(context.trace)
 
     def _is_unnamed(
         self, context: Context, call: LogicalCall, naming: ConversationNaming

@@ -26,7 +26,15 @@ _PACKED: Final = Struct("<QQQ8siB")
 _TIME_MAX: Final = (1 << 64) - 1
 _ID: Final = 8
 
-_CLAIMED, _HAS_TOOLS, _SAMPLED, _EARLY, _DOUBTED, _HAS_AGENT = 1, 2, 4, 8, 16, 32
+_CLAIMED, _HAS_TOOLS, _SAMPLED, _EARLY, _DOUBTED, _HAS_AGENT, _GIVEN = (
+    1,
+    2,
+    4,
+    8,
+    16,
+    32,
+    64,
+)
 
 
 @mypyc_attr(acyclic=True)
@@ -62,6 +70,7 @@ class SettledTrace:
         if flags & _CLAIMED:
             trace.set_first(Claim(rung, key, self._session_from), span_id, first_ns)
         trace.called_ns, trace.answered_ns = called_ns, answered_ns
+        trace.modelled_ns, trace.given = 0, int(bool(flags & _GIVEN))
         trace.has_tools, trace.sampled = bool(flags & _HAS_TOOLS), bool(flags & _SAMPLED)
         trace.has_agent, trace.changed = bool(flags & _HAS_AGENT), False
         trace.learnt_early, trace.doubted = bool(flags & _EARLY), bool(flags & _DOUBTED)
@@ -86,5 +95,6 @@ def settled(trace: Trace) -> SettledTrace | None:
     flags = (_CLAIMED if first is not None else 0) | (_HAS_TOOLS if trace.has_tools else 0)
     flags |= (_SAMPLED if trace.sampled else 0) | (_EARLY if trace.learnt_early else 0)
     flags |= (_DOUBTED if trace.doubted else 0) | (_HAS_AGENT if trace.has_agent else 0)
+    flags |= _GIVEN if trace.given and trace.goes_on else 0
     rung = first.rung if first is not None else 0
     return SettledTrace(trace, key, _PACKED.pack(*times, span_id, rung, flags))

@@ -85,12 +85,14 @@ class Trace:
         "first_by",
         "first_ns",
         "foreign",
+        "given",
         "has_agent",
         "has_tools",
         "learnt",
         "learnt_early",
         "learnt_named",
         "missed",
+        "modelled_ns",
         "named",
         "namespace",
         "noted",
@@ -137,6 +139,10 @@ class Trace:
         """True once a model's request in it was held or judged: these refer to it."""
         self.answered_ns = NEVER
         """Start of the first model's span whose input holds results of tools."""
+        self.modelled_ns = NEVER
+        """Start of the first model's span."""
+        self.given = 0
+        """Results of calls that the first model's input holds, as far as they have ids."""
         self.called_ns = NEVER
         """Start of the first call, or end of the first model's span that asks for one."""
         self.beginning: TraceBeginning | None = None
@@ -235,12 +241,26 @@ class Trace:
 
     @property
     def is_rest(self) -> bool:
-        """True if no session is claimed and the trace is a later turn of a conversation.
+        """True if no session is claimed and the trace is a later turn of a conversation: nothing tells of which."""
+        return self.goes_on and self.first is None
 
-        A model's input holds results of tools before any call is made or asked for in the trace: calls of earlier
-        turns are in other traces, and nothing tells which.
+    @property
+    def goes_on(self) -> bool:
+        """True if calls were made before the trace, as a model in it was given results of tools.
+
+        It was before any call was made or asked for in the trace; or the first model was given more results than calls were made
+        before it: the run goes on with a call that an earlier trace asked for, and a person has approved.
         """
-        return self.answered_ns < self.called_ns and self.first is None
+        return self.answered_ns < self.called_ns or self.given > self._called_before()
+
+    def _called_before(self) -> int:
+        """The number of its calls that began before its first model was asked."""
+        if not self.given or self.tree is None:
+            return 0
+        calls = {node.call for node in self.tree.calls()}
+        return sum(
+            each is not None and each.outer.start_ns < self.modelled_ns for each in calls
+        )
 
     def miss(self, reason: str) -> None:
         """Counts a span that was not judged, or not for certain."""

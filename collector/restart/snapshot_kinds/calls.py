@@ -100,8 +100,8 @@ CALL_KINDS: Final = (
     kept(
         "naming",
         ConversationNaming,
-        "agreed apart rung traces unplaced whole",
-        changes=(KindChange(added={"unplaced": bool}),),
+        "agreed apart asks rung traces unplaced whole",
+        changes=(KindChange(added={"unplaced": bool}), KindChange(added={"asks": bool})),
     ),
     kept(
         "unplaced calls",
@@ -129,9 +129,10 @@ CALL_KINDS: Final = (
         "trace",
         Trace,
         "_extras _joined _key answered_ns beginning called_ns changed doubted epoch "
-        "first first_by first_ns foreign has_agent has_tools learnt learnt_early "
-        "learnt_named missed named namespace noted open pinned requester sampled "
+        "first first_by first_ns foreign given has_agent has_tools learnt learnt_early "
+        "learnt_named missed modelled_ns named namespace noted open pinned requester sampled "
         "session_from spans split touched trace_id tree",
+        changes=(KindChange(added={"given": int, "modelled_ns": int}),),
     ),
     kept("beginning of a trace", TraceBeginning, "earlier_ns fresh_ns proof root_ns"),
     kept("open request", OpenRequest, "count newer older since tool trace"),

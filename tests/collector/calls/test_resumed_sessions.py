@@ -17,11 +17,16 @@ from tests.collector.calls.test_beginnings import (
     Service,
     _call,
     _model,
+    _root,
 )
 from tests.collector.conftest import BASE, Wire
 
 HOUR = 3_600_000_000_000
 CARRIED = (USER, SAID, ANSWER, USER)
+APPROVED = {
+    "role": "tool",
+    "parts": [{"type": "tool_call_response", "id": "d", "response": "ok"}],
+}
 
 
 def _late() -> Service:
@@ -85,3 +90,79 @@ def test_results_of_the_traces_own_calls_say_nothing(wire: Wire) -> None:
     for order in permutations(spans):
         (found,) = _late().send(*order).told()
         assert (found["harmful"], found["joined"]) == (1, False)
+
+
+def _approved(wire: Wire, **more: Any) -> list[Span]:
+    """A run that a person let go on: the approved call comes first, then the model is given the whole history."""
+    of: dict[str, Any] = {"trace": "two", **more}
+    return [
+        _call(wire, "move", 11, **of),
+        _model(wire, 12, *CARRIED, APPROVED, **of),
+        _root(wire, 10, **of),
+    ]
+
+
+@pytest.mark.parametrize(
+    "attributes", [{}, {"gen_ai.conversation.id": "b"}], ids=["trace", "session"]
+)
+def test_a_run_that_goes_on_with_an_approved_call_claims_no_harm_of_order(
+    wire: Wire, attributes: dict[str, Any]
+) -> None:
+    """The first model of the trace is given more results than the trace has calls: an earlier trace has the others."""
+    spans = _approved(wire, attributes=attributes)
+    for order in permutations(spans):
+        (found,) = _late().send(*order).told()
+        assert (found["joined"], found["harmful"]) == (True, 0), [each.name for each in order]
+
+
+def test_an_approved_call_waits_for_the_model_that_follows_it(wire: Wire) -> None:
+    """Its service's models are asked before calls, and in this trace none was: the first request tells why."""
+    before = [
+        _model(wire, 1, USER, trace="one"),
+        _call(wire, "unlock_safety", 2, trace="one"),
+        _root(wire, trace="one"),
+    ]
+    service = _late().send(*before, *_approved(wire))
+    assert service.paged == []
+    assert [each["harmful"] for each in service.told()] == [0, 0]
+
+
+def test_a_call_before_any_request_is_certain_once_the_trace_is_there(wire: Wire) -> None:
+    """A program made it, and no model was asked."""
+    before = [
+        _model(wire, 1, USER, trace="one"),
+        _call(wire, "unlock_safety", 2, trace="one"),
+        _root(wire, trace="one"),
+    ]
+    service = _late().send(*before, _call(wire, "move", 11, trace="two"))
+    assert service.paged == []
+    assert service.send(_root(wire, 10, trace="two")).paged == ["move"]
+
+
+def test_an_earlier_request_shows_that_the_trace_has_its_first_calls(wire: Wire) -> None:
+    """The first model of the trace asked for the call, though its span comes last."""
+    spans = [*_approved(wire), _model(wire, 10.5, USER, trace="two")]
+    for order in permutations(spans):
+        (found,) = _late().send(*order).told()
+        assert (found["joined"], found["harmful"]) == (False, 1), [each.name for each in order]
+
+
+def test_a_program_that_makes_the_first_calls_itself_begins_a_conversation(wire: Wire) -> None:
+    """The first model is given the results of these calls alone."""
+    attributes = {"gen_ai.conversation.id": "b"}
+    spans = [
+        _call(wire, "move", 11, trace="two", attributes=attributes),
+        _call(wire, "scan", 11.5, trace="two", attributes=attributes),
+        _model(wire, 12, USER, SAID, ANSWER, APPROVED, trace="two", attributes=attributes),
+    ]
+    for order in permutations(spans):
+        (found,) = _late().send(*order).told()
+        assert (found["joined"], found["harmful"]) == (False, 1), [each.name for each in order]
+
+
+def test_a_wrong_argument_of_an_approved_call_is_certain(wire: Wire) -> None:
+    """No earlier call can allow it."""
+    spans = [_call(wire, "explode", 12.5, trace="two"), *_approved(wire)]
+    for order in permutations(spans):
+        (found,) = _late().send(*order).told()
+        assert found["harmful"] == 1, [each.name for each in order]
