@@ -519,6 +519,7 @@ class Pipeline:
         node = tree.put(span.span_id, span.parent_span_id)
         context = Context(trace, tree, node, now)
         if plan.foreign:
+            node.foreign = True
             trace.foreign += 1
             self._foreign += 1
         if span.sampled:
@@ -617,6 +618,8 @@ class Pipeline:
         """A span that is no call: it may tell of an agent, of calls below it, or of requests."""
         if not context.trace.has_agent and (plan.stop or plan.outputs is not None):
             self._sessions.beginnings.note_agent(context.trace)
+        if plan.stop and not plan.model and context.trace.first is None:
+            self._sessions.orphans.note_run(context, span.end_ns)
         failing = plan.fails
         if failing is not None and has_event(span, failing):
             self._correlation.fail(context)

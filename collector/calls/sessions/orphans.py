@@ -5,7 +5,8 @@ call is an orphan while no span names its conversation (on the best rung that it
 
 - a span above it has not arrived, which may name another one (spans beside the call may name a turn), or
 - its trace is this call alone, without a span of an agent or a model: a tool that ran in a thread or a worker, to which the
-  context of its agent was not handed on. Nobody knows its conversation.
+  context of its agent was not handed on. Nobody knows its conversation; or
+- it is of a later run of an agent in a trace without an id (`agent_runs`).
 
 Which spans name conversations is learnt of each service (`ConversationNaming`). Once a trace of it was there up to its root and
 nothing named its conversation, the spans above its calls are no longer awaited, but for a call before any request to a model, in a
@@ -33,6 +34,7 @@ from collector.calls.call.call import LogicalCall
 from collector.calls.call.same_call import is_copy
 from collector.calls.coverage import Coverage
 from collector.calls.records import Requester
+from collector.calls.sessions.agent_runs import is_of_later_run, later_calls, note_run
 from collector.calls.sessions.session_ids import (
     DECIDED_RUNG,
     RESOURCE_RUNG,
@@ -114,6 +116,8 @@ class Orphans:
             self._unplaced.add(requester, call, context.now)
         else:
             self._unplaced.remove(call)
+            if context.tree.runs is not None and node is not None:
+                found = self._is_of_later_run(context, call, node)
         if self._services and (call.judged is None or call.unplaced) and call.service is None:
             self._note_service(context, call)
         return found
@@ -126,6 +130,27 @@ class Orphans:
             naming.unplaced = naming.unplaced or call.unplaced
             if naming.unplaced:
                 call.service = requester.service
+
+    def note_run(self, context: Context, end_ns: int) -> None:
+        """The span of an agent has ended, in a trace without an id: calls after it are looked at again."""
+        tree = context.tree
+        if not end_ns or self._monitor.limits.history_complete:
+            return
+        note_run(tree, context.node, end_ns)
+        for call in later_calls(tree):
+            self._wait(context, call, self._naming(context.trace, call), missing=False)
+            context.trace.changed = True
+
+    def _is_of_later_run(self, context: Context, call: LogicalCall, node: SpanNode) -> bool:
+        """True if the call's conversation may be another one than that of the trace's first run.
+
+        It may be missing in no other trace's conversation.
+        """
+        trace, tree = context.trace, context.tree
+        if trace.first is not None or not is_of_later_run(tree, node, call.outer.start_ns):
+            return False
+        self._wait(context, call, self._naming(trace, call), missing=False)
+        return True
 
     def forget(self, call: LogicalCall) -> None:
         """The monitor does not have the call: it is missing nowhere."""

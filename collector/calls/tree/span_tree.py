@@ -72,6 +72,7 @@ class SpanNode:
         "claim",
         "entry",
         "failed",
+        "foreign",
         "model",
         "place",
         "span_id",
@@ -94,6 +95,8 @@ class SpanNode:
         """True for a model's span that asks for several calls."""
         self.entry = False
         """True for a server's or consumer's span: what a service was asked from outside."""
+        self.foreign = False
+        """True for a span that follows no convention of agents: the program's own, or a web server's."""
         self.failed = False
         """True once a span below it reported that its call failed."""
         self.claim: Claim | None = None
@@ -121,7 +124,7 @@ class SpanNode:
     def forget(self) -> None:
         """Resets it to a span that has not arrived."""
         self.place, self.stops, self.entry, self.failed = 0, False, False, False
-        self.asks = False
+        self.asks = self.foreign = False
         self.above = self.claim = self.call = self.model = None
         self.agent = ""
 
@@ -261,6 +264,7 @@ class SpanTree:
         "places",
         "plain",
         "released",
+        "runs",
         "shared",
         "size",
         "taken",
@@ -308,6 +312,8 @@ class SpanTree:
         """Calls that may belong to another conversation (`orphans`), and whether a span above each is missing."""
         self.released: list[SpanNode] | None = None
         """Spans that turned out to be calls of their own (`merge`), and are to be updated: `Correlation` empties it."""
+        self.runs: dict[bytes, int] | None = None
+        """Id of an agent's span -> its end, while no session is claimed (`agent_runs`)."""
         self.asked = 0
         """Number of requests of models that are noted."""
         self.missing = 0
@@ -564,6 +570,8 @@ class SpanTree:
                 for call, missing in self.unsettled.items()
                 if self._has(call.outer.span_id)
             }
+        if self.runs is not None:
+            self.runs = {key: end for key, end in self.runs.items() if self._has(key)} or None
         if self.looped is not None:
             self.looped = {key: node for key, node in self.looped.items() if self._has(key)}
         self._shrink_alike()

@@ -145,7 +145,7 @@ CALL_KINDS: Final = (
         "span tree",
         SpanTree,
         "alike answers asked by_id claim early failing_ns heard_ns held last latest_ns lone looped matched missing "
-        "nameless nodes parts places plain released shared size taken unsettled watched wrapped",
+        "nameless nodes parts places plain released runs shared size taken unsettled watched wrapped",
         changes=(
             KindChange(
                 added={
@@ -156,13 +156,17 @@ CALL_KINDS: Final = (
                 }
             ),
             KindChange(added={"failing_ns": int}),
+            KindChange(added={"runs": NoneType}),
         ),
     ),
     kept(
         "span",
         SpanNode,
-        "above agent asks call claim entry failed model place span_id start_ns stops waiting",
-        changes=(KindChange(added={"model": NoneType}),),
+        "above agent asks call claim entry failed foreign model place span_id start_ns stops waiting",
+        changes=(
+            KindChange(added={"model": NoneType}),
+            KindChange(added={"foreign": bool}),
+        ),
     ),
     kept(
         "alike spans", AlikeSpans, "answer asked call_id first number older others several tool"
