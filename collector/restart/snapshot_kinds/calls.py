@@ -191,7 +191,7 @@ CALL_KINDS: Final = (
     kept(
         "call",
         LogicalCall,
-        "_inner _made _pieces agent asked_by beside chained decided doubled doubts "
+        "_inner _made _pieces agent asked_by begun_anew beside chained decided doubled doubts "
         "echo given_up guessed judged lifted noted outer refused request request_span retold "
         "service shared together told unplaced withdrawn",
         changes=(
@@ -199,6 +199,7 @@ CALL_KINDS: Final = (
             KindChange(added={"request": bytes, "request_span": bytes}),
             KindChange(added={"noted": bytes, "retold": bool}),
             KindChange(added={"service": type(None), "unplaced": bool}),
+            KindChange(added={"begun_anew": bool}),
         ),
     ),
     kept(
