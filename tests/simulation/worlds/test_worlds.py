@@ -47,12 +47,21 @@ def test_a_fault_of_the_world_makes_no_harm_certain_and_hides_none(entry: Fault)
 
 @pytest.mark.parametrize(
     ("name", "seed"),
-    [("lost_with_parents", 982_393), ("clock_set_back", 478), ("calls_within_calls", 196_645)],
+    [
+        ("lost_with_parents", 982_393),
+        ("clock_set_back", 478),
+        ("calls_within_calls", 196_645),
+        # A call whose span was not sent yet is named by those below it.
+        ("clock_set_back + repeats_below_one_call", 383_865),
+        # The other fault has its choice in the twin, too.
+        ("lost_with_parents + crowded", 887_356),
+    ],
 )
 def test_what_nobody_can_tell_is_proven_by_a_twin(name: str, seed: int) -> None:
     """A certain harm that is not true is excused by a twin of its world, and only by one."""
-    plan = Plan(seed, (FAULTS[name],))
-    alone = Plan(seed, (replace(FAULTS[name], twin=None),))
+    faults = [FAULTS[each] for each in name.split(" + ")]
+    plan = Plan(seed, tuple(faults))
+    alone = Plan(seed, tuple([replace(each, twin=None) for each in faults]))
 
     assert {each.law for each in play(plan)} == {CANNOT_BE_TOLD}
     assert {each.law for each in play(alone)} == {FALSE_CERTAIN}

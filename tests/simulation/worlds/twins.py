@@ -30,11 +30,12 @@ def twins(world: World, until: float) -> Iterator[World]:
     sent = [span for span in world.spans if span.sent <= until]
     for number in range(1, len(kinds) + 1):
         for chosen in combinations(kinds, number):
-            other = build(
-                world.plan, _change(chosen, sent), without=chosen, choices=world.choices
-            )
-            if _is_written_as(other, sent, is_over=until >= world.end()):
-                yield _in_order(other)
+            for without in (chosen, world.plan.faults):  # nor need the others happen there
+                other = build(
+                    world.plan, _change(chosen, sent), without=without, choices=world.choices
+                )
+                if _is_written_as(other, sent, is_over=until >= world.end()):
+                    yield _in_order(other)
 
 
 def _change(faults: Sequence[Fault], sent: Sequence[Span]) -> Change:
@@ -73,8 +74,8 @@ def _in_order(world: World) -> World:
 
 
 def skipped(world: World, sent: Sequence[Span]) -> None:
-    """Calls without a span were never made, but for those that a span names as its parent."""
-    told = {call.number for span in sent if span.role == "tool" for call in span.calls}
+    """Calls without a span were never made, but for those that a model asks for, or that a span names as its parent."""
+    told = {call.number for span in sent for call in span.calls}
     told |= set(_open(world, sent))
     for conversation in world.conversations:
         for answer in conversation.answers():
@@ -113,6 +114,9 @@ def _moved(world: World, sent: Sequence[Span]) -> dict[int, float]:
     }
     for outer, inner in _open(world, sent).items():
         found.setdefault(outer, inner.start - begun.get(inner.id, inner.start))
+    for span in sent:
+        for call in span.calls if span.id in begun else ():
+            found.setdefault(call.number, span.start - begun[span.id])
     return found
 
 

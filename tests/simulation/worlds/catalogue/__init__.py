@@ -127,26 +127,15 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "calls of one answer, of which one has no times and another is two requests, have the order of their receipt": (
         "no_times + mcp_round_trips",
     ),
-    "no twin is proven: what the other entry writes depends on the calls that are lost, or on their times (ids and clocks that count, parents that are calls, copies)": (
-        "lost_with_parents + crowded",
-        "lost_with_parents + clock_set_forward",
+    "no twin is proven: what the other entry writes depends on the calls that are lost, or on their times (ids that count, times of further executions, parents that are calls)": (
         "lost_with_parents + executed_twice",
-        "lost_with_parents + told_twice",
         "lost_with_parents + made_again",
         "lost_with_parents + repeats_below_one_call",
-        "lost_with_parents + equal_calls_without_parents",
         "lost_with_parents + ids_by_turn",
         "lost_with_parents + ids_by_answer",
         "lost_with_parents + one_id_for_an_answer",
-        "lost_with_parents + told_in_two_traces",
-        "lost_with_parents + told_again_with_a_later_start",
-        "lost_with_parents + written_twice",
         "lost_with_parents + chained_without_models",
         "lost_with_parents + calls_within_calls",
-        "lost_with_parents + clock_set_back",
-        "clock_set_back + millisecond_clock",
-        "clock_set_back + repeats_below_one_call",
-        "clock_set_back + told_again_with_a_later_start",
         "clock_set_back + client_tool_unanswered",
     ),
     "no world: by its times, a turn rests in the middle of its spans": (

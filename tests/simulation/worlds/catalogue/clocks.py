@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import floor
+
 from tests.simulation.worlds.chance import Chance
 from tests.simulation.worlds.fault import Hides, Stage, fault
 from tests.simulation.worlds.spans import BEGIN
@@ -66,7 +68,7 @@ def clock_set_back(world: World, random: Chance) -> None:
 def millisecond_clock(world: World, random: Chance) -> None:
     """The clock tells whole milliseconds."""
     for span in world.spans:
-        span.start, span.end = int(span.start * 1000) / 1000, int(span.end * 1000) / 1000
+        span.start, span.end = floor(span.start * 1000) / 1000, floor(span.end * 1000) / 1000
 
 
 @fault("uncertainty.md: clocks", Stage.ARRIVAL, Hides.ORDER)
