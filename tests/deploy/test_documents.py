@@ -99,26 +99,36 @@ def anchors(page: Path) -> frozenset[str]:
     )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_resolve(page: Path) -> None:
+def named(page: Path) -> str:
+    """A page by its path in the repository."""
+    return str(page.relative_to(ROOT))
+
+
+def test_links_resolve() -> None:
     """A page links to no file and no heading that is missing."""
     lost = []
-    for link in links(page):
-        path, _, anchor = link.partition("#")
-        target = (page.parent / path).resolve() if path else page
-        if not target.exists() or (anchor and anchor not in anchors(target)):
-            lost.append(link)
+    for page in PAGES:
+        for link in links(page):
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            if not target.exists() or (anchor and anchor not in anchors(target)):
+                lost.append((named(page), link))
 
     assert lost == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_named_files_and_modules_exist(page: Path) -> None:
+def test_named_files_and_modules_exist() -> None:
     """Paths of the repository and modules to run, as a page names them, are there."""
-    text = page.read_text()
-    paths = {name for name in NAMED.findall(text) if not (ROOT / name).exists()}
+    texts = {named(page): page.read_text() for page in PAGES}
+    paths = {
+        (page, name)
+        for page, text in texts.items()
+        for name in NAMED.findall(text)
+        if not (ROOT / name).exists()
+    }
     modules = {
-        name
+        (page, name)
+        for page, text in texts.items()
         for name in MODULE.findall(text)
         if (ROOT / name.split(".")[0]).is_dir()
         and not (ROOT / name.replace(".", "/")).with_suffix(".py").exists()
@@ -128,18 +138,18 @@ def test_named_files_and_modules_exist(page: Path) -> None:
     assert (paths, modules) == (set(), set())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_files_in_code_exist(page: Path) -> None:
+def test_files_in_code_exist() -> None:
     """A file that a page names by its path in running text is there, seen from the root, the page or a package.
 
     Names in capitals stand for a file of the reader's own.
     """
-    starts = (ROOT, page.parent, ROOT / "collector", ROOT / "monitor")
+    starts = (ROOT, ROOT / "collector", ROOT / "monitor")
     lost = {
-        name
+        (named(page), name)
+        for page in PAGES
         for span in SPAN.findall(prose(page))
         for name in FILE.findall(span)
-        if not any((start / name).exists() for start in starts)
+        if not any((start / name).exists() for start in (*starts, page.parent))
         and not any(part.partition(".")[0].isupper() for part in name.split("/"))
     }
 
@@ -235,27 +245,29 @@ def test_commands_that_pages_show_exist(capsys: pytest.CaptureFixture[str]) -> N
     assert listed == known
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_files_in_commands_exist(page: Path) -> None:
+def test_files_in_commands_exist() -> None:
     """A file that a command reads is in the repository, in a block of the page, or what another command writes.
 
     Names in capitals stand for a file of the reader's own.
     """
-    text = page.read_text()
-    made = {*TITLED.findall(text), *re.findall(r"--out[ =](\S+)", text)}
-    missing = {
-        name
-        for command in commands(page)
-        for name in DATA.findall(command)
-        if not (
-            (ROOT / name).exists()
-            or (page.parent / name).exists()
-            or name in made
-            or name.partition(".")[0].isupper()
-        )
-    }
+    missing = {(named(page), name) for page in PAGES for name in missing_data(page)}
 
     assert missing == set()
+
+
+def missing_data(page: Path) -> Iterator[str]:
+    """Files of data that commands of a page read, and nobody has."""
+    text = page.read_text()
+    made = {*TITLED.findall(text), *re.findall(r"--out[ =](\S+)", text)}
+    for command in commands(page):
+        for name in DATA.findall(command):
+            if not (
+                (ROOT / name).exists()
+                or (page.parent / name).exists()
+                or name in made
+                or name.partition(".")[0].isupper()
+            ):
+                yield name
 
 
 def test_targets_of_make_exist() -> None:
