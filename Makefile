@@ -45,7 +45,7 @@ test: $(VENV)/.dev $(VENV)/.validators
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	@# A fresh clone compiles its tests while types are checked: else each process of the next call would.
-	$(BIN)/pytest --collect-only > /dev/null & $(BIN)/mypy && wait
+	test -d tests/__pycache__ || $(BIN)/pytest --collect-only > /dev/null & $(BIN)/mypy && wait
 	$(BIN)/lint-imports --no-cache
 	$(WITH_VALIDATORS) $(BIN)/pytest -n 5 -m "not long and not alone" $(ARGS) || [ $$? = $(NO_TESTS) ]
 	$(WITH_VALIDATORS) $(BIN)/pytest -m "not long and alone" $(or $(ARGS),$(ALONE)) || [ $$? = $(NO_TESTS) ]
