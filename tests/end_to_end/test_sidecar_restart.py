@@ -18,13 +18,14 @@ LIMIT: Final = 192 * MIB
 CALLS: Final = 60
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("snapshot_seconds", "sessions"),
     [
         ("1", 200),
-        pytest.param("1", 400, marks=pytest.mark.long),
-        pytest.param("0", 400, marks=pytest.mark.long),
+        ("1", 400),
+        ("0", 400),
     ],
 )
 def test_a_sidecar_reads_its_state_back_under_its_limit(
