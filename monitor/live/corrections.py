@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from monitor.aggregate.totals import SessionFinished
-from monitor.judging.mistimed_calls import without_rounding
+from monitor.judging.mistimed_calls import is_mistimed, without_rounding
 from monitor.live.lifecycle import Lifecycle
 from monitor.live.mention import Mention
 from monitor.live.monitor_state import MonitorState
@@ -60,7 +60,7 @@ class Corrections:
             call = self._lifecycle.corrected(call, now)
         if clocks.is_ahead(old, now):
             old = clocks.corrected(old, now)
-        if old.evidence is not call.evidence:
+        if old.evidence is not call.evidence or (is_mistimed(call) and not is_mistimed(old)):
             self._state.news += self._sights.doubt_times(session, call, now)
         session.see_again(old, call)
         self._facts.name(session, call, named)

@@ -72,6 +72,21 @@ def test_a_call_without_times_may_have_been_made_before_its_receipt(
     assert bench.judged[0] == 0
 
 
+def test_a_call_of_which_a_later_span_has_no_times_may_have_been_made_before() -> None:
+    """The server's span of `a` has times, and the client's above it has none: `a` is placed by its receipt, behind `b`."""
+    bench = Bench()
+    bench.observe("b", 2, 2.1, start_ns=0, end_ns=START + int(2.1 * SECOND))
+    known = call(9, "a", start_ns=START + SECOND, end_ns=START + 2 * SECOND)
+    received = START + int(2.5 * SECOND)
+    bench.monitor.observe(known, received)
+    bench.monitor.corrections.amend(
+        known, known._replace(start_ns=0, end_ns=received), received
+    )
+    bench.observe("c", 2.9, 3)
+
+    assert bench.judged[0] == 0
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_a_call_without_times_may_be_before_those_of_a_clock_that_is_behind(
     first: bool,

@@ -58,7 +58,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "context_lost_with_ids + answer_one_by_one",
         "context_lost_with_ids + lost_and_answered",
     ),
-    "the tool without spans begins an answer whose other call is in doubt: under `strict`, which of the two is harmful is not known": (
+    "a call without a span may have run until its model is asked again: under `strict` its worst order counts, also behind an execution that came after it": (
         "made_again + client_tool",
     ),
     "undecidable: the agent's span that tells a call once more makes its trace a run of an agent, and so a session": (
@@ -123,9 +123,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "after the start, a certain harm is told of the call that is harmful if nothing is missing (docs/uncertainty.md), and a page may come before it is known that something is": (
         "ids_by_turn + started_in_mid_session",
         "arguments_twice_in_one_text + started_in_mid_session",
-    ),
-    "calls of one answer, of which one has no times and another is two requests, have the order of their receipt": (
-        "no_times + mcp_round_trips",
     ),
     "no twin is proven: what the other entry writes depends on the calls that are lost, or on their times (ids that count, times of further executions, parents that are calls)": (
         "lost_with_parents + executed_twice",
