@@ -93,7 +93,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "lost_and_answered + executed_twice",
         "lost_and_answered + made_again",
         "lost_and_answered + repeats_below_one_call",
-        "lost_and_answered + equal_calls_without_parents",
     ),
     "while its own request has not arrived, a span of a tool is taken for that of an earlier request": (
         "lost_and_answered + delayed",
