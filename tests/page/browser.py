@@ -172,9 +172,6 @@ class Browser:
             "--disable-gpu",
             "--disable-dev-shm-usage",
             "--no-proxy-server",
-            # A page of another address would have a process of its own, which takes half a second to start.
-            "--renderer-process-limit=1",
-            "--disable-site-isolation-trials",
         )
         return await started.chromium.launch(executable_path=CHROMIUM, args=[*quiet])
 
