@@ -132,17 +132,15 @@ def spans_between(tree: SpanTree, request: WatchedRequest, beside: bytes) -> set
     return found
 
 
-class _Missed(NamedTuple):
-    gap: Gap
-    ids: dict[str, set[bytes]]
-    """Ids of the requests of whose executions no span has told; each with the missing spans that may show it (`spans_between`)."""
-
-
 class UnseenCalls:
     """The gaps of calls that no span tells of, by trace and tool."""
 
     def __init__(self) -> None:
-        self._gaps: dict[_Key, _Missed] = {}
+        self._gaps: dict[_Key, Gap] = {}
+        self._ids: dict[tuple[str, bytes], dict[str, dict[str, set[bytes]]]] = {}
+        """By trace and tool: ids of the requests of whose executions no span has told. Each has the missing spans that may show it
+        (`spans_between`).
+        """
 
     def miss(
         self,
@@ -155,19 +153,28 @@ class UnseenCalls:
     ) -> list[Change]:
         """A call was made in a time span, and no span has told of it."""
         key = _Key(trace.namespace, trace.trace_id, request.tool)
-        known, ids = self._gaps.pop(key, None), {request.call_id: set(between)}
+        known = self._gaps.pop(key, None)
+        ids = self._ids.setdefault(key[:2], {}).setdefault(key.tool, {})
+        ids[request.call_id] = set(between)
         if known is not None:
-            since_ns = min(known.gap.since_ns, since_ns)
-            until_ns = max(known.gap.until_ns, until_ns)
-            ids = known.ids | ids
+            since_ns = min(known.since_ns, since_ns)
+            until_ns = max(known.until_ns, until_ns)
         namespace, service = requester
         gap = Gap(Cause.SILENT_TOOL, since_ns, until_ns, request.tool, namespace, service)
-        self._gaps[key] = _Missed(gap, ids)
+        self._gaps[key] = gap
         if len(self._gaps) > GAPS_MAX:
-            del self._gaps[next(iter(self._gaps))]
+            self._end(next(iter(self._gaps)))
         if known is None:
             return [(gap, True)]
-        return [] if known.gap == gap else [(gap, True), (known.gap, False)]
+        return [] if known == gap else [(gap, True), (known, False)]
+
+    def _end(self, key: _Key) -> Change:
+        """Forgets a gap."""
+        tools = self._ids.get(key[:2], {})
+        tools.pop(key.tool, None)
+        if not tools:
+            self._ids.pop(key[:2], None)
+        return self._gaps.pop(key), False
 
     def came(self, trace: Trace, tool: str, call_id: str, *, is_open: bool) -> list[Change]:
         """A span has told of a call of a tool.
@@ -177,17 +184,14 @@ class UnseenCalls:
         if not self._gaps:
             return []
         key = _Key(trace.namespace, trace.trace_id, tool)
-        known = self._gaps.get(key)
-        if known is None:
+        if key not in self._gaps:
             return []
-        known.ids.pop(call_id, None)
+        ids = self._ids.get(key[:2], {}).get(tool, {})
+        ids.pop(call_id, None)
         tree = trace.tree
         if tree is not None and _do_ids_tell(tree, tool):
-            is_open = bool(known.ids)
-        if is_open or any(known.ids.values()):
-            return []
-        del self._gaps[key]
-        return [(known.gap, False)]
+            is_open = bool(ids)
+        return [] if is_open or any(ids.values()) else [self._end(key)]
 
     def above_came(self, trace: Trace, span_id: bytes, tool: str) -> list[Change]:
         """A span has come that calls waited for: those below it are no calls within a lost one, unless it is another tool's.
@@ -195,10 +199,9 @@ class UnseenCalls:
         `tool`: that it is a call of; "" if it is none.
         """
         found: list[Change] = []
-        for key, (gap, ids) in list(self._gaps.items()):
-            if key.trace_id != trace.trace_id or key.namespace != trace.namespace:
-                continue
-            if tool and tool != key.tool:
+        tools = self._ids.get((trace.namespace, trace.trace_id), {})
+        for name, ids in list(tools.items()):
+            if tool and tool != name:
                 continue
             for call_id, between in list(ids.items()):
                 if span_id in between:
@@ -206,6 +209,5 @@ class UnseenCalls:
                     if not between:
                         del ids[call_id]
             if not ids:
-                del self._gaps[key]
-                found.append((gap, False))
+                found.append(self._end(_Key(trace.namespace, trace.trace_id, name)))
         return found

@@ -118,7 +118,8 @@ class Correlation:
         if node.waiting is None:
             self.rise(context, switch)
         else:
-            self._above_came(context, piece.tool)
+            self._requests.above_came(context.trace, node.span_id, piece.tool)
+            self.tell_gaps()
             self._rise_all(context, [node, *context.tree.awaited(node)], switch)
 
     def place(self, context: Context, piece: Piece) -> None:
@@ -128,14 +129,9 @@ class Correlation:
     def arrived(self, context: Context) -> None:
         """A span that is no call has come: calls that waited for it look at what is above them."""
         if context.node.waiting is not None:
-            self._above_came(context)
-            self._rise_all(context, context.tree.awaited(context.node), "")
-
-    def _above_came(self, context: Context, tool: str = "") -> None:
-        """The span is one that calls waited for; `tool`: that it is a call of."""
-        self._requests.above_came(context.trace, context.node.span_id, tool)
-        if self._requests.gaps:
+            self._requests.above_came(context.trace, context.node.span_id)
             self.tell_gaps()
+            self._rise_all(context, context.tree.awaited(context.node), "")
 
     def fail(self, context: Context) -> None:
         """The call above this span failed, whether its span has come or not."""

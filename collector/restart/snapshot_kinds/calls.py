@@ -198,7 +198,7 @@ CALL_KINDS: Final = (
             KindChange(added={"told": tuple}),
             KindChange(added={"request": bytes, "request_span": bytes}),
             KindChange(added={"noted": bytes, "retold": bool}),
-            KindChange(added={"service": type(None), "unplaced": bool}),
+            KindChange(added={"service": NoneType, "unplaced": bool}),
             KindChange(added={"begun_anew": bool}),
         ),
     ),
@@ -238,7 +238,10 @@ CALL_KINDS: Final = (
     kept("repeats", Repeats, "_calls", left="_traces", parts="_held"),
     kept("calls that may repeat", _Calls, "old old_count since young young_count"),
     kept(
-        "call that may repeat", _Seen, "start_ns end_ns span_id error given place call session"
+        "call that may repeat",
+        _Seen,
+        "start_ns end_ns span_id error given place call session",
+        changes=(KindChange(added={"session": NoneType}),),
     ),
     kept("review of a repeat", Review, "trace tree node call"),
     kept(
@@ -249,7 +252,9 @@ CALL_KINDS: Final = (
         parts="_asked _bytes _unseen",
         changes=(KindChange(dropped=("_last",)),),
     ),
-    kept("unseen calls", UnseenCalls, "_gaps"),
+    kept(
+        "unseen calls", UnseenCalls, "_gaps _ids", changes=(KindChange(added={"_ids": dict}),)
+    ),
     kept("place of unseen calls", _UnseenPlace, "namespace trace_id tool"),
     kept("watched request", WatchedRequest, "call_id tool start_ns"),
     kept(
