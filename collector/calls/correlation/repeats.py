@@ -128,7 +128,7 @@ class Repeats:
             if now >= calls.since + 2 * PERIOD_NS:
                 self._age(name, calls, now)
             self._age(name, calls, now)
-        alike = _looked_under(call, new.session, new.tool)
+        alike = _looked_under(call, new.session, new.tool) if call.has_request else keys
         is_known = any(key in calls.young or key in calls.old for key in alike)
         for key in keys:
             known = calls.young.setdefault(key, row)
@@ -273,37 +273,49 @@ def _noted_under(call: LogicalCall, session: SessionKey, tool: str) -> tuple[byt
     A request to a server of which it is known who asked is found by those of which it is not, too. Two of which it is known
     are told apart by that, and never compared. They outlive the process, in snapshots: Python's own hashes are others in the next one.
     """
-    if call.call_id:
-        own = _key(session, call.call_id, tool)
-    elif call.request:
-        own = _key(session, f"\0{call.request.hex()}", tool)
-    else:
-        return (_key(session, "", tool),) if call.has_request else ()
-    found = (own, _key(session, _NAMED, tool)) if call.has_request else (own,)
+    name = _name(call)
+    if not call.has_request:
+        if not name:
+            return ()
+        own = _digest(session.namespace, session.id, name, tool)
+        if call.service is None:
+            return (own,)
+        return own, _digest(session.namespace, f"\0{call.service}", name, tool)
+    found = (_key(session, name, tool), _key(session, _NAMED, tool))
+    if not name:
+        return found[:1]
     return found if call.service is None else (*found, _key_of_service(call, session, tool))
 
 
 def _looked_under(call: LogicalCall, session: SessionKey, tool: str) -> tuple[bytes, ...]:
     """Digests under which calls are found that may be one with a call."""
-    is_named = bool(call.call_id or call.request)
-    found = _noted_under(call, session, tool)[:1]
-    if call.has_request:
-        found = (*found, _key(session, "" if is_named else _NAMED, tool))
-    if call.service is not None and is_named:
-        found = (*found, _key_of_service(call, session, tool))
-    return found
+    noted = _noted_under(call, session, tool)
+    if not call.has_request:
+        return noted
+    if len(noted) == 1:
+        return (*noted, _key(session, _NAMED, tool))
+    own, _, *rest = noted
+    return (own, _key(session, "", tool), *rest)
 
 
 def _key_of_service(call: LogicalCall, session: SessionKey, tool: str) -> bytes:
     """What a call is known by in all sessions of its service, whose calls may wait for their conversation; b"" if they do not."""
     if call.service is None:
         return b""
-    service = SessionKey(session.namespace, f"\0{call.service}")
-    return _key(service, call.call_id or f"\0{call.request.hex()}", tool)
+    return _digest(session.namespace, f"\0{call.service}", _name(call), tool)
+
+
+def _name(call: LogicalCall) -> str:
+    """Its id, or what stands for one; "" if nothing does."""
+    return call.call_id or (f"\0{call.request.hex()}" if call.request else "")
 
 
 def _key(session: SessionKey, call_id: str, tool: str) -> bytes:
-    text = f"{session.namespace}\0{session.id}\0{call_id}\0{tool}"
+    return _digest(session.namespace, session.id, call_id, tool)
+
+
+def _digest(namespace: str, owner: str, call_id: str, tool: str) -> bytes:
+    text = f"{namespace}\0{owner}\0{call_id}\0{tool}"
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
@@ -327,7 +339,7 @@ def _doubts(seen: _Seen, like: Iterable[_Seen]) -> tuple[Cause, ...]:
             causes.add(cause)
     if seen.call is not None:
         causes.update(doubts_of_span(seen.call))
-    return tuple([cause for cause in Cause if cause in causes])
+    return tuple([cause for cause in Cause if cause in causes]) if causes else ()
 
 
 def _may_fail_as(seen: _Seen, later: _Seen) -> bool:

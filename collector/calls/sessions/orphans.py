@@ -119,12 +119,12 @@ class Orphans:
             if context.tree.runs is not None and node is not None:
                 found = self._is_of_later_run(context, call, node)
         if self._services and (call.judged is None or call.unplaced) and call.service is None:
-            self._note_service(context, call)
+            self._note_service(context.trace, call)
         return found
 
-    def _note_service(self, context: Context, call: LogicalCall) -> None:
+    def _note_service(self, trace: Trace, call: LogicalCall) -> None:
         """Notes the service of a call if the conversations of its calls may be unknown."""
-        requester = self._ids.requester(context.trace.namespace, call.outer.attributes)
+        requester = self._ids.requester(trace.namespace, call.outer.attributes)
         naming = self._services.get(requester)
         if naming is not None:
             naming.unplaced = naming.unplaced or call.unplaced

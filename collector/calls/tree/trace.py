@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
@@ -25,6 +26,9 @@ __all__ = ["NEVER", "OpenRequest", "Trace", "TraceBeginning"]
 
 NEVER: Final = 2**62 - 1
 """The time of an event that has not happened."""
+
+BEFORE_MAX: Final = 256
+"""Calls of a trace that are looked at for those before its first model was asked: the first ones that came."""
 
 RESOURCES_MAX: Final = 64
 """Services of one trace whose joined attributes are remembered."""
@@ -251,13 +255,16 @@ class Trace:
         It was before any call was made or asked for in the trace; or the first model was given more results than calls were made
         before it: the run goes on with a call that an earlier trace asked for, and a person has approved.
         """
-        return self.answered_ns < self.called_ns or self.given > self._called_before()
+        return self.answered_ns < self.called_ns or (
+            self.given > 0 and self.given > self._called_before()
+        )
 
     def _called_before(self) -> int:
         """The number of its calls that began before its first model was asked."""
-        if not self.given or self.tree is None:
+        tree = self.tree
+        if tree is None or self.called_ns >= self.modelled_ns:
             return 0
-        calls = {node.call for node in self.tree.calls()}
+        calls = {node.call for node in islice(tree.calls(), BEFORE_MAX)}
         return sum(
             each is not None and each.outer.start_ns < self.modelled_ns for each in calls
         )
