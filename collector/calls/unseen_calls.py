@@ -138,7 +138,7 @@ class UnseenCalls:
     def __init__(self) -> None:
         self._gaps: dict[_Key, Gap] = {}
         self._ids: dict[tuple[str, bytes], dict[str, dict[str, set[bytes]]]] = {}
-        """By trace and tool: ids of the requests of whose executions no span has told. Each has the missing spans that may show it
+        """Ids of the requests of whose executions no span has told, by trace and tool. Each has the missing spans that may show it
         (`spans_between`).
         """
 
