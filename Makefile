@@ -48,7 +48,7 @@ test: $(VENV)/.dev $(VENV)/.validators
 	test -d tests/__pycache__ || $(BIN)/pytest --collect-only > /dev/null & $(BIN)/mypy && wait
 	$(BIN)/lint-imports --no-cache
 	$(WITH_VALIDATORS) $(BIN)/pytest -n 5 -m "not long and not alone" $(ARGS) || [ $$? = $(NO_TESTS) ]
-	$(WITH_VALIDATORS) $(BIN)/pytest -m "not long and alone" $(or $(ARGS),$(ALONE)) || [ $$? = $(NO_TESTS) ]
+	$(WITH_VALIDATORS) $(BIN)/pytest -m "not long and alone" $(ARGS) $(if $(filter-out -%,$(ARGS)),,$(ALONE)) || [ $$? = $(NO_TESTS) ]
 
 # The same tests of the compiled build, with the allocator watching: what is written beside an object ends it.
 test-native: $(VENV)/.dev native

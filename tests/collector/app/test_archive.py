@@ -116,8 +116,8 @@ def test_a_live_session_is_written_at_its_harm(tmp_path: Path) -> None:
 
 
 def test_a_session_of_the_journal_is_there_once(tmp_path: Path) -> None:
-    """An archive that lost its last sessions has them again, each once, when the journal is gone through."""
-    state = StateSettings(dir=tmp_path / "j")
+    """An archive that lost its last sessions has them again, each once, when the journal is gone through from its beginning."""
+    state = StateSettings(dir=tmp_path / "j", snapshot_seconds=0)
 
     async def first(app: App, clock: Clock) -> None:
         await send(app, "water")
