@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from tests.end_to_end.traffic import Rover
 
 IDLE_MB_MAX = {"builtin": 57, "grpcio": 72}
-OWN_MB_MAX = {"builtin": 39, "grpcio": 43}
+OWN_MB_MAX = {"builtin": 39.5, "grpcio": 43}
 """Without the pages of libraries' files, of which the kernel maps more or fewer, by what it has read ahead."""
-READ_AHEAD_MB = {"builtin": 2, "grpcio": 5}
-"""How much more of them was seen on another machine."""
+READ_AHEAD_MB = {"builtin": 3, "grpcio": 5}
+"""How much more of them was seen on other machines, and beside other tests."""
 
 
 def resident_mb(service: Service, what: str) -> float:
