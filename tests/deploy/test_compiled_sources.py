@@ -72,6 +72,34 @@ def test_no_membership_is_asked_of_a_display_with_a_star() -> None:
     ] == []
 
 
+def generators() -> set[str]:
+    """Names of the functions of compiled modules that yield, but for those that other classes have, too."""
+    found: set[str] = set()
+    plain: set[str] = {"values", "keys", "items"}
+    for module in MODULES:
+        for node in ast.walk(tree_of(module)):
+            if isinstance(node, ast.FunctionDef):
+                yields = any(
+                    isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node)
+                )
+                (found if yields else plain).add(node.name)
+    return found - plain
+
+
+def test_no_membership_is_asked_of_a_generator() -> None:
+    """`x in self.ancestors(node)`: compiled generators have no such operation, and the span is lost."""
+    names = generators()
+    assert "ancestors" in names
+    assert [
+        f"{module}:{node.lineno}"
+        for module in MODULES
+        for node in ast.walk(tree_of(module))
+        if isinstance(node, ast.Compare) and isinstance(node.ops[-1], ast.In | ast.NotIn)
+        for side in node.comparators
+        if isinstance(side, ast.Call) and ast.unparse(side.func).rpartition(".")[2] in names
+    ] == []
+
+
 def interpreted_subclasses() -> Iterator[str]:
     """Classes of plain modules below a class of a compiled one: they cannot be made in the compiled build."""
     hot = {

@@ -685,7 +685,7 @@ class SpanTree:
     def _is_below(self, call: LogicalCall, top: SpanNode) -> bool:
         """True if a span is above a call."""
         node = self.node(call.outer.span_id)
-        return node is not None and top in self.ancestors(node)
+        return node is not None and any(above is top for above in self.ancestors(node))
 
     def calls_below(self, parts: Parts, *tops: SpanNode) -> list[LogicalCall]:
         """The calls below some spans, in the order of their arrival."""
