@@ -100,7 +100,7 @@ def test_constraints_of_a_policy_are_shown_as_sentences(monitor: Service, page: 
 def test_an_open_page_shows_an_unfinished_end(page: Page) -> None:
     """An open page shows that its session ended before its task was done."""
     service = Service(
-        variables={"OFFRAILS_HISTORY": "complete", "OFFRAILS_SESSIONS_IDLE_SECONDS": "3"}
+        variables={"OFFRAILS_HISTORY": "complete", "OFFRAILS_SESSIONS_IDLE_SECONDS": "8"}
     )
     try:
         service.wait_ready()
