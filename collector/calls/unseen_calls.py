@@ -28,6 +28,7 @@ from monitor.visibility.gap import Gap
 
 __all__ = [
     "GAPS_MAX",
+    "IDS_MAX",
     "WATCHED_MAX",
     "Change",
     "UnseenCalls",
@@ -43,6 +44,12 @@ WATCHED_MAX: Final = 256
 
 GAPS_MAX: Final = 1_024
 """Gaps that can still be lifted. At the bound, the oldest stays until it is over."""
+
+IDS_MAX: Final = 256
+"""Requests of one trace and tool that are told apart. Beyond it, the gap stays until it is over."""
+
+_FURTHER: Final = "\0"
+"""What stands in place of the ids of further ones: no call has it."""
 
 Change = tuple[Gap, bool]
 """A gap that is new, or one that has ended (False)."""
@@ -155,7 +162,10 @@ class UnseenCalls:
         key = _Key(trace.namespace, trace.trace_id, request.tool)
         known = self._gaps.pop(key, None)
         ids = self._ids.setdefault(key[:2], {}).setdefault(key.tool, {})
-        ids[request.call_id] = set(between)
+        if len(ids) < IDS_MAX or request.call_id in ids:
+            ids[request.call_id] = set(between)
+        else:
+            ids[_FURTHER] = set()
         if known is not None:
             since_ns = min(known.since_ns, since_ns)
             until_ns = max(known.until_ns, until_ns)

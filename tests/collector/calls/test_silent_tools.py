@@ -13,7 +13,7 @@ from collector.calls.awaited_outcomes import AWAITED_MAX
 from collector.calls.records import Requester
 from collector.calls.tree.span_tree import SpanTree, WatchedRequest
 from collector.calls.tree.trace import Trace
-from collector.calls.unseen_calls import GAPS_MAX, WATCHED_MAX, UnseenCalls, watch
+from collector.calls.unseen_calls import GAPS_MAX, IDS_MAX, WATCHED_MAX, UnseenCalls, watch
 from collector.dialects.model_messages.given_results import given_results, may_answer
 from collector.dialects.model_messages.outputs import outputs_of
 from monitor.spec.compiler.compile import compile_text
@@ -436,6 +436,21 @@ def test_what_is_watched_is_bounded(wire: Any, bench: Any) -> None:
         request = WatchedRequest("c", "pay", number)
         unseen.miss(Requester("", "svc"), trace, request, number, number + 1)
     assert len(unseen._gaps) == GAPS_MAX
+
+
+def test_beyond_the_bound_on_ids_a_gap_stays() -> None:
+    """Requests that are not told apart any more may be those that left no span, whichever others have come since."""
+    for count, stays in ((IDS_MAX, False), (IDS_MAX + 1, True)):
+        trace, unseen = Trace("", b"t" * 16), UnseenCalls()
+        trace.tree = SpanTree()
+        trace.tree.matched = {"pay"}
+        for number in range(count):
+            request = WatchedRequest(f"c{number}", "pay", 1)
+            unseen.miss(Requester("", "svc"), trace, request, 1, 2)
+        ended = [
+            unseen.came(trace, "pay", f"c{number}", is_open=False) for number in range(count)
+        ]
+        assert any(ended) is not stays
 
 
 @pytest.mark.parametrize("ids", [True, False])
