@@ -63,7 +63,8 @@ class Monitor:
         digest_key: bytes = b"",
     ) -> None:
         self.limits = limits or Limits()
-        state = self._state = MonitorState(specs, self.limits, started_ns, show, digest_key)
+        state = self.state = MonitorState(specs, self.limits, started_ns, show, digest_key)
+        """What this and the objects beside work over."""
         self.totals = state.totals
         facts = self._facts = SessionFacts(state)
         lifecycle = self._lifecycle = Lifecycle(state, facts)
@@ -158,7 +159,7 @@ class Monitor:
         seen, judged = session.seen, session.judged
         try:
             if proof is not None or session.fresh or Cause.RESUMED in session.causes:
-                self._state.news += self._sights.prove(session, proof)
+                self.state.news += self._sights.prove(session, proof)
             return self._observe(session, call, now, named, quiet=quiet, doubted=doubted)
         except Exception:
             if session.seen > seen:
@@ -185,7 +186,7 @@ class Monitor:
         doubted: bool,
     ) -> list[Verdict]:
         if doubted:
-            self._state.news += self._sights.doubt(session, Cause.EARLIER_TURN)
+            self.state.news += self._sights.doubt(session, Cause.EARLIER_TURN)
         if named is not None or call.agent:
             self._facts.name(session, call, named)
         if session.bound_on is call.attributes and session.bound_as == session.known_agent:
@@ -197,8 +198,8 @@ class Monitor:
             self._lifecycle.queue(session, now)
         if self._deadline_timer.busy:
             verdicts = [*verdicts, *self._deadline_timer.update(session, call, now)]
-        if self._state.news:
-            verdicts = self._state.with_news(verdicts)
+        if self.state.news:
+            verdicts = self.state.with_news(verdicts)
         if self._judging.shown_bytes:
             self._lifecycle.hold_arguments(session)
         return verdicts
@@ -356,7 +357,7 @@ class Monitor:
         if known is not None and known.ended == "operator":
             known, forgot = None, True  # what goes on under its id is another session
         session = Session(call.session, call, now) if known is None else known.copy(call)
-        rehearsal = Rehearsal(session, self._state.judging, self._names)
+        rehearsal = Rehearsal(session, self.state.judging, self._names)
         try:
             if known is None:
                 if forgot or not call.session.id:  # a call of anybody
@@ -422,7 +423,7 @@ class Monitor:
 
     def news(self) -> list[Verdict]:
         """Verdicts that no call has brought: of time, and of what became known late."""
-        return self._state.with_news([])
+        return self.state.with_news([])
 
     def errors(self) -> list[Exception]:
         """Errors of ours that kept held calls from being judged under a spec that was bound late.
@@ -460,11 +461,9 @@ class Monitor:
         session = self._table.live(key)
         if session is None:
             return []
-        verdicts = rejudge(
-            session, self._state.judging, self._accounting, self._names.text, now
-        )
-        if self._state.news:
-            verdicts = self._state.with_news(verdicts)
+        verdicts = rejudge(session, self.state.judging, self._accounting, self._names.text, now)
+        if self.state.news:
+            verdicts = self.state.with_news(verdicts)
         self._facts.reconsider(session, now)
         if not session.queued:
             self._lifecycle.queue(session, now)

@@ -69,7 +69,7 @@ class EventBatch:
         self._monitor = monitor
         self._entries: list[_Entry] = []
         """The entries that wait, and behind them free ones: entries are reused."""
-        self._count = 0
+        self.count = 0
         """Number of entries that wait."""
         self._answers: list[Span] = []
         self._answered: list[SessionKey] = []
@@ -99,7 +99,7 @@ class EventBatch:
     @property
     def monitor(self) -> Monitor:
         """The monitor, after all buffered events: for events that the batch does not know."""
-        if self._count or self._answers or self._heard:
+        if self.count or self._answers or self._heard:
             self.flush()
         return self._monitor
 
@@ -179,7 +179,7 @@ class EventBatch:
 
     def flush(self) -> None:
         """Applies all buffered events in order. An event that fails does not stop the others."""
-        count, self._count = self._count, 0
+        count, self.count = self.count, 0
         for place in range(count):
             entry = self._entries[place]
             call, of, named, key, attributes, proof = (
@@ -239,8 +239,8 @@ class EventBatch:
 
     def _next(self) -> _Entry:
         """The next free entry, which waits from now on."""
-        place = self._count
-        self._count = place + 1
+        place = self.count
+        self.count = place + 1
         if place == len(self._entries):
             self._entries.append(_Entry())
         return self._entries[place]

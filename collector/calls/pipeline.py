@@ -145,10 +145,10 @@ class Pipeline:
         self._deliver = deliver
         self._plans = Plans(session_keys, monitor.binder.keys(), agent_keys)
         trees_bytes_max = spans_bytes_max // TREES_SHARE
-        self._traces = Traces(bytes_max=arguments_bytes_max, trees_bytes_max=trees_bytes_max)
+        self.traces = Traces(bytes_max=arguments_bytes_max, trees_bytes_max=trees_bytes_max)
         self._duplicates = DuplicateFilter(bytes_max=spans_bytes_max - trees_bytes_max)
-        self._batch = EventBatch(monitor)
-        self._coverage = Coverage(self._batch, stats)
+        self.batch = EventBatch(monitor)
+        self._coverage = Coverage(self.batch, stats)
         self._session_ids = SessionIds(session_keys, namespace_keys, resources_bytes_max)
         self.decided = DecidedCalls() if decided is None else decided
         self._resource_keys: tuple[SpecBinder, frozenset[str]] | None = None
@@ -156,11 +156,11 @@ class Pipeline:
         self.decision_records = PreventedCalls(self.decided.bytes_max // 4)
         self._denied = denied
         self._confirmation = Confirmation(
-            self.decided, self.decision_records, self._batch, stats
+            self.decided, self.decision_records, self.batch, stats
         )
-        self._sessions = SessionMoves(
+        self.sessions = SessionMoves(
             self._session_ids,
-            self._batch,
+            self.batch,
             self.inventory,
             self._coverage,
             stats,
@@ -169,30 +169,30 @@ class Pipeline:
             self._confirmation,
         )
         self._requests = ModelRequests(requested, by_answer=by_answer)
-        self._correlation = Correlation(
+        self.correlation = Correlation(
             self._session_ids,
-            self._sessions,
+            self.sessions,
             self._requests,
-            self._batch,
+            self.batch,
             self.inventory,
             self._coverage,
             stats,
             monitor,
             self._confirmation,
-            self._traces,
+            self.traces,
         )
         self._deciding = QuestionHandler(
             self._session_ids,
-            self._sessions,
-            self._traces,
-            self._batch,
+            self.sessions,
+            self.traces,
+            self.batch,
             self._confirmation,
             stats,
             monitor,
             self._prevent,
         )
         self._requested_calls = RequestedCalls(
-            self._requests, self._correlation, self._sessions, self._traces, self._coverage
+            self._requests, self.correlation, self.sessions, self.traces, self._coverage
         )
         self._hears = monitor.binder.hears
         """True if a spec asks what users said, or one did that sessions may still have."""
@@ -227,15 +227,15 @@ class Pipeline:
         count = len(spans)
         self._derived.clear()
         self._counted.clear()
-        self._batch.open(now, quiet=self.quiet, at_once=count == 1)
+        self.batch.open(now, quiet=self.quiet, at_once=count == 1)
         if count > 1:
             spans = sorted(spans, key=_start)
         for first in range(0, count, TOGETHER):
             self._take_together(list(spans[first : first + TOGETHER]), now)
         try:
             if self._errors:
-                self._correlation.update_failed()
-            self._correlation.expire_orphans(now)
+                self.correlation.update_failed()
+            self.correlation.expire_orphans(now)
             self._end_request(now)
             for each in self.monitor.errors():
                 self._leave(each, 0)
@@ -251,7 +251,7 @@ class Pipeline:
 
     def _close(self) -> None:
         """Delivers the verdicts of a request, at its end."""
-        verdicts = self._batch.close()
+        verdicts = self.batch.close()
         try:
             if verdicts:
                 self._deliver(verdicts)
@@ -273,7 +273,7 @@ class Pipeline:
         new_session: bool = False,
     ) -> list[DecisionResult]:
         """Decides the calls of a question, received at `now`: see `QuestionHandler.decide`."""
-        self._batch.open(now, quiet=self.quiet, at_once=True)
+        self.batch.open(now, quiet=self.quiet, at_once=True)
         try:
             return self._deciding.decide(
                 asked, resource, sender, now, commit=commit, new_session=new_session
@@ -290,7 +290,7 @@ class Pipeline:
         result: tuple[Any, ...] = (),
     ) -> OutcomeResult:
         """Takes what a client tells of a decided call, received at `now`: see `QuestionHandler.settle`."""
-        self._batch.open(now, quiet=self.quiet, at_once=True)
+        self.batch.open(now, quiet=self.quiet, at_once=True)
         try:
             entry = self.decided.named(decision_id) if result else None
             kept = () if entry is None else self._kept(entry.call.tool, _read(result))
@@ -352,8 +352,8 @@ class Pipeline:
                     self._forget(span, judged=True)
                     if self._remembered:  # it may be of a derived id
                         self._duplicates.forget(self._remembered)
-        self._batch.flush()
-        if self._batch.failed:
+        self.batch.flush()
+        if self.batch.failed:
             self._fail_calls(spans)
 
     @property
@@ -371,7 +371,7 @@ class Pipeline:
         A call may have been told under its trace's id before its session was known.
         """
         try:
-            return self._traces.sessions(bytes.fromhex(trace_id), namespace)
+            return self.traces.sessions(bytes.fromhex(trace_id), namespace)
         except ValueError:
             return []
 
@@ -386,12 +386,12 @@ class Pipeline:
     def memory(self) -> dict[str, int]:
         """Bytes that are held, about, by what holds them."""
         return {
-            "span_trees": self._traces.trees_bytes,
-            "arguments": self._traces.held,
-            "traces": self._traces.traces_bytes,
+            "span_trees": self.traces.trees_bytes,
+            "arguments": self.traces.held,
+            "traces": self.traces.traces_bytes,
             "span_ids": self._duplicates.size(),
             "model_requests": self._requests.held_bytes,
-            "repeats": self._correlation.repeats.size,
+            "repeats": self.correlation.repeats.size,
             "decided_calls": self.decided.held_bytes,
             "denied_calls": self.decision_records.held_bytes,
         }
@@ -412,16 +412,16 @@ class Pipeline:
         self._asked = _with(self._asked, self.monitor.binder.asked_results())
         self._asked_of_any = self._asked.get(ANY_TOOL)
         self._hears = self._hears or self.monitor.binder.hears
-        self._correlation.specs_changed()
+        self.correlation.specs_changed()
 
     def tick(self, now: int) -> None:
         """Time has passed: frees what was held for spans that do not come."""
-        self._traces.expire(now)
+        self.traces.expire(now)
         self._deciding.expire(now)
         self.decision_records.expire(now)
-        self._batch.open(now, quiet=self.quiet, at_once=True)
+        self.batch.open(now, quiet=self.quiet, at_once=True)
         try:
-            self._correlation.expire_orphans(now)
+            self.correlation.expire_orphans(now)
             self._end_request(now)
         finally:
             self._close()
@@ -429,8 +429,8 @@ class Pipeline:
     def finish(self) -> None:
         """The input is over: counts the spans and executions that never came."""
         self._requested_calls.finish()
-        self._traces.close()
-        self._coverage.count_traces("span_missing", self._traces.broken())
+        self.traces.close()
+        self._coverage.count_traces("span_missing", self.traces.broken())
 
     # --- errors of ours -----------------------------------------------------------------------
     # The duplicate filter knows a span only if the span was judged. A span that an error kept from being
@@ -443,13 +443,13 @@ class Pipeline:
 
     def _fail_calls(self, spans: Sequence[Span]) -> None:
         """The monitor could not take some calls of these spans, or what they tell of sessions."""
-        failed, self._batch.failed = self._batch.failed, []
+        failed, self.batch.failed = self.batch.failed, []
         for each in failed:
             call, new = each.of, each.call
             pieces: Mapping[bytes, Piece] = {}
             if call is not None and new is not None:
-                trace = self._traces.of(new.session.namespace, new.trace_id)
-                self._correlation.uncount(call, new, trace.sampled)
+                trace = self.traces.of(new.session.namespace, new.trace_id)
+                self.correlation.uncount(call, new, trace.sampled)
                 pieces = call.pieces
             ids = {old for old, own in self._derived if own in pieces}
             mine = [span for span in spans if span.span_id in pieces or span.span_id in ids]
@@ -469,7 +469,7 @@ class Pipeline:
             owner = self._session_ids.owner(span.resource)
         except Exception:  # noqa: BLE001 - then there is nothing to forget
             return
-        trace = self._traces.of(owner.namespace, span.trace_id)
+        trace = self.traces.of(owner.namespace, span.trace_id)
         trace.learnt = trace.learnt_named = None
         key = self._duplicate_key(owner, span)
         for each in (key, key + b"p"):
@@ -513,9 +513,9 @@ class Pipeline:
             if self._is_duplicate(owner, span, evidence, now):
                 self._take_again(owner, span, plan, reading, evidence, now)
                 return
-        trace = self._traces.of(owner.namespace, span.trace_id)
+        trace = self.traces.of(owner.namespace, span.trace_id)
         self._touch(trace)
-        tree = self._traces.grow(trace, now)
+        tree = self.traces.grow(trace, now)
         node = tree.put(span.span_id, span.parent_span_id)
         context = Context(trace, tree, node, now)
         if plan.foreign:
@@ -526,7 +526,7 @@ class Pipeline:
             trace.sampled = True
         if 0 < span.end_ns < span.start_ns - STEP_NS:
             gap = set_back(owner.requester, span.end_ns, span.start_ns, now)
-            self._batch.note_gap(gap)
+            self.batch.note_gap(gap)
         agent = agent_of(span, plan) if plan.agents else ""
         if agent:
             node.agent = context.agent = agent
@@ -544,14 +544,14 @@ class Pipeline:
                 tree.hold(claim.by(span.span_id, span.start_ns))
                 claim = owner.session
             context.claim = claim
-        if (claim is not None or trace.split) and self._sessions.claim(
+        if (claim is not None or trace.split) and self.sessions.claim(
             context, node, claim, span.start_ns
         ):
-            self._correlation.update_loose(context)
-        if self._sessions.moved:
-            self._correlation.moved(now)
+            self.correlation.update_loose(context)
+        if self.sessions.moved:
+            self.correlation.moved(now)
         if agent or plan.extras:
-            self._sessions.note(span, plan, context)
+            self.sessions.note(span, plan, context)
         if reading is not None:
             known = node.call
             if known is not None and self._is_another(known, span, reading, evidence):
@@ -562,11 +562,11 @@ class Pipeline:
                 self._settle(context)
                 return
         elif not span.parent_span_id:
-            self._sessions.beginnings.note_root(trace, span, now)
+            self.sessions.beginnings.note_root(trace, span, now)
         if not plan.silent or owner.session is not None:
             self._take_other(span, plan, owner, context)
         if node.waiting is not None:
-            self._correlation.arrived(context)
+            self.correlation.arrived(context)
         self._settle(context)
 
     def _settle(self, context: Context) -> None:
@@ -575,9 +575,9 @@ class Pipeline:
         if trace.changed:
             trace.changed = False
             if context.tree.unsettled:
-                self._correlation.update_unsettled(context)
-        if self._sessions.orphans.has_news:
-            self._correlation.review_orphans(context.now)
+                self.correlation.update_unsettled(context)
+        if self.sessions.orphans.has_news:
+            self.correlation.review_orphans(context.now)
 
     def _take_call(
         self, span: Span, reading: SpanReading, evidence: Evidence, context: Context
@@ -600,10 +600,10 @@ class Pipeline:
             paths = self._asked_of_any or self._asked.get(reading.tool)
             if paths:
                 piece.returns = unread_result(span, reading, paths) or ()
-        self._correlation.add(context, piece, reading.switch)
+        self.correlation.add(context, piece, reading.switch)
         if evidence is Evidence.EXECUTED:
             self._stats.span_lag.observe(max(0, context.now - span.end_ns) / SECOND)
-        self._traces.hold(context.tree, reading.arguments, piece.returns)
+        self.traces.hold(context.tree, reading.arguments, piece.returns)
         if reading.unreadable or span.dropped or reading.control:
             self._count(span, reading, evidence, context.node.call)
 
@@ -617,25 +617,25 @@ class Pipeline:
     ) -> None:
         """A span that is no call: it may tell of an agent, of calls below it, or of requests."""
         if not context.trace.has_agent and (plan.stop or plan.outputs is not None):
-            self._sessions.beginnings.note_agent(context.trace)
+            self.sessions.beginnings.note_agent(context.trace)
         if plan.stop and not plan.model and context.trace.first is None:
-            self._sessions.orphans.note_run(context, span.end_ns)
+            self.sessions.orphans.note_run(context, span.end_ns)
         failing = plan.fails
         if failing is not None and has_event(span, failing):
-            self._correlation.fail(context)
+            self.correlation.fail(context)
         if plan.wrappers:
             wrapped = wrapped_by(span, plan)
             if wrapped is not None:
                 context.tree.wrap(span.span_id, wrapped)
                 for each in wrapped:
-                    self._traces.hold(context.tree, each.arguments)
-        self._sessions.learn(span, context)
+                    self.traces.hold(context.tree, each.arguments)
+        self.sessions.learn(span, context)
         if plan.stop or plan.outputs is not None or not span.parent_span_id:
             claim = context.claim
             key = claim.key if claim is not None else context.trace.key
-            self._batch.answer(key, span)
+            self.batch.answer(key, span)
             if self._hears:
-                self._batch.hear(key, span)
+                self.batch.hear(key, span)
         if plan.outputs is not None:
             if span.dropped:
                 self._coverage.count("truncated_attributes")
@@ -681,9 +681,9 @@ class Pipeline:
         if self._foreign:
             self._coverage.count("no_dialect", self._foreign)
             self._foreign = 0
-        if self._correlation.executed:
-            self._stats.add(_EXECUTED, self._correlation.executed)
-            self._correlation.executed = 0
+        if self.correlation.executed:
+            self._stats.add(_EXECUTED, self.correlation.executed)
+            self.correlation.executed = 0
         touched, self._touched = self._touched, []
         for trace in touched:
             trace.touched = False
@@ -696,11 +696,11 @@ class Pipeline:
                     trace.missed = None
         if CUT.count:
             self._coverage.count("over_bound", CUT.taken())
-        given_up = self._traces.given_up()
+        given_up = self.traces.given_up()
         if given_up:
             self._coverage.count("arguments_given_up", given_up)
         self._requested_calls.expire(now)
-        broken = self._traces.broken()
+        broken = self.traces.broken()
         if broken:
             self._coverage.count_traces("span_missing", broken)
 
@@ -719,7 +719,7 @@ class Pipeline:
         """A span that has further readings: each one is judged, and the doubt is counted once."""
         if doubt.reasons and (self._remembered or not doubt.readings):
             owner = self._session_ids.owner(span.resource)
-            trace = self._traces.of(owner.namespace, span.trace_id)
+            trace = self.traces.of(owner.namespace, span.trace_id)
             key = self._duplicate_key(owner, span) + evidence.encode()
             for reason in doubt.reasons:
                 if not self._is_counted(key, reason):
@@ -739,7 +739,7 @@ class Pipeline:
         now: int,
     ) -> None:
         """A span whose ids were judged before: a copy, a fuller copy, or another call under these ids."""
-        trace = self._traces.of(owner.namespace, span.trace_id)
+        trace = self.traces.of(owner.namespace, span.trace_id)
         tree = trace.tree
         node = tree.node(span.span_id) if tree is not None else None
         call = node.call if node is not None else None
@@ -786,14 +786,14 @@ class Pipeline:
         if not known and not self._is_counted(key, "id_reused"):
             self._coverage.count_call("id_reused", call)
         self._take(own, plan, reading, evidence, now)
-        trace = self._traces.of(owner.namespace, own.trace_id)
+        trace = self.traces.of(owner.namespace, own.trace_id)
         if trace.tree is not None:
-            self._correlation.doubt_again(trace, trace.tree, span.span_id, own.span_id, now)
+            self.correlation.doubt_again(trace, trace.tree, span.span_id, own.span_id, now)
 
     def _apart(self, span: Span, reading: SpanReading, evidence: Evidence) -> Span:
         """The span under an id of its own: the same for its copies, and for its end if it is pending."""
         owner = self._session_ids.owner(span.resource)
-        tree = self._traces.of(owner.namespace, span.trace_id).tree
+        tree = self.traces.of(owner.namespace, span.trace_id).tree
         own = span.but(span_id=_own_id(span, reading.tool))
         node = tree.node(own.span_id) if tree is not None else None
         call = node.call if node is not None else None

@@ -150,7 +150,7 @@ class Bench:
 
     def judged(self) -> list[ToolCall]:
         """The calls of all spans that are remembered, as the monitor knows them, by start."""
-        trees = [trace.tree for trace in self.pipeline._traces if trace.tree is not None]
+        trees = [trace.tree for trace in self.pipeline.traces if trace.tree is not None]
         calls = {node.call for tree in trees for node in tree.calls()}
         found = [each.judged for each in calls if each is not None and each.judged is not None]
         return sorted(found, key=lambda call: (call.start_ns, -call.end_ns, call.span_id))

@@ -149,11 +149,11 @@ def test_what_an_amended_call_takes_is_bounded() -> None:
         judge.observe(old, NOW)
         judge.corrections.amend(old, old._replace(arguments={"x": "y" * 60_000}), NOW)
 
-    live = [judge._table.live(SessionKey("x", f"s{number}")) for number in range(20)]
+    live = [judge.state.table.live(SessionKey("x", f"s{number}")) for number in range(20)]
     held = [each for session in live if session is not None for each in session.held or ()]
     total = sum(call_bytes(each) for each in held)
     assert 0 < total <= 100_000
-    assert judge._judging.held_bytes.total == total
+    assert judge.state.judging_state.held_bytes.total == total
 
 
 def test_a_retracted_call_is_held_no_longer() -> None:
@@ -162,10 +162,10 @@ def test_a_retracted_call_is_held_no_longer() -> None:
     made = unbound(1, "x")
     judge.observe(made, NOW)
     judge.retract(made)
-    assert judge._judging.held_bytes.total == 0
+    assert judge.state.judging_state.held_bytes.total == 0
     judge.end(made.session, NOW)
 
-    assert not judge._judging.holders
+    assert not judge.state.judging_state.holders
 
 
 def test_nothing_is_held_when_all_of_many_tenants_have_ended() -> None:
@@ -179,8 +179,8 @@ def test_nothing_is_held_when_all_of_many_tenants_have_ended() -> None:
     judge.observe(unbound(2, "late"), NOW + 1)
     judge.close(NOW + 2)
 
-    assert judge._judging.held_bytes.total == 0
-    assert not judge._judging.holders
+    assert judge.state.judging_state.held_bytes.total == 0
+    assert not judge.state.judging_state.holders
 
 
 def test_causes_of_a_later_version_are_passed_over() -> None:

@@ -358,13 +358,13 @@ def test_a_gap_reaches_a_session_also_after_the_clock_was_set(by: int, is_over: 
     monitor.gaps.missed(START + 2 * SECOND, START + 4 * SECOND)
     monitor.tick(START + 5 * SECOND)
     if is_over:
-        monitor._judging.ledger.forget(START + 7_200 * SECOND)
+        monitor.state.judging_state.ledger.forget(START + 7_200 * SECOND)
     now = START + 7_200 * SECOND + by
     monitor.clock_moved(by, now)
     monitor.gaps.missed(now, now + SECOND)
     monitor.observe(call(7_200, "b"), now)
 
-    session = monitor._table.live(SessionKey("", "s"))
+    session = monitor.state.table.live(SessionKey("", "s"))
     assert session is not None
     assert [gap.until_ns for gap in session.gaps] == [START + 4 * SECOND + by, now + SECOND]
 

@@ -85,12 +85,12 @@ class Correlation:
         self._coverage = coverage
         self._stats = stats
         self._monitor = monitor
-        self._call_merge = CallMerge(self._retract, stats)
+        self.call_merge = CallMerge(self._retract, stats)
         self._mcp_echo = McpEcho()
         self._near_misses = NearMisses(monitor)
         requests.is_named = self._near_misses.is_named
         self.repeats = Repeats(traces)
-        self._echoes = Echoes(traces)
+        self.echoes = Echoes(traces)
         self._reviews: list[Review] = []
         """Calls whose doubts have changed, and that are not updated yet."""
         self._failed: list[tuple[Context, LogicalCall]] = []
@@ -124,7 +124,7 @@ class Correlation:
 
     def place(self, context: Context, piece: Piece) -> None:
         """Joins a piece to the calls it is known to be part of, or makes it one."""
-        self._call_merge.place(context.tree, context.node, piece)
+        self.call_merge.place(context.tree, context.node, piece)
 
     def arrived(self, context: Context) -> None:
         """A span that is no call has come: calls that waited for it look at what is above them."""
@@ -144,20 +144,20 @@ class Correlation:
         if call is not None:
             call.fail(above.span_id)
             outer = above if call.is_one else tree.node(call.outer.span_id)
-            self._update(context, call, outer, "")
+            self.update(context, call, outer, "")
 
     def rise(self, context: Context, switch: str = "") -> None:
         """The call of this span looks at what is above it by now, and is updated."""
         tree, node = context.tree, context.node
-        self._call_merge.rise(tree, node)
-        if self._call_merge.again:
+        self.call_merge.rise(tree, node)
+        if self.call_merge.again:
             self._count_again(context.trace)
         if tree.plain is not None:
             self._believe(context, node)
         call = node.call
         if call is not None:
             outer = node if call.is_one else tree.node(call.outer.span_id)
-            self._update(context, call, outer, switch)
+            self.update(context, call, outer, switch)
         if tree.released is not None:
             self._update_released(context, tree.released)
         if tree.parts is not None and tree.parts.stale:
@@ -167,10 +167,10 @@ class Correlation:
         """The same for several calls. All look before one is updated: they may be one call."""
         tree = context.tree
         for node in nodes:
-            self._call_merge.rise(tree, node)
+            self.call_merge.rise(tree, node)
             if tree.plain is not None:
                 self._believe(context, node)
-        if self._call_merge.again:
+        if self.call_merge.again:
             self._count_again(context.trace)
         updated: list[LogicalCall] | None = None
         for node in nodes:
@@ -185,7 +185,7 @@ class Correlation:
                     continue
                 updated.append(call)
                 outer = tree.node(call.outer.span_id)
-            self._update(context, call, outer, switch)
+            self.update(context, call, outer, switch)
         if tree.released is not None:
             self._update_released(context, tree.released)
         if tree.parts is not None and tree.parts.stale:
@@ -215,7 +215,7 @@ class Correlation:
         parts.stale = dict.fromkeys(found)
         for call in found:
             parts.stale.pop(call, None)
-            self._update(context, call, tree.node(call.outer.span_id), "")
+            self.update(context, call, tree.node(call.outer.span_id), "")
 
     def update_unsettled(self, context: Context) -> None:
         """More is known of a trace's session: updates the calls that may belong to another one."""
@@ -223,7 +223,7 @@ class Correlation:
         for call in list(tree.unsettled or ()):
             node = tree.node(call.outer.span_id)
             if node is not None and node.call is call:
-                self._update(context, call, node, "")
+                self.update(context, call, node, "")
             elif tree.unsettled is not None:  # it is part of another call by now
                 tree.unsettled.pop(call, None)
 
@@ -237,7 +237,7 @@ class Correlation:
         first: Exception | None = None
         for context, call in failed:
             try:
-                self._update(context, call, context.tree.node(call.outer.span_id), "")
+                self.update(context, call, context.tree.node(call.outer.span_id), "")
             except Exception as error:  # noqa: BLE001
                 first = first or error
         self._failed.clear()
@@ -268,10 +268,10 @@ class Correlation:
             call = node.call
             if call is not None:
                 outer = node if call.is_one else context.tree.node(call.outer.span_id)
-                self._update(context, call, outer, "")
+                self.update(context, call, outer, "")
         context.tree.released = None
 
-    def _update(
+    def update(
         self, context: Context, call: LogicalCall, outer: SpanNode | None, switch: str
     ) -> None:
         """Tells the monitor what is new of a call. `outer` is its outer span's node, if remembered."""
@@ -302,13 +302,13 @@ class Correlation:
         orphan = self._sessions.orphans.is_orphan(context, call, outer)
         if call.echo or (orphan and context.tree.lone):
             if not was_lone and old is not None:  # the spans above it came after it
-                self._reviews += self._echoes.note_alone(
+                self._reviews += self.echoes.note_alone(
                     self._requester(trace, call), trace, call
                 )
             call.echoes(
                 echo=orphan
                 and context.tree.lone
-                and self._echoes.is_echo(self._requester(trace, call), trace, call)
+                and self.echoes.is_echo(self._requester(trace, call), trace, call)
             )
         new = call.tool_call(
             trace.trace_id,
@@ -344,8 +344,8 @@ class Correlation:
                 if old is not None:
                     self._failed.append((context, call))
                 raise
-            if self._echoes.awaits:
-                self._reviews += self._echoes.concerned(
+            if self.echoes.awaits:
+                self._reviews += self.echoes.concerned(
                     self._requester(context.trace, call), context.trace, call
                 )
         if self._reviews:
@@ -397,7 +397,7 @@ class Correlation:
         tree, known = trace.tree, call.judged
         node = tree.node(call.outer.span_id) if tree is not None else None
         if tree is not None and node is not None and node.call is call and not call.given_up:
-            self._update(Context(trace, tree, node, now), call, node, "")
+            self.update(Context(trace, tree, node, now), call, node, "")
         elif known is not None:  # its trace, or its arguments, are forgotten
             doubts: list[Cause] = [c for c in known.doubts if c is not Cause.CONTRADICTED]
             if call.outer.disputed:
@@ -420,7 +420,7 @@ class Correlation:
                 if call is None:
                     continue
                 outer = node if call.is_one else context.tree.node(call.outer.span_id)
-                self._update(context, call, outer, "")
+                self.update(context, call, outer, "")
 
     def overtook(self, context: Context, start_ns: int) -> None:
         """A model's span has come that may ask for calls without ids which came before: those that began after it."""
@@ -439,7 +439,7 @@ class Correlation:
                 found.append(call)
         # Equal ones are looked for once all are noted as that answer's.
         for call in found:
-            self._update(context, call, tree.node(call.outer.span_id), "")
+            self.update(context, call, tree.node(call.outer.span_id), "")
 
     def _chain(
         self, context: Context, call: LogicalCall, outer: SpanNode, above: LogicalCall
@@ -480,7 +480,7 @@ class Correlation:
         while self._reviews:
             trace, tree, node, call = self._reviews.pop()
             if call.judged is not None:
-                self._update(Context(trace, tree, node, now), call, node, "")
+                self.update(Context(trace, tree, node, now), call, node, "")
 
     def doubt_again(
         self, trace: Trace, tree: SpanTree, first_id: bytes, again_id: bytes, now: int
@@ -506,7 +506,7 @@ class Correlation:
             known = (*call.doubts, Cause.REPLAYED)
             call.doubt(tuple([each for each in Cause if each in known]))
         if call.shared or not call.call_id:
-            self._update(Context(trace, tree, node, now), call, node, "")
+            self.update(Context(trace, tree, node, now), call, node, "")
 
     def moved(self, now: int) -> None:
         """Traces went to sessions, in which equal calls may be."""
@@ -520,7 +520,7 @@ class Correlation:
                 if self.repeats.note(call, known, now):
                     call.shared = True
                 if call.shared and trace.tree is not None:
-                    self._update(Context(trace, trace.tree, node, now), call, node, "")
+                    self.update(Context(trace, trace.tree, node, now), call, node, "")
 
     def _is_decided(self, call: LogicalCall, new: ToolCall, trace: Trace) -> bool:
         """True if the call takes the place of one that was decided, or was decided and not made.
@@ -569,7 +569,7 @@ class Correlation:
             self._coverage.count_call(near, call)
         for cause in new.doubts:
             self._coverage.count(cause)  # in its session the monitor does
-        self._echoes.note(self._requester(trace, call), trace, call)
+        self.echoes.note(self._requester(trace, call), trace, call)
         if new.evidence is not Evidence.REQUESTED:
             self._withdraw(context, new, judged=False)
 
@@ -630,7 +630,7 @@ class Correlation:
 
     def _count_again(self, trace: Trace) -> None:
         """Counts executions within a call that are judged as parts of it: they may be calls, which are missing then."""
-        again, self._call_merge.again = self._call_merge.again, []
+        again, self.call_merge.again = self.call_merge.again, []
         for call in again:
             self._coverage.count_call("repeated_within", call)
         for call in dict.fromkeys(again):

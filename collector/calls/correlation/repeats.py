@@ -52,7 +52,7 @@ _ROW: Final = Struct("<16s8sqqq?")
 _NAMED: Final = "\1"
 """A name in place of an id: requests to a server of which it is known who asked."""
 
-_ENTRY_BYTES: Final = 240
+ENTRY_BYTES: Final = 240
 """Approximate bytes of a call."""
 
 
@@ -109,7 +109,7 @@ class Repeats:
     @property
     def size(self) -> int:
         """Bytes that it takes, about."""
-        return self._held.total * _ENTRY_BYTES
+        return self._held.total * ENTRY_BYTES
 
     def note(self, call: LogicalCall, new: ToolCall, now: int) -> bool:
         """Remembers a call under its session; True if equal ones are remembered, so that it needs a review."""

@@ -95,7 +95,7 @@ class Orphans:
     def __init__(
         self, ids: SessionIds, monitor: Monitor, coverage: Coverage, batch: EventBatch
     ) -> None:
-        self._unplaced = UnplacedCalls(batch, monitor.limits.idle_ns, monitor.limits.window_ns)
+        self.unplaced = UnplacedCalls(batch, monitor.limits.idle_ns, monitor.limits.window_ns)
         self._ids = ids
         self._monitor = monitor
         self._coverage = coverage
@@ -113,9 +113,9 @@ class Orphans:
         found = self._is_orphan(context, call, node)
         if found:
             requester = self._ids.requester(context.trace.namespace, call.outer.attributes)
-            self._unplaced.add(requester, call, context.now)
+            self.unplaced.add(requester, call, context.now)
         else:
-            self._unplaced.remove(call)
+            self.unplaced.remove(call)
             if context.tree.runs is not None and node is not None:
                 found = self._is_of_later_run(context, call, node)
         if self._services and (call.judged is None or call.unplaced) and call.service is None:
@@ -154,7 +154,7 @@ class Orphans:
 
     def forget(self, call: LogicalCall) -> None:
         """The monitor does not have the call: it is missing nowhere."""
-        self._unplaced.remove(call)
+        self.unplaced.remove(call)
 
     def _is_orphan(self, context: Context, call: LogicalCall, node: SpanNode | None) -> bool:
         tree = context.tree
@@ -325,7 +325,7 @@ class Orphans:
 
     def review(self, now: int) -> None:
         """Time has passed, and calls are updated: narrows what may be missing elsewhere to what is left."""
-        self._unplaced.expire(now)
+        self.unplaced.expire(now)
 
 
 def _rung(trace: Trace, tree: SpanTree, call: LogicalCall) -> int:

@@ -133,6 +133,10 @@ class UnplacedCalls:
         """Places that may have no orphan left."""
         self._reviewed_ns = 0
 
+    def __len__(self) -> int:
+        """Orphans that wait."""
+        return len(self._of)
+
     def add(self, requester: Requester, call: LogicalCall, now: int) -> None:
         """A call is an orphan, and about to be judged as one."""
         outer, known = call.outer, self._of.get(call)

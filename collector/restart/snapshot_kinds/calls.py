@@ -67,11 +67,11 @@ CALL_KINDS: Final = (
     kept(
         "pipeline",
         Pipeline,
-        left="_batch _counted _coverage _deliver _denied _derived _errors _failed_spans "
+        left="batch _counted _coverage _deliver _denied _derived _errors _failed_spans "
         "_asked _asked_of_any _foreign _hears _plans _rejects _remembered _resource_keys _stats _touched monitor "
         "quiet",
-        parts="inventory _traces _duplicates _session_ids decided decision_records "
-        "_confirmation _sessions _requests _correlation _deciding _requested_calls",
+        parts="inventory traces _duplicates _session_ids decided decision_records "
+        "_confirmation sessions _requests correlation _deciding _requested_calls",
     ),
     kept(
         "session ids",
@@ -95,7 +95,7 @@ CALL_KINDS: Final = (
         Orphans,
         "_services _waiting _changed",
         left="_coverage _ids _monitor",
-        parts="_unplaced",
+        parts="unplaced",
     ),
     kept(
         "naming",
@@ -221,7 +221,7 @@ CALL_KINDS: Final = (
         "_reviews executed",
         left="_batch _confirmation _coverage _decided _failed _ids _inventory _monitor "
         "_requests _sessions _stats",
-        parts="_call_merge _echoes _mcp_echo _near_misses repeats",
+        parts="call_merge echoes _mcp_echo _near_misses repeats",
     ),
     kept("merge of calls", CallMerge, "again", left="_retract _stats"),
     kept("echoes", Echoes, "_services awaits", left="_traces"),

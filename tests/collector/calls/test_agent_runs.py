@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from collector.decode.span import Span
-from tests.collector.calls.test_beginnings import ROVER, Service, _call
+from tests.collector.calls.test_beginnings import ROVER, Service, call
 from tests.collector.conftest import BASE, Orders, Wire
 
 HOUR = 3_600_000_000_000
@@ -35,10 +35,10 @@ def _late() -> Service:
 def _two_runs(wire: Wire, parent: str = "main", **more: Any) -> list[Span]:
     """In the order in which they end. The second run begins with the call that the first one began with."""
     return [
-        _call(wire, "unlock_safety", 1, parent="one", **more),
-        _call(wire, "move", 2, parent="one", **more),
+        call(wire, "unlock_safety", 1, parent="one", **more),
+        call(wire, "move", 2, parent="one", **more),
         _agent(wire, "one", 0.5, 9, parent=parent, **more),
-        _call(wire, "unlock_safety", 11, parent="two", **more),
+        call(wire, "unlock_safety", 11, parent="two", **more),
         _agent(wire, "two", 10.5, 19, parent=parent, **more),
     ]
 
@@ -67,7 +67,7 @@ def test_so_may_a_run_in_a_context_that_was_not_given_back(wire: Wire, orders: O
 
 def test_a_wrong_call_of_a_second_run_is_certain(wire: Wire) -> None:
     """It is wrong in every conversation."""
-    spans = [*_two_runs(wire), _call(wire, "explode", 12, parent="two"), _main(wire)]
+    spans = [*_two_runs(wire), call(wire, "explode", 12, parent="two"), _main(wire)]
     assert _late().send(*spans).paged == ["explode"]
 
 
@@ -102,11 +102,11 @@ def test_an_agent_goes_on_at_once_after_one_that_it_has_asked(wire: Wire, above:
     )
     spans = [
         _agent(wire, "before", -20, -10, trace="before"),
-        _call(wire, "log", -19, parent="before", trace="before"),
-        _call(wire, "log", 2.5, parent="helper"),
+        call(wire, "log", -19, parent="before", trace="before"),
+        call(wire, "log", 2.5, parent="helper"),
         _agent(wire, "helper", 2, 3, parent="irrigate", name="helper"),
-        _call(wire, "irrigate", 1, id="irrigate", end=4, parent=above),
-        _call(wire, "move", 5, parent=above),
+        call(wire, "irrigate", 1, id="irrigate", end=4, parent=above),
+        call(wire, "move", 5, parent=above),
     ]
     if above == "step":
         spans.insert(-1, step)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from collector.calls.pipeline import TOGETHER, Pipeline
+from collector.calls.tree.span_tree import SpanTree
 from collector.decode.protobuf import otlp_proto
 from collector.decode.span import Span, UnjudgedSpansError
 from collector.telemetry.counters import Stats
@@ -97,14 +98,14 @@ def test_an_error_keeps_nothing_back(place: int, monkeypatch: pytest.MonkeyPatch
     spans, behind = begun(spans_of(4, 0.0)), place + 2
     others = [*spans[:place], *spans[place + 1 : behind]]
     told, wanted = Told(), Told().send(others, 1)
-    taken, broken = told.pipeline._take, spans[place]
+    put, broken = SpanTree.put, spans[place]
 
-    def take(span: Span, *more: Any) -> None:
-        if span is broken:
+    def failing(tree: SpanTree, span_id: bytes, *more: Any) -> Any:
+        if span_id == broken.span_id:
             raise ZeroDivisionError
-        taken(span, *more)
+        return put(tree, span_id, *more)
 
-    monkeypatch.setattr(told.pipeline, "_take", take)
+    monkeypatch.setattr(SpanTree, "put", failing)
     with pytest.raises(UnjudgedSpansError) as failed:
         told.pipeline.consume(spans[:behind], NOW, "test")
     assert (failed.value.spans, failed.value.errors) == (1, {"ZeroDivisionError": 1})
@@ -128,8 +129,8 @@ def test_what_an_error_has_left_is_not_heard_later(monkeypatch: pytest.MonkeyPat
     with pytest.raises(UnjudgedSpansError):
         told.pipeline.consume(first, NOW, "test")
     monkeypatch.setattr(told.monitor, "observe", observe)
-    assert told.pipeline._batch._count == 0
-    assert not told.pipeline._batch.failed
+    assert told.pipeline.batch.count == 0
+    assert not told.pipeline.batch.failed
     assert not any(steps(told))
     told.send(first, len(first)).send(later, len(later))
 

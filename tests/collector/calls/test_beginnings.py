@@ -77,7 +77,7 @@ class Service:
         return found
 
 
-def _model(wire: Wire, start: float, *messages: Any, **more: Any) -> Span:
+def model(wire: Wire, start: float, *messages: Any, **more: Any) -> Span:
     asked = {
         "gen_ai.operation.name": "chat",
         "gen_ai.input.messages": json.dumps(messages),
@@ -87,13 +87,13 @@ def _model(wire: Wire, start: float, *messages: Any, **more: Any) -> Span:
     return wire.span("chat", asked, start=start, **at)
 
 
-def _call(wire: Wire, tool: str, start: float, **more: Any) -> Span:
+def call(wire: Wire, tool: str, start: float, **more: Any) -> Span:
     at = {"parent": "agent", "resource": ROVER, **more}
     arguments = {"x": 3, "y": 4} if tool == "move" else {}
     return wire.tool(tool, arguments=arguments, start=start, **at)
 
 
-def _root(wire: Wire, start: float = 0, **more: Any) -> Span:
+def root(wire: Wire, start: float = 0, **more: Any) -> Span:
     agent = {"gen_ai.operation.name": "invoke_agent", **more.pop("attributes", {})}
     return wire.span("agent", agent, id="agent", start=start, end=99, resource=ROVER, **more)
 
@@ -101,8 +101,8 @@ def _root(wire: Wire, start: float = 0, **more: Any) -> Span:
 def test_a_step_before_its_precondition_is_caught_on_default_settings(wire: Wire) -> None:
     """The model's first request holds no earlier turn, so nothing came before `move`."""
     spans = [
-        _model(wire, 1, USER, attributes=SESSION),
-        _call(wire, "move", 2, attributes=SESSION),
+        model(wire, 1, USER, attributes=SESSION),
+        call(wire, "move", 2, attributes=SESSION),
     ]
     service = Service().send(*spans)
     found = service.one()
@@ -113,30 +113,30 @@ def test_a_step_before_its_precondition_is_caught_on_default_settings(wire: Wire
 
 def test_without_a_proof_a_session_has_the_benefit_of_the_doubt(wire: Wire) -> None:
     """Without a proof, the session may have begun before the process started."""
-    service = Service().send(_call(wire, "move", 2, attributes=SESSION))
+    service = Service().send(call(wire, "move", 2, attributes=SESSION))
 
     assert (service.paged, service.one()["joined"]) == ([], True)
 
 
 def test_a_trace_that_is_its_session_is_new_if_its_root_is(wire: Wire) -> None:
     """Without a model's span, the verdict follows when the root span has ended."""
-    service = Service().send(_call(wire, "move", 2))
+    service = Service().send(call(wire, "move", 2))
     assert service.paged == []
 
-    service.send(_root(wire))
+    service.send(root(wire))
     assert (service.paged, service.one()["exact"]) == (["move"], True)
 
 
 def test_a_root_that_began_before_the_process_proves_nothing(wire: Wire) -> None:
     """The session certainly began before."""
-    service = Service(BASE + SECOND).send(_call(wire, "move", 2), _root(wire))
+    service = Service(BASE + SECOND).send(call(wire, "move", 2), root(wire))
 
     assert (service.paged, service.one()["joined"]) == ([], True)
 
 
 def test_a_root_proves_nothing_of_a_session_with_an_id(wire: Wire) -> None:
     """The session may have other traces."""
-    spans = [_call(wire, "move", 2), _root(wire, attributes=SESSION)]
+    spans = [call(wire, "move", 2), root(wire, attributes=SESSION)]
     for order in permutations(spans):
         service = Service().send(*order)
         assert service.one()["joined"] is True
@@ -155,10 +155,10 @@ def test_earlier_turns_take_every_proof_away(
 ) -> None:
     """A guard model sees only the user's text, which proves nothing about the agent's own history."""
     spans = [
-        _model(wire, 1, USER, attributes=attributes),
-        _model(wire, 2, *messages, attributes=attributes),
-        _call(wire, "move", 3, attributes=attributes),
-        _root(wire, attributes=attributes),
+        model(wire, 1, USER, attributes=attributes),
+        model(wire, 2, *messages, attributes=attributes),
+        call(wire, "move", 3, attributes=attributes),
+        root(wire, attributes=attributes),
     ]
     for order in permutations(spans):
         found = Service().send(*order).one()
@@ -168,11 +168,11 @@ def test_earlier_turns_take_every_proof_away(
 def test_a_turn_is_proven_in_any_order_of_its_spans(wire: Wire, orders: Orders) -> None:
     """The order of the spans does not change what is known in the end."""
     spans = [
-        _model(wire, 1, USER, attributes=SESSION),
-        _call(wire, "move", 2, attributes=SESSION),
-        _model(wire, 3, USER, SAID, ANSWER, attributes=SESSION),
-        _call(wire, "water", 4, attributes=SESSION),
-        _root(wire),
+        model(wire, 1, USER, attributes=SESSION),
+        call(wire, "move", 2, attributes=SESSION),
+        model(wire, 3, USER, SAID, ANSWER, attributes=SESSION),
+        call(wire, "water", 4, attributes=SESSION),
+        root(wire),
     ]
     wanted = Service().send(*spans).told()
     assert [each["harmful"] for each in wanted] == [2]
@@ -184,12 +184,12 @@ def test_a_turn_is_proven_in_any_order_of_its_spans(wire: Wire, orders: Orders) 
 def test_a_second_turn_belongs_to_what_its_first_turn_proves(wire: Wire) -> None:
     """The second turn's requests hold the first turn, and withdraw no proof."""
     first = [
-        _model(wire, 1, USER, attributes=SESSION),
-        _call(wire, "unlock_safety", 2, attributes=SESSION),
+        model(wire, 1, USER, attributes=SESSION),
+        call(wire, "unlock_safety", 2, attributes=SESSION),
     ]
     second = [
-        _model(wire, 11, USER, SAID, USER, trace="two", attributes=SESSION),
-        _call(wire, "water", 12, trace="two", attributes=SESSION),
+        model(wire, 11, USER, SAID, USER, trace="two", attributes=SESSION),
+        call(wire, "water", 12, trace="two", attributes=SESSION),
     ]
     for order in ([*first, *second], [*second, *first]):
         found = Service().send(*order).one()
@@ -202,8 +202,8 @@ def test_a_service_that_forgets_proves_nothing_any_more(wire: Wire) -> None:
     for number, session in enumerate(("s", "s", "other")):
         of = {"trace": f"t{number}", "attributes": {"session.id": session}}
         service.send(
-            _model(wire, 10 * number + 1, USER, **of),
-            _call(wire, ("unlock_safety", "move", "move")[number], 10 * number + 2, **of),
+            model(wire, 10 * number + 1, USER, **of),
+            call(wire, ("unlock_safety", "move", "move")[number], 10 * number + 2, **of),
         )
 
     assert service.paged == []
@@ -220,7 +220,7 @@ def _adk(wire: Wire, *, contents: bool = True) -> list[Span]:
     agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "rover"}
     flow = {"gen_ai.operation.name": "invoke_workflow"}
     return [
-        _call(wire, "move", 2, scope="gcp.vertex.agent"),
+        call(wire, "move", 2, scope="gcp.vertex.agent"),
         wire.span("generate_content m", told | named, parent="agent", start=1, **of),
         wire.span("invoke_agent rover", agent | named, id="agent", parent="w", end=9, **of),
         wire.span("invoke_workflow", flow | named, id="w", end=9, **of),
@@ -240,7 +240,7 @@ def _adk_1(wire: Wire) -> list[Span]:
     model = {"gen_ai.operation.name": "generate_content", "gen_ai.usage.input_tokens": 10}
     agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "rover"}
     return [
-        _call(wire, "move", 2, scope="gcp.vertex.agent"),
+        call(wire, "move", 2, scope="gcp.vertex.agent"),
         wire.span("generate_content m", model | named, parent="call", start=1.2, **of),
         wire.span("call_llm", told, id="call", parent="agent", start=1, end=3, **of),
         wire.span("invoke_agent rover", agent | named, id="agent", end=9, **of),
@@ -255,7 +255,7 @@ def _strands(wire: Wire) -> list[Span]:
     said = [("gen_ai.user.message", {"content": '[{"text": "water field 3"}]'})]
     return [
         wire.span("chat", chat, parent="cycle", start=1, events=said, **of),
-        _call(wire, "move", 2, parent="cycle", attributes=SESSION, scope=of["scope"]),
+        call(wire, "move", 2, parent="cycle", attributes=SESSION, scope=of["scope"]),
         wire.span("execute_event_loop_cycle", SESSION, id="cycle", parent="agent", end=8, **of),
         wire.span("invoke_agent rover", agent, id="agent", end=9, **of),
     ]
@@ -284,7 +284,7 @@ def _vercel_7(wire: Wire) -> list[Span]:
     agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": "c1"}
     return [
         wire.span("chat m", told, parent="agent", start=1, **of),
-        _call(wire, "move", 2, scope="gen_ai"),
+        call(wire, "move", 2, scope="gen_ai"),
         wire.span("invoke_agent", agent, id="agent", end=9, **of),
     ]
 
@@ -315,8 +315,8 @@ def test_a_tool_that_is_a_root_proves_no_new_session(wire: Wire) -> None:
     """The context of its agent may have been lost: it may be a later call of any session."""
     wrapper = wire.span("run", {}, id="run", trace="2", start=0, end=9, resource=ROVER)
     service = Service().send(
-        _call(wire, "move", 2, parent="", trace="1"),
-        _call(wire, "move", 3, parent="run", trace="2"),
+        call(wire, "move", 2, parent="", trace="1"),
+        call(wire, "move", 3, parent="run", trace="2"),
         wrapper,
     )
     assert service.paged == []
@@ -326,10 +326,10 @@ def test_a_tool_that_is_a_root_proves_no_new_session(wire: Wire) -> None:
 def test_long_after_the_start_no_proof_is_kept(wire: Wire) -> None:
     """Every new session is whole then."""
     service = Service(started_ns=1)
-    service.send(_root(wire), _model(wire, 1, USER), _call(wire, "move", 2))
+    service.send(root(wire), model(wire, 1, USER), call(wire, "move", 2))
 
     assert service.paged == ["move"]
-    assert all(trace.beginning is None for trace in service.pipeline._traces)
+    assert all(trace.beginning is None for trace in service.pipeline.traces)
 
 
 # --- real captures ------------------------------------------------------------------------------

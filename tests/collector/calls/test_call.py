@@ -104,7 +104,7 @@ def test_a_chain_with_a_plain_span_between_is_one_call(wire: Any, bench: Any) ->
 def test_two_services_bind_on_the_outermost(wire: Any, bench: Any) -> None:
     """The call is the agent's, not the MCP server's, also where the server's span comes first."""
     found = bench().send(*reversed(_chain(wire)))
-    call = next(iter(found.pipeline._traces)).tree.node(_chain(wire)[0].span_id).call
+    call = next(iter(found.pipeline.traces)).tree.node(_chain(wire)[0].span_id).call
     assert call.judged.attributes["service.name"] == "agent"
 
 

@@ -73,8 +73,8 @@ def test_an_error_leaves_nothing_to_another_trace(
 
 def _fail_once(patch: pytest.MonkeyPatch, bench: Any, number: int) -> None:
     """Has the update of a call fail once, the `number`-th time."""
-    correlation = bench.pipeline._correlation
-    update, left = correlation._update, number
+    correlation = bench.pipeline.correlation
+    update, left = correlation.update, number
 
     def fail(*given: Any) -> None:
         nonlocal left
@@ -83,4 +83,4 @@ def _fail_once(patch: pytest.MonkeyPatch, bench: Any, number: int) -> None:
             raise ZeroDivisionError
         update(*given)
 
-    patch.setattr(correlation, "_update", fail)
+    patch.setattr(correlation, "update", fail)

@@ -172,5 +172,5 @@ def test_what_is_no_number_is_below_no_limit(wire: Any, amount: Any, harmful: bo
 def test_sessions_without_such_rules_keep_nothing(wire: Any) -> None:
     """Neither results nor messages are kept where no spec compares with them."""
     made = Bench().send(chat(wire, said("hello")), looked_up(wire, {"price": 1}))
-    [session] = made.monitor._table.recent()
+    [session] = made.monitor.state.table.recent()
     assert session.data is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import permutations
 from typing import Any
 
@@ -14,6 +15,7 @@ from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor
 from monitor.visibility.cause import Cause
 from tests.collector.conftest import BASE, SECOND, Wire
+from tests.collector.written import written
 
 NOW = BASE + 3600 * SECOND
 IN = {"gen_ai.conversation.id": "s"}
@@ -40,7 +42,7 @@ class Service:
         names = {bytes.fromhex(_id(name)): name for name in ("agent", "own", "other")}
         return {
             names[trace.trace_id]: node.call.judged.doubts
-            for trace in self.pipeline._traces
+            for trace in self.pipeline.traces
             for node in (trace.tree.calls() if trace.tree is not None else ())
             if node.call is not None and node.call.judged is not None
         }
@@ -118,7 +120,7 @@ def test_a_copy_of_a_call_does_not_make_its_trace_a_conversation(wire: Wire) -> 
     ]
     for order in permutations(spans):
         service = Service().send(*order)
-        (trace,) = service.pipeline._traces
+        (trace,) = service.pipeline.traces
         assert trace.tree is not None
         found = [node.call.judged for node in trace.tree.calls() if node.call is not None]
         assert sorted(each.doubts for each in found if each is not None) == [LONE, ECHO]
@@ -147,12 +149,22 @@ def test_a_trace_that_turns_out_to_be_more_is_no_echo(wire: Wire) -> None:
 
 @pytest.mark.plain
 def test_what_is_remembered_is_bounded(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The latest services are remembered, and the latest calls of each."""
+    """The latest services are remembered."""
     monkeypatch.setattr(echoes, "SERVICES_MAX", 2)
     service = Service()
     for number in range(200):
         resource = {"service.name": f"svc{number % 5}"}
         service.send(wire.tool("pay", trace=f"t{number}", start=number, resource=resource))
-    kept = service.pipeline._correlation._echoes
-    assert len(kept._services) == 2
-    assert all(len(each.calls) <= echoes.CALLS_MAX for each in kept._services.values())
+    kept = written(service.pipeline.correlation.echoes)
+    assert set(re.findall(rb"svc\d", kept)) == {b"svc3", b"svc4"}
+
+
+@pytest.mark.plain
+def test_the_latest_calls_of_a_service_are_remembered(wire: Wire) -> None:
+    """So many, however many there were."""
+    service = Service()
+    for number in range(3 * echoes.CALLS_MAX):
+        service.send(wire.tool("pay", trace=f"t{number}", start=number))
+    kept = written(service.pipeline.correlation.echoes)
+    times = [trace.trace_id in kept for trace in service.pipeline.traces]
+    assert times == [False] * (2 * echoes.CALLS_MAX) + [True] * echoes.CALLS_MAX

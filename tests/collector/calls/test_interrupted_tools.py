@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from collector.decode.span import Span
-from tests.collector.calls.test_beginnings import ROVER, Service, _call
+from tests.collector.calls.test_beginnings import ROVER, Service, call
 from tests.collector.conftest import BASE, Orders, Wire
 
 HOUR = 3_600_000_000_000
@@ -38,8 +38,7 @@ def _open_valve(wire: Wire, call_id: str, start: float, **more: Any) -> list[Spa
 def _before(wire: Wire) -> list[Span]:
     tools = ["unlock_safety", "move", "scan"]
     return [
-        _call(wire, tool, start, attributes=SESSION)
-        for start, tool in enumerate(tools, start=1)
+        call(wire, tool, start, attributes=SESSION) for start, tool in enumerate(tools, start=1)
     ]
 
 

@@ -40,7 +40,7 @@ class Service:
 
     def calls(self) -> dict[str, tuple[str, bool]]:
         """Tool -> its session, and whether the monitor doubts that it is of that session."""
-        trees = [trace.tree for trace in self.pipeline._traces if trace.tree is not None]
+        trees = [trace.tree for trace in self.pipeline.traces if trace.tree is not None]
         calls = [node.call for tree in trees for node in tree.calls()]
         judged = [call.judged for call in calls if call is not None]
         assert all(each.doubts in ((), ORPHAN) for each in judged if each is not None)
@@ -198,7 +198,7 @@ def test_what_never_comes_is_awaited_for_a_minute(wire: Wire) -> None:
 
 def _doubts(service: Service) -> dict[bytes, set[Cause]]:
     """Trace -> why its call is in doubt, but for its conversation."""
-    trees = [trace.tree for trace in service.pipeline._traces if trace.tree is not None]
+    trees = [trace.tree for trace in service.pipeline.traces if trace.tree is not None]
     calls = [
         node.call.judged for tree in trees for node in tree.calls() if node.call is not None
     ]
@@ -314,7 +314,7 @@ def test_a_call_that_is_told_again_is_no_other_call(wire: Wire, call_id: str) ->
     early = early.but(span_id=again.span_id)
     for spans in ((early, again), (again, early)):
         service = Service().send(*spans)
-        trees = [trace.tree for trace in service.pipeline._traces if trace.tree is not None]
+        trees = [trace.tree for trace in service.pipeline.traces if trace.tree is not None]
         calls = [node.call for tree in trees for node in tree.calls() if node.call is not None]
         found = [each.judged.doubts for each in calls if each.judged is not None]
         assert sorted(found) == [ORPHAN, (Cause.ORPHAN, Cause.REPLAYED)]

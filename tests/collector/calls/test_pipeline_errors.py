@@ -18,6 +18,7 @@ from collector.calls.pipeline import TOGETHER, Pipeline
 from collector.decode.protobuf import otlp_proto
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.decode.span import Span, UnjudgedSpansError
+from collector.dialects.read import read
 from collector.receive.export import Export
 from collector.receive.status import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
@@ -35,10 +36,10 @@ NOW = 1_800_000_000 * SECOND
 
 STAGES = (
     *("_plans.of", "_session_ids.owner", "_session_ids.claim_of", "_session_ids.learn"),
-    *("_traces.of", "_correlation._call_merge.place", "_correlation._call_merge.rise"),
-    *("_correlation._call_merge._join_by_id", "_correlation._call_merge._merge"),
+    *("traces.of", "correlation.call_merge.place", "correlation.call_merge.rise"),
+    *("correlation.call_merge._join_by_id", "correlation.call_merge._merge"),
     *("_requests.read", "_requests.executed", "inventory.record"),
-    *("_correlation._update", "_take", "_requested_calls._judge"),
+    *("correlation.update", "_take", "_requested_calls._judge"),
     *(
         "monitor.observe",
         "monitor.corrections.amend",
@@ -47,12 +48,12 @@ STAGES = (
         "monitor.corrections.doubt",
     ),
     *(
-        "monitor._calls.take",
-        "monitor._calls.under",
-        "monitor._binder.bind",
+        "monitor.state.judging.calls.take",
+        "monitor.state.judging.calls.under",
+        "monitor.state.judging.binder.bind",
         "monitor._lifecycle.queue",
     ),
-    *("monitor._accounting.count", "monitor.corrections.saw", "read"),
+    *("monitor.state.accounting.count", "monitor.corrections.saw", "read"),
 )
 """Where a span goes through: each of them may fail, before it has done its work."""
 
@@ -151,7 +152,7 @@ def test_what_is_sent_again_ends_as_if_nothing_had_failed(
             bad.send(request)
 
     assert bad.state == good.state
-    assert bad.pipeline._failed_spans == 0
+    bad.pipeline.consume([], NOW, "test")  # no error is left over
 
 
 def test_the_other_calls_of_the_request_are_judged_and_delivered() -> None:
@@ -161,7 +162,7 @@ def test_the_other_calls_of_the_request_are_judged_and_delivered() -> None:
     spans = [wire.tool("water", start=at, end=at + 1, resource=rover) for at in (0, 2, 4)]
     service = Service()
     with (
-        failing(service, "monitor._calls.under", 2),
+        failing(service, "monitor.state.judging.calls.under", 2),
         pytest.raises(UnjudgedSpansError) as failed,
     ):
         service.pipeline.consume(spans, BASE + 10 * SECOND, "test")
@@ -201,7 +202,7 @@ def test_an_error_that_stays_stops_no_other_update() -> None:
         patch.setattr(service.monitor.corrections, "amend", failing)
         with pytest.raises(UnjudgedSpansError):
             service.pipeline.consume(agents, NOW, "test")
-    trees = [trace.tree for trace in service.pipeline._traces if trace.tree is not None]
+    trees = [trace.tree for trace in service.pipeline.traces if trace.tree is not None]
     told = [
         node.call.judged for tree in trees for node in tree.calls() if node.call is not None
     ]
@@ -213,15 +214,15 @@ def test_a_span_that_always_fails_stops_no_other() -> None:
     """Each retry counts its error, and the other spans are duplicates."""
     wire = Wire()
     spans = [wire.tool("water", start=at, end=at + 1) for at in (0, 2)]
-    service, take = Service(), Pipeline._take
+    service = Service()
     with pytest.MonkeyPatch.context() as patch:
 
-        def broken(span: Span, *more: Any) -> None:
+        def broken(span: Span, *more: Any) -> Any:
             if span is spans[0]:
                 raise ZeroDivisionError
-            take(service.pipeline, span, *more)
+            return read(span, *more)
 
-        patch.setattr(service.pipeline, "_take", broken)
+        patch.setattr(pipeline_module, "read", broken)
         for _ in range(3):
             with pytest.raises(UnjudgedSpansError):
                 service.pipeline.consume(spans, BASE + 10 * SECOND, "test")
@@ -316,10 +317,10 @@ def odd_spans(wire: Wire) -> list[Span]:
 @pytest.mark.parametrize(
     "stage",
     [
-        "_correlation.rise",
-        "_correlation._update",
+        "correlation.rise",
+        "correlation.update",
         "monitor.observe",
-        "monitor._calls.take",
+        "monitor.state.judging.calls.take",
     ],
 )
 def test_a_reason_is_counted_once_though_its_span_is_sent_again(

@@ -13,11 +13,18 @@ from typing import Any
 import pytest
 
 from collector.calls.call.same_call import digest_of
-from collector.calls.correlation.repeats import CALLS_MAX, LIKE_MAX, PERIOD_NS, Repeats
+from collector.calls.correlation.repeats import (
+    CALLS_MAX,
+    ENTRY_BYTES,
+    LIKE_MAX,
+    PERIOD_NS,
+    Repeats,
+)
 from collector.calls.tree.trace_store import Traces
 from monitor.spec.compiler.compile import compile_text
 from monitor.visibility.cause import Cause
 from tests.collector.conftest import BASE, SECOND
+from tests.collector.written import written
 
 PAY = {"amount": 5}
 SURE: tuple[Cause, ...] = ()
@@ -429,7 +436,7 @@ def test_attempts_that_failed_are_not_counted(wire: Any, bench: Any) -> None:
 def _note(repeats: Repeats, bench: Any, wire: Any, now: int, number: int) -> bool:
     made = bench().send(_pay(wire, f"x{number}", 1, 2, call_id=f"c{number}"))
     (known,) = made.judged()
-    trace = next(iter(made.pipeline._traces))
+    trace = next(iter(made.pipeline.traces))
     call = trace.tree.calls()[0].call
     return repeats.note(call, known, now)
 
@@ -452,17 +459,18 @@ def test_what_is_remembered_has_a_bound(
     repeats = Repeats(Traces())
     for number in range(40):
         _note(repeats, bench, wire, 0, number)
-    assert repeats._held.total <= 8
-    assert repeats.size > 0
+    assert 0 < repeats.size <= 8 * ENTRY_BYTES
+    assert CALLS_MAX > 8
+
+
+def test_so_many_equal_calls_are_remembered(wire: Any, bench: Any) -> None:
+    """Further ones take no more room."""
+    repeats, sizes = Repeats(Traces()), list[int]()
     for _ in range(3 * LIKE_MAX):
         _note(repeats, bench, wire, 0, 7)
-    rows = [
-        len(row)
-        for calls in repeats._calls.values()
-        for row in (*calls.young.values(), *calls.old.values())
-    ]
-    assert max(rows) <= LIKE_MAX * 49
-    assert CALLS_MAX > 8
+        sizes.append(len(written(repeats)))
+    assert sizes[0] < sizes[LIKE_MAX // 2] < sizes[LIKE_MAX - 1]
+    assert sizes[-1] - sizes[LIKE_MAX - 1] < 32
 
 
 _REMEMBERS = """
@@ -471,6 +479,7 @@ from collector.calls.pipeline import Pipeline
 from collector.decode.json import otlp_json
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
+from tests.collector.written import written
 
 told = {"gen_ai.tool.name": "pay", "gen_ai.tool.call.id": "c", "gen_ai.conversation.id": "s"}
 told |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.arguments": '{"a": [1], "b": "2"}'}
@@ -480,7 +489,7 @@ span |= {"startTimeUnixNano": "1", "endTimeUnixNano": "2"}
 body = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
 pipeline = Pipeline(Monitor([]), Stats(), lambda verdicts: None)
 pipeline.consume(otlp_json.decode(json.dumps(body).encode()).spans, 3, "test")
-print([calls.young for calls in pipeline._correlation.repeats._calls.values()])
+print(written(pipeline.correlation.repeats))
 """
 """A process that sees one call, and prints what it remembers."""
 

@@ -15,9 +15,9 @@ from tests.collector.calls.test_beginnings import (
     SESSION,
     USER,
     Service,
-    _call,
-    _model,
-    _root,
+    call,
+    model,
+    root,
 )
 from tests.collector.conftest import BASE, Wire
 
@@ -36,7 +36,7 @@ def _late() -> Service:
 
 def _turn(wire: Wire, trace: str, at: float, tool: str, *messages: Any, id_: str) -> list[Span]:
     of: dict[str, Any] = {"trace": trace, "attributes": {"gen_ai.conversation.id": id_}}
-    return [_model(wire, at, *messages, **of), _call(wire, tool, at + 1, **of)]
+    return [model(wire, at, *messages, **of), call(wire, tool, at + 1, **of)]
 
 
 def test_a_session_with_results_of_calls_that_it_lacks_claims_no_harm_of_order(
@@ -83,9 +83,9 @@ def test_a_session_that_has_the_earlier_calls_is_judged_in_full(wire: Wire) -> N
 def test_results_of_the_traces_own_calls_say_nothing(wire: Wire) -> None:
     """Each further request holds them."""
     spans = [
-        _model(wire, 1, USER, attributes=SESSION),
-        _call(wire, "move", 2, attributes=SESSION),
-        _model(wire, 3, USER, SAID, ANSWER, attributes=SESSION),
+        model(wire, 1, USER, attributes=SESSION),
+        call(wire, "move", 2, attributes=SESSION),
+        model(wire, 3, USER, SAID, ANSWER, attributes=SESSION),
     ]
     for order in permutations(spans):
         (found,) = _late().send(*order).told()
@@ -96,9 +96,9 @@ def _approved(wire: Wire, **more: Any) -> list[Span]:
     """A run that a person let go on: the approved call comes first, then the model is given the whole history."""
     of: dict[str, Any] = {"trace": "two", **more}
     return [
-        _call(wire, "move", 11, **of),
-        _model(wire, 12, *CARRIED, APPROVED, **of),
-        _root(wire, 10, **of),
+        call(wire, "move", 11, **of),
+        model(wire, 12, *CARRIED, APPROVED, **of),
+        root(wire, 10, **of),
     ]
 
 
@@ -118,9 +118,9 @@ def test_a_run_that_goes_on_with_an_approved_call_claims_no_harm_of_order(
 def test_an_approved_call_waits_for_the_model_that_follows_it(wire: Wire) -> None:
     """Its service's models are asked before calls, and in this trace none was: the first request tells why."""
     before = [
-        _model(wire, 1, USER, trace="one"),
-        _call(wire, "unlock_safety", 2, trace="one"),
-        _root(wire, trace="one"),
+        model(wire, 1, USER, trace="one"),
+        call(wire, "unlock_safety", 2, trace="one"),
+        root(wire, trace="one"),
     ]
     service = _late().send(*before, *_approved(wire))
     assert service.paged == []
@@ -130,18 +130,18 @@ def test_an_approved_call_waits_for_the_model_that_follows_it(wire: Wire) -> Non
 def test_a_call_before_any_request_is_certain_once_the_trace_is_there(wire: Wire) -> None:
     """A program made it, and no model was asked."""
     before = [
-        _model(wire, 1, USER, trace="one"),
-        _call(wire, "unlock_safety", 2, trace="one"),
-        _root(wire, trace="one"),
+        model(wire, 1, USER, trace="one"),
+        call(wire, "unlock_safety", 2, trace="one"),
+        root(wire, trace="one"),
     ]
-    service = _late().send(*before, _call(wire, "move", 11, trace="two"))
+    service = _late().send(*before, call(wire, "move", 11, trace="two"))
     assert service.paged == []
-    assert service.send(_root(wire, 10, trace="two")).paged == ["move"]
+    assert service.send(root(wire, 10, trace="two")).paged == ["move"]
 
 
 def test_an_earlier_request_shows_that_the_trace_has_its_first_calls(wire: Wire) -> None:
     """The first model of the trace asked for the call, though its span comes last."""
-    spans = [*_approved(wire), _model(wire, 10.5, USER, trace="two")]
+    spans = [*_approved(wire), model(wire, 10.5, USER, trace="two")]
     for order in permutations(spans):
         (found,) = _late().send(*order).told()
         assert (found["joined"], found["harmful"]) == (False, 1), [each.name for each in order]
@@ -151,9 +151,9 @@ def test_a_program_that_makes_the_first_calls_itself_begins_a_conversation(wire:
     """The first model is given the results of these calls alone."""
     attributes = {"gen_ai.conversation.id": "b"}
     spans = [
-        _call(wire, "move", 11, trace="two", attributes=attributes),
-        _call(wire, "scan", 11.5, trace="two", attributes=attributes),
-        _model(wire, 12, USER, SAID, ANSWER, APPROVED, trace="two", attributes=attributes),
+        call(wire, "move", 11, trace="two", attributes=attributes),
+        call(wire, "scan", 11.5, trace="two", attributes=attributes),
+        model(wire, 12, USER, SAID, ANSWER, APPROVED, trace="two", attributes=attributes),
     ]
     for order in permutations(spans):
         (found,) = _late().send(*order).told()
@@ -162,7 +162,7 @@ def test_a_program_that_makes_the_first_calls_itself_begins_a_conversation(wire:
 
 def test_a_wrong_argument_of_an_approved_call_is_certain(wire: Wire) -> None:
     """No earlier call can allow it."""
-    spans = [_call(wire, "explode", 12.5, trace="two"), *_approved(wire)]
+    spans = [call(wire, "explode", 12.5, trace="two"), *_approved(wire)]
     for order in permutations(spans):
         (found,) = _late().send(*order).told()
         assert found["harmful"] == 1, [each.name for each in order]

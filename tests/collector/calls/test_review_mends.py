@@ -73,7 +73,7 @@ def test_both_tools_of_a_span_are_judged_after_an_error(
     span = wire.tool(
         "look", id="x", start=1, resource=ROVER, attributes={"tool.name": "delete"}
     )
-    owner = made.monitor if stage == "observe" else made.pipeline._correlation._call_merge
+    owner = made.monitor if stage == "observe" else made.pipeline.correlation.call_merge
     fail_once(owner, stage, at)
     assert send(made, span) == 1
     assert (send(made, span), harms(made)) == (0, 1)
@@ -85,7 +85,7 @@ def test_a_reused_id_is_judged_after_an_error(wire: Any, bench: Any, stage: str)
     made = bench([spec(POLICY)])
     send(made, wire.tool("look", id="x", start=1, resource=ROVER))
     span = wire.tool("delete", id="x", start=2, resource=ROVER)
-    owner = made.monitor if stage == "observe" else made.pipeline._correlation._call_merge
+    owner = made.monitor if stage == "observe" else made.pipeline.correlation.call_merge
     fail_once(owner, stage, 1)
     assert send(made, span) == 1
     assert (send(made, span), harms(made)) == (0, 1)
@@ -165,10 +165,10 @@ def test_a_clock_that_is_set_back_stops_no_period(wire: Any, bench: Any) -> None
     """After the clock is set back, what is kept for further spans is freed after the usual time."""
     made = bench()
     made.send(wire.tool("pay", id="x", arguments={"secret": "s" * 1000}), now=100_000)
-    assert made.pipeline._traces.held > 0
+    assert made.pipeline.traces.held > 0
     for second in range(0, 3600, 10):
         made.pipeline.tick(BASE + (13_600 + second) * SECOND)
-    assert made.pipeline._traces.held == 0
+    assert made.pipeline.traces.held == 0
 
 
 def test_a_clock_that_is_set_back_keeps_ids_known_for_a_period() -> None:

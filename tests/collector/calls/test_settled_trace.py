@@ -130,7 +130,7 @@ def _settled(made: Any, at: float) -> None:
     """Time passes until trees are freed."""
     for minutes in range(1, 12):
         made.pipeline.tick(BASE + int((at + minutes * PERIOD / 2) * SECOND))
-    assert not any(trace.tree is not None for trace in made.pipeline._traces)
+    assert not any(trace.tree is not None for trace in made.pipeline.traces)
 
 
 def test_calls_move_when_their_session_is_told_after_the_tree_was_freed(
@@ -139,7 +139,7 @@ def test_calls_move_when_their_session_is_told_after_the_tree_was_freed(
     """A claim that comes late, and a further call of the session, find the trace's former session."""
     made = bench().send(wire.tool("move", start=1), wire.tool("scan", start=2), now=10)
     _settled(made, 10)
-    assert not list(made.pipeline._traces)
+    assert not list(made.pipeline.traces)
 
     told = wire.span("chat", {"gen_ai.operation.name": "chat", "session.id": "s1"}, start=3)
     made.send(told, wire.tool("water", start=4), now=20 + 6 * PERIOD)
@@ -155,7 +155,7 @@ def test_a_call_that_follows_its_trace_late_joins_the_session_told_before(
     told = wire.span("chat", {"gen_ai.operation.name": "chat", "session.id": "s1"}, start=0)
     made = bench().send(told, wire.tool("move", start=1), now=10)
     _settled(made, 10)
-    assert not list(made.pipeline._traces)
+    assert not list(made.pipeline.traces)
 
     made.send(wire.tool("scan", start=4), now=20 + 6 * PERIOD)
     assert {key: [s["tool"] for s in steps] for key, steps in made.sessions().items()} == {

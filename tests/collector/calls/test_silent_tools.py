@@ -95,7 +95,7 @@ def _run(wire: Any, named: dict[str, str] = IN) -> list[Any]:
 
 
 def _gaps(found: Any) -> list[tuple[Cause, str]]:
-    return [(gap.cause, gap.tool) for gap in found.monitor._judging.ledger]
+    return [(gap.cause, gap.tool) for gap in found.monitor.state.judging_state.ledger]
 
 
 def test_a_call_without_a_span_was_made_if_a_model_was_given_its_result(
@@ -431,11 +431,12 @@ def test_what_is_watched_is_bounded(wire: Any, bench: Any) -> None:
     for number in range(2 * WATCHED_MAX):
         watch(tree, WatchedRequest(str(number), "pay", number))
     assert len(tree.watched or ()) == WATCHED_MAX
-    for number in range(2 * GAPS_MAX):
-        trace = Trace("", number.to_bytes(16, "big"))
+    traces = [Trace("", number.to_bytes(16, "big")) for number in range(2 * GAPS_MAX)]
+    for number, trace in enumerate(traces):
         request = WatchedRequest("c", "pay", number)
         unseen.miss(Requester("", "svc"), trace, request, number, number + 1)
-    assert len(unseen._gaps) == GAPS_MAX
+    lifted = [unseen.came(trace, "pay", "c", is_open=False) for trace in traces]
+    assert [bool(each) for each in lifted] == [False] * GAPS_MAX + [True] * GAPS_MAX
 
 
 def test_beyond_the_bound_on_ids_a_gap_stays() -> None:

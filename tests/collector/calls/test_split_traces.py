@@ -19,15 +19,15 @@ def test_a_span_has_few_calls_updated(wire: Any, bench: Any) -> None:
 
 def _updates(wire: Any, found: Any, number: int) -> int:
     """Models of several services that each name their conversation, a tool beside each one, and the root last."""
-    correlation, count = found.pipeline._correlation, 0
-    update = correlation._update
+    correlation, count = found.pipeline.correlation, 0
+    update = correlation.update
 
     def counted(*given: Any) -> None:
         nonlocal count
         count += 1
         update(*given)
 
-    correlation._update = counted
+    correlation.update = counted
     for turn in range(number):
         named = f"svc{turn % SERVICES}"
         more = {"parent": "root", "resource": {"service.name": named}}

@@ -64,7 +64,7 @@ class Service:
         ]
 
     def gaps(self) -> list[Gap]:
-        return list(self.monitor._judging.ledger)
+        return list(self.monitor.state.judging_state.ledger)
 
 
 @pytest.fixture
@@ -192,8 +192,7 @@ def test_calls_that_found_their_conversation_count_no_more(
     service.send(check)
     for number in range(4):
         service.send(*_turn(wire, f"look{number}", 1, f"s{number + 3}"))
-    held = service.pipeline._correlation._sessions.orphans._unplaced
-    assert [call.outer.tool for call in held._of] == ["check"]
+    assert len(service.pipeline.sessions.orphans.unplaced) == 1
     service.send(its_agent).wait(2 * REVIEW_NS)
     assert service.gaps() == []
 

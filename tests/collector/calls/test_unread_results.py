@@ -86,7 +86,7 @@ def test_trees_read_results_before_they_give_up_arguments(wire: Any, reads: list
                 resource=ELSEWHERE,
             )
         )
-    assert made.pipeline._traces.held < 1 << 20
+    assert made.pipeline.traces.held < 1 << 20
     assert reads
     assert made.covered("arguments_given_up") == 0
     assert len(made.judged()) == 60
@@ -101,7 +101,7 @@ def test_sessions_read_results_before_they_let_calls_go() -> None:
             "ask", {}, session=f"s{number}", start_ns=number + 1, end_ns=number + 2
         )
         monitor.observe(_with(call), number + 2)
-    state = monitor._judging
+    state = monitor.state.judging_state
     assert state.held == 40
     assert state.held_given_up == 0
     assert state.held_bytes.total <= 1 << 17

@@ -334,18 +334,18 @@ def test_a_request_that_is_forgotten_leaves_no_doubt_for_ever(tmp_path: Path) ->
         life, rover = await _started(tmp_path, {"keep_seconds": 64.0})
         await rover.call("old", "unlock")
         await rover.ask("old", "move")
-        (gap,) = life.app.monitor._judging.ledger
+        (gap,) = life.app.monitor.state.judging_state.ledger
         assert (gap.cause, gap.until_ns) == (Cause.SILENT_TOOL, EVER)
         for number in range(8):
             life.pass_to(life.clock.now + 20 * SECOND)
             await rover.call(f"s{number}", "unlock")
         life.pass_to(life.clock.now + 140 * SECOND)
         await life.restart(0)
-        (gap,) = life.app.monitor._judging.ledger
+        (gap,) = life.app.monitor.state.judging_state.ledger
         assert gap.since_ns < gap.until_ns < life.clock.now
         life.pass_to(life.clock.now + 20 * SECOND)
         await life.restart(0)
-        assert len(life.app.monitor._judging.ledger) == 1
+        assert len(life.app.monitor.state.judging_state.ledger) == 1
         skip(life, HOUR_NS)
         await rover.call("fresh", "unlock")
         await rover.call("fresh", "lock")

@@ -249,7 +249,7 @@ def test_hashes_are_those_of_the_flat_set(arguments: dict[str, Any]) -> None:
 def test_the_sample_is_shared_among_tenants() -> None:
     """One tenant that fills the sample gives up places to another, up to a fair share."""
     monitor = Monitor([task()], LIMITS)
-    accounting = monitor._accounting
+    accounting = monitor.state.accounting
     made = [
         (f"{tenant}/{number}", f"agent {number}")
         for tenant in ("loud", "quiet")

@@ -60,7 +60,7 @@ def test_a_held_call_that_fails_is_judged_when_its_session_is_seen_again(
     """The other held calls are judged and delivered at once."""
     good, bad = held(BY_AGENT), held(BY_AGENT)
     name(good)
-    fail_on(bad, monkeypatch, bad._calls, stage, number)
+    fail_on(bad, monkeypatch, bad.state.judging.calls, stage, number)
     verdicts = name(bad)
     if stage != "open":
         assert len({verdict.span_id for verdict in verdicts}) == 2
@@ -76,7 +76,7 @@ def test_an_error_of_accounting_leaves_no_call_twice(monkeypatch: pytest.MonkeyP
     """A call that is in the log when the error comes is taken out, and judged again."""
     good, bad = held(BY_AGENT, POLICY), held(BY_AGENT, POLICY)
     name(good)
-    fail_on(bad, monkeypatch, bad._accounting, "verdict", 2)
+    fail_on(bad, monkeypatch, bad.state.accounting, "verdict", 2)
     name(bad)
     bad.corrections.saw(KEY, 3, 0)
 
@@ -90,7 +90,9 @@ def test_an_error_before_the_held_calls_binds_again(
     """A failed binding is not recorded, so the next span binds the session."""
     good, bad = held(BY_AGENT), held(BY_AGENT)
     name(good)
-    where, stage = (bad.binder, "bound") if holder == "binder" else (bad._binder, "catch_up")
+    where, stage = (
+        (bad.binder, "bound") if holder == "binder" else (bad.state.judging.binder, "catch_up")
+    )
     fail_on(bad, monkeypatch, where, stage, 1)
     with pytest.raises(ZeroDivisionError):
         name(bad)
@@ -103,14 +105,14 @@ def test_an_error_before_the_held_calls_binds_again(
 def test_a_call_that_always_fails_is_lost_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """After the window the call is dropped and counted, and its session is joined under the spec."""
     judge = held(BY_AGENT)
-    inner = judge._calls.under
+    inner = judge.state.judging.calls.under
 
     def failing(session: Any, under: Any, given: Any, *more: Any, **named: Any) -> Any:
         if given.span_id == call(2, "dig").span_id:
             raise ZeroDivisionError
         return inner(session, under, given, *more, **named)
 
-    monkeypatch.setattr(judge._calls, "under", failing)
+    monkeypatch.setattr(judge.state.judging.calls, "under", failing)
     name(judge)
     judge.corrections.saw(KEY, 3, 0)
     judge.tick(NOW + 11 * SECOND)
@@ -123,7 +125,7 @@ def test_a_call_that_always_fails_is_lost_and_counted(monkeypatch: pytest.Monkey
 def test_an_owed_call_that_is_taken_back_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that is withdrawn before it was judged is never judged."""
     judge = held(BY_AGENT)
-    fail_on(judge, monkeypatch, judge._calls, "under", 2)
+    fail_on(judge, monkeypatch, judge.state.judging.calls, "under", 2)
     name(judge)
     judge.retract(call(2, "dig"))
     judge.corrections.saw(KEY, 3, 0)

@@ -226,7 +226,7 @@ def test_arguments_that_come_late_take_a_page_back() -> None:
 def test_a_joined_session_tells_only_writes() -> None:
     """A joined session raises no alarm on its path or risk, only on writes."""
     told = Told(limits=replace(LIMITS, history_complete=False))
-    told.monitor._judging.started_ns = 100 * SECOND
+    told.monitor.state.judging_state.started_ns = 100 * SECOND
     told.take([B, WRITE])
     told.monitor.end(KEY, 3 * SECOND)
 

@@ -126,7 +126,7 @@ def test_off_is_not_shown() -> None:
 def test_a_joined_session_has_none() -> None:
     """A session that was joined in the middle has no surprise: its path is not known."""
     monitor = Monitor([TOLD], replace(LIMITS, history_complete=False))
-    monitor._judging.started_ns = 100 * SECOND
+    monitor.state.judging_state.started_ns = 100 * SECOND
     for number, tool in enumerate(USUAL):
         monitor.observe(call(number, tool), 200 * SECOND, quiet=True)
     (found,) = monitor.find("s")

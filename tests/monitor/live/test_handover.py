@@ -244,10 +244,10 @@ def test_a_clock_that_is_ahead_is_known_where_the_session_went() -> None:
     first.observe(
         call(61, "unlock", session=key(1), start_ns=NOW + ahead, end_ns=NOW + ahead), NOW
     )
-    lead = first._clocks.lead_of(key(1))
+    lead = first.state.judging_state.clocks.lead_of(key(1))
     move(key(1), first, second)
-    assert second._clocks.lead_of(key(1)) == lead != None  # noqa: E711
-    assert first._clocks.lead_of(key(1)) is None
+    assert second.state.judging_state.clocks.lead_of(key(1)) == lead != None  # noqa: E711
+    assert first.state.judging_state.clocks.lead_of(key(1)) is None
 
 
 # --- what is known to be missing ------------------------------------------------------------------
@@ -361,7 +361,7 @@ def test_gaps_that_a_session_brings_are_bounded() -> None:
     made = call(262, "water", arguments={"liters": 5}, session=key(1))
     second.observe(made, NOW + 202 * SECOND)
     assert harms(second, key(1)) == (0, 1)
-    found = second._table.find(key(1))
+    found = second.state.table.find(key(1))
     assert found is not None
     assert len(found.carried) <= OWN_MAX
     assert len(found.gaps) == len(found.carried) + 1

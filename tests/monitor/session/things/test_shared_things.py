@@ -454,7 +454,7 @@ def test_things_of_several_sessions_are_bounded_in_bytes() -> None:
     for number in range(2, 1_000):
         made = call(number, f"s{number % 7}", "look_up", {"id": f"A{number // 9}"}, number * 10)
         monitor.observe(made, number * 10, quiet=True)
-    spaces = monitor._judging.spaces.by_key.values()
+    spaces = monitor.state.judging_state.spaces.by_key.values()
     for space in spaces:
         assert space.held_bytes == sum(each.held_bytes for each in space.things.values())
     assert 1 << 15 < sum(space.held_bytes for space in spaces) <= 1 << 16
@@ -475,7 +475,7 @@ def test_what_a_session_is_told_between_two_calls_is_bounded(arguments: Any) -> 
     for number in range(300):
         made = call(1_000 + number, "b", "refund", arguments, HOUR + SECOND + number)
         monitor.observe(made, HOUR + 9 * SECOND, quiet=True)
-    [told] = next(s for s in monitor._table if s.key.id == "a").judgements
+    [told] = next(s for s in monitor.state.table if s.key.id == "a").judgements
     assert isinstance(told, SharedThingsJudgement)
     assert len(told.visits) <= VISITS_MAX + 2
     assert kind("a", "refund", "A1", HOUR + 10 * SECOND) != "harmful"
