@@ -42,7 +42,7 @@ from monitor.session.tool_translation import (
 )
 from monitor.visibility.gap import Gap
 
-__all__ = ["FORMAT", "SessionCodec", "SessionTransfer"]
+__all__ = ["FORMAT", "KINDS", "SessionCodec", "SessionTransfer"]
 
 FORMAT: Final = 3
 _CHECKSUM_BYTES: Final = 8
@@ -80,11 +80,12 @@ def _leaving(cls: type) -> PlainRecordKind:
     )
 
 
-_KINDS: Final = _ALL.replaced(
+KINDS: Final = _ALL.replaced(
     *map(_leaving, _OF_A_PROCESS),
     kept("judge", Judge, parts="goldens", only_parts=True),
     kept("specs", SpecBinder, only_parts=True),
 )
+"""What is kept of a session that moves: nothing that is of its process."""
 
 
 class _Packed(msgspec.Struct, array_like=True):
@@ -134,7 +135,7 @@ class SessionCodec:
         self._program = program
         self._names = names
         judges = {f"judge of {name}": judge for name, judge in binder.judges.items()}
-        self._known = named({"specs": binder, "judge of none": unbound, **judges}, _KINDS)
+        self._known = named({"specs": binder, "judge of none": unbound, **judges}, KINDS)
         self._specs = _digest(binder)
 
     def to_bytes(self, parting: Sequence[SessionTransfer]) -> bytes:
@@ -154,7 +155,7 @@ class SessionCodec:
             _unknown(sessions),
         )
         root = ([tuple(each) for each in graph.parting], graph.tools, graph.unknown)
-        blocks = [(int(kind), payload) for kind, payload in write(self._known, _KINDS, root)]
+        blocks = [(int(kind), payload) for kind, payload in write(self._known, KINDS, root)]
         packed = _Packed(FORMAT, self._program, self._specs, blocks)
         data = msgspec.msgpack.encode(packed)
         return _checksum(data) + data
@@ -194,7 +195,7 @@ class SessionCodec:
         def of_kind(kind: BlockKind) -> Iterable[bytes]:
             return (payload for each, payload in blocks if each == kind)
 
-        parting, tools, unknown = finished(read(of_kind, self._known, _KINDS))
+        parting, tools, unknown = finished(read(of_kind, self._known, KINDS))
         return _Graph([SessionTransfer(*each) for each in parting], tools, unknown)
 
     def _renumber(self, session: Session, graph: _Graph) -> None:

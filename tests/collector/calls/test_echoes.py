@@ -15,7 +15,7 @@ from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor
 from monitor.visibility.cause import Cause
 from tests.collector.conftest import BASE, SECOND, Wire
-from tests.collector.written import written
+from tests.written import written
 
 NOW = BASE + 3600 * SECOND
 IN = {"gen_ai.conversation.id": "s"}

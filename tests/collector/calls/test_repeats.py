@@ -24,7 +24,7 @@ from collector.calls.tree.trace_store import Traces
 from monitor.spec.compiler.compile import compile_text
 from monitor.visibility.cause import Cause
 from tests.collector.conftest import BASE, SECOND
-from tests.collector.written import written
+from tests.written import written
 
 PAY = {"amount": 5}
 SURE: tuple[Cause, ...] = ()
@@ -479,7 +479,7 @@ from collector.calls.pipeline import Pipeline
 from collector.decode.json import otlp_json
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
-from tests.collector.written import written
+from tests.written import written
 
 told = {"gen_ai.tool.name": "pay", "gen_ai.tool.call.id": "c", "gen_ai.conversation.id": "s"}
 told |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.arguments": '{"a": [1], "b": "2"}'}

@@ -192,11 +192,15 @@ class TestPathRows:
     def test_inversions_fill_their_field(self) -> None:
         """A long golden path walked backwards has tau+ 0, beside one walked forwards with 1."""
         forwards = tuple(range(100))
-        rows = PathRows(Goldens([forwards, forwards[::-1], forwards]))
-        for token in forwards[::-1]:
-            rows.add(token)
-
-        assert list(rows._orders(0.5)) == [0.0, 1.0, 0.0]
+        backwards = forwards[::-1]
+        for paths, tau in (
+            ([forwards, backwards, forwards], 1.0),
+            ([forwards, forwards, forwards], 0.0),
+        ):
+            rows = PathRows(Goldens(paths))
+            for token in backwards:
+                rows.add(token)
+            assert rows.pc_ktc(0.0, 0.5) == tau
 
     def test_hundreds_of_long_references(self) -> None:
         """500 golden paths of 30 symbols are followed as exactly as one."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,8 +63,13 @@ def test_what_is_remembered_is_what_is_worked_out(paths: list[list[int]]) -> Non
 
 def test_what_is_remembered_is_bounded() -> None:
     """Episodes that all differ take no more memory than some hundred equal ones."""
-    judge = _judge()
+    judge, paths = _judge(), list[bytes]()
     for number in range(2_000):
-        _score(judge, [number >> bit & 1 for bit in range(11)])
-        assert len(judge._compared) <= 305
-    assert judge._compared_tokens <= 8_192 + 27
+        path = [number >> bit & 1 for bit in range(11)]
+        _score(judge, path)
+        paths.append(array("H", path).tobytes())
+        assert judge.compared(paths[-1]) is not None
+        if number % 50 == 0:
+            known = [each for each in paths if judge.compared(each) is not None]
+            assert len(known) <= 305
+            assert sum(len(each) // 2 + 16 for each in known) <= 8_192 + 27

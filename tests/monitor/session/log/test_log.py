@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -89,12 +90,15 @@ def test_any_times_can_be_kept(at: int, end: int, receipt: int, appended: bool) 
     assert row.receipt == log.receipt(0)
     assert (log.row(0).at, log.row(0).end) == (at, end)
     log.remove(0)
-    assert not log._far
+    near = SessionLog()
+    near.append(call(1, 1), 7, 0, 1, 1)
+    near.remove(0)
+    assert log.size() == near.size()
 
 
 def test_calls_that_are_told_long_after_are_packed_like_others() -> None:
     """Receipts count from the first one; those that do not fit are kept aside."""
-    log, hour = SessionLog(), 3_600_000 * MILLISECOND
+    log, hour, sizes = SessionLog(), 3_600_000 * MILLISECOND, list[int]()
     receipts = [
         9_000 * hour + 5,
         9_000 * hour - hour // 4,
@@ -104,11 +108,13 @@ def test_calls_that_are_told_long_after_are_packed_like_others() -> None:
     ]
     for number, receipt in enumerate(receipts, 1):
         assert log.append(call(number, number), 7, 0, number, receipt)
+        sizes.append(log.size())
 
     assert [log.receipt(place) for place in range(5)] == [
         receipt // MILLISECOND * MILLISECOND for receipt in receipts
     ]
-    assert set(log._far or {}) == {span(4), span(5)}
+    near, *far = (after - before for before, after in pairwise(sizes))
+    assert [each > near for each in far] == [False, True, True]
     for place, receipt in enumerate(receipts):
         assert origin_of(call(place + 1, 0), receipt) == log.origin(place)
 
@@ -701,7 +707,12 @@ def test_a_log_shows_the_ids_of_the_steps_it_has() -> None:
     log.forget(2)
     assert shown_ids(log) == [long, "five"]
     log.forget(2)
-    assert (log._ids, log._texts) == (b"", {})
+    bare = SessionLog()
+    for number in range(1, 6):
+        bare.append(call(number, number), 0, 0, number, number)
+    bare.remove(3)
+    bare.forget(4)
+    assert log.size() == bare.size()
 
 
 def test_ids_outlive_the_hashes_of_arguments() -> None:
@@ -719,7 +730,11 @@ def test_ids_outlive_the_hashes_of_arguments() -> None:
         Texts("three", {"a": 1}),
         None,
     ]
-    assert len(log._texts or {}) == 2
+    kept = SessionLog()
+    for number, call_id in [(1, "one"), (2, long), (3, "three"), (4, "")]:
+        kept.append(call(number, number, call_id=call_id), 0, 0, number, number)
+    kept.keep(span(3), Texts("three", {"a": 1}))
+    assert log.size() == kept.size()
 
 
 # --- folding and merging --------------------------------------------------------------------------
@@ -735,8 +750,13 @@ def test_what_is_folded_is_forgotten_whole() -> None:
     log.forget(90)
 
     assert [log.row(place) for place in range(10)] == full
-    assert len(log._contexts) == 24 * 10
-    assert len(log._texts or {}) == len(log._moved or {}) == len(log._far or {}) == 10
+    kept = SessionLog()
+    for number in range(91, 101):
+        add(
+            kept, call(number, number * 10, parent_span_id=span(1_000 + number)), at=number * 11
+        )
+        kept.keep(span(number), Texts("c", None))
+    assert log.size() == kept.size()
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6), st.booleans()), max_size=12))
