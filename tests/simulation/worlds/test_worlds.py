@@ -84,11 +84,15 @@ def test_a_world_without_a_fault_is_judged_as_it_is() -> None:
         # A span that was open when its clock was set back shows it; a page may come before that span.
         ("clock_set_back", 449),
         ("clock_set_back", 910_420),
+        # The sender's clock is behind by more than the process is old.
+        ("clock_behind + started_just_before_first_requests", 758_777),
+        # One entry's setting made the other one's conversations one session.
+        ("better_name_above + worse_name_above", 512_062),
     ],
 )
 def test_worlds_that_broke_a_law_keep_it(name: str, seed: int) -> None:
     """What was mended stays so."""
-    played = play_many((FAULTS[name],), 1, seed)
+    played = play_many(tuple([FAULTS[each] for each in name.split(" + ")]), 1, seed)
 
     assert played.worlds == 1
     assert not played.broken

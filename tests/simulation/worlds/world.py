@@ -152,9 +152,20 @@ def build(
         emitter.write(conversation)
     world.spans = emitter.spans
     _act(world, plan, [each for each in faults if each.stage > Stage.EMISSION])
-    world.hides = max((each.hides for each in faults), default=Hides.NOTHING)
+    hidden = [each.hides for each in faults]
+    if _seems_older(world):
+        hidden.append(Hides.ORDER)
+    world.hides = max(hidden, default=Hides.NOTHING)
     world.complete = world.complete and _are_named(world)
     return world
+
+
+def _seems_older(world: World) -> bool:
+    """Whether spans say that they began before the process: a call that no model asked for may have come before them unseen.
+
+    A sender whose clock is behind by more than the process is old writes the same.
+    """
+    return any(span.start < world.started[-1] for span in world.spans)
 
 
 def _are_named(world: World) -> bool:

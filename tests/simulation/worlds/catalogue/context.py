@@ -120,6 +120,7 @@ def better_name_above(world: World, random: Chance) -> None:
 @fault("B3", Stage.SPANS, Hides.NOTHING)
 def worse_name_above(world: World, random: Chance) -> None:
     """The browser's session, which several conversations share, is named above; conversation ids are the better names."""
+    world.session_keys = None  # by default they are; another entry may have set it otherwise
     for root in [span for span in world.spans if span.role == "root"]:
         for span in world.spans:
             if span.trace == root.trace:
